@@ -42,6 +42,8 @@ UNPACED_MAX: Final = 64
 """So many elements are done in one go."""
 ELEMENT_BYTES: Final = 128
 """What an element of an answer counts for until it is encoded: about what it takes as an object."""
+SENT_BYTES_MAX: Final = 2**31 - 2**16
+"""Whatever is set: a frame tells its size in 31 bits, and its head is in it."""
 READS: Final = frozenset(
     (2, 3, 9, 10, 15, 16, 23, 29, 32, 35, 41, 46, 48, 50, 55, 60, 61, 65, 66, 69, 74, 75)
 )
@@ -217,7 +219,7 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
         """Bytes that its answer may have."""
         settings = self.broker.metadata.settings
         records = settings.fetch_max_bytes if self.api_key == FETCH else 0
-        return settings.answer_max_bytes + records
+        return min(settings.answer_max_bytes + records, SENT_BYTES_MAX)
 
     async def have_done(self, elements: int) -> None:
         """Count finished elements of the expected ones; take a break where it is time."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ANOMALIES_STATUS: Final = 1
 STANDARD_INPUT: Final = "-"
-HISTORY_BYTES_MAX: Final = 1 << 30
+HISTORY_BYTES_MAX: Final = 256 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

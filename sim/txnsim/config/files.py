@@ -79,6 +79,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+PROBLEMS_MAX: Final = 100
+"""Of one file: to say what was meant instead of a name takes some milliseconds."""
+
+
 class _Problems:
     """The errors of one file, collected so that one run shows all of them."""
 
@@ -88,8 +92,16 @@ class _Problems:
         self._found: list[tuple[int, str]] = []
 
     def add(self, line: int, field: str, message: str) -> None:
+        """Note one.
+
+        Raises:
+            ConfigError: There are so many that no more are looked for.
+        """
         place = f"{self._file}:{line}" if self._has_lines else self._file
         self._found.append((line, f"{place}: {field}: {message}"))
+        if len(self._found) == PROBLEMS_MAX:
+            more = f"{self._file}: {PROBLEMS_MAX} problems; more are not looked for"
+            raise ConfigError(f"{self.error()}\n{more}")
 
     def add_validation(self, error: ValidationError, lines: _Lines, model: type[BaseModel]) -> None:
         for detail in error.errors(include_url=False):

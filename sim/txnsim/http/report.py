@@ -81,7 +81,9 @@ def waits_text(cluster: SimCluster) -> str:
         if txn.state is TransactionState.ONGOING or txn.state in PREPARED_STATES
     )
     return "\n".join(
-        f"{name}: {one}" for name in unfinished[:WAITING_MAX] for one in waits_for(cluster, name)
+        printable(f"{name}: {one}")
+        for name in unfinished[:WAITING_MAX]
+        for one in waits_for(cluster, name)
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from txnsim.config import Configuration, load, settings_of
+from txnsim.config.files import PROBLEMS_MAX
 from txnsim.errors import ConfigError
 from txnsim.server.options import ClusterOptions
 from txnsim.settings import DEFAULTS
@@ -361,3 +362,14 @@ def test_wrong_settings_of_a_program_are_named_without_a_line() -> None:
         "Kafka 4.4 broker; did you mean transaction.max.timeout.ms?",
         "SimulatedKafka: settings.transaction_version: expected a whole number, found '2'",
     ]
+
+
+def test_a_file_that_is_nothing_but_wrong_is_not_searched_to_its_end(tmp_path: Path) -> None:
+    """To find what was meant takes milliseconds for each name."""
+    file = tmp_path / "server.properties"
+    file.write_text("".join(f"no.such.name.{number}=x\n" for number in range(100_000)))
+    with pytest.raises(ConfigError) as caught:
+        load(file)
+    *told, last = str(caught.value).splitlines()
+    assert len(told) == PROBLEMS_MAX
+    assert last == f"{file}: 100 problems; more are not looked for"

@@ -39,3 +39,20 @@ async def test_the_story_the_waits_and_the_rules_are_told(
         cluster.sim.injector.disarm_all()
     refused = await client.get("/api/v1/report?from=x")
     assert refused.status_code == 422
+
+
+@within(run_story)
+async def test_names_that_a_terminal_would_obey_are_written_out(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    cluster.env.tracer.level = TraceLevel.BRIEF
+    name = "id\x1b]0;taken\x07\r\nforged: all is well\u202e"
+    async with cluster.client() as app, Producer(app, transactional_id=name) as producer:
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        told = (await client.get("/api/v1/report")).text
+        await producer.abort()
+    assert r"id\x1b]0;taken\x07\r\nforged" in told
+    assert not {*told} & {"\x1b", "\x07", "\r", "\u202e"}
+    assert not any(line.startswith("forged") for line in told.splitlines())

@@ -11,8 +11,8 @@ const LAST = 20;
 const ascii = (text) => text.replace(/[^ -~]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 const encoded = (value) => btoa(ascii(JSON.stringify(value))).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 const decoded = (text) => JSON.parse(atob(text.replaceAll("-", "+").replaceAll("_", "/")));
-/** As one word of a shell. */
-const word = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+/** As one word of a shell: what is shown may be somebody else's trace. */
+export const word = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 /** Of what is shown: scenario, run, take, seed, inputs, the step it waits at; null where nothing repeats it. */
 function about() {
@@ -45,6 +45,9 @@ export function addressed() {
   return where;
 }
 
+/** The arguments that repeat it. */
+export const commandOf = ({ name, run, take, seed }) => `${word(name)} --mode ${word(run)} ${word(`--${take}`)} --seed ${word(String(seed))}`;
+
 /** Title and text of each form. */
 export function shared() {
   const one = about();
@@ -54,14 +57,14 @@ export function shared() {
   const found = [...new Set(violations.value.map(({ d }) => d.rule))].sort();
   const base = location.protocol === "file:" ? "http://127.0.0.1:9080/" : location.origin + location.pathname;
   const link = `${base}#${where}`;
-  const command = `txnsim scenario run ${one.name} --mode ${word(one.run)} --${one.take} --seed ${one.seed}${one.inputs.length ? ` --inputs ${word(inputs)}` : ""}`;
+  const command = `txnsim scenario run ${commandOf(one)}${one.inputs.length ? ` --inputs ${word(inputs)}` : ""}`;
   const given = one.inputs.length ? `,\n        inputs=json.loads(${JSON.stringify(inputs)}),` : ",";
   const test = `${one.inputs.length ? "import json\n\n" : ""}from txnsim.testing import run_scenario
 
 
-def test_${one.name.replaceAll("-", "_")}():
+def test_${one.name.replace(/\W/g, "_")}():
     result = run_scenario(
-        ${JSON.stringify(one.name)}, run=${JSON.stringify(one.run)}, take=${JSON.stringify(one.take)}, seed=${one.seed}${given}
+        ${JSON.stringify(one.name)}, run=${JSON.stringify(one.run)}, take=${JSON.stringify(one.take)}, seed=${JSON.stringify(one.seed)}${given}
     )
     ${found.length ? "# What the judges find; () once it is mended.\n    " : ""}assert result.verdict.observed == (${found.map((rule) => `${JSON.stringify(rule)},`).join(" ")})
 `;

@@ -1,0 +1,425 @@
+"""What reads what others made, with a hostile one: ``python -m tests.attacks.readers [NAME ...]``.
+
+The command line reads archives, traces, configuration, and the answers of somebody's cluster; the
+proxy reads its upstream. Each reader is a process of its own. A line tells how long it took (s),
+its peak of memory (MiB), its exit status, and how much it printed. A limit that it broke is told
+below the line, and ``--strict`` makes it exit status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import httpx
+import msgspec
+
+from tests.attacks.patterns import named_ids
+from tests.attacks.target import Attack, Target, serving
+from tests.support.raw_wire import RawConnection
+from tests.support.txnsim_server import TxnsimServer
+from txnsim.pipeline.forensics.collection import MANIFEST, REPLICAS, Manifest
+from txnsim.wire import codec
+
+TXNSIM: Final = (sys.executable, "-m", "txnsim")
+MEMORY_MIB_MAX: Final = 400.0
+"""Of a reader that has nothing to keep; the program alone takes 60 to 150."""
+SECONDS_MAX: Final = 60.0
+METADATA: Final = 3
+BROKERS: Final = 20_000
+ORDERS: Final = "\x1b]0;taken\x07\x1b[2J\x9b31m\r\nTransactionalId forged\u202e\u2066"
+"""Sets a title, clears the screen, forges a line, turns the direction of writing."""
+_ORDER: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+class Ended(NamedTuple):
+    """How a reader has ended."""
+
+    seconds: float
+    mib: float
+    status: int
+    output: str
+
+
+class Reader(NamedTuple):
+    """One hostile thing and what reads it; its description is its function's docstring."""
+
+    name: str
+    play: Callable[[Path], Iterator[Ended]]
+    statuses: tuple[int, ...]
+    """It may end with."""
+    mib_max: float = MEMORY_MIB_MAX
+
+    def broken(self, ended: Ended) -> Iterator[str]:
+        """The limits that it broke, in words."""
+        if ended.seconds > SECONDS_MAX:
+            yield f"{ended.seconds:.0f} s"
+        if ended.mib > self.mib_max:
+            yield f"{ended.mib:.0f} MiB"
+        if ended.status not in self.statuses:
+            yield f"it ended with {ended.status}: {ended.output[-300:]!r}"
+        if orders := sorted(set(_ORDER.findall(ended.output))):
+            yield f"a terminal would obey {orders}"
+
+
+def archive(folder: Path) -> Iterator[Ended]:
+    """Archives that `logs find-hanging` reads: replicas of 1.5 GiB in 2 MB; a large manifest."""
+    manifest = Manifest(
+        collected_at_ms=0,
+        brokers=(1,),
+        log_dirs=("/logs",),
+        replicas=1,
+        coordinator_logs=0,
+        open_transactions=1,
+        segment_bytes=1,
+        read_bytes=1,
+        read_again=0,
+        newest_ms=0,
+        metadata_age=None,
+        problems=(),
+    )
+    large, wide = folder / "large.zip", folder / "wide.zip"
+    with zipfile.ZipFile(large, "w", zipfile.ZIP_DEFLATED) as written:
+        written.writestr(MANIFEST, msgspec.json.encode(manifest))
+        with written.open(REPLICAS, "w", force_zip64=True) as member:
+            for _ in range(1_536):
+                member.write(bytes(1 << 20))
+    with zipfile.ZipFile(wide, "w", zipfile.ZIP_DEFLATED) as written:
+        written.writestr(MANIFEST, b" " * (17 << 20))
+    for target in (large, wide):
+        yield ran("logs", "find-hanging", str(target))
+
+
+def endless_files(folder: Path) -> Iterator[Ended]:
+    """A device without an end as configuration, client properties, trace, history and story."""
+    link = folder / "endless.yaml"
+    link.symlink_to("/dev/zero")
+    for words in (
+        ("serve", "--port", "0", "--config", str(link)),
+        ("txns", "--bootstrap-server", "127.0.0.1:1", "--command-config", "/dev/zero", "list"),
+        ("trace", "brief", "/dev/zero"),
+        ("check", "/dev/zero"),
+        ("scenario", "run", str(link)),
+    ):
+        yield ran(*words)
+
+
+def wrong_configuration(folder: Path) -> Iterator[Ended]:
+    """A configuration of 300,000 unknown names, and one that names a file with a secret."""
+    many, nosy = folder / "many.properties", folder / "nosy.properties"
+    many.write_text("".join(f"some.name.{number}=x\n" for number in range(300_000)))
+    secret = folder / "secret"
+    secret.write_text("a-secret\n" * 100)
+    kinds = "".join(f"ssl.{kind}.{{0}}\n" for kind in ("keystore", "truststore"))
+    nosy.write_text(
+        "listeners=SSL://127.0.0.1:0\nlistener.security.protocol.map=SSL:SSL\n"
+        + kinds.format("type=PEM")
+        + kinds.format(f"location={secret}")
+        + "authorizer.class.name=os.system\n"
+    )
+    for file in (many, nosy):
+        ended = ran("serve", "--port", "0", "--config", str(file))
+        assert "a-secret" not in ended.output
+        yield ended
+
+
+def environment(folder: Path) -> Iterator[Ended]:
+    """Variables TXNSIM_… that name devices, absurd numbers and topics without an end."""
+    for given in (
+        {"TXNSIM_CONFIG": "/dev/zero"},
+        {"TXNSIM_BROKERS": "9" * 5_000},
+        {"TXNSIM_TOPICS": "a:2147483647"},
+        {"TXNSIM_TOKEN": ORDERS},
+        {"TXNSIM_PORT": ORDERS},
+    ):
+        yield ran("serve", "--port", "0", environment=given, cwd=folder)
+
+
+def names(_folder: Path) -> Iterator[Ended]:
+    """Ids, topics' groups and clients whose names are orders to a terminal, in every list."""
+    serve = ("--brokers", "1", "--topic", "orders:1", "--trace", "brief")
+    with serving(Attack("names", lambda _: 0, serve=serve), None) as target:
+        name = f"id{ORDERS}"
+        named_ids(target, [name])
+        _begin(target, name)
+        for words in (
+            ("txns", "list"),
+            ("txns", "describe", "--transactional-id", name),
+            ("txns", "find-hanging", "--all"),
+            ("txns", "why", "orders", "0"),
+            ("txns", "describe-producers", "--topic", "orders", "--partition", "0"),
+        ):
+            first, *others = words
+            yield ran(first, "--bootstrap-server", target.address, *others)
+        for path in ("report", "trace"):
+            answer = httpx.get(f"{target.http}/api/v1/{path}").text
+            if path == "trace":
+                file = Path(_folder / "trace.jsonl")
+                file.write_text(answer)
+                yield ran("trace", "brief", str(file))
+            else:
+                yield Ended(0.0, 0.0, 0, answer)
+
+
+def proxy_of_many(folder: Path) -> Iterator[Ended]:
+    """An upstream that names 20,000 brokers, before a proxy that a client asks for Metadata."""
+
+    def many(key: int, version: int, frame: bytes) -> Iterator[bytes]:
+        if key != METADATA:
+            yield frame
+            return
+        yield _metadata(
+            version,
+            frame,
+            lambda first: tuple(
+                dataclasses.replace(first, node_id=type(first.node_id)(number))
+                for number in range(1, BROKERS + 1)
+            ),
+        )
+
+    yield from _before(many, folder)
+
+
+def proxy_of_huge(folder: Path) -> Iterator[Ended]:
+    """An upstream whose answer claims 2 GiB and goes on, before a proxy with a rule armed."""
+
+    def huge(key: int, _version: int, frame: bytes) -> Iterator[bytes]:
+        if key != METADATA:
+            yield frame
+            return
+        yield frame[:4]
+        for _ in range(600):
+            yield bytes(1 << 20)
+
+    yield from _before(huge, folder, claimed=2**31 - 1)
+
+
+def _before(
+    answers: Callable[[int, int, bytes], Iterator[bytes]], folder: Path, *, claimed: int = 0
+) -> Iterator[Ended]:
+    with TxnsimServer(arguments=("--brokers", "1", "--topic", "orders:1")) as server:
+        upstream = _Upstream(server.bootstrap, answers, claimed=claimed)
+        ready = folder / "ready.json"
+        words = ("--bootstrap-server", upstream.address, "--port", "0", "--http", "0")
+        process = begun("proxy", *words, "--ready-file", str(ready))
+        try:
+            while not ready.exists() and process.poll() is None:
+                time.sleep(0.05)
+            facts = msgspec.json.decode(ready.read_bytes())
+            delayed = {"id": "r", "point": "client.response", "api": "Metadata"}
+            rule = {**delayed, "action": {"do": "delay", "delay_ms": 1}}
+            httpx.post(f"{facts['http']}/api/v1/faults", json=rule).raise_for_status()
+            upstream.is_hostile = True
+            for _ in range(3):
+                _ask_metadata(facts["bootstrap"].split(",")[0])
+            process.terminate()
+            yield ended_of(process)
+        finally:
+            process.kill()
+            upstream.close()
+
+
+def _ask_metadata(address: str) -> None:
+    with (
+        suppress(OSError),
+        RawConnection(address, client_id="victim", answer_timeout_s=20.0) as connection,
+    ):
+        connection.ask(METADATA, 12, topics=None)
+
+
+def _metadata(version: int, frame: bytes, brokers: Callable[[Any], tuple[Any, ...]]) -> bytes:
+    """An answer to Metadata with other brokers, made of its first one."""
+    correlation_id, message = codec.read_response(METADATA, version, frame)
+    changed = dataclasses.replace(message, brokers=brokers(message.brokers[0]))
+    body = codec.encode_body(changed)
+    return codec.frame_response(METADATA, version, correlation_id, body)[4:]
+
+
+class _Upstream:
+    """Stands before a server, whose only broker it says it is; changes answers more once it
+    ``is_hostile``.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        answers: Callable[[int, int, bytes], Iterator[bytes]],
+        *,
+        claimed: int,
+    ) -> None:
+        self._behind = address.rsplit(":", 1)
+        self._answers = answers
+        self._claimed = claimed
+        self.is_hostile = False
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._socket.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        host, port = self._behind
+        with suppress(OSError, EOFError), client, socket.create_connection((host, int(port))) as up:
+            while True:
+                asked = _frame(client)
+                up.sendall(len(asked).to_bytes(4, "big") + asked)
+                key, version = (int.from_bytes(asked[at : at + 2], "big") for at in (0, 2))
+                frame = _frame(up)
+                if key == METADATA:
+                    frame = _metadata(version, frame, self._led_here)
+                if not self.is_hostile:
+                    client.sendall(len(frame).to_bytes(4, "big") + frame)
+                    continue
+                pieces = self._answers(key, version, frame)
+                first = next(pieces)
+                size = self._claimed if self._claimed and key == METADATA else len(first)
+                client.sendall(size.to_bytes(4, "big") + first)
+                for piece in pieces:
+                    client.sendall(piece)
+
+    def _led_here(self, broker: Any) -> tuple[Any, ...]:
+        host, port = self.address.rsplit(":", 1)
+        return (dataclasses.replace(broker, host=host, port=type(broker.port)(port)),)
+
+
+def _frame(connection: socket.socket) -> bytes:
+    return _exactly(connection, int.from_bytes(_exactly(connection, 4), "big"))
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        piece = connection.recv(size - len(found))
+        if not piece:
+            raise EOFError
+        found += piece
+    return bytes(found)
+
+
+def _begin(target: Target, name: str) -> None:
+    """A transaction of that id, open on a partition."""
+    with target.connect() as connection:
+        known = connection.ask(65, 0, transactional_ids=[name]).transaction_states[0]
+        connection.ask(
+            *(24, 3),
+            v3_and_below_transactional_id=name,
+            v3_and_below_producer_id=known.producer_id,
+            v3_and_below_producer_epoch=known.producer_epoch,
+            v3_and_below_topics=[{"name": "orders", "partitions": [0]}],
+        )
+
+
+# Processes
+
+
+def begun(
+    *words: str, environment: dict[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.Popen[str]:
+    """The program with these arguments."""
+    return subprocess.Popen(
+        [*TXNSIM, *words],
+        env={**os.environ, **(environment or {})},
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+
+
+def ran(*words: str, environment: dict[str, str] | None = None, cwd: Path | None = None) -> Ended:
+    """The program with these arguments, to its end; a server that begins is ended."""
+    return ended_of(begun(*words, environment=environment, cwd=cwd))
+
+
+def ended_of(process: subprocess.Popen[str]) -> Ended:
+    """Wait for the end, and ask for it where it takes too long."""
+    begun_s = time.monotonic()
+    output: list[str] = []
+    assert process.stdout is not None
+    reading = threading.Thread(target=lambda: output.append(process.stdout.read()), daemon=True)  # type: ignore[union-attr]
+    reading.start()
+    most_mib = 0.0
+    while process.poll() is None:
+        most_mib = max(most_mib, _peak_mib(process.pid))
+        if time.monotonic() - begun_s > SECONDS_MAX:
+            process.kill()
+        time.sleep(0.02)
+    reading.join()
+    return Ended(time.monotonic() - begun_s, most_mib, process.returncode, "".join(output))
+
+
+def _peak_mib(pid: int) -> float:
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM"):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
+READERS: Final = {
+    reader.name: reader
+    for reader in (
+        Reader("archive", archive, statuses=(2,), mib_max=1_500.0),
+        Reader("endless-files", endless_files, statuses=(1, 2)),
+        Reader("wrong-configuration", wrong_configuration, statuses=(2,)),
+        Reader("environment", environment, statuses=(2,)),
+        Reader("names", names, statuses=(0, 1, 3, 4)),
+        Reader("proxy-of-many", proxy_of_many, statuses=(0,)),
+        Reader("proxy-of-huge", proxy_of_huge, statuses=(0,)),
+    )
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Play all of them, or those that are named."""
+    parser = argparse.ArgumentParser(prog="python -m tests.attacks.readers", description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[[], *READERS], metavar="NAME")
+    parser.add_argument("--strict", action="store_true", help="fail where a limit is broken")
+    options = parser.parse_args(argv)
+    sys.stdout.write(f"{'reader':<26} {'s':>7} {'MiB':>8} {'status':>7} {'printed':>9}\n")
+    has_broken = False
+    for name in options.names or READERS:
+        reader = READERS[name]
+        with _folder() as folder:
+            for number, ended in enumerate(reader.play(folder), 1):
+                sys.stdout.write(
+                    f"{f'{name} {number}':<26} {ended.seconds:>7.1f} {ended.mib:>8.1f}"
+                    f" {ended.status:>7} {len(ended.output):>9}\n"
+                )
+                for one in reader.broken(ended):
+                    has_broken = True
+                    sys.stdout.write(f"    OVER: {one}\n")
+                sys.stdout.flush()
+    return 1 if options.strict and has_broken else 0
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="txnsim-readers-") as path:
+        yield Path(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
