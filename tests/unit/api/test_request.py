@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.support.handlers import Api
-from txnsim.api.request import error_fields, no_subject
+from txnsim.api.request import Request, error_fields, no_subject
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import NO_SUBJECT
+from txnsim.settings import Settings
+from txnsim.wire import codec
 
 E = ErrorCode
 
@@ -77,3 +80,14 @@ async def test_an_election_without_time_elects_no_leader(api: Api, version: int)
 
 def _told(results: Any) -> list[tuple[ErrorCode, str | None]]:
     return [(result.error_code, result.error_message) for result in results]
+
+
+@pytest.mark.parametrize("api_key", [1, 3])
+def test_no_setting_lets_an_answer_be_larger_than_a_frame_can_say(api_key: int) -> None:
+    """One of more than 2 GiB was neither sent, nor did the connection end."""
+    most = 2**31 - 1
+    settings = Settings(fetch_max_bytes=most, answer_max_bytes=most)
+    broker = SimpleNamespace(metadata=SimpleNamespace(settings=settings))
+    allowed = Request.bytes_max.fget(SimpleNamespace(api_key=api_key, broker=broker))  # type: ignore[attr-defined]
+    head = codec.response_head(api_key, 12, 7, allowed)
+    assert int.from_bytes(head[:4], "big", signed=True) > allowed
