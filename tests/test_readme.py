@@ -30,7 +30,7 @@ from txnsim.scenario.catalog import find, scenarios
 from txnsim.scenario.reading import read
 
 LANGUAGES: Final = frozenset(
-    ("", "console", "go", "java", "js", "mermaid", "properties", "python", "xml", "yaml")
+    ("", "console", "go", "java", "js", "json", "mermaid", "properties", "python", "xml", "yaml")
 )
 """Of blocks; plain ones show output, or files that nobody reads. Programs of docs/recipes are files
 that are run (`tests/recipes/test_pages.py`).
