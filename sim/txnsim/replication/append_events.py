@@ -55,7 +55,7 @@ class _Log:
         self.closed: dict[int, _Written] = {}
         """Markers above the last stable offset, by the first offset of their transaction."""
         self.stable = 0
-        """The last stable offset that a reader of the trace knows."""
+        """The last stable offset when this broker became the leader, or the last that was told."""
 
 
 class AppendEvents(LogEvents):
@@ -77,10 +77,9 @@ class AppendEvents(LogEvents):
         that are 0 are left out. Of coordinators' logs nothing is said.
         """
         at = self._log(log.topic_partition)
-        if log.topic_partition.topic in INTERNAL_TOPICS:
-            at.stable = -1
-            return
         at.stable = log.last_stable_offset
+        if log.topic_partition.topic in INTERNAL_TOPICS:
+            return
         found: dict[str, object] = {
             "start": log.log_start_offset,
             "end": log.log_end_offset,

@@ -10,11 +10,16 @@ from tests.support.logs import NOW, PARTITION, PID, LogDriver, batch, config_of
 from tests.support.markers import marker_of
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.log.answers import Appended
-from txnsim.log.leader_append import append_client, append_marker
+from txnsim.log.leader_append import (
+    append_client,
+    append_coordinator,
+    append_marker,
+    start_verification,
+)
 from txnsim.log.partition_log import PartitionLog
 from txnsim.replication.append_events import NAMES_MAX, AppendEvents
 from txnsim.runtime.trace import NO_CAUSE, Event, TraceLevel, Tracer
-from txnsim.types import TRANSACTION_STATE_TOPIC, LeaderEpoch, TopicPartition
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, LeaderEpoch, TopicPartition
 from txnsim.wire.batch import read_batch_header
 
 
@@ -305,21 +310,39 @@ def test_a_bound_that_the_reader_knows_is_not_repeated(*, is_led: bool) -> None:
     assert traced.kinds()[1:] == ["log.append", "pid.open", "log.hw"]
 
 
-def test_a_coordinators_log_tells_the_first_bound_under_each_leader() -> None:
+def test_a_coordinators_log_tells_what_has_moved_under_its_leader() -> None:
     """Its leaders say nothing of it; another one may have told another bound meanwhile."""
     tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
     events = AppendEvents(tracer, "broker/1")
-    where = TopicPartition(TRANSACTION_STATE_TOPIC, 3)
+    where = TopicPartition(CONSUMER_OFFSETS_TOPIC, 3)
     log = PartitionLog(topic_partition=where, config=config_of(), leader_epoch=0)
     for epoch in (2, 4):
         events.led(log, LeaderEpoch(epoch))
         append_client(log, batch(0), guard=0, now_ms=NOW)
         log.advance_high_watermark(1)
         events.moved(log)
-        log.truncate_to(0, now_ms=NOW)
+        if epoch == 2:
+            log.truncate_to(0, now_ms=NOW)
+    events.led(log, LeaderEpoch(5))
+    append_coordinator(log, batch(-1, transactional=True), now_ms=NOW, guard=open_guard(log))
+    log.advance_high_watermark(2)
+    events.moved(log)
     assert [(event.k, data(event)["to"]) for event in tracer.events()] == [
-        ("log.hw", 1), ("log.lso", 1), ("log.hw", 1), ("log.lso", 1)
+        ("log.hw", 1), ("log.lso", 1), ("log.hw", 1), ("log.lso", 1), ("log.hw", 2)
     ]  # fmt: skip
+
+
+def open_guard(log: PartitionLog) -> int:
+    guard = start_verification(
+        log,
+        producer_id=PID,
+        producer_epoch=0,
+        base_sequence=-1,
+        supports_epoch_bump=False,
+        now_ms=NOW,
+    )
+    assert isinstance(guard, int)
+    return guard
 
 
 def test_a_transaction_that_opens_behind_a_marker_tells_the_coordinators_epoch() -> None:
