@@ -13,6 +13,7 @@ from txnsim.log.replicated import described
 from txnsim.log.segments import Segments
 from txnsim.log.snapshots import Snapshot, Snapshots
 from txnsim.log.verification import VerificationEntries
+from txnsim.wire.batch import read_batch_header
 
 
 class ProducerStateManager:
@@ -54,7 +55,9 @@ class ProducerStateManager:
             )
         for segment in segments.between(start, end):
             for batch in segment.slice(segment.index_of(start), len(segment)):
-                self.state.apply(described(batch))
+                header = read_batch_header(batch)
+                if header.producer_id >= 0:
+                    self.state.apply(described(batch, header))
         if end > start:
             self.take_snapshot(end)
 

@@ -19,7 +19,7 @@ from txnsim.log import producer_state_manager
 from txnsim.log.config import LogConfig
 from txnsim.log.replicated import described
 from txnsim.releases.rules import LATEST
-from txnsim.wire.batch import Record, assign, build_batch, control_batch, read_batch_header
+from txnsim.wire.batch import BatchHeader, Record, assign, build_batch, control_batch
 
 DAY = 86_400_000
 
@@ -135,9 +135,9 @@ def test_truncation_replays_only_what_lies_behind_a_snapshot(
         driver.data(sequence)
     read: list[int] = []
 
-    def seen(data: bytes) -> ReplicatedBatch:
-        read.append(read_batch_header(data).base_offset)
-        return described(data)
+    def seen(data: bytes, header: BatchHeader) -> ReplicatedBatch:
+        read.append(header.base_offset)
+        return described(data, header)
 
     monkeypatch.setattr(producer_state_manager, "described", seen)
     driver.log.truncate_to(7, now_ms=NOW)
