@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 from tests.helpers import signatures
+from tests.helpers.run import HELPERS
 
 
 def test_the_readme_has_the_signatures_as_they_are() -> None:
@@ -21,3 +24,15 @@ def test_a_signature_is_found_wherever_it_stands() -> None:
         "void assertExactlyOnce(Collection<String> owed, String outputTopic)",
     ):
         assert one.rstrip(";") in block, one
+
+
+def test_the_java_helper_brings_no_junit_of_its_own() -> None:
+    # Another version than the project's engine breaks it: tried with 5.11.4, 5.12.2 and 5.14.1.
+    pom = ElementTree.parse(HELPERS / "java" / "pom.xml")
+    maven = "{http://maven.apache.org/POM/4.0.0}"
+    scopes = {
+        one.findtext(f"{maven}artifactId"): one.findtext(f"{maven}scope", "compile")
+        for one in pom.iter(f"{maven}dependency")
+    }
+    assert scopes.pop("junit-jupiter-api") == "provided"
+    assert [name for name, scope in scopes.items() if scope != "test"] == ["jackson-databind"]
