@@ -186,6 +186,12 @@ def test_a_story_is_written_a_trace_and_a_report_are_opened_and_all_is_accessibl
             assert page.evaluate("() => __sim.events.length") == len(run.events)
             look(title)
         page.locator("nav button", has_text="Zoo").click()
+        page.locator("#seed").fill("7")
+        row = page.locator("tr", has=page.get_by_role("cell", name="z05", exact=True))
+        row.locator("button").first.click()
+        page.locator(".title", has_text="late-commit-tears-next-transaction").wait_for()
+        assert "seed 7" in page.locator(".title").inner_text()
+        page.locator("nav button", has_text="Zoo").click()
         page.locator("#lesson-L0").click()  # a file was shown before
         page.locator("#lesson p").first.wait_for()
         look("lesson")
