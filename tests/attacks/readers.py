@@ -143,7 +143,7 @@ def environment(folder: Path) -> Iterator[Ended]:
         {"TXNSIM_BROKERS": "9" * 5_000},
         {"TXNSIM_TOPICS": "a:2147483647"},
         {"TXNSIM_TOKEN": ORDERS},
-        {"TXNSIM_PORT": ORDERS},
+        {"TXNSIM_AS_VERSION": ORDERS},
     ):
         yield ran("serve", "--port", "0", environment=given, cwd=folder)
 
