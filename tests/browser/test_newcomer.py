@@ -31,7 +31,7 @@ PLAIN: Final = {
     *("or learn how it works, in ten minutes", "move the leader to", "producers by partition"),
     *("the coordinator believes", "on its way", "the partition believes"),
     *("the coordinator says", "the partition says"),
-    *("fault rules in force", "faults", "scenarios", "zoo and lessons"),
+    *("fault rules in force", "faults", "scenarios", "zoo and lessons", "write a story"),
 }
 
 

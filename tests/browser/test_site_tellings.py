@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -18,13 +19,14 @@ import pytest
 from tests.support.site import built_site, in_node
 from tests.support.trace_survey import first_tellings, tellings
 from txnsim.scenario import catalog
-from txnsim.scenario.model import Scenario
 from txnsim.scenario.runner import Telling, tell_virtual
 from txnsim.scenario.teaching.lessons import lessons
 from txnsim.scenario.teaching.played import played
 
 pytestmark = pytest.mark.browser
 
+PARTS: Final = 8
+"""Tests that share all tellings: no test may take many minutes."""
 TELL: Final = """
 import json
 from hashlib import sha256
@@ -69,19 +71,23 @@ def hash_of(telling: Telling) -> str:
     return sha256(one.trace + one.history).hexdigest()
 
 
-@pytest.mark.parametrize(
-    "chosen",
-    [
-        pytest.param(first_tellings, id="one-of-each-story"),
-        pytest.param(tellings, id="all", marks=pytest.mark.nightly),
-    ],
-)
-def test_a_telling_has_the_same_trace_and_history_in_webassembly(
-    chosen: Callable[[Iterable[Scenario]], Iterator[Telling]], site: Path, tmp_path: Path
-) -> None:
-    wanted = list(chosen(catalog.scenarios().values()))
+def test_one_telling_of_each_story_is_the_same_in_webassembly(site: Path, tmp_path: Path) -> None:
+    assert_same(first_tellings(catalog.scenarios().values()), site, tmp_path)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_telling_is_the_same_in_webassembly(part: int, site: Path, tmp_path: Path) -> None:
+    every = tellings(catalog.scenarios().values())
+    assert_same(islice(every, part, None, PARTS), site, tmp_path)
+
+
+def assert_same(chosen: Iterable[Telling], site: Path, folder: Path) -> None:
+    """Trace and history of each, byte by byte."""
+    wanted = list(chosen)
+    assert wanted
     names = [(one.scenario.name, one.run, one.take) for one in wanted]
-    there = in_node(site, tmp_path / "site", TELL, names)
+    there = in_node(site, folder / "site", TELL, names)
     with ThreadPoolExecutor(1) as aside:  # Playwright may keep a loop running in this thread
         here = list(aside.map(hash_of, wanted))
     assert [one for one, mine, its in zip(names, here, there, strict=True) if mine != its] == []
