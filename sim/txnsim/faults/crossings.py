@@ -6,7 +6,7 @@ Code that passes a fault point shows an ``Interceptor`` a ``Crossing`` and is an
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from enum import IntEnum, StrEnum
 from typing import Any, Protocol, assert_never
 
@@ -105,25 +105,38 @@ class Rewriting(msgspec.Struct, frozen=True, kw_only=True):
     entry: dict[str, int | str] | None = None
 
     def applied(self, answer: Any) -> Any:
-        """The answer, changed; itself where it has no such field."""
-        if self.entry is not None:
-            return with_entry(answer, self.field, self.entry)
-        return rewritten(answer, self.field, self.change)
-
-    def change(self, before: Any) -> Any:
-        """The new value of the field; a list that is null stays so, but for ``clear``."""
+        """The answer, changed; itself where it has no such field. A list that is null stays so, but
+        for ``clear`` and ``insert``.
+        """
+        change: Callable[[Any], Any]
         match self.how:
-            case RewriteHow.SET:
-                return self.value
-            case RewriteHow.ADD:
-                return before + self.value
-            case RewriteHow.REVERSE:
-                return before if before is None else tuple(reversed(before))
-            case RewriteHow.CLEAR:
-                return ()
             case RewriteHow.INSERT:
-                raise AssertionError("with_entry does that")
-        assert_never(self.how)
+                return with_entry(answer, self.field, self.entry or {})
+            case RewriteHow.SET:
+                change = self._set
+            case RewriteHow.ADD:
+                change = self._add
+            case RewriteHow.REVERSE:
+                change = _reversed
+            case RewriteHow.CLEAR:
+                change = _cleared
+            case _:
+                assert_never(self.how)
+        return rewritten(answer, self.field, change)
+
+    def _set(self, _: Any) -> int:
+        return self.value
+
+    def _add(self, before: int) -> int:
+        return before + self.value
+
+
+def _reversed(before: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    return before if before is None else tuple(reversed(before))
+
+
+def _cleared(_: Any) -> tuple[Any, ...]:
+    return ()
 
 
 class Slices(msgspec.Struct, frozen=True, kw_only=True):

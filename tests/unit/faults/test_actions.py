@@ -25,7 +25,7 @@ from txnsim.faults.actions import (
     Stall,
     Throttle,
 )
-from txnsim.faults.crossings import DamagedPart, RewriteHow, Slices
+from txnsim.faults.crossings import DamagedPart, RewriteHow, Rewriting, Slices
 
 WORDS = [
     (Pass(), {"do": "pass"}, "pass"),
@@ -148,7 +148,7 @@ def test_an_entry_is_for_insert_alone() -> None:
 
 def test_a_rewriting_is_what_an_answer_is_changed_by() -> None:
     action = Rewrite(field="committed_offset", how=RewriteHow.ADD, value=3)
-    assert action.rewriting.change(4) == 7
+    assert action.rewriting == Rewriting(field="committed_offset", how=RewriteHow.ADD, value=3)
 
 
 def test_an_error_is_a_code() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
 from txnsim.faults.crossings import (
@@ -13,6 +15,11 @@ from txnsim.faults.crossings import (
     SubmitOutcome,
 )
 from txnsim.faults.subjects import NO_SUBJECT
+
+
+@dataclass(frozen=True)
+class Answer:
+    f: object
 
 
 def test_an_effect_that_lets_pass_changes_nothing() -> None:
@@ -46,4 +53,7 @@ def test_an_undisturbed_cluster_lets_everything_pass() -> None:
     ],
 )
 def test_a_field_of_an_answer_is_changed(how: RewriteHow, before: object, after: object) -> None:
-    assert Rewriting(field="f", how=how, value=5).change(before) == after
+    answer = Answer(f=before)
+    assert Rewriting(field="f", how=how, value=5).applied(answer) == Answer(f=after)
+    insert = Rewriting(field="g", how=RewriteHow.INSERT, entry={"id": 1})
+    assert insert.applied(answer) is answer, "it has no such list"

@@ -97,3 +97,9 @@ def test_a_rule_that_makes_no_sense_is_refused(fields: dict[str, Any], message: 
 )
 def test_other_rules_are_made(fields: dict[str, Any]) -> None:
     assert made(fields).id == "f"
+
+
+def test_an_entry_that_the_list_can_have_makes_sense() -> None:
+    entry = {"producer_id": 7, "first_offset": 3}
+    insert = Rewrite(field="aborted_transactions", how=RewriteHow.INSERT, entry=entry)
+    assert FaultRule(id="lie", point=P.CLIENT_RESPONSE, api="Fetch", action=insert).action == insert
