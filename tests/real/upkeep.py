@@ -6,7 +6,7 @@ The brokers look after their logs often (``PROPERTIES``), so that a story need n
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from tests.real.stories.data import _patched
@@ -22,6 +22,7 @@ from txnsim.wire.batch import (
     build_batch,
     iter_batches,
 )
+from txnsim.wire.varint import read_uvarint
 
 PROPERTIES: Final = {
     "log.cleaner.backoff.ms": "100",
@@ -93,24 +94,42 @@ def read_all(
         offset = found[-1].last_offset + 1
 
 
-def comparable_bytes(answer: Any) -> list[str]:
+def comparable_bytes(answer: Any) -> list[list[str]]:
     """The batches of a Fetch answer that no compressor has made, in hexadecimal digits.
 
-    Left out is what is one's own: the producer's id, times read from a clock, and with them the
-    checksum.
+    Left out is what is one's own: the producer's id, times read from a clock, and the checksum.
+    Where a batch counts from such a time (a marker, a horizon), so do its records.
     """
     data = bytes(answer.responses[0].partitions[0].records or b"")
     told = []
     for start, header in iter_batches(data):
-        if not header.attributes & CODEC_MASK:
-            batch = bytearray(data[start : start + header.size])
-            batch[17:21] = bytes(4)
-            batch[43:51] = bytes(8)
-            for place in (27, 35):
-                if struct.unpack_from(">q", batch, place)[0] >= NOW_MS:
-                    batch[place : place + 8] = bytes(8)
-            told.append(batch.hex())
+        if header.attributes & CODEC_MASK:
+            continue
+        batch = bytearray(data[start : start + header.size])
+        batch[17:21] = bytes(4)
+        batch[43:51] = bytes(8)
+        own = [at for at in (27, 35) if struct.unpack_from(">q", batch, at)[0] >= NOW_MS]
+        for place in own:
+            batch[place : place + 8] = bytes(8)
+        if 27 in own:
+            batch[8:12] = bytes(4)
+            told.append([batch[:61].hex(), *_without_times(bytes(batch), header.records_count)])
+        else:
+            told.append([batch.hex()])
     return told
+
+
+def _without_times(batch: bytes, count: int) -> Iterator[str]:
+    """Each record of a batch, without its length and its time."""
+    place = 61
+    for _ in range(count):
+        length, place = read_uvarint(batch, place)
+        end = place + (length >> 1)  # zig-zag, and not negative
+        after = place + 1
+        while batch[after] & 0x80:  # a time may take ten bytes
+            after += 1
+        yield (batch[place : place + 1] + batch[after + 1 : end]).hex()
+        place = end
 
 
 def until_read(

@@ -22,11 +22,13 @@ from txnsim.group.offset_commands import CommittingProducer
 from txnsim.group.offset_machine import CommitDecision
 from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
+from txnsim.log.producer_state import NO_EPOCH
 from txnsim.runtime.env import Clock
 from txnsim.runtime.turns import Pace
 from txnsim.types import TopicPartition
 
 _NONE: Final = ErrorCode.none
+_TRIPPED: Final = ErrorCode.unknown_server_error
 
 _WORDS: Final = {
     ErrorCode.invalid_fetch_size: ErrorCode.unknown_server_error,
@@ -75,6 +77,11 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         Returns:
             Offset of the last record; or why the log refused them, in a coordinator's words.
         """
+        if producer and producer.producer_id >= 0 and producer.producer_epoch == NO_EPOCH:
+            return Rejection(
+                error=_TRIPPED,
+                reason="a batch of a producer needs its epoch, found -1 (MemoryRecordsBuilder)",
+            )
         batch = encode_batch(
             records,
             now_ms=self.clock.now_ms(),

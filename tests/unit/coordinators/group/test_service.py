@@ -25,7 +25,7 @@ from txnsim.group.offset_commands import (
 )
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.runtime.turns import Pace
-from txnsim.types import CoordinatorEpoch, TopicPartition
+from txnsim.types import CoordinatorEpoch, ProducerEpoch, TopicPartition
 from txnsim.wire.batch import read_batch_header, read_records
 
 E = ErrorCode
@@ -241,6 +241,22 @@ async def test_a_large_commit_in_a_transaction_is_one_append_too(world: GroupWor
     (batch,) = world.log.batches
     assert read_batch_header(batch).records_count == 3_000
     assert (world.log.guards, await world.fetch()) == ([42], -1)
+
+
+@within(run_groups)
+async def test_a_batch_of_a_producer_without_an_epoch_trips_the_coordinator(
+    world: GroupWorld,
+) -> None:
+    """Where nothing verifies: MemoryRecordsBuilder throws, as seen on a real 4.4.0."""
+    without = msgspec.structs.replace(PRODUCER, producer_epoch=ProducerEpoch(-1))
+
+    async def unverified(_partition: int, _producer: CommittingProducer) -> int:
+        return 42
+
+    command = commit_of(9, is_transactional=True)
+    done = await world.groups.commit_in_transaction(command, without, verify=unverified)
+    assert isinstance(done, Rejection)
+    assert (done.error, world.log.batches) == (E.unknown_server_error, [])
 
 
 @within(run_groups)
