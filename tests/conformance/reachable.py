@@ -59,19 +59,19 @@ TxnOffsetCommit | old               | Empty          | 0? 47* 48 49?
 TxnOffsetCommit | old               | Ongoing        | 0 47@12 47@0? 48 49@12 49@0?
 TxnOffsetCommit | old               | Prepare        | 0? 47 49* 51
 TxnOffsetCommit | old               | Complete       | 0? 47 48* 49*
-TxnOffsetCommit | old               | any            | 3*
+TxnOffsetCommit | old               | any            | 3* -1?
 TxnOffsetCommit | old, 120 known    | absent         | 0* 47? 49
 TxnOffsetCommit | old, 120 known    | Empty          | 0? 47@12 47@0? 49? 120
 TxnOffsetCommit | old, 120 known    | Ongoing        | 0 47 49? 120@12 120@0?
 TxnOffsetCommit | old, 120 known    | Prepare        | 0? 47* 49* 51
 TxnOffsetCommit | old, 120 known    | Complete       | 0? 47* 49* 120*
-TxnOffsetCommit | old, 120 known    | any            | 3?
+TxnOffsetCommit | old, 120 known    | any            | 3? -1?
 TxnOffsetCommit | new               | absent         | 0* 47? 49@12 49@0?
 TxnOffsetCommit | new               | Empty          | 0@12 0@0? 35@0? 47* 49* 51?
 TxnOffsetCommit | new               | Ongoing        | 0@12 0@0? 35@0 47 49@12 49@0? 51*
 TxnOffsetCommit | new               | Prepare        | 0? 47? 51
 TxnOffsetCommit | new               | Complete       | 0* 35@0 47@12 47@0? 49* 51?
-TxnOffsetCommit | new               | any            | 3?
+TxnOffsetCommit | new               | any            | 3? -1?
 EndTxn | old, commit                | absent         | 49
 EndTxn | old, commit                | Empty          | 47@12 47@0? 48 49* 51? 90@12 90@0?
 EndTxn | old, commit                | Ongoing        | 0 47? 49@12 49@0? 51* 90*

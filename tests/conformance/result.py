@@ -28,7 +28,7 @@ STATELESS: Final = {
     "InitProducerId": frozenset({"invalid_request", "invalid_transaction_timeout"}),
     "AddPartitionsToTxn": _NO_TOPIC | {"invalid_request", "operation_not_attempted"},
     "AddOffsetsToTxn": frozenset({"invalid_request"}),
-    "TxnOffsetCommit": _NO_TOPIC,
+    "TxnOffsetCommit": _NO_TOPIC | {"unknown_server_error"},
     "EndTxn": frozenset({"invalid_request"}),
     "Produce": _NO_TOPIC | _BY_THE_LOG,
     "WriteTxnMarkers": _NO_TOPIC | {"unknown_server_error"},
