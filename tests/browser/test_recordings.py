@@ -103,6 +103,50 @@ def test_a_long_recording_is_whole_and_every_state_of_it_can_be_reached(
     page.wait_for_selector("[role=status]:has-text('1 of 60,001 events')")
 
 
+LOOKED_AT: Final = """async ([text, view, at]) => {
+  const { load } = __page["api.js"];
+  await load(new Response(text), { kind: "file", index: 0, title: "a test", moments: [] });
+  const { Book } = __page["book.js"];
+  const { whole } = Book.prototype;
+  let parsed = 0;
+  Book.prototype.whole = function (...line) {
+    parsed += 1;
+    return whole.apply(this, line);
+  };
+  __page["store.js"].choose(view);
+  __sim.go(at);
+  const drawn = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  for (let n = 0; n < 3; n += 1) await drawn();
+  Book.prototype.whole = whole;
+  return parsed;
+}"""
+
+
+def test_a_moment_of_a_long_recording_needs_few_of_its_lines(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    """Which transaction a batch belongs to was asked of each transaction before it, in the text."""
+    nodes = ("broker/1/log/t-0", "broker/1/txn/7")
+    entry = {"pid": 7, "epoch": 0, "partitions": ["t-0"], "timeout_ms": 60_000, "pending": None}
+    role = {"role": "leader", "epoch": 0, "tp": "t-0"}
+    events: list[Any] = [(nodes[0], "node.role", (), "", role)]
+    for turn in range(LONG // 5):
+        batch = {"tp": "t-0", "base": 2 * turn, "last": 2 * turn, "pid": 7, "epoch": 0, "seq": turn}
+        marker = {"tp": "t-0", "offset": 2 * turn + 1, "pid": 7, "epoch": 0, "committed": True}
+        events += [
+            (nodes[1], "txn.complete", (), "app/7:0", {**entry, "state": "Ongoing"}),
+            (nodes[0], "log.append", (len(events),), "app/7:0", {**batch, "txn": True}),
+            (nodes[0], "marker.written", (len(events),), "app/7:0", marker),
+            (nodes[1], "txn.complete", (), "app/7:0", {**entry, "state": "CompleteCommit"}),
+            (nodes[0], "log.lso", (), "", {"tp": "t-0", "to": 2 * turn + 2}),
+        ]
+    text = small(nodes, *events).to_lines().decode()
+    page = new_page(server.http)
+    for view in ("stage", "lanes"):
+        parsed = page.evaluate(LOOKED_AT, [text, view, LONG // 2 + 1])
+        assert 0 < parsed < 20_000, (view, parsed)  # 4,000 of them lead to the state
+
+
 def test_a_recorded_run_says_so_and_offers_nothing_that_it_can_not_do(
     server: TxnsimServer, new_page: Any
 ) -> None:

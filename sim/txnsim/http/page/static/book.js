@@ -50,7 +50,7 @@ export class Book {
     this.inText = 0;
     this.streamed = [];
     this.made = []; // events of a short trace, once they were looked at
-    this.newest = -1; // its position
+    this.oldest = this.newest = -1; // positions of the first event and of the last
     this.isFull = false;
     /** Partition -> indices of the events that write to its log or cut it off. */
     this.written = new Map();
@@ -133,6 +133,7 @@ export class Book {
   /** What the next event changes. */
   note(event) {
     const index = this.length;
+    if (!index) this.oldest = event.i;
     if (index % this.step === 0) this.keep();
     if (WRITES.has(event.k)) push(this.written, event.d.tp, index);
     else if (event.k === "txn.complete") {
@@ -177,7 +178,7 @@ export class Book {
   /** Index of the event of a position; undefined where it is not kept. */
   indexOf(position) {
     if (!this.length) return undefined;
-    const near = position - this.event(0).i; // right away, where none is missing
+    const near = position - this.oldest; // right away, where none is missing
     if (this.event(near)?.i === position) return near;
     let low = 0, high = this.length - 1;
     while (low <= high) {

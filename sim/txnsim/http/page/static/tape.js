@@ -98,14 +98,20 @@ export function transactionOf(event) {
   const isMarker = event.k === "marker.written";
   const theirs = begunOf(idOf(tx)).filter((one) => isMarker || one.name === tx);
   const cause = chain.find((one) => (isMarker ? one.k === "txn.complete" : one.k === "msg.recv" && one.d.api === "Produce"));
-  const before = (one) => theirs.findLast(({ index }) => index <= indexOf(one.i));
+  const before = (one) => begunAt(theirs, one.i);
   return (cause && before(cause)) ?? before(event) ?? null;
 }
 
 /** The transaction of an event that a coordinator or a client tells; null where it has none. */
 export function transactionAt({ tx, i }) {
   if (!tx) return null;
-  return begunOf(idOf(tx)).findLast(({ index }) => index <= indexOf(i)) ?? null;
+  return begunAt(begunOf(idOf(tx)), i) ?? null;
+}
+
+/** The last of some transactions that had begun at a position. */
+function begunAt(some, position) {
+  const until = indexOf(position); // once: where it lies is looked up in the text
+  return some.findLast(({ index }) => index <= until);
 }
 
 /** How a coordinator has ended a transaction up to an index: committed, aborted, null where it has not. */
