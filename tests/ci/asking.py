@@ -54,15 +54,22 @@ def installed(group: str, deadline: Deadline) -> PartOutcome:
     return done if done.failed else PartOutcome(0, 0)
 
 
+def debian(*packages: str, deadline: Deadline) -> PartOutcome:
+    """Install Debian's packages; no failure is no check."""
+    install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
+    for step in (["apt-get", "update", "-q"], install):
+        done = judge_step(" ".join(step[:2]), run(step, deadline=deadline))
+        if done.failed:
+            return done
+    return PartOutcome(0, 0)
+
+
 def in_a_browser(chosen: str, deadline: Deadline) -> PartOutcome:
     """Tests with these markers in Debian's Chromium, which is installed where it is missing."""
+    missing = PartOutcome(0, 0)
     if shutil.which("chromium") is None:
-        apt = ["apt-get", "install", "-y", "-q", "--no-install-recommends"]
-        for step in (["apt-get", "update", "-q"], [*apt, "chromium", "fonts-dejavu-core"]):
-            done = judge_step(" ".join(step[:2]), run(step, deadline=deadline))
-            if done.failed:
-                return done
-    missing = installed("browser", deadline)
+        missing = debian("chromium", "fonts-dejavu-core", deadline=deadline)
+    missing += installed("browser", deadline)
     if missing.failed:
         return missing
     words = ("-n", "2", "-m", chosen, "tests/browser")

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Final
 
-from tests.ci.asking import PYTHON, checks, in_a_browser, installed, matrix, pytest
+from tests.ci.asking import PYTHON, checks, debian, in_a_browser, installed, matrix, pytest
 from tests.ci.process import Deadline, PartOutcome, judge_checks, judge_pytest, judge_step, run
 from tests.clients.matrix.bench import PROPERTIES
 from tests.support.apache_kafka import ApacheKafka, kafka_libs
@@ -89,7 +89,9 @@ def lessons_and_site(deadline: Deadline) -> PartOutcome:
 def toolchains(deadline: Deadline) -> PartOutcome:
     """Kafka's jars and the program of every client, once for all other parts."""
     kafka_libs()
-    return matrix("programs", "--build", deadline=deadline)
+    # @confluentinc/kafka-javascript is compiled, where its binary can't be fetched.
+    headers = debian("libcurl4-openssl-dev", "libssl-dev", deadline=deadline)
+    return headers + matrix("programs", "--build", deadline=deadline)
 
 
 def txnsim_at(level: int) -> Ask:
