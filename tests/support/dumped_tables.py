@@ -14,14 +14,6 @@ from txnsim.types import TopicPartition
 Row = Mapping[str, Any]
 SEQUENCE_SPAN: Final = 1 << 31
 NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
-STATES: Final = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-)
 
 
 def by_file(
@@ -146,7 +138,7 @@ def transaction_values(row: Row) -> tuple[str, dict[str, Any] | None]:
         "nextProducerId": _or(row["next_producer_id"]),
         "producerEpoch": row["producer_epoch"],
         "transactionTimeoutMs": row["timeout_ms"],
-        "transactionStatus": STATES.index(row["state"]),
+        "transactionStatus": row["state"],
         "transactionPartitions": {topic: sorted(many) for topic, many in partitions.items()},
         "transactionLastUpdateTimestampMs": row["last_update_timestamp_ms"],
         "transactionStartTimestampMs": _or(row["start_timestamp_ms"]),
