@@ -147,6 +147,50 @@ def test_a_moment_of_a_long_recording_needs_few_of_its_lines(
         assert 0 < parsed < 20_000, (view, parsed)  # 4,000 of them lead to the state
 
 
+BACK: Final = """async ([text, at, lso]) => {
+  const { load } = __page["api.js"];
+  await load(new Response(text), { kind: "file", index: 0, title: "a test", moments: [] });
+  const { Book } = __page["book.js"];
+  const { whole } = Book.prototype;
+  let parsed = 0;
+  Book.prototype.whole = function (...line) {
+    parsed += 1;
+    return whole.apply(this, line);
+  };
+  const { far, cells, earlier } = __page["tape.js"].tape("t-0", at, lso);
+  Book.prototype.whole = whole;
+  const { first, how } = far.cell;
+  return { parsed, first, how, between: far.between, cells: cells.length, earlier };
+}"""
+
+
+def test_an_old_hang_is_found_without_a_look_at_what_was_written_since(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    """Every write behind the last stable offset was read for each move of the cursor."""
+    node, taken = "broker/1/log/t-0", 9
+    batch = {"tp": "t-0", "pid": -1, "epoch": -1, "seq": -1, "txn": False}
+    events: list[Any] = [(node, "node.role", (), "", {"role": "leader", "epoch": 0, "tp": "t-0"})]
+
+    def written(offsets: range, **other: object) -> None:
+        for base in offsets:
+            data = {**batch, "base": base, "last": base, **other}
+            events.append((node, "log.append", (), "", data))
+
+    written(range(2))
+    written(range(2, 3), pid=7, epoch=0, seq=0, txn=True)
+    written(range(3, LONG // 2))
+    end = LONG // 2 - taken
+    events.append((node, "log.truncate", (), "", {"tp": "t-0", "epoch": 0, "to": end}))
+    written(range(end, LONG))
+    page = new_page(server.http)
+    text = small((node,), *events).to_lines().decode()
+    found = page.evaluate(BACK, [text, len(events) - 1, 2])
+    assert found.pop("parsed") < 1_000
+    between = LONG - 3 - 60
+    assert found == {"first": 2, "how": "open", "between": between, "cells": 60, "earlier": 2}
+
+
 def test_a_recorded_run_says_so_and_offers_nothing_that_it_can_not_do(
     server: TxnsimServer, new_page: Any
 ) -> None:

@@ -54,6 +54,8 @@ export class Book {
     this.isFull = false;
     /** Partition -> indices of the events that write to its log or cut it off. */
     this.written = new Map();
+    /** Partition -> indices of those that cut it off. */
+    this.cuts = new Map();
     /** Transactional id -> indices of its completed moves. */
     this.moves = new Map();
     this.violations = [];
@@ -135,8 +137,10 @@ export class Book {
     const index = this.length;
     if (!index) this.oldest = event.i;
     if (index % this.step === 0) this.keep();
-    if (WRITES.has(event.k)) push(this.written, event.d.tp, index);
-    else if (event.k === "txn.complete") {
+    if (WRITES.has(event.k)) {
+      push(this.written, event.d.tp, index);
+      if (event.k === "log.truncate") push(this.cuts, event.d.tp, index);
+    } else if (event.k === "txn.complete") {
       const id = idOf(event.tx);
       push(this.moves, id, index);
       if (event.d.state === "Ongoing" && this.grown.transactions[id]?.state !== "Ongoing") this.begins(id, event.tx, index);
@@ -193,12 +197,14 @@ export class Book {
 }
 
 /** How many of these sorted numbers are not above one. */
-export function upTo(sorted, one) {
-  let low = 0, high = sorted.length;
+export const upTo = (sorted, one) => lowest(0, sorted.length, (n) => sorted[n] > one);
+
+/** The lowest number of a range for which something holds, as it does for all behind it; `high` where it holds for none. */
+export function lowest(low, high, holds) {
   while (low < high) {
     const mid = (low + high) >> 1;
-    if (sorted[mid] <= one) low = mid + 1;
-    else high = mid;
+    if (holds(mid)) high = mid;
+    else low = mid + 1;
   }
   return low;
 }

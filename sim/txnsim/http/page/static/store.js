@@ -122,6 +122,8 @@ export const indexOf = (position) => book.indexOf(position);
 export const last = () => events.length - 1;
 /** Indices of the events that write to a partition's log or cut it off. */
 export const writes = (tp) => book.written.get(tp) ?? [];
+/** Those of them that cut it off. */
+export const truncations = (tp) => book.cuts.get(tp) ?? [];
 /** Indices of the completed moves of a transactional id. */
 export const movesOf = (id) => book.moves.get(id) ?? [];
 /** Indices of the story's own sentences; of what was held, and of what was released. */

@@ -2,9 +2,9 @@
 // The newest batches of a partition, from its events alone: what became of each, whose transaction it
 // belongs to, and the values of its records where the trace has them.
 
-import { upTo } from "./book.js";
+import { lowest, upTo } from "./book.js";
 import { idOf } from "./reducer.js";
-import { asked, begunOf, chainOf, events, indexOf, movesOf, writes } from "./store.js";
+import { asked, begunOf, chainOf, events, indexOf, movesOf, truncations, writes } from "./store.js";
 
 const CELLS = 60;
 
@@ -27,39 +27,55 @@ function cellsOf(tp, until, lso) {
   const ended = new Map(); // producer id -> how the marker that comes next ends what it has open
   const next = new Map(); // producer id -> the cell of that marker, where nothing of the producer lies between
   let cut = Infinity; // what a truncation has taken away
-  let far = null;
-  let n = upTo(indices, until) - 1;
-  let left = 0;
-  for (; n >= 0; n -= 1) {
-    const event = events[indices[n]];
-    const { k, d, i, tx } = event;
-    if (k === "log.truncate") {
-      cut = Math.min(cut, d.to);
-      continue;
-    }
-    const isMarker = k === "marker.written";
-    const first = isMarker ? d.offset : d.base;
-    const last = isMarker ? d.offset : d.last;
-    if (last >= cut) continue;
+  const cellOf = (event) => {
+    const { d, i, tx } = event;
+    const isMarker = event.k === "marker.written";
+    const { first, last } = offsetsOf(event);
     if (isMarker) ended.set(d.pid, d.committed ? "committed" : "aborted");
     const how = isMarker ? (d.committed ? "COMMIT" : "ABORT") : d.txn ? (ended.get(d.pid) ?? "open") : "plain";
-    const cell = { i, first, last, pid: d.pid, epoch: d.epoch, txn: d.txn, tx, how, event, isMarker, t: transactionOf(event) };
-    const later = next.get(d.pid);
-    if (isMarker && later?.how === how && later.epoch === d.epoch) later.again = againWhy(event, later.event);
-    if (isMarker) next.set(d.pid, cell);
-    else next.delete(d.pid);
-    if (cells.length < CELLS) cells.push(cell);
-    else {
-      if (last < lso) break; // the cell of the last stable offset is among the newest, or was met
-      left += 1;
-      if (first <= lso) {
-        far = { cell, between: left - 1 };
-        break;
-      }
-    }
+    return { i, first, last, pid: d.pid, epoch: d.epoch, txn: d.txn, tx, how, event, isMarker, t: transactionOf(event) };
+  };
+  let n = upTo(indices, until) - 1;
+  for (; n >= 0 && cells.length < CELLS; n -= 1) {
+    const event = events[indices[n]];
+    if (event.k === "log.truncate") cut = Math.min(cut, event.d.to);
+    if (event.k === "log.truncate" || offsetsOf(event).last >= cut) continue;
+    const cell = cellOf(event);
+    const later = next.get(cell.pid);
+    if (cell.isMarker && later?.how === cell.how && later.epoch === cell.epoch) later.again = againWhy(event, later.event);
+    if (cell.isMarker) next.set(cell.pid, cell);
+    else next.delete(cell.pid);
+    cells.push(cell);
   }
+  const at = n >= 0 && cells.at(-1).first > lso ? holding(tp, n, lso, cut) : null;
+  // A marker between the two is one that replicas do not have yet: to readers, the transaction is open.
+  const far = at && { cell: cellOf(events[indices[at.n]]), between: at.between };
   for (const [cell, values] of valuesOf(cells.reverse())) cell.values = values;
-  return { cells, far, earlier: Math.max(0, n), spans: brackets(cells) };
+  return { cells, far, earlier: at?.n ?? n + 1, spans: brackets(cells) };
+}
+
+const offsetsOf = ({ d }) => ({ first: d.base ?? d.offset, last: d.last ?? d.offset });
+
+/** The write that an offset lies in, as {n, between}: its number among the writes of the partition up to
+ *  one of them, and how many lie between; null where it is not in the trace. From one truncation to the next
+ *  offsets only grow: few of the lines are looked at, however far back it is. */
+function holding(tp, newest, offset, cut) {
+  const indices = writes(tp);
+  const cuts = truncations(tp);
+  const firstBehind = (low, high, bound) => lowest(low, high, (n) => offsetsOf(events[indices[n]]).last >= bound);
+  let between = 0;
+  for (let high = newest + 1; high > 0; ) {
+    const before = cuts[upTo(cuts, indices[high - 1]) - 1];
+    const low = before === undefined ? 0 : upTo(indices, before);
+    const end = cut === Infinity ? high : firstBehind(low, high, cut);
+    const n = firstBehind(low, end, offset);
+    if (n < end && offsetsOf(events[indices[n]]).first <= offset) return { n, between: between + end - n - 1 };
+    if (n > low || low === 0) return null;
+    between += end - low;
+    cut = Math.min(cut, events[before].d.to);
+    high = low - 1;
+  }
+  return null;
 }
 
 /** Why a marker is written once more. */
