@@ -337,3 +337,23 @@ def test_the_coordinator_may_have_open_what_no_partition_has_a_record_of(
         "#agreement:has-text('They agree. The coordinator of app has T1 open."
         " Nothing of it is written on payments-0 yet.')"
     )
+
+
+def test_a_high_watermark_is_shown_where_the_trace_tells_it(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    """At brief no event moves it: a single replica's is its log end, others' may be less."""
+    page = new_page(server.http)
+    known = page.evaluate(
+        """() => [["full", 3, 1, 4], ["brief", 1, 1, 4], ["brief", 3, 1, 4], ["brief", 3, 4, 4],
+          ["brief", 0, 1, 4]].map(([level, replicas, lso, end]) =>
+          __page["stage.js"].highWatermark({ level }, { replicas, lso, end, hw: 2 }))"""
+    )
+    assert known == [2, 4, None, 4, None]  # the last one: a trace of an older txnsim
+    opened(page, "z01", "V-")  # three replicas
+    assert "high watermark" not in page.inner_text(".partition dl")
+    why = page.get_attribute(".partition dt:last-of-type", "title")
+    assert "does not tell how far the followers are" in why
+    opened(page, "z27", "V+/4.3")  # one
+    assert "high watermark\n1" in page.inner_text(".partition dl >> nth=0")
+    assert "HW 1" in page.inner_text(".tape >> nth=0")

@@ -39,7 +39,8 @@ def differences(told: TraceState, now: TraceState, *, level: TraceLevel) -> list
     entries = (_entries(state.transactions, level) for state in (told, now))
     found += _parted("transactions", *entries)
     found += _parted("faults", told.faults, now.faults)
-    found += _parted("logs", *(_logs(state, level) for state in (told, now)))
+    logs = _logs(told, level, is_told=True), _logs(now, level, is_told=False)
+    found += _parted("logs", *logs)
     return found
 
 
@@ -66,13 +67,16 @@ def _entries(transactions: dict[str, dict[str, Any]], level: TraceLevel) -> dict
     return {name: _without(entry, left_out) for name, entry in transactions.items()}
 
 
-def _logs(state: TraceState, level: TraceLevel) -> dict[str, Any]:
+def _logs(state: TraceState, level: TraceLevel, *, is_told: bool) -> dict[str, Any]:
     logs = {}
     for tp, log in state.logs.items():
         if tp.startswith(INTERNAL):
             continue
-        left_out = {"hw"} if level is TraceLevel.BRIEF else set()
-        one: dict[str, Any] = {name: value for name, value in log.items() if name not in left_out}
+        one: dict[str, Any] = dict(log)
+        if level is TraceLevel.BRIEF:
+            # As the page has it: no event tells that it has moved.
+            is_known = log["replicas"] == 1 or log["lso"] >= log["end"]
+            one["hw"] = (log["end"] if is_told else log["hw"]) if is_known else None
         one["producers"] = {
             pid: _without(producer)
             for pid, producer in log["producers"].items()

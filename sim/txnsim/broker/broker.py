@@ -343,7 +343,10 @@ class Broker:
         self.coordinator.leaders_changed()
         if self.environment.tracer.on:
             for topic_partition, epoch in changes.led:
-                self.log_events.led(self.replicas.led[topic_partition], epoch)
+                log = self.replicas.led[topic_partition]
+                self.log_events.led(log, epoch, self.replicas.count(topic_partition))
+            for partition in changes.regrouped:
+                self.log_events.regrouped(partition.log, len(partition.replicas))
         for topic_partition, _ in changes.lost:
             self.purgatory.release(topic_partition)
         for topic_partition in changes.deleted:

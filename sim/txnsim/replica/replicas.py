@@ -148,6 +148,11 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             rule="fetch.unknown-partition",
         )
 
+    def count(self, topic_partition: TopicPartition) -> int:
+        """How many replicas a led partition has."""
+        partition = self.replicated.get(topic_partition)
+        return 1 if partition is None else len(partition.replicas)
+
     def too_few_in_sync(self, topic_partition: TopicPartition) -> Rejection | None:
         """A rejection where too few replicas are in sync for acks=-1."""
         partition = self.replicated.get(topic_partition)

@@ -43,7 +43,7 @@ _NOTHING: Final = _Written(-1, NO_CAUSE, "")
 class _Log:
     """Remembered values of a log."""
 
-    __slots__ = ("closed", "is_routine", "name", "node", "stable", "unreplicated")
+    __slots__ = ("closed", "is_routine", "name", "node", "replicas", "stable", "unreplicated")
 
     def __init__(self, broker: str, topic_partition: TopicPartition) -> None:
         self.name = str(topic_partition)
@@ -56,6 +56,8 @@ class _Log:
         """Markers above the last stable offset, by the first offset of their transaction."""
         self.stable = 0
         """The last stable offset when this broker became the leader, or the last that was told."""
+        self.replicas = 0
+        """How many the partition has, as it was told last."""
 
 
 class AppendEvents(LogEvents):
@@ -72,12 +74,17 @@ class AppendEvents(LogEvents):
         self._logs: dict[TopicPartition, _Log] = {}
         self._names: dict[int, str] = {}
 
-    def led(self, log: PartitionLog, leader_epoch: LeaderEpoch) -> None:
+    def led(self, log: PartitionLog, leader_epoch: LeaderEpoch, replicas: int) -> None:
         """The broker leads the log from now on: what a reader of the trace must know of it; offsets
         that are 0 are left out. Of coordinators' logs nothing is said.
+
+        Args:
+            log: It.
+            leader_epoch: From now on.
+            replicas: How many the partition has. The log end of a single one is its high watermark.
         """
         at = self._log(log.topic_partition)
-        at.stable = log.last_stable_offset
+        at.stable, at.replicas = log.last_stable_offset, replicas
         if log.topic_partition.topic in INTERNAL_TOPICS:
             return
         found: dict[str, object] = {
@@ -97,9 +104,20 @@ class AppendEvents(LogEvents):
                 for producer in log.producers.open()
             ],
         }
-        data = {"tp": at.name, "role": "leader", "epoch": leader_epoch}
+        data = {"tp": at.name, "role": "leader", "epoch": leader_epoch, "replicas": replicas}
         data.update({name: value for name, value in found.items() if value})
         self.tracer.emit("node.role", self.broker, data=data)
+
+    def regrouped(self, log: PartitionLog, replicas: int) -> None:
+        """A log that the broker leads may have got or lost followers under the same leader epoch
+        (a reassignment): what a reader must know of that.
+        """
+        at = self._log(log.topic_partition)
+        if at.replicas == replicas or log.topic_partition.topic in INTERNAL_TOPICS:
+            return
+        at.replicas = replicas
+        data = {"tp": at.name, "role": "replicas", "replicas": replicas}
+        self.tracer.emit("node.role", at.node, data=data)
 
     def started(self, log: PartitionLog, reason: str) -> None:
         """As ``LogEvents`` says it."""

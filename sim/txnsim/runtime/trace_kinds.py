@@ -67,7 +67,7 @@ _TABLE: Final = (
     _kind(
         "node.role",
         1,
-        "role leader epoch tp start end hw lso producers",
+        "role leader epoch tp replicas start end hw lso producers",
         "leadership or another role moved; a leader tells of its log as it finds it",
     ),
     _kind("node.state", 1, "state", "the controller made something else of a broker: fenced, …"),

@@ -75,6 +75,8 @@ class PartitionNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     epoch: int
     """Leader epoch."""
     isr: tuple[int, ...]
+    replicas: int
+    """How many there are."""
     start: int = 0
     end: int = 0
     hw: int = 0
@@ -160,7 +162,13 @@ def _partitions(cluster: TracedCluster) -> Iterator[PartitionNow]:
         member = cluster.members.get(now.leader)
         broker = None if member is None else member.broker
         log = None if broker is None else broker.replicas.led.get(place)
-        noted = PartitionNow(tp=str(place), leader=now.leader, epoch=now.leader_epoch, isr=now.isr)
+        noted = PartitionNow(
+            tp=str(place),
+            leader=now.leader,
+            epoch=now.leader_epoch,
+            isr=now.isr,
+            replicas=len(now.replicas),
+        )
         yield noted if log is None else _with_log(noted, log)
 
 

@@ -40,11 +40,11 @@ class TraceState(msgspec.Struct, kw_only=True):
     brokers: dict[str, str] = {}
     """Node -> ``running``, ``down``, or what the controller has made of it."""
     logs: dict[str, dict[str, Any]] = {}
-    """Partition -> ``leader`` (a broker's id), ``epoch`` of the leader, ``start``, ``end``, ``hw``,
-    ``lso``, and ``producers``: producer id -> ``epoch``, ``seq`` (last sequence), ``first`` (offset
-    of its open transaction, -1 for none), ``coordinator_epoch`` of its last marker,
-    ``timestamp`` of its last write (ms of the wall clock), ``i`` (the event that opened the
-    transaction).
+    """Partition -> ``leader`` (a broker's id), ``epoch`` of the leader, ``replicas`` (how many; 0
+    where the trace does not tell), ``start``, ``end``, ``hw``, ``lso``, and ``producers``: producer
+    id -> ``epoch``, ``seq`` (last sequence), ``first`` (offset of its open transaction, -1 for
+    none), ``coordinator_epoch`` of its last marker, ``timestamp`` of its last write (ms of the wall
+    clock), ``i`` (the event that opened the transaction).
     """
     transactions: dict[str, dict[str, Any]] = {}
     """Transactional id -> ``node`` and ``i`` of its last move, the fields of ``txn.complete``."""
@@ -118,9 +118,12 @@ def _down(state: TraceState, _event: Event, node: str, data: Data) -> None:
 
 
 def _role(state: TraceState, _event: Event, node: str, data: Data) -> None:
-    if data.get("role") != "leader":
-        return
-    state.logs[data["tp"]] = _log(int(node.split("/")[1]), data)
+    if data.get("role") == "leader":
+        state.logs[data["tp"]] = _log(int(node.split("/")[1]), data)
+    elif data.get("role") == "replicas":
+        log = _log_of(state, node, data)
+        if log is not None:
+            log["replicas"] = data["replicas"]
 
 
 def _log(leader: int, data: Data) -> dict[str, Any]:
@@ -128,6 +131,7 @@ def _log(leader: int, data: Data) -> dict[str, Any]:
     return {
         "leader": leader,
         "epoch": data["epoch"],
+        "replicas": data.get("replicas", 0),
         "start": data.get("start", 0),
         "end": data.get("end", 0),
         "hw": data.get("hw", 0),

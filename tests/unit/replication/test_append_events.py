@@ -283,15 +283,30 @@ def test_of_many_producers_the_newest_names_are_known() -> None:
 def test_a_log_that_is_led_from_now_on_is_traced_as_it_is_found() -> None:
     traced = Traced()
     log = traced.driver.log
-    traced.trace.led(log, LeaderEpoch(2))
-    assert data(traced.events()[-1]) == {"tp": "orders-0", "role": "leader", "epoch": 2}
+    traced.trace.led(log, LeaderEpoch(2), 1)
+    assert data(traced.events()[-1]) == {
+        "tp": "orders-0",
+        "role": "leader",
+        "epoch": 2,
+        "replicas": 1,
+    }
     traced.append(0, transactional=True)
-    traced.trace.led(log, LeaderEpoch(3))
+    traced.trace.led(log, LeaderEpoch(3), 1)
     found = data(traced.events()[-1])
     assert (found["epoch"], found["end"]) == (3, 1)
     assert "lso" not in found
     (producer,) = found["producers"]
     assert (producer["pid"], producer["first"], producer["coordinator_epoch"]) == (PID, 0, -1)
+
+
+def test_followers_that_come_later_are_told_once() -> None:
+    traced = Traced()
+    log = traced.driver.log
+    traced.trace.led(log, LeaderEpoch(2), 1)
+    for replicas in (1, 3, 3):
+        traced.trace.regrouped(log, replicas)
+    told = [data(one) for one in traced.events()[1:]]
+    assert told == [{"tp": "orders-0", "role": "replicas", "replicas": 3}]
 
 
 @pytest.mark.parametrize("is_led", [True, False])
@@ -303,7 +318,7 @@ def test_a_bound_that_the_reader_knows_is_not_repeated(*, is_led: bool) -> None:
         append_client(log, batch(sequence), guard=0, now_ms=NOW)
     traced.driver.settle()
     if is_led:
-        traced.trace.led(log, LeaderEpoch(2))
+        traced.trace.led(log, LeaderEpoch(2), 1)
     else:
         traced.trace.started(log, "DeleteRecords")
     traced.append(2, transactional=True)
@@ -317,13 +332,13 @@ def test_a_coordinators_log_tells_what_has_moved_under_its_leader() -> None:
     where = TopicPartition(CONSUMER_OFFSETS_TOPIC, 3)
     log = PartitionLog(topic_partition=where, config=config_of(), leader_epoch=0)
     for epoch in (2, 4):
-        events.led(log, LeaderEpoch(epoch))
+        events.led(log, LeaderEpoch(epoch), 1)
         append_client(log, batch(0), guard=0, now_ms=NOW)
         log.advance_high_watermark(1)
         events.moved(log)
         if epoch == 2:
             log.truncate_to(0, now_ms=NOW)
-    events.led(log, LeaderEpoch(5))
+    events.led(log, LeaderEpoch(5), 1)
     append_coordinator(log, batch(-1, transactional=True), now_ms=NOW, guard=open_guard(log))
     log.advance_high_watermark(2)
     events.moved(log)

@@ -63,6 +63,17 @@ def test_a_new_leader_tells_of_the_log_that_it_finds() -> None:
     assert log["producers"]["7"]["first"] == 5
 
 
+def test_how_many_replicas_there_are_is_known_where_the_leader_tells() -> None:
+    role = {"tp": "t-0", "role": "leader", "epoch": 4, "replicas": 1}
+    alone = (BROKER, "node.role", role)
+    grown = {"tp": "t-0", "role": "replicas", "replicas": 3}
+    assert follow(LEADS).logs["t-0"]["replicas"] == 0, "an old trace"
+    assert follow(alone).logs["t-0"]["replicas"] == 1
+    log = follow(alone, (LOG, "log.append", batch(0, 2)), (LOG, "node.role", grown)).logs["t-0"]
+    assert (log["replicas"], log["end"]) == (3, 3)
+    assert follow(alone, (FOLLOWER, "node.role", grown)).logs["t-0"]["replicas"] == 1
+
+
 def test_a_marker_closes_and_an_expired_producer_is_forgotten() -> None:
     closed = follow(LEADS, OPENS, (LOG, "marker.written", marker(1)))
     assert closed.logs["t-0"]["end"] == 2

@@ -40,13 +40,17 @@ function down(state, event, node, data) {
 
 function role(state, event, node, data) {
   if (data.role === "leader") state.logs[data.tp] = logOf(Number(node.split("/")[1]), data);
+  else if (data.role === "replicas") {
+    const log = ledLog(state, node, data);
+    if (log) log.replicas = data.replicas;
+  }
 }
 
 function logOf(leader, data) {
   const producers = {};
   for (const one of data.producers ?? []) producers[one.pid] = producerOf(one);
   return {
-    leader, epoch: data.epoch,
+    leader, epoch: data.epoch, replicas: data.replicas ?? 0,
     start: data.start ?? 0, end: data.end ?? 0, hw: data.hw ?? 0, lso: data.lso ?? 0, producers,
   };
 }

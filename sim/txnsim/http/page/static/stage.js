@@ -218,6 +218,10 @@ export function readersAt(tp, index, lso) {
   return [...found].map(([name, offset]) => ({ name, offset: Math.max(offset ?? 0, lso) }));
 }
 
+/** The high watermark of a partition; null where the trace does not tell it. At brief nothing tells that it
+ *  has moved, but a single replica's is its log end, and none is below the last stable offset. */
+export const highWatermark = ({ level }, { hw, lso, end, replicas }) => (level === "full" ? hw : replicas === 1 || lso >= end ? end : null);
+
 /** Whether coordinator and partition agree: {kind, title, text}. */
 export function agreement(now, tp, open, index) {
   const theirs = open.filter((one) => one.partition === tp);

@@ -7,7 +7,7 @@ import { act, beside, explainOf } from "../api.js";
 import { besides, moment } from "../compare.js";
 import { html } from "../html.js";
 import { asked, at, compared, events, explained, go, notes, source, within } from "../store.js";
-import { stepAt } from "../stage.js";
+import { highWatermark, stepAt } from "../stage.js";
 import { Coordinated, HOW, gets } from "./strip.js";
 import { Tape } from "./tape.js";
 
@@ -39,5 +39,5 @@ function Side({ name, verdict, it }) {
     ${(said.length ? said : [{ kind: "nothing", title: "They agree.", text: "No transaction is open." }]).map(({ kind, title, text }) => html`<p class=${`agreement ${kind}`}><b>${title}</b> ${text}</p>`)}
     ${it.ids.map((one) => html`<${Coordinated} key=${one.id} it=${one} />`)}
     <ul class="way">${it.messages.map((one) => html`<li class=${`message ${one.how}`}><span class="end-of">${one.from}</span> ${one.label} ${one.said} <b>${HOW[one.how]}</b> <span class="end-of">${one.to}</span></li>`)}</ul>
-    ${it.logs.map(({ tp, log, of }) => html`<div class="strip"><h3>${tp}</h3><${Tape} tp=${`${tp} in ${name}`} log=${log} hw=${null} of=${of} open=${it.open.filter((one) => one.partition === tp)} /><p class="readers">${gets(log)}</p></div>`)}</section>`;
+    ${it.logs.map(({ tp, log, of }) => html`<div class="strip"><h3>${tp}</h3><${Tape} tp=${`${tp} in ${name}`} log=${log} hw=${highWatermark(it.now, log)} of=${of} open=${it.open.filter((one) => one.partition === tp)} /><p class="readers">${gets(log)}</p></div>`)}</section>`;
 }

@@ -5,7 +5,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, doNow, drive, post } from "../api.js";
 import { html } from "../html.js";
-import { SHOWN_MAX, agreement, clientsAt, coordinated, idsOf, isBusy, messages, partitionsOf, readersAt, stepAt, waiting } from "../stage.js";
+import { SHOWN_MAX, agreement, clientsAt, coordinated, highWatermark, idsOf, isBusy, messages, partitionsOf, readersAt, stepAt, waiting } from "../stage.js";
 import { at, canAct, choose, compared, driven, events, explained, go, hangsOnly, indexOf, notes, partition, source, state, transaction } from "../store.js";
 import { tape } from "../tape.js";
 import { Compare } from "./compare.js";
@@ -149,14 +149,15 @@ function Partitions({ now, all, open }) {
 
 function Partition({ tp, log, now, isFocus }) {
   const readers = readersAt(tp, at.value, log.lso);
+  const hw = highWatermark(now, log);
   return html`<div class=${`strip partition${isFocus ? " focus" : ""}`}>
     <h3><button class="link" onClick=${() => (partition.value = tp)} aria-pressed=${isFocus} title="Why is its last stable offset here?">${tp}</button> <small>leader: broker ${log.leader}, epoch ${log.epoch}</small></h3>
     <dl class="figures">
       <dt>log start</dt><dd>${log.start}</dd>
       <dt>last stable offset</dt><dd><button class="value" onClick=${() => jump(tp, "log.lso")} title="Where does this value come from?">${log.lso}</button></dd>
-      ${now.level === "full" && html`<dt>high watermark</dt><dd>${log.hw}</dd>`}
-      <dt>log end</dt><dd>${log.end}</dd></dl>
-    <${Tape} tp=${tp} log=${log} hw=${now.level === "full" ? log.hw : null} of=${tape(tp, at.value, log.lso)} open=${(explained.value?.open ?? []).filter((one) => one.partition === tp)} onChoose=${(cell) => go(indexOf(cell.i))} />
+      ${hw !== null && html`<dt>high watermark</dt><dd>${hw}</dd>`}
+      <dt title=${hw === null ? "The high watermark is not shown: recorded at brief, the trace does not tell how far the followers are." : undefined}>log end</dt><dd>${log.end}</dd></dl>
+    <${Tape} tp=${tp} log=${log} hw=${hw} of=${tape(tp, at.value, log.lso)} open=${(explained.value?.open ?? []).filter((one) => one.partition === tp)} onChoose=${(cell) => go(indexOf(cell.i))} />
     <p class="readers">${readers.map(({ name, offset }) => html`<span class="end-of">▲ ${name} waits at ${offset}</span> `)}${gets(log)}</p></div>`;
 }
 
