@@ -158,7 +158,7 @@ def lso_of(
         program=program,
     )
     said = sentences(standing)
-    if is_brief:
+    if is_brief and log["replicas"] != 1:
         said = (*said, BRIEF_REMARK)
     hanging = holder if cause is Cause.HANGING else None
     return LsoExplanation(

@@ -49,6 +49,16 @@ def test_at_full_the_high_watermark_is_known() -> None:
     assert BRIEF_REMARK not in explain_lso(run, "payments-0").sentences
 
 
+@pytest.mark.parametrize(("replicas", "is_remarked"), [(1, False), (2, True)])
+def test_at_brief_the_log_end_of_a_single_replica_needs_no_remark(
+    *, replicas: int, is_remarked: bool
+) -> None:
+    leads = (*LEADS[:4], {"tp": "t-0", "role": "leader", "epoch": 0, "replicas": replicas})
+    told = explain_lso(small(NODES, leads, APPENDED, OPENED, level="brief"), "t-0")
+    assert told.high_watermark == 2
+    assert (BRIEF_REMARK in told.sentences) == is_remarked
+
+
 @pytest.mark.parametrize(
     ("events", "cause"),
     [
