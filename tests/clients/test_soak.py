@@ -17,6 +17,7 @@ from tests.support.slow_machine import SLOW_S
 from txnsim.log.partition_log import PartitionLog
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.server.cluster import SimCluster
+from txnsim.txn.state import TransactionState
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow]
 
@@ -26,6 +27,11 @@ PARTITIONS: Final = 12
 PRODUCERS: Final = 50
 TRANSACTIONS: Final = 20
 CONNECTIONS: Final = 500
+UNFINISHED: Final = (
+    TransactionState.ONGOING,
+    TransactionState.PREPARE_COMMIT,
+    TransactionState.PREPARE_ABORT,
+)
 SLACK_OBJECTS: Final = 150
 """Imports on first use, a cache or two. One object kept per transaction would be a thousand."""
 
@@ -102,11 +108,7 @@ def _unfinished(sim: SimCluster) -> int:
     for broker in sim.brokers.values():
         snapshot = broker.coordinator.snapshot()
         unfinished += snapshot.pending_markers + snapshot.completions_waiting
-        unfinished += sum(
-            count
-            for state, count in snapshot.states.items()
-            if str(state) in {"Ongoing", "PrepareCommit", "PrepareAbort"}
-        )
+        unfinished += sum(entry.state in UNFINISHED for entry in broker.coordinator.entries())
     return unfinished
 
 
