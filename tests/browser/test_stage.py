@@ -219,6 +219,7 @@ def test_the_hang_of_the_button_tells_its_story_and_is_made_again(
     page.wait_for_selector(".agreement.nothing")
     page.click("#practise")
     page.wait_for_selector(".story li:nth-child(14)")
+    page.wait_for_selector(".agreement.hanging")
     # The one that hangs is in full, others are a line; the tape was pushed off the screen.
     strips = page.locator(".believes .strip:not(.partition)")
     page.wait_for_selector(".believes .strip:has-text('billing-2') .states")

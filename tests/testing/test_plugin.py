@@ -61,7 +61,7 @@ def test_idle(txnsim_session_cluster, faults):
 """
     passing = "\ndef test_passing(txnsim_session_cluster): pass\n"
     suite.makepyfile(passing + idle if last == "a fault" else idle + passing)
-    result = suite.runpytest_inprocess()
+    result = suite.runpytest_inprocess("-rN")  # the summary has it again where CI is set
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["*never struck*", "*idle*"])
     assert str(result.stdout).count("never struck") == 1, "said once"
