@@ -1,7 +1,7 @@
 """What happens to a log besides appends, as events of the trace.
 
-A log is pure and knows no trace. Who moves its start, cuts its end or forgets its producers says so
-here, where ``tracer.on``.
+A log is pure and knows no trace. The code that moves its start, cuts its end or forgets its
+producers tells it here, where ``tracer.on``.
 """
 
 from __future__ import annotations

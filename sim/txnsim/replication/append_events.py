@@ -55,7 +55,7 @@ class _Log:
         self.closed: dict[int, _Written] = {}
         """Markers above the last stable offset, by the first offset of their transaction."""
         self.stable = 0
-        """The last stable offset when this broker became the leader, or the last that was told."""
+        """The newest last stable offset in the trace; first, that at the start of this leader."""
         self.replicas = 0
         """How many the partition has, as it was told last."""
 
