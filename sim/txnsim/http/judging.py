@@ -19,6 +19,7 @@ from txnsim.check.observations import Seen
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
+from txnsim.client.operator_login import operator_login
 from txnsim.http.operation import PREFIX, Noun, Operation
 from txnsim.http.replies import Body, RefusedError
 from txnsim.http.topics import partition_of
@@ -70,6 +71,10 @@ def outside_of(cluster: SimCluster, settings: ClientSettings, *, traced: bool = 
     ``traced``: its calls are in the cluster's trace, as those of an application of ours.
     """
     environment, bootstrap = cluster.environment, cluster.bootstrap
+    login = operator_login(cluster.options.security)
+    if login is not None:
+        bootstrap = cluster.bootstrap_of(login[0])
+        settings = msgspec.structs.replace(settings, security=login[1])
     if not bootstrap:
         raise RefusedError(503, "no broker lives: POST /api/v1/brokers/1/start starts one")
     return Cluster(

@@ -1,0 +1,86 @@
+"""How the control port's own client logs in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+
+from tests.support.clusters import real_cluster
+from txnsim.client.operator_login import operator_login
+from txnsim.http.app import ControlApi
+from txnsim.runtime.wall_clock import wall_ms
+from txnsim.security.login import Password
+from txnsim.security.options import NO_SECURITY, SecureListener, SecurityOptions, SecurityProtocol
+from txnsim.server.security_demo import demo_security
+
+TLS_LISTENER = SecureListener(name="SASL_SSL", protocol=SecurityProtocol.SASL_SSL)
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> SecurityOptions:
+    hosts = ("localhost", "127.0.0.1")
+    return demo_security(tmp_path, port=0, hosts=hosts, now_ms=wall_ms())[0]
+
+
+def replaced(**changes: object) -> Callable[[SecurityOptions], SecurityOptions]:
+    return lambda options: msgspec.structs.replace(options, **changes)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (replaced(), ("SASL_PLAINTEXT", "PLAIN", "admin")),
+        (replaced(plain_users={}), ("SASL_PLAINTEXT", "SCRAM-SHA-256", "admin")),
+        (replaced(super_users=frozenset({"User:scram-user"})),
+         ("SASL_PLAINTEXT", "SCRAM-SHA-256", "scram-user")),
+        (replaced(super_users=frozenset({"User:oauth-user"})), None),
+        (replaced(super_users=frozenset({"User:ANONYMOUS"})), None),
+        (replaced(has_authorizer=False), None),
+        (replaced(has_authorizer=False, has_plain_listener=False),
+         ("SASL_PLAINTEXT", "PLAIN", "admin")),
+        (replaced(listeners=(TLS_LISTENER,)), ("SASL_SSL", "PLAIN", "admin")),
+        (replaced(listeners=(TLS_LISTENER,), tls=None), None),
+    ],
+)  # fmt: skip
+def test_a_super_user_whose_password_is_known_asks(
+    demo: SecurityOptions,
+    change: Callable[[SecurityOptions], SecurityOptions],
+    expected: tuple[str, str, str] | None,
+) -> None:
+    found = operator_login(change(demo))
+    if expected is None:
+        assert found is None
+        return
+    assert found is not None
+    listener, security = found
+    assert isinstance(security.credential, Password)
+    assert (listener, security.mechanism, security.credential.user) == expected
+    assert security.protocol.name == listener
+
+
+def test_without_security_nobody_logs_in() -> None:
+    assert operator_login(NO_SECURITY) is None
+
+
+@pytest.mark.parametrize("listeners", [None, (TLS_LISTENER,)])
+async def test_a_hang_is_made_and_ended_where_the_listener_in_clear_has_no_rights(
+    demo: SecurityOptions, listeners: tuple[SecureListener, ...] | None
+) -> None:
+    """It was 503: the control port asked as everybody."""
+    if listeners is not None:
+        demo = msgspec.structs.replace(demo, listeners=listeners)
+    async with real_cluster(security=demo, brokers=1) as sim:
+        api = ControlApi(sim)
+        transport = httpx.ASGITransport(app=api.app())
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://localhost", timeout=60
+        ) as ask:
+            made = await ask.post("/api/v1/practise")
+            assert (made.status_code, made.json().get("hangs")) == (200, "orders-0"), made.text
+            where = {"topic": "orders", "partition": 0}
+            assert len((await ask.post("/api/v1/repairs", json=where)).json()) == 1
+        api.close()
