@@ -51,7 +51,8 @@ def run(plan: Sequence[Telling], casting: Casting, args: argparse.Namespace) -> 
     """Tell every story of a plan on both sides, and print what came of it.
 
     Raises:
-        ConfigError: A place is none, brokers can't be had, or ``--yes`` is missing.
+        ConfigError: A place is none, brokers can't be had, ``--yes`` is missing, or nothing of the
+            plan can be played there.
         ClientError: A cluster does not answer.
     """
     from txnsim.runtime import real
@@ -88,6 +89,12 @@ def run(plan: Sequence[Telling], casting: Casting, args: argparse.Namespace) -> 
                 print_json([facts(cell) for cell in cells])
             raise
     tell(args, [facts(cell) for cell in cells], lambda _: table(cells))
+    if all(cell.simulated is None for cell in cells):
+        why = "; ".join(dict.fromkeys(cell.why_not for cell in cells))
+        raise ConfigError(
+            f"nothing was played on {args.on}: {why}. Name a run of the story that fits with"
+            " --mode, or other brokers with --on (docs/on-real-kafka.md has what fits where)"
+        )
     return cells
 
 
@@ -165,6 +172,8 @@ def table(cells: Sequence[Cell]) -> str:
                     lines += [wrapped(f"{name}: {because}") for because in found.because]
         lines += leftovers(cell)
     told = [cell for cell in cells if cell.real is not None]
+    if all(cell.simulated is None for cell in cells):
+        return "\n".join(lines)
     agree = sum(cell.agrees for cell in told)
     came = f"{agree} of {len(told)} tellings on real brokers agree with the simulator"
     silent = sum(cell.real is None and cell.simulated is not None for cell in cells)

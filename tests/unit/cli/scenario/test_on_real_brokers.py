@@ -117,12 +117,21 @@ def test_a_story_whose_topics_are_refused_is_no_success(
 def test_what_can_not_be_told_there_says_which_step_it_was(
     kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(kafka, "commit-without-a-leader", "--mode", "TV2/4.3", "--yes", "--json") == 0
-    cells = json.loads(capfd.readouterr().out)
+    words = ("commit-without-a-leader", "--mode", "TV2/4.3", "--yes")
+    assert run(kafka, *words, "--json") == 2
+    out, err = capfd.readouterr()
+    cells = json.loads(out)
     assert [cell["why_not"] for cell in cells] == [
         "step 1: it moves a leader of __transaction_state"
     ] * 3
     assert [cell["agrees"] for cell in cells] == [None] * 3
+    # It said "0 of 0 tellings agree", and ended with 0.
+    assert (
+        f"txnsim: nothing was played on {kafka.bootstrap}: step 1: it moves a leader of "
+        "__transaction_state. Name a run of the story that fits with --mode"
+    ) in err
+    assert run(kafka, *words) == 2
+    assert "agree" not in capfd.readouterr().out
 
 
 def test_another_verdict_is_told_with_its_reason(
