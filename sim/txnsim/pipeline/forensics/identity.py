@@ -4,8 +4,8 @@ The name is not enough. A topic may have been deleted and created again: then it
 and a new id. A broker that was down at that time still has the old log. A replica is identified by
 its cluster (``segments.one_cluster``), by its topic's id (``partition.metadata``) and by its
 partition. The newest copy of the metadata log says which id is in use. Replicas of other ids are
-*stale*: their broker removes them when it starts. Where ids differ and no copy decides, this module
-does not guess.
+*stale*: their broker removes them when it starts, and so it does with one that has no id. Where ids
+differ and no copy decides, this module does not guess.
 
 Kafka's counterparts: PartitionMetadataFile, LogManager.isStrayReplica.
 """
@@ -24,6 +24,7 @@ from txnsim.pipeline.hadoop.mirror import shown
 from txnsim.pipeline.scan.log_dirs import OnProblem, topic_id_of, untold
 from txnsim.pipeline.scan.segments import Replica, log_dirs_in, one_cluster, replicas_in
 from txnsim.storage.metadata_log import FOLDER_NAME
+from txnsim.types import INTERNAL_TOPICS
 
 _METADATA_TOPIC: Final = FOLDER_NAME.rpartition("-")[0]
 """Controllers' own; its metadata does not name it."""
@@ -34,11 +35,15 @@ def _said(text: str) -> msgspec.Meta:
 
 
 class Stale(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica of a topic that was deleted."""
+    """A replica of a topic that was deleted, or of none that its broker could tell."""
 
     topic: str
     partition: int
-    topic_id: Annotated[str, _said("Of the topic that was deleted.")]
+    topic_id: Annotated[
+        str | None,
+        _said("Of the topic that was deleted; null where only this replica of its log directory"
+              " has no partition.metadata."),
+    ]  # fmt: skip
     living_topic_id: Annotated[
         str | None, _said("Of the topic that has its name now; null where none has.")
     ]
@@ -73,7 +78,7 @@ def stale_words(stale: Iterable[Stale]) -> tuple[str, ...]:
     """Stale replicas for people: a line per topic and broker."""
     found: defaultdict[tuple[str, int, str], list[Stale]] = defaultdict(list)
     for one in stale:
-        found[one.topic, one.broker, one.topic_id].append(one)
+        found[one.topic, one.broker, one.topic_id or ""].append(one)
     return tuple(_words(many) for _, many in sorted(found.items()))
 
 
@@ -85,10 +90,10 @@ def _words(many: Sequence[Stale]) -> str:
         if first.living_topic_id is None
         else f"that topic was deleted, the one of this name has id {first.living_topic_id}"
     )
-    return (
-        f"stale: {first.topic}, partition {numbers}, on broker {first.broker} has topic id"
-        f" {first.topic_id}: {now}"
-    )
+    where = f"stale: {first.topic}, partition {numbers}, on broker {first.broker} has"
+    if first.topic_id is None:
+        return f"{where} no partition.metadata: its broker sets it aside when it starts"
+    return f"{where} topic id {first.topic_id}: {now}"
 
 
 def identified(found: Iterable[tuple[Replica, str | None]], known: KnownTopics) -> Identities:
@@ -98,15 +103,25 @@ def identified(found: Iterable[tuple[Replica, str | None]], known: KnownTopics) 
     or if the copy of the replica's own broker was read: a broker creates the folder of a replica
     only when its copy has the topic. Without either the replica may be the newer one.
 
+    A replica without an id is stale where others of its log directory have theirs: a broker writes
+    the id before it appends. Where none has one, the files were left out of a copy. The log of a
+    coordinator is read all the same, as it tells what was decided.
+
     Args:
         found: Replicas, each with its topic's id; None where it has none, as before Kafka 2.8.
         known: By the metadata log.
     """
     by_topic: defaultdict[str, list[tuple[Replica, str]]] = defaultdict(list)
+    nameless = []
     for replica, topic_id in found:
-        if topic_id is not None and replica.topic != _METADATA_TOPIC:
+        if replica.topic == _METADATA_TOPIC:
+            continue
+        if topic_id is None:
+            if replica.topic not in INTERNAL_TOPICS:
+                nameless.append(replica)
+        else:
             by_topic[replica.topic].append((replica, topic_id))
-    stale: dict[str, Stale] = {}
+    stale = _nameless(nameless, by_topic, known)
     undecided: dict[str, str] = {}
     for topic, replicas in sorted(by_topic.items()):
         living = None if known.topic_ids is None else known.topic_ids.get(topic)
@@ -123,7 +138,23 @@ def identified(found: Iterable[tuple[Replica, str | None]], known: KnownTopics) 
     return Identities(stale=tuple(named), paths=frozenset(stale), undecided=undecided)
 
 
-def _stale(replica: Replica, topic_id: str, living: str | None) -> Stale:
+def _nameless(
+    replicas: Iterable[Replica],
+    named: Mapping[str, Sequence[tuple[Replica, str]]],
+    known: KnownTopics,
+) -> dict[str, Stale]:
+    """Stale ones of the replicas without an id, by path."""
+    if known.topic_ids is None:
+        return {}
+    have_ids = {one.log_dir for several in named.values() for one, _ in several}
+    return {
+        one.path: _stale(one, None, known.topic_ids.get(one.topic))
+        for one in replicas
+        if one.log_dir in have_ids
+    }
+
+
+def _stale(replica: Replica, topic_id: str | None, living: str | None) -> Stale:
     return Stale(
         topic=replica.topic,
         partition=replica.partition,

@@ -90,10 +90,38 @@ def test_ids_are_compared_over_all_partitions_of_a_topic() -> None:
     assert found.undecided.keys() == {"orders"}
 
 
+@pytest.mark.parametrize(
+    ("known", "other_has_one", "stale"),
+    [
+        (KnownTopics(topic_ids=LIVES), True, True),
+        (KnownTopics(topic_ids=LIVES), False, False),  # the files were left out of a copy
+        (KnownTopics(), True, False),  # a cluster with ZooKeeper, for all we know
+    ],
+)
+def test_a_replica_without_an_id_beside_others_is_set_aside_by_its_broker(
+    known: KnownTopics, *, other_has_one: bool, stale: bool
+) -> None:
+    """LogManager.isStrayReplica; it counted to those with an id."""
+    beside = (replica(1, partition=1), "new" if other_has_one else None)
+    found = identified([(replica(1), None), beside, (replica(2), "new")], known)
+    assert found.is_stale(replica(1)) is stale
+    assert not found.is_stale(replica(1, partition=1))
+    assert not found.is_stale(replica(2))
+    assert found.undecided == {}
+    if stale:
+        assert stale_words(found.stale) == (
+            "stale: orders, partition 0, on broker 1 has no partition.metadata: its broker sets it"
+            " aside when it starts",
+        )
+
+
 def test_the_metadata_log_itself_is_not_stale() -> None:
     known = KnownTopics(topic_ids={}, brokers=frozenset({1}))
-    own = [(replica(1, "__cluster_metadata"), "its own")]
-    assert identified(own, known) == Identities()
+    other = (replica(1), "its own")
+    for topic_id in ("its own", None):
+        own = [(replica(1, "__cluster_metadata"), topic_id)]
+        assert identified(own, known) == Identities()
+        assert not identified([*own, other], known).is_stale(own[0][0])
 
 
 def test_people_read_a_line_per_topic_and_broker() -> None:
