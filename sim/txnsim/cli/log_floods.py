@@ -3,7 +3,8 @@
 Anyone who can reach a port can cause a line of the log with a few bytes, and a traceback where
 there is a bug. A kind is a logger, an event, the reason that it gives (numbers aside) and, where
 there is an exception, its class and the line that raised it. What was left out is counted in the
-next line of its kind (``left_out``), or by ``rest``. Levels below warning are logged as they are.
+next line of its kind (``left_out``), or by ``rest``. Levels below warning are logged as they are,
+but for what thousands of transactions do at once (``OF_MANY``).
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ KINDS_MAX: Final = 1_000
 REASONS_MAX: Final = 20
 """Of one event in a second; further ones share a line."""
 REASON_CHARACTERS_MAX: Final = 200
+OF_MANY: Final = {"txn.timed_out": "transactional_id"}
+"""Event -> the field that stands for its reason, as it is."""
 _NUMBER_RE: Final = re.compile(r"\d+")
 _TROUBLE: Final = frozenset({"warning", "error", "critical"})
 
@@ -42,10 +45,15 @@ class Floods:
         self, logger: Any, _method: str, event: MutableMapping[str, Any]
     ) -> MutableMapping[str, Any]:
         """Drop a line, or let it pass with the number of those that were dropped (structlog)."""
-        if event.get("level") not in _TROUBLE:
+        whose = OF_MANY.get(event["event"])
+        if event.get("level") not in _TROUBLE and whose is None:
             return event
         kind = (logger.name, event["event"], *_raised(event.get("exc_info")))
-        left_out = self.admit(self._with_reason(kind, event.get("reason")))
+        reason = event.get(whose or "reason")
+        if isinstance(reason, str):
+            reason = reason if whose else _NUMBER_RE.sub("#", reason)
+            kind = self._with_reason(kind, reason[:REASON_CHARACTERS_MAX])
+        left_out = self.admit(kind)
         if left_out is None:
             from structlog import DropEvent
 
@@ -73,20 +81,17 @@ class Floods:
         self._told_ms[kind] = now_ms
         return self._left_out.pop(kind, 0)
 
-    def _with_reason(self, kind: Kind, reason: object) -> Kind:
-        """A kind by its reason; without one for a reason too many in a second."""
-        if not isinstance(reason, str):
-            return kind
+    def _with_reason(self, kind: Kind, reason: str) -> Kind:
+        """A kind by its reason; without it for a reason too many in a second."""
         now_ms = self._now_ms()
         since_ms, told = self._reasons.get(kind, (now_ms, set()))
         if now_ms - since_ms >= ONCE_MS:
             since_ms, told = now_ms, set()
         self._reasons[kind] = since_ms, told
-        text = _NUMBER_RE.sub("#", reason)[:REASON_CHARACTERS_MAX]
-        if text not in told and len(told) >= REASONS_MAX:
+        if reason not in told and len(told) >= REASONS_MAX:
             return kind
-        told.add(text)
-        return (*kind, text)
+        told.add(reason)
+        return (*kind, reason)
 
     def rest(self, *, at_once: bool = False) -> list[tuple[Kind, int]]:
         """What was left out and has not been logged for a second; all of it ``at_once``."""

@@ -118,6 +118,20 @@ def test_what_is_no_trouble_is_told_as_it_is(
     assert len(lines(capsys)) == 6
 
 
+def test_thousands_of_timeouts_are_some_lines_and_a_count(
+    time: Time, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An advance of the clock may let 10,000 transactions time out: it was 540 kB."""
+    log = structlog.get_logger("txnsim.txn")
+    for number in range(10_000):
+        log.info("txn.timed_out", node="broker/1/txn/0", transactional_id=f"app-{number}")
+    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [one["transactional_id"] for one in told] == [f"app-{at}" for at in range(21)]
+    time.ms += ONCE_MS
+    tell_left_out()
+    assert lines(capsys) == [("txn.timed_out", 10_000 - REASONS_MAX - 1)]
+
+
 def test_the_loops_own_complaints_are_counted_as_well(time: Time) -> None:
     records = [
         logging.LogRecord("asyncio", logging.ERROR, "x.py", 1, "Fatal error", None, None)
