@@ -458,6 +458,44 @@ def test_test_support_is_used() -> None:
     assert_none(dead, "no test uses them")
 
 
+WRITERS: Final = {
+    "sim/txnsim/written_files.py": "the mechanism itself",
+    "sim/txnsim/cli/main.py": "the null device, where a standard file is closed",
+    "sim/txnsim/cli/stream.py": "open for `append`",
+    "sim/txnsim/cli/txns/audit.py": "open for `append`",
+    "sim/txnsim/http/site/build.py": "in a temporary folder",
+    "sim/txnsim/http/site/pack.py": "the same, in WebAssembly",
+    "sim/txnsim/pipeline/forensics/collection.py": "a `whole` file",
+    "sim/txnsim/pipeline/streaming/store.py": "below a name that is staged, synced to the disk",
+    "sim/txnsim/runtime/tls.py": "in a temporary folder",
+    "sim/txnsim/scenario/ground/apache.py": "in the temporary home of a real broker",
+    "sim/txnsim/scenario/ground/jars.py": "in a temporary folder; a lock",
+    "sim/txnsim/simulation/batch.py": "open for `append`",
+    "sim/txnsim/storage/replica_install.py": "in temporary folders, synced to the disk",
+    "sim/txnsim/testing/container.py": "the settings of a container, read when it starts again",
+    "sim/txnsim/testing/testcontainers.py": "an archive in memory",
+}
+"""Modules that open files for writing by themselves, and why that leaves nothing in part."""
+
+
+def test_files_are_written_by_one_mechanism() -> None:
+    found = {name for name in python_files("sim") for node in ast.walk(tree(name)) if _writes(node)}
+    assert_none(found - WRITERS.keys(), "use txnsim.written_files: a full disk leaves nothing")
+    assert_none(WRITERS.keys() - found, "it writes no file: remove its row")
+
+
+def _writes(node: ast.AST) -> bool:
+    """Whether it is a call that opens a file for writing."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="write_text" | "write_bytes")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="open" | "ZipFile") | ast.Name(id="open")):
+            given = [*node.args, *(one.value for one in node.keywords if one.arg == "mode")]
+            modes = (one.value for one in given if isinstance(one, ast.Constant))
+            return any(re.fullmatch("[wax]b?", str(mode)) for mode in modes)
+    return False
+
+
 def test_no_python_file_is_empty() -> None:
     assert_none((n for n in python_files() if not source(n).strip()), "write or remove them")
 

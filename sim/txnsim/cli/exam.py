@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.cli.output import print_json, print_line, print_table, write_whole
+from txnsim.cli.output import print_json, print_line, print_table
 from txnsim.errors import ConfigError
+from txnsim.written_files import write_whole
 
 if TYPE_CHECKING:
     from txnsim.testing.exam.results import Result, Sitting

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.cli.output import Columns, print_text, tell, write_whole
+from txnsim.cli.output import Columns, print_text, tell
 from txnsim.cli.scenario.output import WIDTH, event_of
 from txnsim.errors import ConfigError
+from txnsim.written_files import write_whole
 
 if TYPE_CHECKING:
     from txnsim.scenario.commands import Input, PlannedStep

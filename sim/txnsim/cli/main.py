@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import errno
 import gc
 import importlib
 import os
@@ -23,6 +22,7 @@ from txnsim.cli.output import complain
 from txnsim.cli.parsing import MISUSE_STATUS, CommandParser
 from txnsim.variables import unknown_variables
 from txnsim.version import TXNSIM
+from txnsim.written_files import NO_ROOM, advice
 
 _NAME_WIDTH: Final = max(map(len, COMMANDS))
 
@@ -196,7 +196,7 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in NO_ROOM:
             raise
         _complain_of_space(error)
         return 1
@@ -204,10 +204,10 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
 
 
 def _complain_of_space(error: OSError) -> None:
-    """Say what is not whole; nothing more is written there, so that Python does not fail again."""
-    where = "standard output or a file that was named" if error.filename is None else error.filename
+    """Say where; nothing more is written there, so that Python does not fail again."""
+    where = error.filename or "standard output, or a temporary file: what was written is not whole"
     with contextlib.suppress(OSError):
-        complain(f"{where}: {error.strerror}; what was written is not whole")
+        complain(f"{where}: {error.strerror}{advice(error)}")
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

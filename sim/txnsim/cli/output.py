@@ -1,5 +1,5 @@
 """What commands print: tables in the manner of Kafka's tools, JSON, lines for people, and
-complaints; and how they write a file.
+complaints.
 
 Results go to standard output, everything else to standard error, so that a result can be piped.
 Kafka's counterpart is ``ToolsUtils.prettyPrintTable``.
@@ -13,16 +13,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from txnsim.printable import printable, printable_lines
 
 T = TypeVar("T")
-FOR_ALL: Final = 0o666
-"""The mode of a file."""
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,43 +204,3 @@ def progress(text: str) -> None:
     """Show how far a long work is, on a terminal only; each call replaces what was shown."""
     if may_move_cursor():
         print(f"\r{_shown(printable(text))}\033[K", end="", file=sys.stderr, flush=True)
-
-
-# Files
-
-
-def write_whole(path: Path, content: str | bytes, *, mode: int = FOR_ALL, what: str = "") -> None:
-    """Write all of a file in one move; a link stays, and what it points at is written.
-
-    What is no file, such as a pipe, is written to. On a full disk nothing is left behind, and what
-    was there before stays.
-
-    Args:
-        path: Where.
-        content: All of it.
-        mode: Of the file.
-        what: Said in front of the path of what can't be written, as the name of an option.
-
-    Raises:
-        ConfigError: It can't be written.
-    """
-    data = content.encode() if isinstance(content, str) else content
-    target = path.resolve()
-    try:
-        if target.exists() and not target.is_file():
-            with target.open("wb", buffering=0) as device:
-                device.write(data)
-            return
-        partial = target.with_name(target.name + ".partial")
-        partial.unlink(missing_ok=True)
-        partial.touch(mode=mode)
-        try:
-            partial.write_bytes(data)
-            partial.replace(target)
-        except OSError:
-            partial.unlink()
-            raise
-    except OSError as error:
-        from txnsim.errors import ConfigError  # it knows kio's error codes: slow to import
-
-        raise ConfigError(f"{what}{path}: {error.strerror}") from error

@@ -16,10 +16,9 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.cli.output import FOR_ALL, write_whole
 from txnsim.errors import ConfigError
+from txnsim.written_files import FOR_ALL, FOR_ITS_OWNER, write_whole
 
-_FOR_ITS_OWNER: Final = 0o600
 _BYTES_MAX: Final = 1_000_000
 """A larger file is none of ours."""
 
@@ -47,7 +46,7 @@ def write(path: Path, content: bytes, *, is_secret: bool) -> None:
     Raises:
         ConfigError: It can't be written.
     """
-    mode = _FOR_ITS_OWNER if is_secret else FOR_ALL
+    mode = FOR_ITS_OWNER if is_secret else FOR_ALL
     write_whole(path, content, mode=mode, what="--ready-file ")
 
 

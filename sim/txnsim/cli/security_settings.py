@@ -23,6 +23,7 @@ from txnsim.server.security_demo import (
     mechanism_of,
     password_of,
 )
+from txnsim.written_files import write_all
 
 if TYPE_CHECKING:
     import json
@@ -46,19 +47,19 @@ def addresses(cluster: SimCluster) -> dict[str, str]:
     return {listener.name: cluster.bootstrap_of(listener.name) for listener in listeners}
 
 
-def write_properties(directory: Path, files: DemoFiles, servers: Mapping[str, str]) -> list[Path]:
+def write_properties(
+    directory: Path, files: DemoFiles, servers: Mapping[str, str]
+) -> tuple[Path, ...]:
     """A property file per user, for Java clients and Kafka's tools (``--command-config``).
 
     Raises:
-        OSError: A file can't be written.
+        ConfigError: A file can't be written.
     """
-    written = []
+    made = {}
     for name in USERS:
-        lines = [f"{key}={value}" for key, value in java_properties(name, files, servers).items()]
-        path = directory / f"{name}.properties"
-        path.write_text("\n".join(lines) + "\n")
-        written.append(path)
-    return written
+        properties = java_properties(name, files, servers).items()
+        made[f"{name}.properties"] = "".join(f"{key}={value}\n" for key, value in properties)
+    return write_all(directory, {name: text.encode() for name, text in made.items()})
 
 
 def java_properties(name: str, files: DemoFiles, servers: Mapping[str, str]) -> dict[str, str]:

@@ -21,6 +21,7 @@ from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import ConfigError, TxnsimError
 from txnsim.txn.open_txn_verdict import program_at
 from txnsim.variables import BOOTSTRAP
+from txnsim.written_files import append
 
 if TYPE_CHECKING:
     from txnsim.pipeline.streaming.events import StreamEvent
@@ -233,8 +234,8 @@ class Teller:
                     blind = "" if lag is None else f" (Spark's connector reports a lag of {lag})"
                     self._print(shown, f"{alert.sentence}{blind}")
                     if self._alerts_file is not None:
-                        with self._alerts_file.open("ab") as file:
-                            file.write(msgspec.json.encode(alert) + b"\n")
+                        with self._alerts_file.open("ab", buffering=0) as file:
+                            append(file, msgspec.json.encode(alert) + b"\n")
                 case NotAsked(where=where, error=error):
                     warn(f"{where} could not be asked: {error}")
 

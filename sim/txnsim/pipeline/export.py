@@ -1,12 +1,11 @@
 """``logs export``: tables of ``kafka_log`` as Parquet, a folder per table and topic.
 
 A table goes to a hidden folder first and gets its name when it is whole, so a folder that is there
-is complete.
+is complete (``written_files``).
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, groupby
 from pathlib import Path
@@ -17,6 +16,8 @@ import msgspec
 from txnsim.errors import BadInputError
 from txnsim.pipeline.scan.segments import replicas_in
 from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.targets import written_by_spark
+from txnsim.written_files import whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,14 +88,16 @@ def export(spark: SparkSession, wanted: Export, table: str) -> Written:
         table: One of its tables.
 
     Raises:
-        OSError: The folder can't be written.
+        ConfigError: The folder can't be written.
     """
     frame = spark.read.format("kafka_log").option("path", ",".join(map(str, wanted.paths)))
     if wanted.topics:
         frame = frame.option("topics", ",".join(sorted(wanted.topics)))
     rows = frame.option("table", table).load()
-    # A column that is a folder has no place in the files, and readers put it back.
-    rows.write.partitionBy(BY).mode("overwrite").parquet(str(_part(wanted, table)))
+    target = wanted.target / table
+    with whole(target) as part, written_by_spark(str(target)):
+        # A column that is a folder has no place in the files, and readers put it back.
+        rows.write.partitionBy(BY).parquet(str(part))
     return _done(
         wanted, table, lambda whole: spark.read.schema(rows.schema).parquet(str(whole)).count()
     )
@@ -108,42 +111,35 @@ def export_here(wanted: Export, table: str) -> Written:
         table: One of its tables.
 
     Raises:
-        OSError: The folder can't be written.
+        ConfigError: The folder can't be written.
     """
     from txnsim.pipeline.tables.read_here import read_here
 
     rows = read_here(table, wanted.paths, topics=wanted.topics)
-    count = write_topics(rows, _part(wanted, table))
+    with whole(wanted.target / table) as part:
+        count = write_topics(rows, part)
     return _done(wanted, table, lambda _: count)
 
 
-def _part(wanted: Export, table: str) -> Path:
-    """Where a table is written, until it is whole."""
-    return wanted.target / f".{table}.part"
-
-
 def _done(wanted: Export, table: str, count: Callable[[Path], int]) -> Written:
-    """Put a table that is whole in its place, and count what there is."""
-    whole = wanted.target / table
-    if whole.exists():
-        shutil.rmtree(whole)
-    _part(wanted, table).rename(whole)
-    files = tuple(whole.rglob("*.parquet"))
+    """Count what there is."""
+    folder = wanted.target / table
+    files = tuple(folder.rglob("*.parquet"))
     return Written(
         table=table,
-        directory=str(whole),
-        rows=count(whole),
+        directory=str(folder),
+        rows=count(folder),
         files=len(files),
         bytes=sum(file.stat().st_size for file in files),
     )
 
 
 def write_topics(batches: Iterable[pa.RecordBatch], directory: Path) -> int:
-    """Write rows as files by topic; what the folder holds goes.
+    """Write rows as files by topic.
 
     Args:
         batches: Rows of one topic each, topic by topic.
-        directory: The folder.
+        directory: The folder, which is made.
 
     Returns:
         How many rows.
@@ -153,8 +149,6 @@ def write_topics(batches: Iterable[pa.RecordBatch], directory: Path) -> int:
     """
     import pyarrow.parquet as pq
 
-    if directory.exists():
-        shutil.rmtree(directory)
     directory.mkdir(parents=True)
     rows = 0
     filled = (batch for batch in batches if batch.num_rows)

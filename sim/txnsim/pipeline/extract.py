@@ -15,6 +15,7 @@ import msgspec
 from txnsim.errors import BadInputError
 from txnsim.pipeline.export import write_topics
 from txnsim.pipeline.targets import refuse_existing
+from txnsim.written_files import whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,8 +78,7 @@ def extract(wanted: Extract) -> Extracted:
 
     Raises:
         BadInputError: A path is no directory, there is nothing of Kafka's in it, no coordinator's
-            log knows the id, or the target is there already.
-        OSError: The target can't be written.
+            log knows the id, or the target is there already, or can't be written.
     """
     from txnsim.pipeline.forensics.timeline_here import producer_ids_here, stay_rows
 
@@ -105,7 +105,7 @@ def extract(wanted: Extract) -> Extracted:
 
 
 def written_to(target: Path, batches: Iterable[pa.RecordBatch], lots: Lots) -> int:
-    """Write records to a folder, which gets its name when it is whole, and count them.
+    """Write records to a folder, which is there when it is whole, and count them.
 
     Args:
         target: The folder.
@@ -116,11 +116,10 @@ def written_to(target: Path, batches: Iterable[pa.RecordBatch], lots: Lots) -> i
         How many files it has.
 
     Raises:
-        OSError: It can't be written.
+        ConfigError: It can't be written.
     """
-    part = target.with_name(f".{target.name}.part")
-    write_topics(lots.counted(batches), part)
-    part.rename(target)
+    with whole(target) as part:
+        write_topics(lots.counted(batches), part)
     return sum(1 for _ in target.rglob("*.parquet"))
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from txnsim.security.sasl import imported
+from txnsim.written_files import FOR_ITS_OWNER, write_whole
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -45,7 +46,7 @@ class Authority:
 
         Raises:
             MissingExtraError: ``cryptography`` is not installed.
-            OSError: A file can't be written.
+            ConfigError: A file can't be written.
         """
         imported("cryptography")
         self._directory = directory
@@ -56,7 +57,7 @@ class Authority:
         self._certificate = self._signed(_as_authority(builder))
         self.certificate: Final = directory / "ca.pem"
         """Whom clients have to trust."""
-        self.certificate.write_bytes(_pem(self._certificate))
+        write_whole(self.certificate, _pem(self._certificate))
 
     def issue(self, name: str, *, hosts: Sequence[str] = ()) -> KeyPair:
         """A certificate with ``CN=name,O=txnsim``, in ``name.pem`` and ``name.key``.
@@ -66,7 +67,7 @@ class Authority:
             hosts: Names and addresses that it is good for; none for a client's.
 
         Raises:
-            OSError: A file can't be written.
+            ConfigError: A file can't be written.
         """
         key = _new_key()
         builder = self._builder(_name(name), key.public_key())
@@ -75,9 +76,8 @@ class Authority:
         pair = KeyPair(
             certificate=self._directory / f"{name}.pem", key=self._directory / f"{name}.key"
         )
-        pair.certificate.write_bytes(_pem(self._signed(builder)))
-        pair.key.touch(mode=0o600)
-        pair.key.write_bytes(_key_pem(key))
+        write_whole(pair.certificate, _pem(self._signed(builder)))
+        write_whole(pair.key, _key_pem(key), mode=FOR_ITS_OWNER)
         return pair
 
     def _builder(self, subject: x509.Name, public_key: Any) -> x509.CertificateBuilder:

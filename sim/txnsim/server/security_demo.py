@@ -31,6 +31,7 @@ from txnsim.security.options import (
 )
 from txnsim.security.principals import user
 from txnsim.server.certificates import ORGANIZATION, Authority
+from txnsim.written_files import FOR_ITS_OWNER, write_whole
 
 LISTENERS: Final = {"SASL_PLAINTEXT": 200, "SASL_SSL": 300, "SSL": 400}
 """Name (and protocol) of a listener -> how far its first port is from the cluster's."""
@@ -77,14 +78,14 @@ def demo_security(
 
     Raises:
         MissingExtraError: the extra ``security`` is not installed.
-        OSError: A file can't be written.
+        ConfigError: A file can't be written.
     """
     authority = Authority(directory, now_ms=now_ms)
     broker = authority.issue("broker", hosts=hosts)
     client = authority.issue(TLS_USER)
     keystore = directory / f"{TLS_USER}.keystore.pem"
-    keystore.touch(mode=0o600)
-    keystore.write_bytes(client.key.read_bytes() + client.certificate.read_bytes())
+    both = client.key.read_bytes() + client.certificate.read_bytes()
+    write_whole(keystore, both, mode=FOR_ITS_OWNER)
     passwords = {name: password_of(name) for name in (ADMIN, GUEST)}
     options = SecurityOptions(
         listeners=tuple(

@@ -17,6 +17,7 @@ from txnsim.runtime.wall_clock import cpu_ms
 from txnsim.simulation.drawing import Wanted, draw
 from txnsim.simulation.play import Cell, play, quieten
 from txnsim.version import TXNSIM
+from txnsim.written_files import append, write_whole
 
 CHUNK: Final = 8
 """Seeds per task: a task costs about a millisecond, a seed some hundred."""
@@ -202,20 +203,20 @@ class RowFile:
         Raises:
             ConfigError: It can't be written.
         """
-        try:
-            self._path.write_bytes(self._whole)
-            self._file = self._path.open("ab")
-        except OSError as error:
-            raise ConfigError(f"{self._path}: can't be written: {error.strerror}") from None
+        write_whole(self._path, self._whole)
+        self._file = self._path.open("ab", buffering=0)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def add(self, row: Row) -> None:
-        """Write one more, at once."""
-        self._file.write(msgspec.json.encode(row) + b"\n")
-        self._file.flush()
+        """Write one more, at once.
+
+        Raises:
+            OSError: There is no room; what is there is whole, and the next run goes on with it.
+        """
+        append(self._file, msgspec.json.encode(row) + b"\n")
 
 
 def processors() -> int:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from txnsim.errors import ConfigError
 from txnsim.runtime.trace import TraceLevel
 from txnsim.simulation.causes import Cause, cause_of
 from txnsim.simulation.drawing import Wanted, draw
@@ -17,6 +16,7 @@ from txnsim.simulation.plan import Plan
 from txnsim.simulation.play import Done, Finding, play
 from txnsim.simulation.shrinking import shrink
 from txnsim.simulation.story import Story, pytest_of, story_of
+from txnsim.written_files import write_all
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +54,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report_on(seed: int, wanted: Wanted, *, folder: Path, shrinks: bool) -> Report:
-    """Look closely at a seed that has findings, and write its files."""
+    """Look closely at a seed that has findings, and write its files.
+
+    Raises:
+        ConfigError: They can't be written.
+    """
     plan = draw(seed, wanted)
     played = play(plan, trace_level=TraceLevel.BRIEF)
     kinds, cause = played.kinds, cause_of(plan)
@@ -80,7 +84,8 @@ def report_on(seed: int, wanted: Wanted, *, folder: Path, shrinks: bool) -> Repo
             steps=None if story is None else story.steps,
             told=tuple(_told(small.played.done)),
         )
-    return msgspec.structs.replace(report, files=tuple(_written(folder, files)))
+    written = write_all(folder, files)
+    return msgspec.structs.replace(report, files=tuple(map(str, written)))
 
 
 def _because(findings: tuple[Finding, ...]) -> tuple[str, ...]:
@@ -103,13 +108,3 @@ def _told(done: tuple[Done, ...]) -> Iterator[str]:
         given = " ".join(f"{name}={value}" for name, value in fields.items())
         answer = "" if one.error == "NONE" else f": {one.error}"
         yield f"{number:>2}. {one.at_us / 1e6:8.3f} s  {who} {do} {given}{answer}"
-
-
-def _written(folder: Path, files: dict[str, bytes]) -> Iterator[str]:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-            yield str(folder / name)
-    except OSError as error:
-        raise ConfigError(f"{folder}: can't be written: {error.strerror}") from None

@@ -13,7 +13,9 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +30,7 @@ from txnsim.storage.metadata_files import MetaProperties, decode_meta_properties
 from txnsim.storage.metadata_log import FOLDER_NAME, read_metadata_log
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import assign
+from txnsim.written_files import whole, working_in
 
 EPOCH: Final = 0
 """Leader epoch of everything that is put there."""
@@ -109,49 +112,66 @@ def _meta(log_dir: Path) -> MetaProperties:
 
 
 def plant(
-    targets: Iterable[Target],
-    source: Path,
+    sources: Mapping[Path, Iterable[Target]],
     *,
     on_folder: Callable[[Target], object] = lambda _: None,
 ) -> tuple[Planted, ...]:
-    """Fill the folders with the replicas that lie in another log directory.
+    """Fill folders with the replicas that lie in other log directories.
+
+    All that takes room is written before anything is replaced.
 
     Args:
-        targets: What to fill.
-        source: Has a replica of each.
-        on_folder: Called with each folder before it is filled.
+        sources: What to fill by the directory that has a replica of each.
+        on_folder: Called with each folder before its files are made.
 
     Raises:
-        OSError: Something can't be read or written.
+        ConfigError: A checkpoint can't be written.
+        OSError: Something else can't be read or written.
     """
-    stored = {one.replica.topic_partition: one for _, one in find_disks([source]).all_folders()}
-    planted = []
-    for target in targets:
-        on_folder(target)
-        planted.append(_plant(target, stored[target.replica.topic_partition]))
-    return tuple(planted)
+    with ExitStack() as ready:
+        made = []
+        for source, targets in sources.items():
+            stored = {
+                one.replica.topic_partition: one for _, one in find_disks([source]).all_folders()
+            }
+            for target in targets:
+                on_folder(target)
+                # Beside the log directory: in it a folder that is no replica's keeps a broker from
+                # starting.
+                fresh = tempfile.TemporaryDirectory(dir=target.log_dir.parent, prefix="txnsim-")
+                made.append(
+                    (
+                        target,
+                        stored[target.replica.topic_partition],
+                        Path(ready.enter_context(fresh)),
+                    )
+                )
+                _make(*made[-1][1:])
+        _note([(target, source) for target, source, _ in made], ready)
+        return tuple(_planted(*one) for one in made)
 
 
-def _plant(target: Target, source: StoredFolder) -> Planted:
-    folder = target.replica.path
-    # Beside the log directory: in it a folder that is no replica's keeps a broker from starting.
-    with tempfile.TemporaryDirectory(dir=target.log_dir.parent, prefix="txnsim-") as fresh:
+def _make(source: StoredFolder, fresh: Path) -> None:
+    with working_in(fresh):
         for path in sorted(source.replica.path.iterdir()):
             if path.suffix == names.LOG_SUFFIX:
-                _write(_of_epoch(path), Path(fresh) / path.name)
+                _write(_of_epoch(path), fresh / path.name)
             elif _NUMBERED.fullmatch(path.name):
-                _write([path.read_bytes()], Path(fresh) / path.name)
+                _write([path.read_bytes()], fresh / path.name)
         first = names.numbered_files(source.replica.path, names.LOG_SUFFIX)[0][0]
         start = max(first, source.noted.log_start_offset)
         is_written = source.noted.recovery_point > start
         epochs = checkpoints.encode_leader_epochs([(EPOCH, start)] if is_written else [])
-        _write([epochs.encode()], Path(fresh) / names.LEADER_EPOCHS_NAME)
-        for path in sorted(folder.iterdir()):
-            if _NUMBERED.fullmatch(path.name):
-                path.unlink()
-        for path in sorted(Path(fresh).iterdir()):
-            shutil.move(path, folder / path.name)
-    _note(target.log_dir, target.replica.topic_partition, source)
+        _write([epochs.encode()], fresh / names.LEADER_EPOCHS_NAME)
+
+
+def _planted(target: Target, source: StoredFolder, fresh: Path) -> Planted:
+    folder = target.replica.path
+    for path in sorted(folder.iterdir()):
+        if _NUMBERED.fullmatch(path.name):
+            path.unlink()
+    for path in sorted(fresh.iterdir()):
+        shutil.move(path, folder / path.name)
     return Planted(
         directory=str(folder),
         files=sum(1 for path in folder.iterdir() if path.is_file()),
@@ -172,25 +192,25 @@ def _write(parts: Iterable[bytes], target: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _note(log_dir: Path, topic_partition: TopicPartition, source: StoredFolder) -> None:
-    """Set the directory's checkpoints: their old values were of another log."""
-    noted = source.noted
-    values = {
-        names.HIGH_WATERMARKS_NAME: source.high_watermark,
-        names.RECOVERY_POINTS_NAME: noted.recovery_point,
-        names.LOG_STARTS_NAME: noted.log_start_offset or None,
-        names.CLEANER_OFFSETS_NAME: noted.cleaned_until,
-    }
-    for name, offset in values.items():
-        path = log_dir / name
+def _note(planted: Sequence[tuple[Target, StoredFolder]], ready: ExitStack) -> None:
+    """Write the directories' checkpoints, which take effect when the stack ends: their old values
+    are of other logs.
+    """
+    values: defaultdict[Path, dict[TopicPartition, int | None]] = defaultdict(dict)
+    for target, source in planted:
+        noted = source.noted
+        for name, offset in (
+            (names.HIGH_WATERMARKS_NAME, source.high_watermark),
+            (names.RECOVERY_POINTS_NAME, noted.recovery_point),
+            (names.LOG_STARTS_NAME, noted.log_start_offset or None),
+            (names.CLEANER_OFFSETS_NAME, noted.cleaned_until),
+        ):
+            values[target.log_dir / name][target.replica.topic_partition] = offset
+    for path, several in values.items():
         text = path.read_text(errors="replace") if path.exists() else ""
-        offsets = checkpoints.decode_offsets(text, place=str(path))
-        offsets.pop(topic_partition, None)
-        if offset is not None:
-            offsets[topic_partition] = offset
-        partial = path.with_name(path.name + ".tmp")  # as CheckpointFile.write does it
-        _write([checkpoints.encode_offsets(offsets).encode()], partial)
-        partial.replace(path)
+        offsets = {**checkpoints.decode_offsets(text, place=str(path)), **several}
+        known = {one: offset for one, offset in offsets.items() if offset is not None}
+        _write([checkpoints.encode_offsets(known).encode()], ready.enter_context(whole(path)))
 
 
 def _is_empty(folder: Path) -> bool:

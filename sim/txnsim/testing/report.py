@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from txnsim.errors import ConfigError
 from txnsim.http.page.one_file import HOLDS_NONE, HOLDS_VALUES, one_file
 from txnsim.http.report import events_told, in_one_line, rules_text, story_text
 from txnsim.runtime.trace import Event, Tracer
@@ -20,6 +21,7 @@ from txnsim.testing.faults import FaultState
 from txnsim.testing.rebuilt_cluster import ONLOOKER
 from txnsim.trace.reading import recording
 from txnsim.trace.story import place
+from txnsim.written_files import write_all
 
 EVENTS_MAX: Final = 25
 NAME_MAX: Final = 120
@@ -71,8 +73,10 @@ def write_page(folder: Path, name: str, traces: Sequence[bytes], *, redact: bool
     if not runs:
         return []
     path = folder / f"{_NO_NAME.sub('-', name).strip('-')[-NAME_MAX:]}.html"
-    folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(one_file(runs, redact=redact), encoding="utf-8")
+    try:
+        write_all(folder, {path.name: one_file(runs, redact=redact).encode()})
+    except ConfigError as error:  # a full disk, say: the rest of the report is no worse for it
+        return [("txnsim: page", str(error))]
     return [("txnsim: page", f"{path}\n{HOLDS_NONE if redact else HOLDS_VALUES}")]
 
 

@@ -223,6 +223,6 @@ def test_a_full_disk_is_said_in_one_line() -> None:
         )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr == (
-        "txnsim: standard output or a file that was named: No space left on device; what was "
-        "written is not whole\n"
+        "txnsim: standard output, or a temporary file: what was written is not whole: No space left"
+        " on device; make room, or name another place, and run the command again\n"
     )

@@ -3,10 +3,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import resource
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +11,6 @@ import pytest
 import structlog
 
 from txnsim.cli.event_log import log_to_stderr, set_up_logs
-from txnsim.cli.main import main
 from txnsim.cli.output import (
     Columns,
     Output,
@@ -28,9 +24,7 @@ from txnsim.cli.output import (
     progress,
     tell,
     warn,
-    write_whole,
 )
-from txnsim.errors import ConfigError
 from txnsim.types import TopicPartition
 
 
@@ -160,43 +154,3 @@ def test_names_of_others_give_a_terminal_no_orders(capsys: pytest.CaptureFixture
     assert r"\x1b]0;owned\x07a\nforged\u202e" in printed.out
     tell(argparse.Namespace(json=True), ORDERS, columns)
     assert msgspec.json.decode(capsys.readouterr().out) == ORDERS
-
-
-# Files; links, pipes and modes are asked in test_ready_file.py
-
-
-LIMIT = 1_000
-
-
-@pytest.fixture
-def little_room() -> Iterator[None]:
-    """A file may have so many bytes: as on a full disk, a write fails in the middle."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-@pytest.mark.usefixtures("little_room")
-def test_what_has_no_room_is_not_left_behind_in_part(tmp_path: Path) -> None:
-    path = tmp_path / "out"
-    with pytest.raises(ConfigError, match=r"out: File too large"):
-        write_whole(path, "x" * 2 * LIMIT)
-    assert list(tmp_path.iterdir()) == []
-    path.write_text("of before")
-    with pytest.raises(ConfigError):
-        write_whole(path, "x" * 2 * LIMIT)
-    assert path.read_text() == "of before"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.usefixtures("little_room")
-def test_a_new_story_that_had_no_room_can_be_begun_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["scenario", "new", "mine"]) == 2
-    assert capsys.readouterr().err.startswith("txnsim: mine.yaml: File too large")
-    assert list(tmp_path.iterdir()) == []

@@ -8,9 +8,10 @@ import pyarrow.dataset as ds
 import pytest
 
 from tests.support.broker_dirs import BrokerDir, move
+from tests.support.full_disk import little_room
 from tests.support.logs import LogDriver
 from tests.support.soundness import write_log_dir
-from txnsim.errors import BadInputError
+from txnsim.errors import BadInputError, ConfigError
 from txnsim.pipeline.export import NO_TOPIC, Export, check, export_here, tables_of
 from txnsim.pipeline.schemas import TABLES
 
@@ -34,6 +35,16 @@ def test_a_folder_that_is_not_there_is_fine(wanted: Export) -> None:
     check(wanted)
     wanted.target.mkdir()
     check(wanted)
+
+
+def test_a_table_that_has_no_room_is_not_there(tmp_path: Path) -> None:
+    made = BrokerDir(tmp_path / "broker-1")
+    made.coordinator(move("Empty"))
+    wanted = Export(paths=(made.stop(),), target=tmp_path / "out", tables=("batches",))
+    with little_room(file_bytes_max=100), pytest.raises(ConfigError, match=r"out/batches: .*room"):
+        export_here(wanted, "batches")
+    assert not wanted.target.exists()
+    assert export_here(wanted, "batches").rows == 1
 
 
 def test_all_is_every_table(wanted: Export) -> None:

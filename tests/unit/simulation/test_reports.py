@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.full_disk import little_room
 from tests.support.plans import leaderless_plan
 from txnsim.errors import ConfigError
 from txnsim.scenario.reading import read
@@ -46,5 +47,11 @@ def test_it_may_be_left_as_it_is(tmp_path: Path) -> None:
 
 def test_a_folder_that_can_t_be_had_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="can't be written"):
+    with pytest.raises(ConfigError, match="Not a directory"):
         report_on(7, Wanted(), folder=tmp_path / "file", shrinks=False)
+
+
+def test_a_finding_that_has_no_room_leaves_no_file(tmp_path: Path) -> None:
+    with little_room(), pytest.raises(ConfigError, match=r"seed-7\.history\.jsonl: File too large"):
+        report_on(7, Wanted(), folder=tmp_path / "out", shrinks=False)
+    assert list(tmp_path.iterdir()) == []

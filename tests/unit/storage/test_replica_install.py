@@ -55,7 +55,7 @@ def planted(driver: LogDriver, target: Path) -> Planted:
     source = target.parent / "ours"
     write_disk(source, {("orders", 0): driver.log}, topic_ids={"orders": OURS})
     told: list[object] = []
-    (one,) = plant(find_targets([target], ["orders"]), source, on_folder=told.append)
+    (one,) = plant({source: find_targets([target], ["orders"])}, on_folder=told.append)
     assert len(told) == 1
     return one
 

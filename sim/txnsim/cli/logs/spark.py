@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from txnsim.cli.output import complain, may_move_cursor, progress
 from txnsim.pipeline.hadoop.uris import is_elsewhere
+from txnsim.written_files import advice
 
 if TYPE_CHECKING:
     from txnsim.pipeline.session import SparkSession
@@ -115,7 +116,8 @@ def _watch(spark: SparkSession, done: threading.Event) -> None:
 
 def said(error: OSError) -> str:
     """What is wrong with a file, for people."""
-    return f"{error.filename}: {error.strerror}"
+    where = error.filename or "a temporary file"
+    return f"{where}: {error.strerror}{advice(error)}"
 
 
 def misused(error: Exception) -> None:

@@ -10,6 +10,7 @@ import os
 import tarfile
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,9 +18,11 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from txnsim.cli.control_token import token_from
+from txnsim.cli.logs.spark import said
 from txnsim.cli.output import complain, progress, tell
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import BadInputError, ConfigError
+from txnsim.written_files import whole, working_in
 
 if TYPE_CHECKING:
     from txnsim.storage.replica_install import Planted, Target
@@ -110,24 +113,36 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _write_apart(args: argparse.Namespace) -> list[dict[str, object]]:
+    """The directories of all brokers, or none of them."""
     brokers = args.broker or [one["id"] for one in json.load(_open(args.url, "brokers"))]
-    return [_write(args.url, broker, args.directory) for broker in brokers]
+    targets = {broker: args.directory / f"broker-{broker}" for broker in brokers}
+    for target in targets.values():
+        if target.exists():
+            raise ConfigError(f"{target} is there already; name another directory")
+    with ExitStack() as together:
+        return [
+            {
+                "broker": broker,
+                "directory": str(target),
+                **_write(args.url, broker, together.enter_context(whole(target))),
+            }
+            for broker, target in targets.items()
+        ]
 
 
-def _write(url: str, broker: int, directory: Path) -> dict[str, object]:
-    """One broker's directory, as it arrives."""
-    target = directory / f"broker-{broker}"
-    target.mkdir(parents=True)
+def _write(url: str, broker: int, folder: Path) -> dict[str, int]:
+    """One broker's directory into a new folder, as it arrives."""
+    folder.mkdir(parents=True)
     files = size = 0
     with (
         _open(url, f"brokers/{broker}/log-dir") as answer,
         tarfile.open(fileobj=answer, mode="r|") as archive,
     ):
         for member in archive:
-            archive.extract(member, target, filter="data")
+            archive.extract(member, folder, filter="data")
             files += 1
             size += member.size
-    return {"broker": broker, "directory": str(target), "files": files, "bytes": size}
+    return {"files": files, "bytes": size}
 
 
 def _written(written: Sequence[dict[str, object]]) -> list[str]:
@@ -147,15 +162,15 @@ def _write_into(args: argparse.Namespace) -> list[Planted]:
                 raise ConfigError(
                     f"{target.replica.path}: there are records already; --replace throws them away"
                 )
-    planted: list[Planted] = []
+    led = sorted(_by_leader(args, targets).items())
     with tempfile.TemporaryDirectory(prefix="txnsim-") as taken:
-        for broker, led in sorted(_by_leader(args, targets).items()):
-            _write(args.url, broker, Path(taken))
-            planted += plant(
-                led,
-                Path(taken) / f"broker-{broker}",
-                on_folder=lambda target: progress(f"writing {target.replica.path}"),
-            )
+        with working_in(Path(taken)):
+            for broker, _ in led:
+                _write(args.url, broker, Path(taken) / str(broker))
+        planted = plant(
+            {Path(taken) / str(broker): several for broker, several in led},
+            on_folder=lambda target: progress(f"writing {target.replica.path}"),
+        )
     progress("")
     return sorted(planted, key=lambda one: one.directory)
 
@@ -215,10 +230,6 @@ def _told(error: Exception) -> str:
             return f"{error.url}: {error.read().decode(errors='replace') or error.reason}"
         case URLError():
             return f"no control port answers ({error.reason}); start one with `serve --http`"
-        case FileExistsError():
-            return f"{error.filename} is there already; name another directory"
-        case OSError(filename=None):  # the disk is full, say, in the middle of a file
-            return f"{error.strerror}; what was written is not whole"
         case OSError():
-            return f"{error.filename}: {error.strerror}"
+            return said(error)
     return str(error)

@@ -15,7 +15,6 @@ from txnsim.cli.output import (
     print_text,
     tell,
     warn,
-    write_whole,
 )
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.cli.scenario import on_real_brokers, template
@@ -25,6 +24,7 @@ from txnsim.cli.traces import one_file
 from txnsim.errors import ConfigError
 from txnsim.scenario.catalog import find, heads, scenarios
 from txnsim.suggestions import unknown
+from txnsim.written_files import write_whole
 
 if TYPE_CHECKING:
     from txnsim.scenario.given_inputs import GivenInputs

@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from txnsim.cli.output import write_whole
 from txnsim.errors import ConfigError
+from txnsim.written_files import write_whole
 
 _NAME_RE: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import print_line, progress, warn, write_whole
+from txnsim.cli.output import print_line, progress, warn
+from txnsim.written_files import write_whole
 
 if TYPE_CHECKING:
     from txnsim.trace.reading import Recording

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.collector import seldom_collected
-from txnsim.cli.output import print_data, print_json, print_line, progress, warn, write_whole
+from txnsim.cli.output import print_data, print_json, print_line, progress, warn
 from txnsim.cli.traces import one_file
 from txnsim.errors import ConfigError
+from txnsim.written_files import write_whole
 
 if TYPE_CHECKING:
     from txnsim.trace.reading import Recording

@@ -8,19 +8,21 @@ after the other, and the second one sees what the first one did.
 from __future__ import annotations
 
 import fcntl
+from io import FileIO
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from typing import Any, Final, Self
 
 import msgspec
 
 from txnsim.cli.output import warn
 from txnsim.errors import ConfigError
+from txnsim.written_files import append
 
 AUDIT_FILE: Final = Path("txnsim-repairs.jsonl")
 """Unless another one is named."""
 
 
-def _wait_for(file: IO[bytes], path: Path | None) -> None:
+def _wait_for(file: FileIO, path: Path | None) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -59,4 +61,4 @@ class Audit:
         """Add a line. What can't be written down is not done: an OSError ends the command."""
         if self._file is not None:
             line = msgspec.json.encode({"cluster_id": self._cluster_id, **entry})
-            self._file.write(line + b"\n")
+            append(self._file, line + b"\n")

@@ -29,6 +29,7 @@ import txnsim
 from txnsim.errors import ConfigError
 from txnsim.http.page.files import served
 from txnsim.scenario.catalog import directory
+from txnsim.written_files import working_in, write_all
 
 _HERE: Final = resources.files("txnsim.http.site")
 LEFT_OUT: Final = ("cli", "pipeline", "proxy", "simulation", "testing", "scenarios")
@@ -120,10 +121,11 @@ def build(
         Bytes of each file.
 
     Raises:
-        ConfigError: A part is not to be had, or Node.js is missing.
+        ConfigError: A part is not to be had, Node.js is missing, or the folder can't be written.
+        OSError: There is no room for temporary files.
     """
     wanted = parts()
-    with tempfile.TemporaryDirectory(prefix="txnsim-site-") as made:
+    with tempfile.TemporaryDirectory(prefix="txnsim-site-") as made, working_in(Path(made)):
         work = Path(made)
         if given is None:
             tell("fetching Pyodide and libraries by npm and pip …")
@@ -134,7 +136,7 @@ def build(
             _check(given / one.file, one.sha256)
         tell("compiling for WebAssembly …")
         files = _files(work, given, wanted)
-        _write(folder, files, pack_beforehand=pack_beforehand)
+    write_all(folder, files | (_packed_beforehand(files) if pack_beforehand else {}))
     return {name: len(content) for name, content in sorted(files.items())}
 
 
@@ -277,9 +279,9 @@ def _index(page: str, digests: dict[str, str]) -> bytes:
     return page.encode()
 
 
-def _write(folder: Path, files: dict[str, bytes], *, pack_beforehand: bool) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-        if pack_beforehand and name not in PACKED.values():
-            (folder / f"{name}.gz").write_bytes(gzip.compress(content, 9, mtime=0))
+def _packed_beforehand(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {
+        f"{name}.gz": gzip.compress(content, 9, mtime=0)
+        for name, content in files.items()
+        if name not in PACKED.values()
+    }

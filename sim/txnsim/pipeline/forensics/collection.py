@@ -40,6 +40,7 @@ from txnsim.pipeline.targets import refuse_existing
 from txnsim.storage.metadata_files import uuid_text
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim.wire.control import ABORT, COMMIT
+from txnsim.written_files import whole
 
 VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
@@ -326,19 +327,16 @@ def write_archive(target: Path, collection: Collection) -> int:
     """Write an archive; how many bytes it has.
 
     Raises:
-        BadInputError: It is there already.
-        OSError: It can't be written.
+        BadInputError: It is there already, or can't be written.
     """
     refuse_existing(target, "file")
-    part = target.with_name(f".{target.name}.part")
-    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+    with whole(target) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
         manifest = msgspec.json.format(msgspec.json.encode(collection.manifest), indent=2)
         archive.writestr(MANIFEST, manifest)
         archive.writestr(REPLICAS, msgspec.msgpack.encode(collection.replicas))
         archive.writestr(COORDINATORS, msgspec.msgpack.encode(collection.logs))
         if collection.metadata is not None:
             archive.writestr(METADATA, msgspec.msgpack.encode(collection.metadata))
-    part.rename(target)
     return target.stat().st_size
 
 

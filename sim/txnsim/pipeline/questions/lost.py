@@ -69,9 +69,8 @@ def lost(
 
     Raises:
         BadInputError: A path is no directory, there is nothing of Kafka's in it, or the target is
-            there already.
+            there already, or can't be written.
         MissingExtraError: Spark is needed and not installed.
-        OSError: The target can't be written.
     """
     if target is not None:
         refuse_existing(target, "folder")

@@ -19,6 +19,7 @@ from txnsim.pipeline.questions.positions import positions_in
 from txnsim.pipeline.questions.waiting import waiting_by
 from txnsim.pipeline.report_page.lives import Lives
 from txnsim.pipeline.report_page.page import Contents, page
+from txnsim.written_files import write_whole
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +48,7 @@ def write_report(
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
         MissingExtraError: A library is missing, or Spark is needed and missing.
-        OSError: The file can't be written.
+        ConfigError: The file can't be written.
     """
     reading = Reading(search, new_session, progress)
     report = find_hanging(search, new_session=new_session, progress=progress, reading=reading)
@@ -59,7 +60,7 @@ def write_report(
     lives.read()
     progress("drawing")
     text = page(Contents(report=report, waiting=waiting, lives=lives))
-    file.write_text(text, "utf-8")
+    write_whole(file, text)
     return Written(
         file=str(file),
         size_bytes=len(text.encode()),

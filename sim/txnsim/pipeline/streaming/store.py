@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from txnsim.errors import ConfigError
+from txnsim.written_files import working_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,7 +98,7 @@ class LocalStore:
         """See ``Store``; the bytes are on the disk when this returns."""
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("wb") as file:
+        with working_in(target), target.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

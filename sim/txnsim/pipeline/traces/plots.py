@@ -19,6 +19,7 @@ from txnsim.pipeline.traces.analyses import (
     late_transactions,
     verification_failures,
 )
+from txnsim.written_files import write_all
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,22 +88,19 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
     draw: Callable[[Axes, Iterable[Row]], None]
 
 
-def draw_all(spark: SparkSession, directory: Path) -> list[Path]:
+def draw_all(spark: SparkSession, directory: Path) -> tuple[Path, ...]:
     """Draw every figure over the views of a trace; returns the files.
 
     Args:
         spark: A session with the views (``tables``).
         directory: Where to; made if need be.
     """
-    directory.mkdir(parents=True, exist_ok=True)
-    written = []
+    drawn = {}
     for name, plot in PLOTS.items():
         # Aggregated: at most some hundred rows, whatever the trace's size.
         rows = [tuple(row) for row in plot.rows(spark).toLocalIterator()]
-        path = directory / f"{name}.svg"
-        path.write_bytes(svg(plot, rows))
-        written.append(path)
-    return written
+        drawn[f"{name}.svg"] = svg(plot, rows)
+    return write_all(directory, drawn)
 
 
 def svg(plot: Plot, rows: Iterable[Row]) -> bytes:

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from txnsim.errors import BadInputError
+from txnsim.pipeline.targets import written_by_spark
 from txnsim.pipeline.traces.files import DATA_PREFIX, SILENT_LINE, path_of, run_names
 from txnsim.pipeline.traces.queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, RUNS
 from txnsim.pipeline.traces.schemas import TABLES, view_of
@@ -44,6 +45,7 @@ def export_traces(spark: SparkSession, paths: Sequence[str], directory: str) -> 
 
     Raises:
         TraceError: Nothing is there, it is no trace, or a run is there already.
+        OSError: There is no room.
     """
     runs = _register_lines(spark, paths)
     _refuse_known(spark, runs, directory)
@@ -51,7 +53,8 @@ def export_traces(spark: SparkSession, paths: Sequence[str], directory: str) -> 
     for name, query in {**OF_LINES, **OF_EVENTS, "runs": RUNS}.items():
         path = f"{directory.rstrip('/')}/{name}"
         frame = _shaped(name, spark.sql(query)).write.mode("overwrite").partitionBy("run")
-        frame.option("partitionOverwriteMode", "dynamic").parquet(path)
+        with written_by_spark(path):
+            frame.option("partitionOverwriteMode", "dynamic").parquet(path)
         # What follows is made of what was written: nothing is computed twice.
         written = _read(spark, name, directory)
         written.where(written.run.isin(runs)).createOrReplaceTempView(view_of(name))

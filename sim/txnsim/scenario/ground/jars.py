@@ -18,6 +18,7 @@ from typing import Final
 from txnsim.errors import ConfigError
 from txnsim.releases import REFERENCE
 from txnsim.releases.versions import line_of
+from txnsim.written_files import whole
 
 OLDEST: Final = (3, 1)
 """The first whose brokers run on Java 17 and without ZooKeeper; KRaft is a preview up to 3.2, but
@@ -130,9 +131,7 @@ def _copy(version: str, libs: Path) -> None:
             "mvn: not found; Apache Kafka's jars are fetched by Maven: install a JDK 17 and Maven "
             "(Debian: apt-get install openjdk-17-jdk-headless maven)"
         )
-    partial = libs.with_name("libs.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    with tempfile.TemporaryDirectory() as directory:
+    with whole(libs) as partial, tempfile.TemporaryDirectory() as directory:
         pom = Path(directory) / "pom.xml"
         pom.write_text(_POM.replace("VERSION", version), encoding="utf-8")
         goal = ("dependency:copy-dependencies", f"-DoutputDirectory={partial}")
@@ -143,7 +142,6 @@ def _copy(version: str, libs: Path) -> None:
             text=True,
             check=False,
         )
-    if done.returncode != 0:
-        lines = (done.stdout + done.stderr).strip().splitlines()
-        raise ConfigError("\n".join([f"Maven can't fetch Apache Kafka {version}:", *lines[:12]]))
-    partial.rename(libs)  # in one move: what is there is whole
+        if done.returncode != 0:
+            said = (done.stdout + done.stderr).strip().splitlines()[:12]
+            raise ConfigError("\n".join([f"Maven can't fetch Apache Kafka {version}:", *said]))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker_dirs import BrokerDir, move
+from tests.support.full_disk import little_room
 from tests.support.logs import NOW, LogDriver
 from txnsim.cli.main import main
 from txnsim.pipeline.forensics.collection import Manifest
@@ -41,6 +42,16 @@ def test_an_archive_takes_the_place_of_the_directory(
         assert main(["logs", "find-hanging", str(path), *AS_OF]) == 3
         printed.append(capsys.readouterr())
     assert printed[0] == printed[1]
+
+
+def test_a_full_disk_leaves_no_archive(
+    log_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "one.zip"
+    with little_room(file_bytes_max=100):
+        assert main(["logs", "collect", str(log_dir), "--to", str(target)]) == 2
+    assert f"txnsim: {target}: File too large; nothing of it is there" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [log_dir]
 
 
 def test_json_has_the_documented_fields(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker_dirs import BrokerDir, move
+from tests.support.full_disk import little_room
 from tests.support.logs import NOW, LogDriver
 from tests.support.position_logs import HERE
 from txnsim.cli.main import main
@@ -38,6 +39,14 @@ def test_the_file_is_written_and_the_status_is_that_of_a_search(
         " This file holds no keys and no values of records.\n"
     )
     assert "hanging: 1" in shown.err
+
+
+def test_a_full_disk_leaves_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = words(tmp_path)
+    with little_room():
+        assert main(told) == 2
+    assert "report.html: File too large; nothing of it is there" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["broker-1"]
 
 
 def test_json_has_the_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

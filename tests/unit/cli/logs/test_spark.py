@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,10 @@ def test_directories_topics_and_a_master_are_taken() -> None:
 def test_a_misuse_is_told_with_its_file(capsys: pytest.CaptureFixture[str]) -> None:
     misused(FileNotFoundError(2, "No such file or directory", "x.log"))
     misused(BadInputError("y is no directory"))
+    misused(OSError(errno.ENOSPC, "No space left on device"))
     assert capsys.readouterr().err.splitlines() == [
         "txnsim: x.log: No such file or directory",
         "txnsim: y is no directory",
+        "txnsim: a temporary file: No space left on device; make room, or name another place, and"
+        " run the command again",
     ]

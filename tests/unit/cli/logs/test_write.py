@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.full_disk import little_room
 from tests.support.log_dirs import sound_batches, write_disk
 from tests.support.logs import LogDriver, plain
 from tests.support.txnsim_server import TxnsimServer
@@ -51,6 +52,28 @@ def test_nothing_is_written_over(
     (tmp_path / "broker-1").mkdir()
     assert main(["logs", "write", str(tmp_path), "--url", url]) == 2
     assert "is there already; name another directory" in capsys.readouterr().err
+
+
+def test_a_full_disk_leaves_no_directory_of_any_broker(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs = tmp_path / "logs"
+    with little_room(file_bytes_max=10):
+        assert main(["logs", "write", str(logs), "--url", url]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"txnsim: {logs / 'broker-1'}: File too large; nothing of it is there")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_leaves_a_stopped_brokers_directory_as_it_was(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disk = their_disk(tmp_path / "theirs", 0, 1)
+    before = {path: path.read_bytes() for path in disk.rglob("*") if path.is_file()}
+    with little_room(file_bytes_max=60):
+        assert main(["logs", "write", "--into", str(disk), "--topic", "orders", "--url", url]) == 2
+    assert "File too large; make room" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_what_is_wrong_is_told(

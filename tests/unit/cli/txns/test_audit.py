@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import txnsim.cli.txns.audit as audit_module
+from tests.support.full_disk import little_room
 from txnsim.cli.txns.audit import Audit
 from txnsim.errors import ConfigError
 
@@ -32,6 +33,18 @@ def test_where_nothing_will_be_done_nothing_is_written(tmp_path: Path) -> None:
 def test_a_file_that_can_not_be_written_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nothing was done"):
         Audit(tmp_path / "no" / "file", "abc")
+
+
+def test_a_line_that_has_no_room_is_not_there_in_part(tmp_path: Path) -> None:
+    """A disk that is nearly full takes a part of a line, and says so by a count alone."""
+    file = tmp_path / "audit.jsonl"
+    with (
+        Audit(file, "abc") as audit,
+        little_room(file_bytes_max=20),
+        pytest.raises(OSError, match=f"too large: '{file}'"),
+    ):
+        audit.write(number=1)
+    assert file.read_bytes() == b""
 
 
 def test_a_second_command_waits_for_the_first(

@@ -1,0 +1,172 @@
+"""Files that commands write: each is there whole, or not at all.
+
+A file or a folder is made beside its place, and takes its name when all of it is there. So a full
+disk leaves nothing in part, what was there before stays, and the error names the place and says
+what to do next.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from txnsim.errors import ConfigError
+
+FOR_ALL: Final = 0o666
+"""The mode of a file."""
+FOR_ITS_OWNER: Final = 0o600
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""A full disk, a quota, a limit on the size of a file."""
+NEXT: Final = "make room, or name another place, and run the command again"
+
+
+def write_whole(path: Path, content: str | bytes, *, mode: int = FOR_ALL, what: str = "") -> None:
+    """Write all of a file in one move; a link stays, and what it points at is written.
+
+    What is no file, such as a pipe, is written to.
+
+    Args:
+        path: Where.
+        content: All of it.
+        mode: Of the file.
+        what: Said in front of the path of what can't be written, as the name of an option.
+
+    Raises:
+        ConfigError: It can't be written.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    target = path.resolve()
+    try:
+        if target.exists() and not target.is_file():
+            with target.open("wb", buffering=0) as device:
+                device.write(data)
+            return
+    except OSError as error:
+        raise _not_written(path, error, what) from error
+    with whole(path, what=what) as part:
+        part.touch(mode=mode)
+        part.write_bytes(data)
+
+
+def write_all(folder: Path, files: Mapping[str, bytes], *, mode: int = FOR_ALL) -> tuple[Path, ...]:
+    """Write files of a folder, all of them or none; what else is there stays.
+
+    Args:
+        folder: Where; made if need be.
+        files: Content by name.
+        mode: Of each file.
+
+    Returns:
+        Where each of them is.
+
+    Raises:
+        ConfigError: One can't be written.
+    """
+    with ExitStack() as together:
+        for name, content in files.items():
+            part = together.enter_context(whole(folder / name))
+            part.parent.mkdir(parents=True, exist_ok=True)
+            part.touch(mode=mode)
+            part.write_bytes(content)
+    return tuple(folder / name for name in files)
+
+
+@contextmanager
+def whole(path: Path, *, what: str = "") -> Iterator[Path]:
+    """A file or a folder in the making; it replaces what is at its place.
+
+    Args:
+        path: Where it will be.
+        what: Said in front of the path of what can't be written, as the name of an option.
+
+    Yields:
+        Where to make it. Nothing is there, also where a run before was killed.
+
+    Raises:
+        ConfigError: It can't be written. What can't be read inside stays an OSError.
+    """
+    target = path.resolve()
+    part = target.with_name(f".{target.name}.part")
+    missing = [one for one in target.parents if not one.exists()]
+    try:
+        _remove(part)
+        yield part
+        if part.is_dir():
+            _remove(target)
+        part.replace(target)
+    except BaseException as error:
+        with suppress(OSError):  # the error that is under way says more
+            _remove(part)
+            for folder in missing:
+                folder.rmdir()
+        if isinstance(error, OSError) and _is_about(error, part):
+            raise _not_written(path, error, what) from error
+        raise
+
+
+@contextmanager
+def working_in(folder: Path) -> Iterator[None]:
+    """Write in a folder that is no result, such as a temporary one.
+
+    Raises:
+        OSError: There is no room; it names the folder.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_ROOM and error.filename is None:
+            raise OSError(error.errno, error.strerror, str(folder)) from error
+        raise
+
+
+def append(file: FileIO, data: bytes) -> None:
+    """Add to the end of a file, all of the data or none of it.
+
+    Args:
+        file: Open for appending, without a buffer: what a buffer holds can't be taken back.
+        data: What to add.
+
+    Raises:
+        OSError: It can't be written; the error names the file.
+    """
+    end = file.seek(0, 2) if file.seekable() else None
+    left = memoryview(data)
+    try:
+        while left:
+            # A disk that is nearly full takes a part, and says so by the count alone.
+            left = left[file.write(left) :]
+    except OSError as error:
+        if end is not None:
+            with suppress(OSError):  # a device has no end to cut
+                file.truncate(end)
+        raise OSError(error.errno, error.strerror, str(file.name)) from error
+
+
+def advice(error: OSError) -> str:
+    """What to do about an error, with its separator; "" where that is not known."""
+    return f"; {NEXT}" if error.errno in NO_ROOM else ""
+
+
+def _remove(place: Path) -> None:
+    if place.is_dir():
+        import shutil  # few commands write folders, and each would start later
+
+        shutil.rmtree(place)
+    else:
+        place.unlink(missing_ok=True)
+
+
+def _is_about(error: OSError, part: Path) -> bool:
+    return error.errno in NO_ROOM or str(error.filename).startswith(str(part))
+
+
+def _not_written(path: Path, error: OSError, what: str) -> ConfigError:
+    from txnsim.errors import ConfigError  # it knows kio's error codes: slow to import
+
+    left = "; nothing of it is there" if error.errno in NO_ROOM else ""
+    return ConfigError(f"{what}{path}: {error.strerror}{left}{advice(error)}")

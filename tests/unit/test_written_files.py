@@ -1,0 +1,163 @@
+"""Files that commands write: whole or not there. Links, pipes and modes: cli/test_ready_file.py."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.full_disk import little_room
+from txnsim.cli.main import main
+from txnsim.errors import ConfigError
+from txnsim.written_files import append, whole, working_in, write_all, write_whole
+
+MUCH = b"x" * 2_000
+"""More than there is room for."""
+NO_ROOM = r": File too large; nothing of it is there; make room, or name another place"
+
+
+def write_folder(target: Path, content: bytes, *, reads: Path | None = None) -> None:
+    with whole(target) as part:
+        part.mkdir()
+        (part / "file").write_bytes(content)
+        if reads is not None:
+            reads.read_bytes()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_that_has_no_room_is_not_left_in_part(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with little_room(), pytest.raises(ConfigError, match=f"--to .*out{NO_ROOM}"):
+        write_whole(path, MUCH, what="--to ")
+    assert names(tmp_path) == []
+    path.write_text("of before")
+    with little_room(), pytest.raises(ConfigError):
+        write_whole(path, MUCH)
+    assert path.read_text() == "of before"
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_device_that_is_full_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"/dev/full: No space left on device; nothing"):
+        write_whole(Path("/dev/full"), MUCH)
+
+
+def test_a_place_that_is_not_there_is_said_without_advice(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere/out: No such file or directory$"):
+        write_whole(tmp_path / "nowhere" / "out", "text")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"file/out: Not a directory$"):
+        write_all(tmp_path / "file", {"out": b""})
+
+
+def test_files_are_written_all_or_none(tmp_path: Path) -> None:
+    folder = tmp_path / "made" / "out"
+    with little_room(), pytest.raises(ConfigError, match=f"out/b{NO_ROOM}"):
+        write_all(folder, {"a": b"small", "b": MUCH, "c": b"small"})
+    assert names(tmp_path) == []
+    assert write_all(folder, {"a": b"1", "b": b"2"}) == (folder / "a", folder / "b")
+    (folder / "other").write_text("stays")
+    with little_room(), pytest.raises(ConfigError):
+        write_all(folder, {"a": b"new", "c": MUCH})
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {
+        "a": "1",
+        "b": "2",
+        "other": "stays",
+    }
+
+
+def test_a_folder_appears_whole_and_replaces_another_one(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    for content in ("old", "new"):
+        with whole(target) as part:
+            part.mkdir()
+            (part / content).write_text(content)
+            assert not (target / content).exists()
+    assert names(target) == ["new"]
+    with little_room(), pytest.raises(ConfigError, match=f"out{NO_ROOM}"):
+        write_folder(target, MUCH)
+    assert (names(tmp_path), names(target)) == (["out"], ["new"])
+
+
+def test_what_a_killed_run_has_left_goes(tmp_path: Path) -> None:
+    (tmp_path / ".out.part").mkdir()
+    (tmp_path / ".out.part" / "half").write_text("")
+    with whole(tmp_path / "out") as part:
+        assert not part.exists()
+        part.write_text("whole")
+    assert (tmp_path / "out").read_text() == "whole"
+
+
+def test_what_can_t_be_read_meanwhile_is_no_error_of_the_target(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="given"):
+        write_folder(tmp_path / "out", b"begun", reads=tmp_path / "given")
+    assert names(tmp_path) == []
+
+
+def test_a_line_that_has_no_room_is_taken_back(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"x" * 990 + b"\n")
+    with (
+        little_room(),
+        path.open("ab", buffering=0) as file,
+        pytest.raises(OSError, match="File too large") as caught,
+    ):
+        append(file, b"a line that has more bytes than there is room for\n")
+    assert caught.value.filename == str(path)
+    assert path.stat().st_size == 991
+    with path.open("ab", buffering=0) as file:
+        append(file, b"more\n")
+    assert path.read_bytes().endswith(b"x\nmore\n")
+
+
+def test_what_has_no_end_to_cut_is_named_too() -> None:
+    with (
+        open("/dev/full", "ab", buffering=0) as device,
+        pytest.raises(OSError, match="No space left on device: '/dev/full'"),
+    ):
+        append(device, b"line\n")
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb", buffering=0) as pipe, pytest.raises(BrokenPipeError):
+        append(pipe, b"line\n")
+
+
+def test_a_temporary_folder_without_room_is_named(tmp_path: Path) -> None:
+    with little_room(), pytest.raises(OSError, match="too large") as caught, working_in(tmp_path):
+        (tmp_path / "file").write_bytes(MUCH)
+    assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(tmp_path))
+    with pytest.raises(FileNotFoundError), working_in(tmp_path):
+        (tmp_path / "nothing").read_bytes()
+
+
+# Commands
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("scenario", "new", "mine"), "mine.yaml"),
+        (("scenario", "run", "z05", "--trace", "out"), "out/late-commit-tears"),
+        (("scenario", "run", "z05", "--mode", "V-", "--html", "page.html"), "page.html"),
+    ],
+)
+def test_a_command_names_the_file_says_what_to_do_and_leaves_nothing(
+    arguments: tuple[str, ...],
+    named: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with little_room():
+        assert main([*arguments]) in (1, 2)
+    said = capsys.readouterr().err
+    assert f"txnsim: {named}" in said
+    assert "File too large" in said
+    assert "make room, or name another place, and run the command again" in said
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
