@@ -13,7 +13,8 @@ from txnsim.client.authentication import ClientSecurity
 from txnsim.security.login import Password
 from txnsim.security.options import ClientTls, SecureListener, SecurityOptions, TlsFiles
 from txnsim.security.principals import ANONYMOUS, user
-from txnsim.security.sasl import BY_SASL_NAME, PLAIN
+from txnsim.security.sasl import PLAIN
+from txnsim.security.scram import BY_SASL_NAME
 
 
 def operator_login(security: SecurityOptions) -> tuple[str, ClientSecurity] | None:
