@@ -19,6 +19,7 @@ from txnsim.wire.compression import Packed
 if TYPE_CHECKING:
     from txnsim.runtime.env import Tasks
     from txnsim.wire.batch import BatchHeader
+    from txnsim.wire.batch_header import Came
 
 T = TypeVar("T")
 
@@ -38,7 +39,7 @@ class LookAhead:
         self.payload: memoryview | None = None
         """Its records, where they were unpacked beside the loop; until ``leave``."""
 
-    async def newest(self, header: BatchHeader, batch: bytes) -> Newest:
+    async def newest(self, header: BatchHeader, batch: Came) -> Newest:
         """The newest timestamp of the records, or why the batch can't hold what its header states.
         ``leave`` has to be called behind it.
         """

@@ -27,7 +27,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.partition_log import PartitionLog
-from txnsim.log.validation import Reread, is_heavy, reread
+from txnsim.log.validation import Reread, check_size, is_heavy, reread
 from txnsim.log.verification import SENTINEL
 from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import Replicas
@@ -38,7 +38,7 @@ from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.pending import Pending
 from txnsim.runtime.turns import Pace
 from txnsim.types import INTERNAL_TOPICS, ProducerEpoch, ProducerId, TopicPartition, TransactionalId
-from txnsim.wire.batch_header import TRANSACTIONAL_FLAG, BatchHeader
+from txnsim.wire.batch_header import TRANSACTIONAL_FLAG, BatchHeader, Came
 
 ACKS_ALL: Final = -1
 
@@ -54,7 +54,7 @@ class ProducePartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One partition's batch, whole and well-formed, as the producer's bytes."""
 
     topic_partition: TopicPartition
-    batch: bytes
+    batch: Came
     header: BatchHeader
 
 
@@ -165,6 +165,11 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
     async def _looked(
         self, look: LookAhead, part: ProducePartition
     ) -> AppendRejection | Reread | int:
+        log = self.replicas.leader(part.topic_partition)
+        if isinstance(log, PartitionLog) and part.header.size > log.config.max_message_bytes:
+            too_large = check_size(part.header.size, log.config)
+            assert too_large is not None
+            return too_large
         newest = await look.newest(part.header, part.batch)
         log = self.replicas.leader(part.topic_partition)
         if not look.was_heavy or not isinstance(newest, int) or isinstance(log, Rejection):

@@ -28,20 +28,21 @@ from txnsim.log.validation import (
 from txnsim.log.verification import SENTINEL, VerificationEntries
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader, read_batch_header
+from txnsim.wire.batch_header import Came
 from txnsim.wire.control import MARKER_BYTES
 
 
 class SoundBatch(msgspec.Struct, frozen=True, gc=False):
     """A client's batch that may be written, as far as its producer does not matter."""
 
-    batch: bytes
+    batch: Came
     """As it came, or compressed anew where the topic demands it."""
     header: BatchHeader
     max_timestamp: int
 
 
 def sound_batch(
-    batch: bytes,
+    batch: Came,
     header: BatchHeader | None,
     newest: AppendRejection | Reread | int | None,
     *,

@@ -29,7 +29,7 @@ from txnsim.wire.batch import (
     read_batch_header,
     restamp,
 )
-from txnsim.wire.batch_header import AFTER_PLACE, LENGTH_AT, PLACE
+from txnsim.wire.batch_header import AFTER_PLACE, LOG_OVERHEAD, PLACE, Came
 
 _LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
 _OWN_FIELDS: Final = Struct(">i8xqq").unpack_from
@@ -77,7 +77,7 @@ def start_verification(
 
 def append_client(
     log: PartitionLog,
-    batch: bytes,
+    batch: Came,
     *,
     guard: int,
     now_ms: int,
@@ -172,7 +172,7 @@ def append_coordinator(
     log.append(
         ReplicatedBatch(
             data=b"".join(
-                (PLACE(offset, batch[LENGTH_AT], leader_epoch), memoryview(batch)[AFTER_PLACE])
+                (PLACE(offset, size - LOG_OVERHEAD, leader_epoch), memoryview(batch)[AFTER_PLACE])
             ),
             base_offset=offset,
             last_offset=offset + last_delta,
@@ -252,7 +252,7 @@ def append_marker(
 
 def _write(
     log: PartitionLog,
-    batch: bytes,
+    batch: Came,
     header: BatchHeader,
     entry: ProducerEntry | None,
     last_sequence: int,
@@ -272,11 +272,10 @@ def _write(
     leader_epoch = log.leader_epoch
     before = entry or _UNKNOWN
     epoch_before, open_before = before.producer_epoch, before.txn_first_offset
-    place = PLACE(base_offset, batch[LENGTH_AT], leader_epoch)
-    batch = b"".join((place, memoryview(batch)[AFTER_PLACE]))
+    place = PLACE(base_offset, header.batch_length, leader_epoch)
     log.append(
         ReplicatedBatch(
-            data=batch,
+            data=b"".join((place, memoryview(batch)[AFTER_PLACE])),
             base_offset=base_offset,
             last_offset=last_offset,
             leader_epoch=leader_epoch,

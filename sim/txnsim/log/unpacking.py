@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 from txnsim.errors import CorruptBatchError, MissingExtraError, UnpacksTooLargeError
 from txnsim.wire.batch import HEADER_SIZE, NONE, BatchHeader
+from txnsim.wire.batch_header import Came
 from txnsim.wire.compression import NAMES, Packed, decompress_at_once
 
 T = TypeVar("T")
@@ -27,7 +28,7 @@ _UNPACK_NS: Final = 20_000
 _UNPACK_BYTE_NS: Final = 4
 
 
-def payload_in_steps(header: BatchHeader, batch: bytes, at_most: int) -> Steps[Payload]:
+def payload_in_steps(header: BatchHeader, batch: Came, at_most: int) -> Steps[Payload]:
     """The records of a batch.
 
     Args:
@@ -42,7 +43,7 @@ def payload_in_steps(header: BatchHeader, batch: bytes, at_most: int) -> Steps[P
     """
     if header.compression == NONE:
         return memoryview(batch)[HEADER_SIZE : header.size]
-    data = batch[HEADER_SIZE : header.size]
+    data = bytes(batch[HEADER_SIZE : header.size])
     found = decompress_at_once(header.compression, data)
     if found is not None:
         if len(found) > at_most:

@@ -44,6 +44,7 @@ from txnsim.wire.batch import (
     BatchHeader,
     crc_is_valid,
 )
+from txnsim.wire.batch_header import Came
 from txnsim.wire.batch_rewrite import recoded_batch, scan_records
 from txnsim.wire.record_walk import WALK_PIECES, Walked, newest_delta_ms, walk_in_steps
 from txnsim.wire.records import payload_of
@@ -99,7 +100,7 @@ def check_size(
 
 
 def check_envelope(
-    header: BatchHeader, batch: bytes, *, config: LogConfig, log_start_offset: int
+    header: BatchHeader, batch: Came, *, config: LogConfig, log_start_offset: int
 ) -> AppendRejection | None:
     """What the header of a client's batch must say (LogValidator.validateBatch), and whether its
     CRC holds.
@@ -164,7 +165,7 @@ class Reread(msgspec.Struct, frozen=True, kw_only=True):
 
 def reread(
     header: BatchHeader,
-    batch: bytes,
+    batch: Came,
     newest: int,
     *,
     topic_partition: TopicPartition,
@@ -215,7 +216,7 @@ def is_heavy(headers: Iterable[BatchHeader]) -> bool:
 
 
 def newest_timestamp(
-    header: BatchHeader, batch: bytes, *, log_start_offset: int = UNKNOWN_OFFSET
+    header: BatchHeader, batch: Came, *, log_start_offset: int = UNKNOWN_OFFSET
 ) -> AppendRejection | int:
     """The newest timestamp of the records, or why the batch can't hold those that its header
     states.
@@ -232,7 +233,7 @@ def newest_timestamp(
 
 
 def newest_in_steps(
-    header: BatchHeader, batch: bytes, *, log_start_offset: int = UNKNOWN_OFFSET
+    header: BatchHeader, batch: Came, *, log_start_offset: int = UNKNOWN_OFFSET
 ) -> Steps[AppendRejection | int]:
     """Look for the same, step by step; needs no state of a log."""
     try:
@@ -291,13 +292,13 @@ def needs_examination(
 
 
 def recoded(
-    batch: bytes, header: BatchHeader, config: LogConfig, payload: Payload | None = None
+    batch: Came, header: BatchHeader, config: LogConfig, payload: Payload | None = None
 ) -> Recoded:
     """The batch in its topic's codec (``compression.type``), its records looked at before; where a
     codec's library is not installed it stays as it is.
     """
     assert config.codec is not None
-    found: bytes | int = batch
+    found: Came | int = batch
     with suppress(MissingExtraError):
         found = recoded_batch(
             header,
@@ -310,13 +311,13 @@ def recoded(
     rejection = check_size(size, config, rule="batch.recompressed-too-large")
     if rejection is not None:
         return rejection
-    assert isinstance(found, bytes)
-    return found
+    assert not isinstance(found, int)
+    return bytes(found)
 
 
 def examine(
     header: BatchHeader,
-    batch: bytes,
+    batch: Came,
     *,
     topic_partition: TopicPartition,
     config: LogConfig,

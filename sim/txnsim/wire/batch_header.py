@@ -20,6 +20,8 @@ from txnsim.on_demand import OnDemand
 crc32c: Final[Any] = OnDemand("crc32c")
 
 Buffer = bytes | bytearray | memoryview
+Came = bytes | memoryview
+"""A batch as it came: where it is large, a view of its frame (``decoder``)."""
 
 MAGIC: Final = 2
 HEADER_SIZE: Final = 61
@@ -40,9 +42,8 @@ SEQUENCE_MAX: Final = 0x7FFFFFFF
 
 _HEADER: Final = Struct(">qiibIhiqqqhii").unpack_from
 _LENGTH: Final = Struct(">i").unpack_from
-PLACE: Final = Struct(">q4si").pack
-"""Base offset, length as it is, leader epoch: what a batch begins with once it has its place."""
-LENGTH_AT: Final = slice(8, 12)
+PLACE: Final = Struct(">qii").pack
+"""Base offset, length, leader epoch: what a batch begins with once it has its place."""
 AFTER_PLACE: Final = slice(16, None)
 """What its place leaves as it is; the CRC covers none of what is before."""
 _STAMP: Final = Struct(">q").pack_into
@@ -165,9 +166,8 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
 
 def assign(batch: Buffer, *, base_offset: int, leader_epoch: int) -> bytes:
     """The batch with the offset and the epoch that its leader gives it; the CRC stays valid."""
-    view = memoryview(batch)
-    place = PLACE(base_offset, bytes(view[LENGTH_AT]), leader_epoch)
-    return b"".join((place, view[AFTER_PLACE]))
+    place = PLACE(base_offset, _LENGTH(batch, 8)[0], leader_epoch)
+    return b"".join((place, memoryview(batch)[AFTER_PLACE]))
 
 
 def restamp(batch: Buffer, *, max_timestamp_ms: int, log_append_time: bool) -> bytes:

@@ -41,6 +41,10 @@ StepReader = Callable[[bytes, int, int], Steps]
 
 STEP_ELEMENTS: Final = 64
 """Elements of an array that are read between two breaks."""
+COPIED_RECORDS_MAX: Final = 1 << 20
+"""Records of a request that are more bytes are a view of its frame: a copy of the largest takes
+50 ms. A topic takes a little more unless its ``max.message.bytes`` is set.
+"""
 
 _CONVERT: Final[dict[str, Callable[[Any], Any]]] = {
     "error_code": to_error_code,
@@ -143,7 +147,7 @@ def _count(elements: int, position: int) -> None:
 
 def _compile(rows: EntityRows, kind: _Kind) -> Reader:
     name = rows.cls.__name__
-    source = _Lines(kind)
+    source = _Lines(kind, is_request=rows.cls.__module__.endswith(".request"))
     source.names |= {
         "Fault": DecodeFaultError,
         "StructError": StructError,
@@ -191,9 +195,10 @@ def _emit_message(source: _Lines, rows: EntityRows, target: str) -> None:
 class _Lines(Source):
     """A decoder under construction."""
 
-    def __init__(self, kind: _Kind) -> None:
+    def __init__(self, kind: _Kind, *, is_request: bool = False) -> None:
         super().__init__()
         self.kind = kind
+        self.is_request = is_request
 
     def reads(self, cls: Any) -> str:
         """What calls the decoder of a class."""
@@ -272,8 +277,10 @@ def _emit_field(source: _Lines, row: FieldRow, target: str, *, flexible: bool) -
         source.enter("if e > end:")
         source.line(f"raise Fault(f'{row.name} of {{n}} bytes ends after the frame', p)")
         source.leave()
-        decode = ".decode('utf-8', 'replace')" if row.kind == "string" else ""
-        source.line(f"{target} = b[p:e]{decode}")
+        value = "b[p:e].decode('utf-8', 'replace')" if row.kind == "string" else "b[p:e]"
+        if row.kind == "records" and source.is_request:
+            value += f" if n <= {COPIED_RECORDS_MAX} else memoryview(b)[p:e]"
+        source.line(f"{target} = {value}")
         source.line("p = e")
     source.leave()
 

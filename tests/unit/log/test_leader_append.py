@@ -16,7 +16,7 @@ from tests.support.logs import (
 from tests.support.markers import marker_of
 from txnsim.errors import Rejection
 from txnsim.log.answers import Appended, AppendRejection
-from txnsim.log.config import TimestampType
+from txnsim.log.config import LogConfig, TimestampType
 from txnsim.log.leader_append import (
     append_client,
     append_coordinator,
@@ -25,8 +25,10 @@ from txnsim.log.leader_append import (
 )
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import SEQUENCE_MAX
+from txnsim.log.validation import newest_timestamp
 from txnsim.log.verification import SENTINEL
 from txnsim.wire.batch import read_batch_header
+from txnsim.wire.compression import GZIP, LZ4, SNAPPY, ZSTD
 
 DAY = 86_400_000
 
@@ -345,3 +347,39 @@ def test_a_coordinators_plain_batch_is_stamped_like_others() -> None:
 
 
 # Bounds
+
+
+# A view of a frame
+
+
+@pytest.mark.parametrize("compression", [0, GZIP, SNAPPY, LZ4, ZSTD])
+@pytest.mark.parametrize(
+    "config",
+    [
+        config_of(),
+        config_of(codec=0),
+        config_of(codec=GZIP),
+        config_of(timestamp_type=TimestampType.LOG_APPEND_TIME),
+        config_of(is_compacted=True),
+        config_of(max_message_bytes=100),
+        config_of(codec=GZIP, max_message_bytes=200),
+    ],
+)
+def test_a_batch_that_is_a_view_of_its_frame_is_appended_as_its_bytes(
+    config: LogConfig, compression: int
+) -> None:
+    data = batch(0, count=50, compression=compression)
+    frame = b"head" + data + b"tail"
+    logs = make_log(config), make_log(config)
+    views = data, memoryview(frame)[4:-4]
+    for log, given in zip(logs, views, strict=True):
+        header = read_batch_header(given)
+        newest = newest_timestamp(header, given)
+        answer = append_client(log, given, guard=0, now_ms=NOW, header=header, newest=newest)
+        again = append_client(log, given, guard=0, now_ms=NOW)
+        longer = append_client(log, given[:-1], guard=0, now_ms=NOW)
+        assert isinstance(longer, AppendRejection)
+        assert isinstance(answer, AppendRejection) or isinstance(again, Appended)
+        assert all(isinstance(stored, bytes) for stored in log.batches())
+    assert logs[0].snapshot() == logs[1].snapshot()
+    assert [*logs[0].batches()] == [*logs[1].batches()]

@@ -29,6 +29,7 @@ from txnsim.wire.batch_header import (
     MAGIC_POSITION,
     TRANSACTIONAL_FLAG,
     BatchHeader,
+    Came,
     read_batch_header,
 )
 from txnsim.wire.codec import build
@@ -205,7 +206,7 @@ def _part(request: Request, name: str | None, data: Any) -> ProducePartition | P
     return ProducePartition(topic_partition=topic_partition, batch=batch, header=header)
 
 
-def _header(records: bytes) -> BatchHeader | ProduceOutcome:
+def _header(records: Came) -> BatchHeader | ProduceOutcome:
     """The header of the one whole batch in a Produce (ProduceRequest.validateRecords)."""
     size = _next_batch_size(records, 0)
     if isinstance(size, ProduceOutcome):
@@ -252,7 +253,7 @@ def carries_transactions(message: Any) -> bool:
     return False
 
 
-def _next_batch_size(records: bytes, position: int) -> int | ProduceOutcome | None:
+def _next_batch_size(records: Came, position: int) -> int | ProduceOutcome | None:
     """How large the batch at ``position`` is; None where the bytes end before it does
     (ByteBufferLogInputStream.nextBatch).
     """
