@@ -1,0 +1,209 @@
+"""A commit waits at a group coordinator that is unloaded late (KAFKA-20634), on real brokers.
+
+::
+
+    python -m tests.real.late_unload 4.0.2 4.1.2 4.2.1 4.2.2 4.3.0 4.3.1 4.4.0
+
+Two brokers have the one partition of ``__consumer_offsets``. Threads stand still by Java's
+debugger, as they do where a machine has no time for them. All else is a client's request:
+
+1. Broker 1 leads. The thread by which broker 2 fetches stands still. A position is committed:
+   broker 1 has written it and waits for broker 2.
+2. The threads of broker 1's group coordinator stand still. Broker 2 is elected; it has no such
+   record.
+3. Another group commits twice there. Broker 1 follows: it cuts its record off, and its high
+   watermark passes the place where that was.
+4. Broker 1's threads go on. What is the first commit answered, and does broker 2 know the position?
+
+Exit status: 0 each came to what is known of its release, 1 one did not. It needs a JDK 17 and
+Maven.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from tests.real.stories.player import KEYS, Player
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.raw_wire import RawConnection
+from tests.support.threads import JVM_OPTION, Threads
+from txnsim.errors import ErrorCode
+
+TOPIC: Final = "positions"
+POSITIONS: Final = "__consumer_offsets"
+FETCHER: Final = "ReplicaFetcherThread"
+COORDINATOR: Final = "group-coordinator-event-processor"
+PLENTY_MS: Final = "120000"
+PROPERTIES: Final = {
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "2",
+    # Neither may end while threads stand still.
+    "offsets.commit.timeout.ms": PLENTY_MS,
+    "replica.lag.time.max.ms": PLENTY_MS,
+    "auto.leader.rebalance.enable": "false",
+}
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What clients see."""
+
+    answer: ErrorCode
+    """To the first commit."""
+    position: int
+    """Of its group at the new coordinator; -1 is none."""
+
+
+LOST: Final = Seen(ErrorCode.none, -1)
+REFUSED: Final = Seen(ErrorCode.not_coordinator, -1)
+KNOWN: Final[Mapping[str, Seen]] = MappingProxyType(
+    {
+        **dict.fromkeys(("4.0.2", "4.1.2", "4.2.1", "4.3.0"), LOST),
+        **dict.fromkeys(("4.2.2", "4.3.1", "4.4.0"), REFUSED),
+    }
+)
+
+
+def play(version: str) -> Seen:
+    """Play it on two brokers of a release.
+
+    Raises:
+        AssertionError: It did not come to its end.
+    """
+    options = ("-Xmx512m", "-XX:TieredStopAtLevel=1", JVM_OPTION)
+    with (
+        ApacheKafka(
+            brokers=2, version=version, properties=PROPERTIES, jvm_options=options
+        ) as kafka,
+        _players(kafka.bootstrap) as (first, second),
+        Threads(kafka.pids[0]) as threads,
+        Threads(kafka.pids[1]) as followers,
+        RawConnection(kafka.bootstrap.split(",")[0], answer_timeout_s=60) as client,
+    ):
+        # Led by broker 1 to the end, or broker 2 would wait for the end of an idle fetcher.
+        _make_topic(first)
+        _lead(1, first, second)
+        _committed(first, "before")
+        size = _size(first)
+        followers.hold(FETCHER)
+        client.send(KEYS["OffsetCommit"], 8, **_commit("waits", 7))
+        first.until(lambda _: _size(first) > size, "ApiVersions", 0)
+        threads.hold(COORDINATOR)
+        _lead(2, first, second)
+        followers.release(FETCHER)
+        _committed(second, "after")
+        _committed(second, "after")  # the high watermark of the first one travels with it
+        threads.release(COORDINATOR)
+        answer = client.receive(KEYS["OffsetCommit"], 8)
+        return Seen(_code(answer), _position(second, "waits"))
+
+
+@contextlib.contextmanager
+def _players(bootstrap: str) -> Iterator[Sequence[Player]]:
+    with contextlib.ExitStack() as open_ones:
+        players = [Player(one, scene="late", level=2) for one in bootstrap.split(",")]
+        for player in players:
+            open_ones.callback(player.close)
+        yield players
+
+
+def _make_topic(player: Player) -> None:
+    assignment = {"partition_index": 0, "broker_ids": [1, 2]}
+    topic = {
+        "name": TOPIC,
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "assignments": [assignment],
+    }
+    player.quiet("CreateTopics", 7, timeout=30_000, topics=[topic])
+    _is_led(player, TOPIC, 1)
+    player.until(
+        lambda answer: answer.error_code is ErrorCode.none,
+        *("FindCoordinator", 1),
+        key="before",
+        key_type=0,
+    )
+
+
+def _lead(broker: int, *players: Player) -> None:
+    """Let a broker lead the partition of positions, and wait until both know."""
+    partition = {"partition_index": 0, "replicas": [broker, 3 - broker]}
+    topics = [{"name": POSITIONS, "partitions": [partition]}]
+    asked = players[0]
+    asked.quiet("AlterPartitionReassignments", 0, timeout=30_000, topics=topics)
+    for player in players:
+        wanted = {"topic": POSITIONS, "partitions": [0]}
+        asked.quiet(
+            *("ElectLeaders", 2), timeout=30_000, election_type=0, topic_partitions=[wanted]
+        )
+        _is_led(player, POSITIONS, broker)
+
+
+def _is_led(player: Player, topic: str, broker: int) -> None:
+    def is_so(answer: Any) -> bool:
+        partitions = answer.topics[0].partitions
+        return bool(partitions) and partitions[0].leader_id == broker
+
+    player.until(is_so, "Metadata", 8, topics=[{"name": topic}])
+
+
+def _size(player: Player) -> int:
+    """Bytes of the partition's log at a broker."""
+    wanted = [{"topic": POSITIONS, "partitions": [0]}]
+    (directory,) = player.quiet("DescribeLogDirs", 1, topics=wanted).results
+    return int(directory.topics[0].partitions[0].partition_size)
+
+
+def _commit(group: str, position: int) -> dict[str, Any]:
+    partition = {
+        "partition_index": 0,
+        "committed_offset": position,
+        "committed_leader_epoch": -1,
+        "committed_metadata": "",
+    }
+    return {
+        "group_id": group,
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "topics": [{"name": TOPIC, "partitions": [partition]}],
+    }
+
+
+def _committed(player: Player, group: str) -> None:
+    """Commit, again and again until the broker is the coordinator."""
+    ready = ErrorCode.none
+    player.until(lambda answer: _code(answer) is ready, "OffsetCommit", 8, **_commit(group, 1))
+
+
+def _code(answer: Any) -> ErrorCode:
+    code = answer.topics[0].partitions[0].error_code
+    assert isinstance(code, ErrorCode)
+    return code
+
+
+def _position(player: Player, group: str) -> int:
+    wanted = [{"name": TOPIC, "partition_indexes": [0]}]
+    answer = player.quiet("OffsetFetch", 7, group_id=group, topics=wanted)
+    return int(answer.topics[0].partitions[0].committed_offset)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play it on each release."""
+    failed = 0
+    for version in arguments or sys.argv[1:] or KNOWN:
+        seen = play(version)
+        known = KNOWN.get(version)
+        failed += seen != known
+        print(f"{version}: {seen.answer.name}, position {seen.position}", flush=True)
+        if seen != known:
+            print(f"  not what is known of it: {known}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+"""A real broker that unloads its groups late acknowledges a commit that is lost, or refuses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.real.late_unload import KNOWN, play
+from txnsim.errors import ErrorCode
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "found.md"
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("version", ["4.1.2", "4.4.0"])
+def test_a_commit_that_waits_where_the_coordinator_moves(version: str) -> None:
+    assert play(version) == KNOWN[version]
+
+
+@pytest.mark.parametrize("version", KNOWN)
+def test_the_page_says_what_was_seen(version: str) -> None:
+    seen = KNOWN[version]
+    answer = "" if seen.answer is ErrorCode.none else f"{seen.answer.name}".upper()
+    assert f"| {version} | {answer or 'without an error'} | none |" in PAGE.read_text("utf-8")
