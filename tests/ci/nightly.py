@@ -265,9 +265,12 @@ def stories_of_clients(deadline: Deadline) -> PartOutcome:
 
 
 def suites_of_kafka(deadline: Deadline) -> PartOutcome:
-    """Apache Kafka's own tests of transactions, groups, Streams, Connect and MirrorMaker."""
+    """Apache Kafka's own tests of transactions, groups, Streams, Connect and MirrorMaker; and that
+    none of their brokers outlives its JVM.
+    """
     command = [sys.executable, "-m", "tests.peers.run", "java"]
-    return judge_step("suites of Apache Kafka", run(command, deadline=deadline))
+    verdict = judge_step("suites of Apache Kafka", run(command, deadline=deadline))
+    return verdict + _real("a killed JVM", "tests/peers/test_java.py", deadline=deadline)
 
 
 def helpers(deadline: Deadline) -> PartOutcome:

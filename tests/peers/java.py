@@ -133,14 +133,7 @@ def _asked(
     places = [ours, kafka] if target is Target.TXNSIM else [kafka, ours]
     if newest:
         places = [*_newest(), *places]
-    java, *_ = java_command(_libs())
-    command = [
-        *(java, "-XX:TieredStopAtLevel=1", "-Xmx1g"),
-        "-Dhttp.keepAlive=false",  # a thread that would be taken for a leak
-        f"-Dtxnsim.command={installed_txnsim()}",
-        *("-cp", os.pathsep.join((*places, str(_SOURCES))), "txnsim.peers.RunTests"),
-        *(test_class, *names),
-    ]
+    command = [*_java([*places, str(_SOURCES)]), "txnsim.peers.RunTests", test_class, *names]
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -161,6 +154,28 @@ def _asked(
                 tail = (tail + line)[-_TAIL_MAX:]
     if process.returncode != 0 or not told:
         raise PeerError(f"Java ended with {process.returncode}:\n{tail}")
+
+
+def lasting_brokers(*options: str) -> list[str]:
+    """Command line of a JVM that starts brokers as the kit does, prints their address, and lasts.
+
+    Args:
+        options: Of the JVM.
+
+    Raises:
+        PeerError: There is no JDK, or it failed.
+    """
+    return [*_java([str(_classes()), f"{_libs()}/*"], *options), "txnsim.peers.LastingBrokers"]
+
+
+def _java(places: Sequence[str], *options: str) -> list[str]:
+    java, *_ = java_command(_libs())
+    return [
+        *(java, "-XX:TieredStopAtLevel=1", "-Xmx1g"),
+        "-Dhttp.keepAlive=false",  # a thread that would be taken for a leak
+        f"-Dtxnsim.command={installed_txnsim()}",
+        *(*options, "-cp", os.pathsep.join(places)),
+    ]
 
 
 def _classes_of(names: Sequence[str], classes: Sequence[str]) -> list[str]:
