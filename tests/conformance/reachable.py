@@ -27,11 +27,11 @@ InitProducerId | expected           | absent         | 0
 InitProducerId | expected           | Empty          | 0 90 new? 35@0? 47@12 47@0? 51? -1?
 InitProducerId | expected           | Ongoing        | 51 90? 35@0? 47?
 InitProducerId | expected           | Prepare        | 51
-InitProducerId | expected           | Complete       | 0@12 0@0? 90@12 90@0? new? 35@0? 47* 51? -1?
+InitProducerId | expected           | Complete       | 0@12 0@0? 90@12* 90@0? new? 35@0? 47* 51? -1?
 InitProducerId | expected           | any            | 42 50*
 InitProducerId | no transactional id| any            | 0
 AddPartitionsToTxn | client         | absent         | 49
-AddPartitionsToTxn | client         | Empty          | 0 47* 49 90? 51*
+AddPartitionsToTxn | client         | Empty          | 0 47* 49* 90? 51*
 AddPartitionsToTxn | client         | Ongoing        | 0 47* 49* 90* 51*
 AddPartitionsToTxn | client         | Prepare        | 51
 AddPartitionsToTxn | client         | Complete       | 0 47? 49? 90* 51*
@@ -49,28 +49,28 @@ AddPartitionsToTxn | verify         | Prepare        | 49* 51 90*
 AddPartitionsToTxn | verify         | Complete       | 49? 90? 120*
 AddPartitionsToTxn | verify         | any            | 3@12 3@0? 42? 55*
 AddOffsetsToTxn | client            | absent         | 49
-AddOffsetsToTxn | client            | Empty          | 0 47* 49* 90@12 90@0? 51?
+AddOffsetsToTxn | client            | Empty          | 0 47* 49* 90@12* 90@0? 51?
 AddOffsetsToTxn | client            | Ongoing        | 0 47* 49* 90* 51*
 AddOffsetsToTxn | client            | Prepare        | 51
 AddOffsetsToTxn | client            | Complete       | 0 47* 49* 90* 51*
 AddOffsetsToTxn | client            | any            | 42@12 42@0?
-TxnOffsetCommit | old               | absent         | 0 47* 49
-TxnOffsetCommit | old               | Empty          | 0? 47* 48 49?
+TxnOffsetCommit | old               | absent         | 0* 47* 49
+TxnOffsetCommit | old               | Empty          | 0? 47* 48* 49?
 TxnOffsetCommit | old               | Ongoing        | 0 47@12 47@0? 48 49@12 49@0?
 TxnOffsetCommit | old               | Prepare        | 0? 47 49* 51
 TxnOffsetCommit | old               | Complete       | 0? 47 48* 49*
 TxnOffsetCommit | old               | any            | 3* -1?
 TxnOffsetCommit | old, 120 known    | absent         | 0* 47? 49
 TxnOffsetCommit | old, 120 known    | Empty          | 0? 47@12 47@0? 49? 120
-TxnOffsetCommit | old, 120 known    | Ongoing        | 0 47 49? 120@12 120@0?
+TxnOffsetCommit | old, 120 known    | Ongoing        | 0 47 49? 120@12* 120@0?
 TxnOffsetCommit | old, 120 known    | Prepare        | 0? 47* 49* 51
 TxnOffsetCommit | old, 120 known    | Complete       | 0? 47* 49* 120*
 TxnOffsetCommit | old, 120 known    | any            | 3? -1?
 TxnOffsetCommit | new               | absent         | 0* 47? 49@12 49@0?
-TxnOffsetCommit | new               | Empty          | 0@12 0@0? 35@0? 47* 49* 51?
+TxnOffsetCommit | new               | Empty          | 0@12* 0@0? 35@0? 47* 49* 51?
 TxnOffsetCommit | new               | Ongoing        | 0@12 0@0? 35@0 47 49@12 49@0? 51*
 TxnOffsetCommit | new               | Prepare        | 0? 47? 51
-TxnOffsetCommit | new               | Complete       | 0* 35@0 47@12 47@0? 49* 51?
+TxnOffsetCommit | new               | Complete       | 0* 35@0? 47@12 47@0? 49* 51?
 TxnOffsetCommit | new               | any            | 3? -1?
 EndTxn | old, commit                | absent         | 49
 EndTxn | old, commit                | Empty          | 47@12 47@0? 48 49* 51? 90@12 90@0?
@@ -80,7 +80,7 @@ EndTxn | old, commit                | CompleteCommit | 0 47? 49* 51? 90*
 EndTxn | old, commit                | CompleteAbort  | 47 48 49* 51* 90*
 EndTxn | old, commit                | any            | 42*
 EndTxn | old, abort                 | absent         | 49*
-EndTxn | old, abort                 | Empty          | 47* 48 49@12 49@0? 51? 90
+EndTxn | old, abort                 | Empty          | 47* 48 49@12* 49@0? 51? 90
 EndTxn | old, abort                 | Ongoing        | 0 47* 49* 51? 90?
 EndTxn | old, abort                 | Prepare        | 47* 49* 51 90*
 EndTxn | old, abort                 | CompleteCommit | 47* 48* 49? 51? 90*
@@ -97,7 +97,7 @@ EndTxn | new, abort                 | absent         | 49
 EndTxn | new, abort                 | Empty          | 0@12* new? 35@0 49* 51? 90*
 EndTxn | new, abort                 | Ongoing        | 0@12 new? 35@0 49* 51? 90@12 90@0?
 EndTxn | new, abort                 | Prepare        | 51
-EndTxn | new, abort                 | CompleteCommit | 0@12? new? 35@0 48 49 51? 90
+EndTxn | new, abort                 | CompleteCommit | 0@12? new? 35@0 48 49 51? 90*
 EndTxn | new, abort                 | CompleteAbort  | 0 new? 35@0? 49* 51? 90*
 EndTxn | new, abort                 | any            | 42?
 (time-out) |                        | Ongoing        | CompleteAbort PrepareAbort?
@@ -106,7 +106,7 @@ Produce | old                       | Empty          | 0 47* 48 49*
 Produce | old                       | Ongoing        | 0 47 48 49
 Produce | old                       | Prepare        | 0? 19 47 49*
 Produce | old                       | Complete       | 0? 47 48* 49*
-Produce | old                       | any            | 3 10? 21* 45* 53
+Produce | old                       | any            | 3* 10? 21* 45* 53
 Produce | old, 120 known            | absent         | 0? 47* 49
 Produce | old, 120 known            | Empty          | 0* 47* 49* 120*
 Produce | old, 120 known            | Ongoing        | 0 47* 49? 120?
@@ -114,8 +114,8 @@ Produce | old, 120 known            | Prepare        | 0? 19* 47* 49*
 Produce | old, 120 known            | Complete       | 0? 47 49? 120*
 Produce | old, 120 known            | any            | 3* 10? 21? 45? 53*
 Produce | new                       | absent         | 0? 47* 49
-Produce | new                       | Empty          | 0@12 35@0 47 49 51?
-Produce | new                       | Ongoing        | 0 35@0? 47 49* 51?
+Produce | new                       | Empty          | 0@12 35@0 47 49* 51?
+Produce | new                       | Ongoing        | 0@12 0@0* 35@0? 47 49* 51?
 Produce | new                       | Prepare        | 0? 47@12 47@0? 51@12 51@0?
 Produce | new                       | Complete       | 0@12* 35@0 47* 49* 51?
 Produce | new                       | any            | 3* 10? 21* 45? 53@12 53@0? 100*
