@@ -4,9 +4,10 @@
 
 The player is the Hypothesis state machine of ``tests.conformance.machine``. The same seed asks the
 same things as long as the answers are the same. It ends with the differences, each with the
-shortest play that shows it, and with a map of what was visited (``--json`` for tools). Exit status
-1 if a difference is left, if the map does not know a place that was visited, or if a long play
-left out a place that it can reach.
+shortest play that shows it, and with a map of what was visited (``--json`` for tools). A long play
+goes on until it has been everywhere, but at most twice as long. Exit status 1 if a difference is
+left, if the map does not know a place that was visited, or if a long play left out a place that it
+can reach.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import json
 import sys
 import tempfile
 import time  # noqa: TID251 - how long a play took
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -44,8 +46,13 @@ JVM_OPTIONS: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 LONG_PLAY: Final = 10_000
 """So many operations at a level must have been everywhere."""
+LONGER_MAX: Final = 2
+"""So many times as long as was asked for, while it has not been."""
 DIFFERENCES_MAX: Final = 3
 """Of one level; then it ends."""
+
+Missing = Callable[[Result], Iterable[str]]
+"""Places where a play still has to go."""
 
 
 def play(
@@ -56,6 +63,7 @@ def play(
     operations: int,
     plays: int = PLAYS_PER_SEED,
     shrinks: int = SHRINKS,
+    missing: Missing = cells.unvisited,
     tell: bool = False,
 ) -> Result:
     """Play at least so many operations at a level.
@@ -67,13 +75,14 @@ def play(
         operations: How many; the plays of a seed are always played to their end.
         plays: Of one seed, then comes the next.
         shrinks: So often it looks for a shorter play that parts the brokers.
+        missing: Where a long play still has to go.
         tell: Whether to write on stderr how it goes.
     """
     begun_s = time.monotonic()
     session = Session(addresses, level=level, seed=seed, plays=plays, shrinks=shrinks)
     result = session.result
     number, known = seed, 0
-    while result.operations < operations and len(result.differences) < DIFFERENCES_MAX:
+    while not is_over(result, operations, missing):
         session.play(number)
         number += 1
         result.seconds = time.monotonic() - begun_s
@@ -83,6 +92,21 @@ def play(
             sys.stderr.writelines(f"  {one}\n" for one in result.differences[known:])
         known = len(result.differences)
     return result
+
+
+def is_over(result: Result, operations: int, missing: Missing) -> bool:
+    """Whether so many operations were played, and a long play has been everywhere."""
+    if len(result.differences) >= DIFFERENCES_MAX:
+        return True
+    if operations < LONG_PLAY or result.operations >= LONGER_MAX * operations:
+        return result.operations >= operations
+    return result.operations >= operations and not any(missing(result))
+
+
+def missing_anywhere(before: Sequence[Result], result: Result) -> Iterator[str]:
+    """Where the last level's play still has to go, for those before as well."""
+    yield from cells.unvisited(result)
+    yield from cells.unvisited_anywhere([*before, result])
 
 
 @contextlib.contextmanager
@@ -150,8 +174,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--shrink", type=int, default=SHRINKS, metavar="PLAYS")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the report for tools, too")
     wanted = parser.parse_args(argv)
-    results = []
-    for level in [int(one) for one in wanted.level.split(",")]:
+    results: list[Result] = []
+    levels = [int(one) for one in wanted.level.split(",")]
+    for level in levels:
+        is_last = set(levels) == set(cells.LEVELS) and level == levels[-1]
         with both_brokers(level) as addresses:
             result = play(
                 addresses,
@@ -160,6 +186,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 operations=wanted.operations,
                 plays=wanted.plays,
                 shrinks=wanted.shrink,
+                missing=partial(missing_anywhere, results) if is_last else cells.unvisited,
                 tell=True,
             )
         results.append(result)

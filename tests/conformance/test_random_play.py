@@ -10,7 +10,16 @@ import pytest
 from tests.conformance import cells
 from tests.conformance.model import STATES
 from tests.conformance.operations import Operation
-from tests.conformance.random_play import both_brokers, complaints, our_broker, play, report
+from tests.conformance.random_play import (
+    LONG_PLAY,
+    both_brokers,
+    complaints,
+    is_over,
+    missing_anywhere,
+    our_broker,
+    play,
+    report,
+)
 from tests.conformance.reachable import UNREACHABLE
 from tests.conformance.result import ACCEPTED, Cell, Result
 from tests.conformance.session import PLAYS_PER_SEED, Session
@@ -95,6 +104,32 @@ def test_a_place_that_a_long_play_left_out_is_told() -> None:
     left = list(cells.unvisited(result))
     assert len(left) == len(everywhere) - 1
     assert not any(re.match(r"EndTxn \(new, commit\) in Ongoing: accepted", one) for one in left)
+
+
+def test_a_long_play_goes_on_until_it_has_been_everywhere_but_not_for_ever() -> None:
+    result = Result(level=1, seed=1, plays_per_seed=1)
+    for operations, everywhere, somewhere_left in (
+        (LONG_PLAY - 1, False, False),
+        (LONG_PLAY, True, False),
+        (2 * LONG_PLAY - 1, True, False),
+        (2 * LONG_PLAY, True, True),
+    ):
+        result.operations = operations
+        assert is_over(result, LONG_PLAY, lambda _: ()) is everywhere
+        assert is_over(result, LONG_PLAY, lambda _: ("here",)) is somewhere_left
+    result.operations = LONG_PLAY - 1
+    assert is_over(result, LONG_PLAY - 1, cells.unvisited), "a short play goes where it comes to"
+
+
+def test_the_last_level_goes_where_none_has_been() -> None:
+    first, last = (Result(level=level, seed=1, plays_per_seed=1) for level in (0, 2))
+    left = set(missing_anywhere([first], last))
+    seldom = (one for one, demand in cells.demands().items() if not demand.required)
+    place = next(one for one in seldom if cells.demands()[one].somewhere)
+    told = f"{place.api} ({place.flow}) in {place.state}: {place.outcome}"
+    assert told in left
+    first.cells[Cell(1, place.api, place.flow, place.state, place.outcome)] += 1
+    assert left - set(missing_anywhere([first], last)) == {told}
 
 
 def test_the_report_tells_the_table_and_the_command() -> None:
