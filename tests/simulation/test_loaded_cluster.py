@@ -33,6 +33,7 @@ from txnsim.client.producer import Producer
 from txnsim.client.session import SessionState
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases import Fleet
+from txnsim.runtime.trace import TraceLevel
 from txnsim.server.loading import load_cluster
 from txnsim.server.log_dirs import log_dir_of
 from txnsim.server.options import ClusterOptions
@@ -41,6 +42,8 @@ from txnsim.storage.disks import find_disks
 from txnsim.storage.metadata_log import FOLDER_NAME
 from txnsim.storage.names import CLEAN_SHUTDOWN_NAME, RECOVERY_POINTS_NAME
 from txnsim.storage.stored_file import tar_of
+from txnsim.trace.explain import explain_lso
+from txnsim.trace.reading import recording
 from txnsim.types import BrokerId, IsolationLevel, LeaderEpoch, TopicPartition
 
 PARTITIONS: Final = tuple(TopicPartition("orders", index) for index in range(3))
@@ -326,3 +329,29 @@ def test_a_reset_formats_the_machines_and_leaves_their_numbers(tmp_path: Path) -
 
     paths = [tmp_path / "four", tmp_path / "nought"]
     run_cluster(main, cluster_options=loaded(paths, now_ms=NOW))
+
+
+def test_the_trace_of_a_loaded_cluster_knows_what_its_coordinators_have_loaded(
+    tmp_path: Path,
+) -> None:
+    """A transaction that lives was called hanging: no event had told of it."""
+    orders = PARTITIONS[0]
+
+    async def first(cluster: VirtualCluster) -> tuple[list[Path], int]:
+        async with cluster.client() as client:
+            producer = Producer(client, transactional_id="report")
+            await producer.init_transactions()
+            producer.begin()
+            await producer.send("orders", 0, b"alive")
+            return write(cluster, tmp_path), cluster.env.clock.now_ms()
+
+    options = ClusterOptions(brokers=2, port=0, topics=(("orders", 3),), settings=SETTINGS)
+    paths, now_ms = run_cluster(first, cluster_options=options)
+
+    async def second(cluster: VirtualCluster) -> str:
+        run = recording("it", b"".join(cluster.env.tracer.pieces()).splitlines())
+        return explain_lso(run, str(orders)).cause
+
+    for level in (TraceLevel.BRIEF, TraceLevel.FULL):
+        cause = run_cluster(second, trace_level=level, cluster_options=loaded(paths, now_ms=now_ms))
+        assert cause == "open transaction"

@@ -161,7 +161,7 @@ class Tracer:
         self.on = level is not TraceLevel.OFF
         self.full = level is TraceLevel.FULL
         if self._floor < floor:
-            self._begin_snapshot()
+            self.tell_snapshot()
 
     def emit(
         self,
@@ -241,7 +241,7 @@ class Tracer:
         pending.clear()
         if self._snapshot_due is not None and self._written >= self._snapshot_due:
             self._snapshot_due = None
-            self._later(self._begin_snapshot)
+            self._later(self.tell_snapshot)
 
     def node(self, name: str) -> int:
         """Index of a node, which is listed in the header from now on."""
@@ -263,7 +263,8 @@ class Tracer:
         self._snapshot, self._later = snapshot, later
         self._plan_snapshot(0)
 
-    def _begin_snapshot(self) -> None:
+    def tell_snapshot(self) -> None:
+        """Tell how everything is now, for readers who can't know it from the events before."""
         self._keep()
         self._parts = iter(self._snapshot())
         self._tell_part(self._parts, 0)

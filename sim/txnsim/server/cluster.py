@@ -191,6 +191,8 @@ class SimCluster:
             with input_event(self.environment, "create-topics"):
                 self._create_topics()
             await self._prepare_coordinators()
+            if loaded is not None and self.environment.tracer.on:
+                self.environment.tracer.tell_snapshot()  # no event has told what lay on the disks
         except BaseException:
             await self.stop()
             raise
