@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.browser.conftest import recorded
-from tests.browser.test_lessons import apart, play_first_lesson, press
+from tests.browser.test_lessons import OTHERS, apart, play_first_lesson, play_lesson, press
 from tests.support.site import built_site
 from txnsim.http.page.one_file import one_file
 from txnsim.scenario import catalog
@@ -134,6 +134,27 @@ def test_without_a_network_stories_are_told_and_the_first_lesson_is_played_by_ke
         assert apart(tell_virtual, Telling(scenario=mine, run="V-")).as_declared
 
     play_first_lesson(page, see_story)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_other_lesson_is_played_by_keyboard_to_its_end(
+    name: str, site: Path, new_page: Callable[..., Page]
+) -> None:
+    with served(site) as url:
+        play_lesson(new_page(f"{url}project/"), name)
+
+
+def test_lessons_that_need_a_cluster_are_named_and_not_offered(
+    site: Path, new_page: Callable[..., Page]
+) -> None:
+    with served(site) as url:
+        page = new_page(f"{url}project/#lesson=L10&part=0")  # a link from elsewhere
+        page.get_by_role("alert").get_by_text("txnsim lesson L10 starts one").wait_for()
+        elsewhere = page.locator("#lessons-elsewhere").first
+        elsewhere.wait_for()
+        assert "L10 and L11 need a cluster" in elsewhere.inner_text()
+        assert page.locator("#lesson-L9").count() == 1
+        assert page.locator("#lesson-L10").count() == 0
 
 
 def scenario_of(alias: str) -> Scenario:

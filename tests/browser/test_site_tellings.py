@@ -50,7 +50,7 @@ def came_to(one):
     return [[part.answer, part.is_reached] for part in played(one).values()]
 
 answer = json.dumps({
-    name: await in_a_turn(lambda: came_to(one)) for name, one in lessons().items()
+    name: await in_a_turn(lambda: came_to(one)) for name, one in lessons().items() if one.story
 })
 """
 
@@ -100,5 +100,7 @@ def test_lessons_come_to_the_same_answers_and_goals_in_webassembly(
     there = in_node(site, tmp_path / "site", PLAY, None)
     with ThreadPoolExecutor(1) as aside:
         for name, one in lessons().items():
+            if one.cluster is not None:
+                continue  # the site has none
             parts = aside.submit(played, one).result().values()
             assert there[name] == [[part.answer, part.is_reached] for part in parts]

@@ -203,6 +203,9 @@ async def scenarios(ask: Checked) -> None:
     await ask("GET", "/api/v1/lessons/l99/parts/0/answer", 404)
     await ask("GET", "/api/v1/lessons/L1/parts/1/answer", 422)
     await ask("GET", "/api/v1/lessons/L1/parts/0/answer", 404)  # it asks nothing
+    await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
+    await ask("POST", "/api/v1/lessons/L10/seen", 200, [])
+    await ask("GET", "/api/v1/lessons/L10/parts/0/now", 200)
     begin = {"name": "z01", "runs": ["V-"], "paused": True, "lesson": "L1"}
     run = await ask("POST", "/api/v1/runs?wait_ms=60000", 200, begin)
     where = f"/api/v1/lessons/L1/parts/1/answer?of={run['id']}"

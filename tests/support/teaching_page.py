@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from txnsim.scenario.teaching.lessons import Lesson, lesson, lessons
-from txnsim.scenario.teaching.played import played
+from txnsim.scenario.teaching.lessons import Lesson, filled, lesson, lessons
+from txnsim.scenario.teaching.played import answers
 
 PAGE: Final = "docs/teaching.md"
 SOURCE: Final = "tests/support/teaching_page.py"
@@ -24,7 +24,7 @@ _PLAN: Final = (
     ("1:00", "In pairs: what success does not promise", "L3"),
     ("1:10", "Alone", "quiz"),
     ("1:20", "The questions that most missed, together", ""),
-    ("1:30", "The end. At home: L5 to L9, then a story of one's own", ""),
+    ("1:30", "The end. At home: L5 to L9, L10 with a client of one's own, L11", ""),
 )  # fmt: skip
 """When, what, and the lesson that is played."""
 _HEAD: Final = """# Teach with it
@@ -45,6 +45,10 @@ most are right.
 **Did they learn it?** Predictions are counted in the browser of who made them, and nowhere else.
 Take the quiz before L0 and after L4: the same questions, about situations that no lesson shows. Of
 its twelve questions, guessing gets five. Ten or more is good.
+
+**L10 and L11 need a running cluster**, so the site does not have them. `txnsim lesson L10` starts
+one for the terminal, with its page; `txnsim serve --ui` plays L10, too. L10's answers below are
+those of the lesson's own program.
 
 The minutes are for who reads 150 words a minute and takes twenty seconds for a prediction or a
 deed. Whether a class keeps to them was not measured.
@@ -79,14 +83,14 @@ def page() -> str:
         if one.id != QUIZ:
             parts += [f"### {one.id}: {one.title}", *_questions(one)]
     parts += ["## The quiz, with its answers", "`txnsim lesson quiz`", *_questions(lesson(QUIZ))]
-    return "\n\n".join(part.strip() for part in parts) + "\n"
+    return filled("\n\n".join(part.strip() for part in parts)) + "\n"
 
 
 def _questions(one: Lesson) -> Iterator[str]:
-    came_to = played(one)
+    right = answers(one)
     for number, part in enumerate(one.parts):
         if part.ask:
-            answer = came_to[number].answer
+            answer = right[number]
             lines = [f"**{part.ask}** {_sentence(part.choices[answer])}"]
             for wrong, why in part.mistakes.items():
                 if wrong != answer:

@@ -36,7 +36,7 @@ COMMANDS: Final = {
     "topics": ("txnsim.cli.control.topics", "topics of a running cluster, offsets of replicas"),
     "schema": ("txnsim.cli.schema", "JSON Schemas for editors: stories, clusters, fault rules"),
     "completion": ("txnsim.cli.completion", "completion of this command line for a shell"),
-    "lesson": ("txnsim.cli.lesson", "lessons about transactions, played in the terminal"),
+    "lesson": ("txnsim.cli.teaching.lesson", "lessons about transactions, played in the terminal"),
     "logs": (
         "txnsim.cli.logs.command",
         "Kafka's log directories: write those of a running cluster, read any",

@@ -36,6 +36,7 @@ from txnsim.http.practising import PractiseRoutes
 from txnsim.http.replies import RefusedError, as_json, refused
 from txnsim.http.reset import RoundRoutes
 from txnsim.http.runs.lessons import LessonRoutes
+from txnsim.http.runs.own_cluster import OwnClusterRoutes
 from txnsim.http.runs.scenarios import ScenarioRoutes
 from txnsim.http.topics import TopicRoutes
 from txnsim.http.transactions import TransactionRoutes
@@ -58,6 +59,7 @@ _NOUNS: Final[tuple[type[Noun], ...]] = (
     AssertionRoutes,
     ScenarioRoutes,
     LessonRoutes,
+    OwnClusterRoutes,
     PageRoutes,
 )
 OPERATIONS: Final = tuple(one for noun in _NOUNS for one in noun.operations())
@@ -156,6 +158,7 @@ class ControlApi:
             self._explain,
             PractiseRoutes(cluster),
             LessonRoutes(self._scenarios.trace_of, self._scenarios.warm_up),
+            OwnClusterRoutes(cluster),
             PageRoutes(doorkeeper),
             StaticRoutes(self._scenarios.warm_up),
         )

@@ -38,6 +38,8 @@ HTTP_KEPT: Final = (
     "__init__", "explaining", "messages", "operation", "replies", "work_thread", "runs", "site",
 )  # fmt: skip
 """Of ``txnsim.http``: what answers the page."""
+NO_CLUSTER: Final = "http/runs/own_cluster.py"
+"""Lessons that need a cluster are not on the site."""
 _LIBRARIES_LEFT_OUT: Final = re.compile(
     r"pydantic/(v1/|mypy)|_yaml/|kio/schema/(share_|streams_|\w*(raft|quorum|vote"
     r"|delegation_token|snapshot|share_group))"
@@ -210,7 +212,7 @@ def _files(work: Path, given: Path, wanted: Parts) -> dict[str, bytes]:
     files["index.html"] = _index(page["index.html"].decode(), digests)
     digests |= {name: digest(files[name]) for name in ("site_worker.js", "index.html")}
     build_id = hashlib.sha256(msgspec.json.encode(digests)).hexdigest()[:12]
-    files["sw.js"] = _with("sw.js", {"FILES": digests, "BUILD": build_id})
+    files["sw.js"] = _with("sw.js", {"FILES": digests, "PACKED": PACKED, "BUILD": build_id})
     return files
 
 
@@ -236,7 +238,7 @@ def own_files() -> Iterator[tuple[str, bytes]]:
             continue
         if first == "http" and inside.parts[1].removesuffix(".py") not in HTTP_KEPT:
             continue
-        if inside.parts[:3] in (("http", "site", "build.py"), ("http", "site", "pack.py")):
+        if inside.as_posix() in ("http/site/build.py", "http/site/pack.py", NO_CLUSTER):
             continue
         yield f"txnsim/{PurePosixPath(inside)}", path.read_bytes()
     stories = directory()

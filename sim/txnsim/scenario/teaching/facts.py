@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from txnsim.errors import BadInputError, ConfigError
+from txnsim.scenario.teaching.seen import SEEN
 from txnsim.trace.explain import lso_of
 from txnsim.trace.faults_and_decisions import Remembered
 from txnsim.trace.reading import Recording
@@ -36,9 +37,10 @@ def fact(run: Recording, words: str) -> str:
 
 
 def in_words(words: str) -> str:
-    """What a fact is, in words."""
+    """What a fact is, in words; also one of what was seen."""
     name, _, subject = words.partition(" ")
-    return f"{FACTS[name][0]} {subject}"
+    said = FACTS[name][0] if name in FACTS else SEEN[name][0]
+    return f"{said} {subject}"
 
 
 def is_fact(words: str) -> bool:
@@ -147,6 +149,14 @@ def _delivered(run: Recording, partition: str) -> str:
     return str(got)
 
 
+def _struck(run: Recording, rule: str) -> str:
+    """How often a rule has struck that is armed."""
+    found = _state(run).faults.get(rule)
+    if found is None:
+        raise BadInputError(f"no rule {rule} is armed")
+    return str(found["struck"])
+
+
 def _of(run: Recording, kinds: Sequence[str], partition: str) -> Iterator[Data]:
     return (data for _, data in _told(run, kinds) if data["tp"] == partition)
 
@@ -171,5 +181,6 @@ FACTS: Final[Mapping[str, tuple[str, Callable[[Recording, str], str]]]] = {
     "state": ("coordinator's state of", lambda run, name: str(_at_coordinator(run, name)["state"])),
     "epoch": ("coordinator's epoch of", lambda run, name: str(_at_coordinator(run, name)["epoch"])),
     "answer": ("answer to", _answer),
+    "struck": ("strikes of the fault rule", _struck),
 }
 """Fact -> in words, and how it is read from a trace."""

@@ -1,7 +1,9 @@
 """Lessons: a run that stops, asks before it shows, and has the learner do something at its end.
 
 A lesson is a file of texts (``scenarios/lessons/*.yaml``). What is right is never in it: answers
-and goals are facts (``facts``), read from the trace of the learner's own run.
+and goals are facts (``facts``), read from the trace of the learner's own run. A lesson on a cluster
+of one's own (``OwnCluster``) has no story: the learner's programs talk to a running cluster, and
+some facts are what they saw (``seen``).
 """
 
 from __future__ import annotations
@@ -10,20 +12,25 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 from txnsim.errors import BadInputError, ConfigError
+from txnsim.faults.rule import FaultRule
 from txnsim.scenario.catalog import directory
 from txnsim.scenario.teaching.facts import fact, is_fact
+from txnsim.scenario.teaching.seen import is_seen
 from txnsim.suggestions import unknown
 from txnsim.trace.reading import Recording
 
 FOLDER: Final = "lessons"
 _PLACE: Final = re.compile(r"\.?([\w-]+)|\[(\d+)\]")
-_BY_KEY: Final = ("choices", "mistakes", "goal")
-"""Fields whose keys are the author's own; msgspec names such a value ``[...]``."""
+_OF_STORIES: Final = ("story", "until", "beside", "shows", "saves")
+_OF_CLUSTERS: Final = (
+    "code", "file", "arms", "disarms", "advance_ms", "do", "do_minutes", "expected",
+)  # fmt: skip
+"""Fields of a part that only lessons on a story, or on a cluster of one's own, have."""
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,6 +39,17 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     scenario: str
     run: str
     take: str = "armed"
+
+
+class OwnCluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A running cluster that the learner's own programs talk to."""
+
+    topics: Mapping[str, int] = {}
+    """Name -> partitions. They are made anew when the lesson begins."""
+    loads: Literal["", "practise"] = ""
+    """Whose log directories it goes on with: those that ``txnsim practise`` leaves."""
+    needs: Mapping[str, str] = {}
+    """Fact -> what it has to be when the lesson begins."""
 
 
 class Beside(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,8 +65,10 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Something that the learner may do to reach a goal."""
 
     text: str
-    steps: tuple[Mapping[str, Any], ...]
+    steps: tuple[Mapping[str, Any], ...] = ()
     """As a story's file has them."""
+    arms: tuple[FaultRule, ...] = ()
+    """Put in force on a cluster of one's own."""
     then: str
     """What to say if the goal is not reached by it."""
 
@@ -56,6 +76,9 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One part: a text, perhaps a question, then the story goes on, then what that has shown. Or a
     text, and a goal that the learner reaches by actions.
+
+    On a cluster of one's own the learner does something meanwhile. ``{bootstrap}`` and ``{http}``
+    in a text are its addresses.
     """
 
     say: str
@@ -85,6 +108,23 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Actions that reach the goal, by their numbers from 1 on."""
     saves: str = ""
     """The verdict of what was made, which is offered as a story's file."""
+    code: str = ""
+    """A program, or commands; shown as it is."""
+    file: str = ""
+    """Under which name the code is offered."""
+    arms: tuple[FaultRule, ...] = ()
+    """Put in force once the question is answered."""
+    disarms: tuple[str, ...] = ()
+    """Ids of rules that are taken back then."""
+    advance_ms: int = 0
+    """So much time passes then on the cluster clock."""
+    do: str = ""
+    """What the learner does then, outside of the lesson."""
+    do_minutes: int = 0
+    """So long it takes."""
+    expected: str = ""
+    """What the fact comes to for a learner with the lesson's own program: for sheets, which have no
+    cluster."""
 
 
 class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -94,7 +134,9 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     title: str
     minutes: int
     """So long it takes."""
-    story: Told
+    story: Told | None = None
+    cluster: OwnCluster | None = None
+    """One of both it has."""
     parts: tuple[Part, ...]
 
     def story_of(self, part: int) -> tuple[Told, int]:
@@ -103,6 +145,7 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             begun = self.parts[number].story
             if begun is not None:
                 return begun, number
+        assert self.story is not None, f"{self.id} is played on a cluster of one's own"
         return self.story, 0
 
     def goals_from(self, part: int) -> list[Part]:
@@ -114,6 +157,12 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             if number >= part and one.goal:
                 found.append(one)
         return found
+
+    def rules(self) -> set[str]:
+        """Ids of the fault rules that it puts in force."""
+        of_parts = [part.arms for part in self.parts]
+        of_actions = [action.arms for part in self.parts for action in part.actions]
+        return {rule.id for rules in (*of_parts, *of_actions) for rule in rules}
 
 
 @cache
@@ -138,6 +187,11 @@ def lesson(wanted: str) -> Lesson:
     if found is None:
         raise ConfigError(unknown("lesson", wanted, dict.fromkeys(known)))
     return found
+
+
+def filled(text: str, *, bootstrap: str = "BOOTSTRAP", http: str = "PAGE") -> str:
+    """A text of a lesson with the addresses of its cluster; on paper, with words for them."""
+    return text.replace("{bootstrap}", bootstrap).replace("{http}", http)
 
 
 def goals(wanted: str) -> list[Part]:
@@ -191,8 +245,14 @@ def read(path: Path, text: str) -> Lesson:
 def _problems(one: Lesson) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """What is wrong, and where."""
     at = 0
+    if (one.story is None) == (one.cluster is None):
+        yield ("id",), "a lesson has a story, or a cluster of one's own"
+    for words in one.cluster.needs if one.cluster else ():
+        if not is_fact(words):
+            yield ("cluster", "needs"), f"no fact {words!r} of a trace"
     for number, part in enumerate(one.parts):
         here = ("parts", number)
+        yield from _problems_of_kind(part, here, has_cluster=one.cluster is not None)
         at = 0 if part.story is not None else at
         if part.until and part.until <= at:
             yield (*here, "until"), f"the story is at step {at} already"
@@ -202,9 +262,27 @@ def _problems(one: Lesson) -> Iterator[tuple[tuple[str | int, ...], str]]:
         for wrong in part.mistakes.keys() - part.choices.keys():
             yield (*here, "mistakes", wrong), unknown("choice", wrong, dict.fromkeys(part.choices))
         for words in (*([part.fact] if part.fact else ()), *part.goal):
-            if not is_fact(words):
+            if not (is_fact(words) or (one.cluster and is_seen(words))):
                 yield (*here, "fact" if words == part.fact else "goal"), f"no fact {words!r}"
         yield from _problems_of_goal(part, here)
+
+
+def _problems_of_kind(
+    part: Part, here: tuple[str | int, ...], *, has_cluster: bool
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Fields that a lesson of its kind does not have."""
+    where = "on a cluster of one's own" if has_cluster else "on a story"
+    for field in _OF_STORIES if has_cluster else _OF_CLUSTERS:
+        if getattr(part, field):
+            yield (*here, field), f"a lesson {where} has none"
+    for number, action in enumerate(part.actions):
+        wrong = "steps" if has_cluster else "arms"
+        if getattr(action, wrong):
+            yield (*here, "actions", number, wrong), f"a lesson {where} has none"
+    if has_cluster and part.ask and part.expected not in part.choices:
+        yield (*here, "expected"), unknown("choice", part.expected, dict.fromkeys(part.choices))
+    if bool(part.file) and not part.code:
+        yield (*here, "file"), "there is no code to be offered"
 
 
 def _problems_of_goal(

@@ -53,6 +53,15 @@ def played(one: Lesson) -> dict[int, PlayedPart]:
     return found
 
 
+def answers(one: Lesson) -> dict[int, str]:
+    """Part -> the answer to its question. Where there is no story to be played, that is what a
+    learner's own program came to.
+    """
+    if one.cluster is not None:
+        return {number: part.expected for number, part in enumerate(one.parts) if part.ask}
+    return {number: part.answer for number, part in played(one).items() if part.answer}
+
+
 class _Solver:
     """The pace of one story of a lesson."""
 

@@ -21,6 +21,8 @@ def test_facts_are_read_from_the_trace() -> None:
     assert fact(run, "refused payments-0") == "nothing"
     assert fact(run, "marker-refused payments-0") == "nothing"
     assert fact(run, "answer abort") == "NONE"
+    with pytest.raises(BadInputError, match="no rule late is armed"):
+        fact(run, "struck late")
     assert fact(run, "epoch app") == "1"
     assert fact(run, "state app") in ("CompleteAbort", "Empty")
 
@@ -31,6 +33,7 @@ def test_what_was_committed_or_not_transactional_is_got() -> None:
 
 
 def test_each_fact_has_its_words() -> None:
+    assert in_words("reads orders-0") == "what a consumer reads of orders-0"
     assert in_words("lso payments-0") == "last stable offset of payments-0"
     assert all(is_fact(f"{name} payments-0") for name in FACTS)
     assert not is_fact("lso")

@@ -7,16 +7,17 @@ import pytest
 
 from txnsim.errors import ConfigError
 from txnsim.scenario.catalog import find
-from txnsim.scenario.teaching.lessons import goals, lesson, lessons, read
+from txnsim.scenario.teaching.lessons import filled, goals, lesson, lessons, read
 from txnsim.scenario.teaching.played import played
 
-ALL = ("L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9")
+ALL = ("L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11")
 
 
 def test_each_lesson_ends_with_something_that_the_learner_makes() -> None:
     assert list(lessons()) == [*ALL, "demo", "quiz"]
     for one in lessons().values():
-        assert one.id in ("demo", "quiz") or one.parts[-1].saves
+        last = one.parts[-1]
+        assert one.id in ("demo", "quiz") or (last.goal if one.cluster else last.saves)
         assert "`" not in msgspec.json.encode(one).decode()  # they are no Markdown
 
 
@@ -30,10 +31,11 @@ def test_a_lesson_takes_the_minutes_that_it_states(name: str) -> None:
     one = lesson(name)
     words, deeds = 0, 0
     for part in one.parts:
-        texts = (part.say, part.then, part.ask, *part.choices.values())
+        texts = (part.say, part.do, part.then, part.ask, *part.choices.values())
         words += sum(len(text.split()) for text in (*texts, *(each.text for each in part.actions)))
         deeds += bool(part.ask) + len(part.solution)
-    quick = words / WORDS_PER_MINUTE + deeds * SECONDS_PER_DEED / 60
+    outside = sum(part.do_minutes for part in one.parts)
+    quick = words / WORDS_PER_MINUTE + deeds * SECONDS_PER_DEED / 60 + outside
     assert quick <= one.minutes <= 2 * quick, f"{quick:.1f} minutes without a second look"
 
 
@@ -70,12 +72,53 @@ WRONG = {
 
 @pytest.mark.parametrize("right", WRONG)
 def test_an_error_of_a_file_names_line_and_field(right: str) -> None:
-    path = Path(find("z01")[0]).parent / "lessons" / "l0.yaml"
+    assert_refused("l0.yaml", right, *WRONG[right])
+
+
+WRONG_OF_CLUSTERS = {
+    "{id: l10-answer, point: client.response,": (
+        "{id: l10-answer, point: client.answer,",
+        r"parts.1.arms.0.point: Invalid enum value 'client.answer'",
+    ),
+    '    expected: "order-1,': ('    expected: "order-7,', r"parts.1.expected: no choice 'order-7"),
+    "    fact: reads l10-second-0": ("    fact: reads l10", r"parts.1.fact: no fact 'reads l10'"),
+    "    file: l10_shop.py": (
+        "    saves: healthy",
+        r"parts.0.saves: a lesson on a cluster of one's",
+    ),
+    "cluster: {topics: {l10-first: 1,": (
+        "cluster: {needs: {verdict t-0: healthy}, topics: {l10-first: 1,",
+        r"cluster.needs: no fact 'verdict t-0' of a trace",
+    ),
+    "cluster:": (
+        "story: {scenario: z01, run: V-}\ncluster:",
+        r"id: a lesson has a story, or a cluster of one's own",
+    ),
+}
+
+
+@pytest.mark.parametrize("right", WRONG_OF_CLUSTERS)
+def test_so_does_one_of_a_lesson_on_a_cluster_of_ones_own(right: str) -> None:
+    assert_refused("l10.yaml", right, *WRONG_OF_CLUSTERS[right])
+
+
+def test_a_story_has_nothing_that_is_done_outside() -> None:
+    said = r"parts.0.do: a lesson on a story has none"
+    assert_refused("l0.yaml", "    until: 3", "    do: it\n    until: 3", said)
+
+
+def assert_refused(name: str, right: str, wrong: str, said: str) -> None:
+    """A mistake in a lesson's file is told with its line and its field."""
+    path = Path(find("z01")[0]).parent / "lessons" / name
     text = path.read_text("utf-8")
     assert right in text
-    wrong, said = WRONG[right]
-    with pytest.raises(ConfigError, match=rf"l0.yaml:\d+: {said}"):
+    with pytest.raises(ConfigError, match=rf"{name}:\d+: {said}"):
         read(path, text.replace(right, wrong, 1))
+
+
+def test_on_paper_addresses_are_words() -> None:
+    assert filled("run it {bootstrap} {http}") == "run it BOOTSTRAP PAGE"
+    assert filled("run it {bootstrap}", bootstrap="127.0.0.1:9092") == "run it 127.0.0.1:9092"
 
 
 def test_what_is_no_lesson_is_told() -> None:

@@ -33,7 +33,7 @@ async function restore() {
   try {
     if (named.lesson) await resume(named.lesson, named.part ?? 0);
     else if (named.name) await repeat(named);
-    else if (source.value.kind === "run") void listen();
+    else if (source.value.kind === "run" || lesson.value) void listen();
     if (!named.name && !named.lesson) {
       choose(named.view);
       const index = named.at === undefined ? undefined : indexOf(named.at);

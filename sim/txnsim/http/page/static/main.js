@@ -229,5 +229,5 @@ if (!runs) {
   const isLive = !/[#&](run|lesson)=/.test(location.hash);
   if (isLive) void listen();
   await follow();
-  if (!isLive && source.value.kind === "live") void listen(); // what was named is not to be had
+  if (!isLive && source.value.kind === "live" && !lesson.value) void listen(); // what was named is not to be had
 }

@@ -1,9 +1,10 @@
 // @ts-check
 // A lesson: a text, perhaps a question, then the story goes on and shows the answer; and goals that the
-// learner reaches. What is right is read from the trace of the run, in Python.
+// learner reaches. What is right is read from the trace of the run, in Python. A lesson with a `cluster` has no
+// story: it is played on the live cluster, which the learner's own programs talk to.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { act, ask, beside, command, drive, listen, play, save } from "../api.js";
+import { act, ask, beside, command, drive, listen, play, post, save } from "../api.js";
 import { html } from "../html.js";
 import { batch } from "@preact/signals";
 import { isSite } from "../site.js";
@@ -34,7 +35,10 @@ export function Lessons() {
     act(async () => setKnown(await ask("/lessons")));
   }, []);
   const done = progress();
-  return known.map((one) => html`<button class="lesson-choice" id=${`lesson-${one.id}`} onClick=${() => act(() => begin(one))}>${one.id}: ${one.title} <small>${one.minutes} min${done[one.id] ? `, done: ${done[one.id].join(" of ")} predictions came true` : ""}</small></button> `);
+  const here = known.filter((one) => !isSite || !one.cluster);
+  const others = known.filter((one) => !here.includes(one));
+  return html`${here.map((one) => html`<button class="lesson-choice" id=${`lesson-${one.id}`} onClick=${() => act(() => begin(one))}>${one.id}: ${one.title} <small>${one.minutes} min${done[one.id] ? `, done: ${done[one.id].join(" of ")} predictions came true` : ""}</small></button> `)}
+    ${others.length > 0 && html`<small id="lessons-elsewhere">${others.map(({ id }) => id).join(" and ")} need a cluster that your own programs can talk to, so they are not here: <code>txnsim lesson ${others[0].id}</code> starts one.</small>`}`;
 }
 
 /** The first part of the story that a part is in. */
@@ -42,6 +46,7 @@ const firstOf = ({ parts }, part) => Math.max(0, parts.findLastIndex((one, n) =>
 
 /** To a part: its story is played up to there, with what reaches the goals before it. */
 async function begin(one, part = 0) {
+  if (one.cluster) return beginHere(one, part);
   const first = firstOf(one, part);
   const story = one.parts[first]?.story ?? one.story;
   const inputs = [];
@@ -58,6 +63,45 @@ async function begin(one, part = 0) {
   });
 }
 
+/** On the live cluster: its topics are made anew unless the lesson goes on. */
+async function beginHere(one, part) {
+  if (isSite) throw new Error(`${one.id} needs a cluster that your own programs can talk to: txnsim lesson ${one.id} starts one`);
+  const { bootstrap } = await post(`/lessons/${one.id}/begin`, { part });
+  void listen(); // it ends what was shown before, a lesson too
+  batch(() => {
+    lesson.value = { ...one, part, at: 0, shown: null, hints: 0, tried: null, doing: null, met: false, predictions: [], bootstrap };
+    choose("stage");
+  });
+}
+
+/** A text with the addresses of the cluster. */
+const filled = (text) => text.replaceAll("{bootstrap}", lesson.value.bootstrap ?? "").replaceAll("{http}", location.origin);
+
+/** What the lesson does to the live cluster; a rule that is in force is armed anew. */
+async function alter({ arms, disarms = [], advance_ms = 0 }) {
+  const inForce = new Set((await ask("/faults")).map(({ rule }) => rule.id));
+  for (const id of [...disarms, ...arms.map((rule) => rule.id)]) if (inForce.has(id)) await ask(`/faults/${id}`, { method: "DELETE" });
+  for (const rule of arms) await post("/faults", rule);
+  if (advance_ms) await post("/clock", { advance_ms });
+}
+
+/** What a part comes to on the live cluster. */
+const found = () => ask(`/lessons/${lesson.value.id}/parts/${lesson.value.part}/now`);
+
+/** The prediction is made; the learner may have to do something before the answer is there. */
+async function foretell(guess) {
+  const part = lesson.value.parts[lesson.value.part];
+  await alter(part);
+  if (part.do) return change({ doing: { guess }, hints: 0 });
+  return look(guess);
+}
+
+async function look(guess) {
+  const { predictions } = lesson.value;
+  const { answer } = await found();
+  change({ shown: { guess, answer }, doing: null, hints: 0, predictions: answer && guess ? [...predictions, guess === answer.key] : predictions });
+}
+
 /** A part of a lesson, as an address names it. */
 export async function resume(id, part) {
   const one = (await ask("/lessons")).find((known) => known.id === id);
@@ -69,13 +113,14 @@ const change = (some) => (lesson.value = { ...lesson.value, ...some });
 
 /** The story goes on, and shows what the question was about. */
 async function reveal(guess) {
+  if (lesson.value.cluster) return foretell(guess);
   const { id, part, parts, at, predictions } = lesson.value;
   const one = parts[part];
   const from = source.value;
   if (one.until > at) await command("go", { steps: one.until - at });
   const answer = one.fact ? await ask(`/lessons/${id}/parts/${part}/answer?${new URLSearchParams({ of: from.id, take: from.take })}`) : null;
   if (one.beside) await beside(one.beside.run);
-  batch(() => {
+  return batch(() => {
     choose(one.view);
     change({ shown: { guess, answer }, hints: 0, at: Math.max(at, one.until), predictions: answer && guess ? [...predictions, guess === answer.key] : predictions });
   });
@@ -87,7 +132,7 @@ async function following() {
   const part = now.part + 1;
   compared.value = null;
   if (part === now.parts.length) keep(now);
-  if (!now.parts[part]?.story) return change({ part, shown: null, hints: 0, tried: null });
+  if (!now.parts[part]?.story) return change({ part, shown: null, hints: 0, tried: null, met: false });
   const { predictions } = now;
   await begin(now, part);
   return change({ predictions });
@@ -98,7 +143,7 @@ export function Lesson() {
   const box = useRef(null);
   useEffect(() => { // the button that was pressed is gone, or was off meanwhile: what goes on has the focus
     if (document.activeElement === document.body) box.current?.querySelector("button.primary:not(:disabled), [name=guess], [id^=lesson-action]")?.focus();
-  }, [now?.part, now?.shown, now?.tried, busy.value]);
+  }, [now?.part, now?.shown, now?.tried, now?.doing, now?.met, busy.value]);
   if (!now) return null;
   const part = now.parts[now.part];
   const View = part?.goal && Object.keys(part.goal).length ? Aim : One;
@@ -110,7 +155,11 @@ export function Lesson() {
 
 const Next = ({ now }) => html`<button id="lesson-next" class="primary" disabled=${busy.value} onClick=${() => act(following)}>${now.part + 1 < now.parts.length ? "Next part" : "Finish"}</button>`;
 
-const Hints = ({ part, now }) => html`${part.hints.slice(0, now.hints).map((one) => html`<p class="hint">Hint: ${one}</p>`)}
+/** A program, or commands; a program can be saved. */
+const Code = ({ part }) => part.code && html`<pre tabindex="0" role="group" aria-label="To be typed into a terminal">${filled(part.code)}</pre>
+  ${part.file && html`<p><a class="link" id="lesson-code" download=${part.file} href=${`data:text/plain;charset=utf-8,${encodeURIComponent(part.code)}`}>Save it as ${part.file}</a></p>`}`;
+
+const Hints = ({ part, now }) => html`${part.hints.slice(0, now.hints).map((one) => html`<p class="hint">Hint: ${filled(one)}</p>`)}
   ${now.hints < part.hints.length && html`<button id="lesson-hint" onClick=${() => change({ hints: now.hints + 1 })}>Hint</button>`}
   <button id="lesson-leave" onClick=${() => listen()}>Leave the lesson</button>`;
 
@@ -118,7 +167,11 @@ function One({ part, now }) {
   const [guess, setGuess] = useState("");
   const go = (one) => act(() => reveal(one));
   if (now.shown) return html`<${Shown} part=${part} now=${now} />`;
-  return html`<p>${part.say}</p>
+  if (now.doing) {
+    return html`<p id="lesson-do">${filled(part.do)}</p>
+      <button id="lesson-done" class="primary" disabled=${busy.value} onClick=${() => act(() => look(now.doing.guess))}>It is done</button> <button id="lesson-leave" onClick=${() => listen()}>Leave the lesson</button>`;
+  }
+  return html`<p>${filled(part.say)}</p><${Code} part=${part} />
     ${part.ask && html`<fieldset><legend>${part.ask}</legend>${Object.entries(part.choices).map(([key, text]) => html`
       <label><input type="radio" name="guess" value=${key} checked=${guess === key} onChange=${() => setGuess(key)} /> ${text}</label>`)}</fieldset>`}
     ${part.ask
@@ -136,13 +189,13 @@ function Shown({ part, now }) {
     ${answer && html`<dl class="predicted">${guess && html`<dt>You said</dt><dd>${part.choices[guess]}.</dd>`}
       <dt>The run</dt><dd class=${isRight ? "right" : guess ? "wrong" : ""}>${answer.text}. ${guess && html`<b>${isRight ? "✓ Right." : "✕ It is different."}</b>`}</dd></dl>`}
     ${answer && guess && !isRight && part.mistakes[guess] && html`<p>${part.mistakes[guess]}</p>`}
-    <p>${part.then}</p><${Next} now=${now} />`;
+    <p>${filled(part.then)}</p><${Next} now=${now} />`;
 }
 
 function Aim({ part, now }) {
-  const isMet = events.some((one) => one.k === "goal" && one.d.met && one.d.goal === part.say);
+  const isMet = now.cluster ? now.met : events.some((one) => one.k === "goal" && one.d.met && one.d.goal === part.say);
   if (isMet) {
-    return html`<p id="lesson-met" class="right"><b>✓ Goal reached.</b> ${part.then}</p>
+    return html`<p id="lesson-met" class="right"><b>✓ Goal reached.</b> ${filled(part.then)}</p>
       ${part.saves && html`<p><a id="lesson-save" class="link" download=${`${mine(now)}.yaml`} href=${`/api/v1${story(part, now)}`}
         onClick=${(event) => {
           if (!isSite) return; // a browser saves what a server answers by itself
@@ -153,13 +206,19 @@ function Aim({ part, now }) {
       <${Next} now=${now} />`;
   }
   const attempt = (one) => act(async () => {
+    if (now.cluster) {
+      await alter(one);
+      const { met, goal, because } = await found();
+      return change({ tried: { ...one, goal, because }, met });
+    }
     for (const step of one.steps) await drive(step);
     live();
-    change({ tried: one });
+    return change({ tried: one });
   });
-  return html`<p>${part.say}</p>
-    ${now.tried && html`<p class="wrong"><b>✕ Not yet.</b> ${now.tried.then} <button class="link" disabled=${!driven.value?.back} onClick=${() => act(() => back(now.tried))}>Take it back</button></p>`}
-    ${part.actions.map((one, n) => html`<p><button id=${`lesson-action-${n}`} disabled=${busy.value} onClick=${() => attempt(one)}>${one.text}</button></p>`)}
+  return html`<p>${filled(part.say)}</p><${Code} part=${part} />
+    ${now.tried && html`<p class="wrong"><b>✕ Not yet.</b> ${filled(now.tried.then)} ${!now.cluster && html`<button class="link" disabled=${!driven.value?.back} onClick=${() => act(() => back(now.tried))}>Take it back</button>`}</p>
+      ${now.tried.goal && html`<ul>${now.tried.goal.map((one) => html`<li class=${one.found === one.wanted ? "right" : "wrong"}>${one.found === one.wanted ? "✓" : "✕"} ${one.fact}: ${one.found}; wanted: ${one.wanted}</li>`)}${now.tried.because.map((one) => html`<li>${one}</li>`)}</ul>`}`}
+    ${part.actions.map((one, n) => html`<p><button id=${`lesson-action-${n}`} disabled=${busy.value} onClick=${() => attempt(one)}>${filled(one.text)}</button></p>`)}
     <${Hints} part=${part} now=${now} />`;
 }
 

@@ -6,15 +6,22 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import textwrap
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from txnsim.cli.output import Columns, print_text, tell
-from txnsim.cli.scenario.output import WIDTH, event_of
+from txnsim.cli.scenario.output import event_of
+from txnsim.cli.teaching.asking import (
+    EndedError,
+    LeftError,
+    asked,
+    print_filled,
+    print_paragraphs,
+    print_predictions,
+    print_shown,
+)
 from txnsim.errors import ConfigError
 from txnsim.written_files import write_whole
 
@@ -64,19 +71,16 @@ def run(args: argparse.Namespace) -> int:
 
     log_to_stderr()
     if args.sheet:
-        from txnsim.cli.lesson_sheet import sheet
+        from txnsim.cli.teaching.sheet import sheet
 
         print_text(sheet(lesson(args.id), with_answers=args.answers))
         return 0
-    return _play(lesson(args.id))
+    chosen = lesson(args.id)
+    if chosen.cluster is not None:
+        from txnsim.cli.teaching.own_cluster import play
 
-
-class _LeftError(Exception):
-    """The learner leaves."""
-
-
-class _EndedError(_LeftError):
-    """Standard input has ended."""
+        return play(chosen)
+    return _play(chosen)
 
 
 def _play(chosen: Lesson) -> int:
@@ -92,12 +96,10 @@ def _play(chosen: Lesson) -> int:
                 tell_virtual(player.telling, pace=player)
             except PlayedError:
                 continue
-    except _LeftError:
+    except LeftError:
         print_text("You have left the lesson.")
         return LEFT_STATUS
-    if player.predictions:
-        right = sum(player.predictions)
-        print_text(f"{right} of your {len(player.predictions)} predictions came true.")
+    print_predictions(player.predictions)
     return 0
 
 
@@ -163,16 +165,17 @@ class _Player:
                 self._is_open = True
 
     def _tell(self, part: Part) -> None:
-        print_text(textwrap.fill(part.say.strip(), WIDTH))
+        print_filled(part.say)
         if not part.ask:
             try:
-                _asked("Enter to go on", (), part.hints)
-            except _EndedError:  # nobody is there: it goes on
+                asked("Enter to go on", (), part.hints)
+            except EndedError:  # nobody is there: it goes on
                 print_text("")
             return
         keys = list(part.choices)
-        print_text(f"\n{textwrap.fill(part.ask, WIDTH)}")
-        self._guess = keys[_asked("Your prediction", list(part.choices.values()), part.hints)]
+        print_text("")
+        print_filled(part.ask)
+        self._guess = keys[asked("Your prediction", list(part.choices.values()), part.hints)]
 
     def _reveal(self, part: Part, stage: Stage) -> None:
         from txnsim.scenario.teaching.facts import fact
@@ -180,18 +183,12 @@ class _Player:
 
         if part.fact:
             key = fact(so_far(stage), part.fact)
-            is_right = self._guess == key
-            self.predictions.append(is_right)
-            print_text(f"\nYou said:  {part.choices[self._guess]}.")
-            mark = "✓ Right." if is_right else "✕ It is different."
-            print_text(f"The run:   {part.choices.get(key, key)}. {mark}")
-            if self._guess in part.mistakes and not is_right:
-                print_text(textwrap.fill(part.mistakes[self._guess].strip(), WIDTH))
+            self.predictions.append(print_shown(part, self._guess, key))
         if part.shows:
             self._show(stage)
         if part.beside is not None:
             self._compare(part, stage)
-        _print_paragraphs(part.then)
+        print_paragraphs(part.then)
 
     def _show(self, stage: Stage) -> None:
         """What has happened since it was asked last."""
@@ -229,10 +226,10 @@ class _Player:
         from txnsim.scenario.teaching.lessons import is_reached
         from txnsim.scenario.teaching.played import so_far
 
-        print_text(textwrap.fill(part.say.strip(), WIDTH))
+        print_filled(part.say)
         while True:
             chosen = part.actions[
-                _asked("What do you do?", [one.text for one in part.actions], part.hints)
+                asked("What do you do?", [one.text for one in part.actions], part.hints)
             ]
             try:
                 for step in chosen.steps:
@@ -243,7 +240,7 @@ class _Player:
                 continue
             if is_reached(part, so_far(stage)):
                 print_text("\nGoal reached.")
-                _print_paragraphs(part.then)
+                print_paragraphs(part.then)
                 break
             print_text(f"\nNot yet. {chosen.then}")
         if part.saves:
@@ -305,38 +302,3 @@ def _told_beside(story: Told, beside: Beside) -> Recording:
         tell_virtual(telling_of(told), pace=pace)
     assert pace.found is not None
     return pace.found
-
-
-def _print_paragraphs(text: str) -> None:
-    lines = text.strip().splitlines()
-    print_text("\n".join(textwrap.fill(line, WIDTH) for line in lines) + "\n")
-
-
-def _asked(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int:
-    """Ask until there is an answer.
-
-    Returns:
-        The place of a choice; 0 where there is nothing to choose.
-
-    Raises:
-        _LeftError: The learner leaves, or standard input has ended.
-    """
-    left = list(hints)
-    for number, text in enumerate(choices, 1):
-        print_text(f"  {number}) {text}")
-    while True:
-        try:
-            word = input(f"{prompt}{' (h for a hint)' if left else ''}: ").strip().lower()
-        except EOFError:
-            raise _EndedError from None
-        if word == "" and not choices:
-            return 0
-        if word == "q":
-            raise _LeftError
-        if word == "h" and left:
-            print_text(f"Hint: {left.pop(0)}")
-        elif word.isascii() and word.isdigit() and 1 <= int(word) <= len(choices):
-            return int(word) - 1
-        else:
-            wanted = f"1 to {len(choices)}" if choices else "Enter to go on"
-            print_text(f"expected {wanted}, q to leave")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from txnsim.scenario.teaching.lessons import Lesson, Part
+from txnsim.scenario.teaching.lessons import Lesson, Part, filled
 
 
 def sheet(one: Lesson, *, with_answers: bool) -> str:
@@ -14,17 +14,25 @@ def sheet(one: Lesson, *, with_answers: bool) -> str:
         one: It.
         with_answers: Whether the answers, the hints and why wrong ones are wrong are on it.
     """
-    answers = _answers(one) if with_answers else {}
+    right: dict[int, str] = {}
+    if with_answers:
+        from txnsim.scenario.teaching.played import answers  # plays it
+
+        right = answers(one)
     lines = [f"# {one.id}: {one.title}", "", f"{one.minutes} minutes. `txnsim lesson {one.id}`", ""]
     for number, part in enumerate(one.parts):
         lines += [f"## {number + 1}", "", part.say.strip(), ""]
+        if part.code:
+            lines += ["```", part.code.strip(), "```", ""]
         if part.ask:
             lines += [f"**{part.ask}**", "", *(f"- ☐ {text}" for text in part.choices.values()), ""]
+        if part.do:
+            lines += [part.do.strip(), ""]
         if part.goal:
             lines += [*(f"- ☐ {action.text}" for action in part.actions), ""]
         if with_answers:
-            lines += [*_solved(part, answers.get(number)), ""]
-    return "\n".join(lines)
+            lines += [*_solved(part, right.get(number)), ""]
+    return filled("\n".join(lines))
 
 
 def _solved(part: Part, answer: str | None) -> Iterator[str]:
@@ -40,10 +48,3 @@ def _solved(part: Part, answer: str | None) -> Iterator[str]:
         yield f"- *Hint:* {hint}"
     yield ""
     yield part.then.strip()
-
-
-def _answers(one: Lesson) -> dict[int, str]:
-    """Part -> the key of its answer, as the lesson's runs tell it."""
-    from txnsim.scenario.teaching.played import played
-
-    return {number: run.answer for number, run in played(one).items() if run.answer}

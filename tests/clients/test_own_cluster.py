@@ -1,0 +1,124 @@
+"""Lessons on a cluster of one's own, played in the terminal to their goals: L10 with its program,
+which is a client over TCP, and L11 with the commands that it prints.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.own_client import Shop
+from tests.support.txnsim_server import installed_txnsim
+from txnsim.cli.main import main
+from txnsim.scenario.teaching.lessons import lesson
+
+pytestmark = pytest.mark.clients
+
+Answer = str | Callable[[], str]
+
+
+class Learner:
+    """Answers what a lesson asks, one after the other; some answers are deeds first."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self._answers: Iterator[Answer] = iter(())
+        self.said = ""
+
+    def play(self, name: str, *answers: Answer) -> int:
+        """All of a lesson; every answer is asked for."""
+        self._answers = iter(answers)
+        status = main(["lesson", name])
+        self.read()
+        assert list(self._answers) == []
+        return status
+
+    def read(self) -> str:
+        """All that the lesson has said so far."""
+        self.said += self._capsys.readouterr().out
+        return self.said
+
+    def asked(self, _prompt: str) -> str:
+        """In place of ``input``."""
+        given = next(self._answers)
+        return given if isinstance(given, str) else given()
+
+    @property
+    def addresses(self) -> tuple[str, str]:
+        """Those of the cluster and of its page, as the lesson has said them."""
+        found = re.search(r"bootstrap\.servers=(\S+)\nIts page: +(http\S+)/#", self.read())
+        assert found is not None, self.said
+        return found[1], found[2]
+
+
+@pytest.fixture
+def learner(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Learner:
+    one = Learner(capsys)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("builtins.input", one.asked)
+    return one
+
+
+def test_the_program_of_l10_is_run_killed_mended_and_judged(
+    learner: Learner, tmp_path: Path
+) -> None:
+    def shop() -> Shop:
+        bootstrap, http = learner.addresses
+        return Shop(tmp_path / "l10_shop.py", bootstrap=bootstrap, http=http)
+
+    def run() -> str:
+        shop().run("l10-first")
+        return "1"
+
+    def kill_it() -> str:
+        shop().killed_and_run("l10-second")
+        return ""
+
+    def mend_it() -> str:
+        shop().mend()
+        shop().killed_and_run("l10-mended")
+        return "2"
+
+    status = learner.play("L10", "", "1", run, "1", kill_it, "2", "1", mend_it)
+    said = learner.said
+    assert status == 0, said
+    assert "✕ what a consumer reads of l10-first-0: nothing; wanted: order-1, order-2" in said
+    assert said.count("Goal reached.") == 2
+    assert "1 of your 2 predictions came true." in said
+    assert_expected("L10", said)
+
+
+def test_what_hangs_on_the_disks_of_l11_is_found_and_repaired(
+    learner: Learner, tmp_path: Path
+) -> None:
+    def repair_it() -> str:
+        hint = lesson("L11").parts[-1].hints[-1].replace("{bootstrap}", learner.addresses[0])
+        program, *words = hint.split()
+        assert program == "txnsim"
+        subprocess.run([installed_txnsim(), *words], check=True, cwd=tmp_path, capture_output=True)
+        return "1"
+
+    status = learner.play("L11", "3", "1", "3", "2", "", "1", repair_it)
+    said = learner.said
+    assert status == 0, said
+    assert "✕ what holds readers back on orders-0: hanging transaction; wanted: nothing" in said
+    assert said.count("Goal reached.") == 1
+    assert "4 of your 4 predictions came true." in said
+    assert_expected("L11", said)
+    assert sorted(one.name for one in (tmp_path / "l11-logs").iterdir()) == [
+        "broker-1", "broker-2", "broker-3",
+    ]  # fmt: skip
+    assert learner.play("L11", "q") == 1  # from the same copies
+
+
+def assert_expected(name: str, said: str) -> None:
+    """What the sheet calls right is what came out."""
+    for part in lesson(name).parts:
+        if part.ask:
+            assert f"The run:   {part.choices[part.expected]}." in said

@@ -1,0 +1,79 @@
+"""The program of lesson L10, as a learner has it: run, killed where its commit has no answer, run
+again, and mended as the lesson wants it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Final
+
+from txnsim.scenario.teaching.lessons import lesson
+
+PATIENCE_S: Final = 120
+"""A busy machine is no failure."""
+LOOP: Final = 'for order in ("order-1", "order-2", "order-3"):\n'
+READ_FIRST: Final = """
+from confluent_kafka import Consumer, TopicPartition
+
+consumer = Consumer({
+    "bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": "read_committed",
+    "enable.partition.eof": True, "enable.auto.commit": False,
+})
+consumer.assign([TopicPartition(topic, 0, 0)])
+done = set()
+while (message := consumer.poll(60)) is not None and message.error() is None:
+    done.add(message.value().decode().split()[0])
+consumer.close()
+"""
+"""What the hints of the lesson say, behind init_transactions."""
+
+
+class Shop:
+    """The program, at one cluster."""
+
+    def __init__(self, program: Path, *, bootstrap: str, http: str) -> None:
+        self.program = program
+        self._bootstrap = bootstrap
+        self._http = http
+
+    def mend(self) -> None:
+        """As a learner who has understood."""
+        text = self.program.read_text("utf-8")
+        assert text.count(LOOP) == 1
+        skip = f"{LOOP}    if order in done:\n        continue\n"
+        self.program.write_text(text.replace(LOOP, READ_FIRST + skip), "utf-8")
+
+    def run(self, topic: str) -> None:
+        """To its end."""
+        with self._started(topic) as one:
+            out, _ = one.communicate(timeout=PATIENCE_S)
+        assert one.returncode == 0, out
+
+    def killed_and_run(self, topic: str) -> None:
+        """Killed while the answer to its commit is held, and run again."""
+        with self._started(topic) as one:
+            wait = f"{self._http}/api/v1/faults/l10-answer/wait?timeout_ms={PATIENCE_S}000"
+            with urllib.request.urlopen(wait, timeout=PATIENCE_S) as answer:
+                assert json.load(answer)["struck"] == 1
+            one.kill()
+        self.run(topic)
+
+    def _started(self, topic: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, str(self.program), self._bootstrap, self._http, topic],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+
+def program_of_the_lesson(folder: Path) -> Path:
+    """The file that the lesson offers."""
+    part = lesson("L10").parts[0]
+    path = folder / part.file
+    path.write_text(part.code, "utf-8")
+    return path
