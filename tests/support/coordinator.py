@@ -19,8 +19,7 @@ from txnsim.interbroker.transactions import (
 )
 from txnsim.placement import partition_for
 from txnsim.releases.rules import LATEST, Rules
-from txnsim.runtime.pending import Pending
-from txnsim.runtime.tasks import LoopTasks
+from txnsim.runtime.tasks import LoopTasks, Pending
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.settings import Settings
 from txnsim.txn.commands import AddPartitions, EndTxn, InitProducerId, PartitionsAdded

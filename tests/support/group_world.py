@@ -126,6 +126,7 @@ class GroupWorld:
             image=lambda: self.image,
             new_id=lambda: f"id{next(numbers)}",
             new_short_id=lambda: f"short{next(numbers)}",
+            tracer=env.tracer,
         )
         self.epoch = 0
         self.groups.start()

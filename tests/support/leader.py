@@ -27,9 +27,7 @@ from txnsim.releases.rules import LATEST, Rules
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.append_events import AppendEvents
-from txnsim.replication.commits import Commits
-from txnsim.replication.leader_appends import LeaderAppends
-from txnsim.replication.watermarks import Watermarks
+from txnsim.replication.leader_appends import Commits, LeaderAppends, Watermarks
 from txnsim.runtime.env import Network
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import Tracer

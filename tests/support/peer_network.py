@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from txnsim.faults.crossings import PassAll
-from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import Pending
 from txnsim.types import BrokerId
 
 T = TypeVar("T")

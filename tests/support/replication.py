@@ -31,13 +31,11 @@ from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.append_events import AppendEvents
 from txnsim.replication.isr_changes import IsrChanges
-from txnsim.replication.leader_appends import Batch, LeaderAppends
+from txnsim.replication.leader_appends import Batch, LeaderAppends, Watermarks
 from txnsim.replication.replica_fetcher import ReplicaFetchers
 from txnsim.replication.replica_sessions import ReplicaSessions
-from txnsim.replication.watermarks import Watermarks
 from txnsim.runtime.env import Network, Tasks
-from txnsim.runtime.pending import Pending
-from txnsim.runtime.tasks import Done
+from txnsim.runtime.tasks import Done, Pending
 from txnsim.runtime.trace import Tracer
 from txnsim.settings import Settings
 from txnsim.types import BrokerId, LeaderEpoch, TopicPartition

@@ -1,76 +1,19 @@
-"""From frames to requests and from replies to bytes, in one go or with breaks."""
+"""Large ones, from frames to requests and from replies to bytes with breaks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from txnsim.api.request import ApiTable, ClientLink, Request
+from txnsim.api.request import Request, Sender, parsed
 from txnsim.broker.broker import Broker
-from txnsim.errors import AnswerTooLargeError, ErrorCode, UnsupportedRequestError
+from txnsim.errors import AnswerTooLargeError
 from txnsim.runtime.turns import Pace
 from txnsim.wire import codec
-from txnsim.wire.apis import API_VERSIONS, api_name
 
 JOINED_PIECES: Final = 2_048
 """Of an answer in pieces: when there are so many more they become fewer."""
 SMALL_BYTES: Final = 4_096
-
-
-class Sender(Protocol):
-    """Where requests come from, as far as they tell of it."""
-
-    apis: ApiTable
-    """What may be asked."""
-    client_host: str
-    principal: str
-    link: ClientLink
-
-
-def parsed(frame: bytes, sender: Sender, broker: Broker, *, is_decoded: bool = True) -> Request:
-    """Read a frame: the header, and the message unless ``is_decoded`` is False.
-
-    Args:
-        frame: The request.
-        sender: Who sends it.
-        broker: Who is asked.
-        is_decoded: Whether the message is read, too.
-
-    Raises:
-        UnsupportedRequestError: It is no request that the table has.
-        MalformedFrameError: It is no request at all.
-    """
-    header = codec.read_request_header(frame)
-    key, version = header.api_key, header.api_version
-    apis = sender.apis
-    handler = apis.handlers.get(key)
-    if handler is None:
-        raise UnsupportedRequestError(f"API key {key} is not supported")
-    low, high = apis.accepted[key]
-    found = Request(
-        apis=apis,
-        broker=broker,
-        api_key=key,
-        api_version=version,
-        correlation_id=header.correlation_id,
-        client_id=header.client_id,
-        body_offset=header.body_offset,
-        client_host=sender.client_host,
-        principal=sender.principal,
-        link=sender.link,
-    )
-    if not low <= version <= high:
-        if key != API_VERSIONS:
-            raise UnsupportedRequestError(
-                f"{api_name(key)} v{version} is not supported, only v{low} to v{high}"
-            )
-        # A client with a newer version gets the answer in v0, which lists the versions to use.
-        found.api_version, found.refused = 0, ErrorCode.unsupported_version
-    elif is_decoded:
-        found.message = handler.decode(header, frame)
-        if handler.check is not None:
-            handler.check(found.message)
-    return found
 
 
 async def parsed_with_breaks(frame: bytes, sender: Sender, broker: Broker, pace: Pace) -> Request:

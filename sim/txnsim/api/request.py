@@ -9,26 +9,32 @@ whom the request is about.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Mapping,
+)
 from datetime import timedelta
 from enum import Enum
 from functools import partial
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
 from txnsim.api.access import Access
 from txnsim.broker.broker import Broker
-from txnsim.errors import AnswerTooLargeError, ErrorCode, Rejection
+from txnsim.errors import AnswerTooLargeError, ErrorCode, Rejection, UnsupportedRequestError
 from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.metadata.image import BrokerImage
 from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.security.acls import Operation
 from txnsim.security.principals import ANONYMOUS
 from txnsim.wire import codec
-from txnsim.wire.apis import FETCH, api_name
+from txnsim.wire.apis import API_VERSIONS, FETCH, api_name
 
 NO_THROTTLE: Final = timedelta(0)
 
@@ -391,3 +397,59 @@ def may_describe(request: Request) -> Callable[[str], bool] | None:
     """Whether the client may describe a topic, for cores that leave topics out; None: always."""
     access = request.access
     return None if access is None else partial(access.may_topic, Operation.DESCRIBE)
+
+
+class Sender(Protocol):
+    """Where requests come from, as far as they tell of it."""
+
+    apis: ApiTable
+    """What may be asked."""
+    client_host: str
+    principal: str
+    link: ClientLink
+
+
+def parsed(frame: bytes, sender: Sender, broker: Broker, *, is_decoded: bool = True) -> Request:
+    """Read a frame: the header, and the message unless ``is_decoded`` is False.
+
+    Args:
+        frame: The request.
+        sender: Who sends it.
+        broker: Who is asked.
+        is_decoded: Whether the message is read, too.
+
+    Raises:
+        UnsupportedRequestError: It is no request that the table has.
+        MalformedFrameError: It is no request at all.
+    """
+    header = codec.read_request_header(frame)
+    key, version = header.api_key, header.api_version
+    apis = sender.apis
+    handler = apis.handlers.get(key)
+    if handler is None:
+        raise UnsupportedRequestError(f"API key {key} is not supported")
+    low, high = apis.accepted[key]
+    found = Request(
+        apis=apis,
+        broker=broker,
+        api_key=key,
+        api_version=version,
+        correlation_id=header.correlation_id,
+        client_id=header.client_id,
+        body_offset=header.body_offset,
+        client_host=sender.client_host,
+        principal=sender.principal,
+        link=sender.link,
+    )
+    if not low <= version <= high:
+        if key != API_VERSIONS:
+            raise UnsupportedRequestError(
+                f"{api_name(key)} v{version} is not supported, only v{low} to v{high}"
+            )
+        # A client with a newer version gets the answer in v0, which lists the versions to use.
+        found.api_version, found.refused = 0, ErrorCode.unsupported_version
+    elif is_decoded:
+        found.message = handler.decode(header, frame)
+        if handler.check is not None:
+            handler.check(found.message)
+    return found

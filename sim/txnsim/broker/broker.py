@@ -52,14 +52,12 @@ from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.fetch_sessions import FetchSessions
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.append_events import AppendEvents
-from txnsim.replication.commits import Commits
 from txnsim.replication.deletions import Deletions
 from txnsim.replication.isr_changes import IsrChanges
-from txnsim.replication.leader_appends import LeaderAppends
+from txnsim.replication.leader_appends import Commits, LeaderAppends, Watermarks
 from txnsim.replication.log_maintenance import LogMaintenance
 from txnsim.replication.replica_fetcher import ReplicaFetchers
 from txnsim.replication.replica_sessions import ReplicaSessions
-from txnsim.replication.watermarks import Watermarks
 from txnsim.runtime.env import Environment
 from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings

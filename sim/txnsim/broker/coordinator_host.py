@@ -25,9 +25,8 @@ from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.node.log_gate import COORDINATOR
 from txnsim.placement import partition_for
 from txnsim.replica.replicas import LeadershipChanges, Replicas
-from txnsim.replication.commits import Commits
-from txnsim.replication.leader_appends import Batch, LeaderAppends
-from txnsim.runtime.pending import Pending
+from txnsim.replication.leader_appends import Batch, Commits, LeaderAppends
+from txnsim.runtime.tasks import Pending
 from txnsim.types import BrokerId, CoordinatorEpoch, LeaderEpoch, TopicPartition
 
 _log: Final = Logger("txnsim.cluster")

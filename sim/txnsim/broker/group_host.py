@@ -27,10 +27,9 @@ from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.node.crossings import Crossings, error_in, is_lost, timer_gate
 from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import LeadershipChanges, Replicas
-from txnsim.replication.commits import Commits
-from txnsim.replication.leader_appends import LeaderAppends
+from txnsim.replication.leader_appends import Commits, LeaderAppends
 from txnsim.runtime.env import Environment
-from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import Pending
 from txnsim.settings import Settings
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,

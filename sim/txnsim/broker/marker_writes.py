@@ -22,9 +22,8 @@ from txnsim.node.log_gate import MARKER
 from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.append_events import AppendEvents
-from txnsim.replication.commits import Commits
-from txnsim.replication.leader_appends import Appends, LeaderAppends, WaitingBatch
-from txnsim.runtime.pending import Pending
+from txnsim.replication.leader_appends import Appends, Commits, LeaderAppends, WaitingBatch
+from txnsim.runtime.tasks import Pending
 from txnsim.runtime.turns import Pace
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, ProducerId, TopicPartition
 

@@ -32,10 +32,9 @@ from txnsim.log.verification import SENTINEL
 from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.append_events import AppendEvents
-from txnsim.replication.commits import Commits
-from txnsim.replication.leader_appends import Appends, LeaderAppends, WaitingBatch
+from txnsim.replication.leader_appends import Appends, Commits, LeaderAppends, WaitingBatch
 from txnsim.runtime.env import Clock, Tasks
-from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import Pending
 from txnsim.runtime.turns import Pace
 from txnsim.types import INTERNAL_TOPICS, ProducerEpoch, ProducerId, TopicPartition, TransactionalId
 from txnsim.wire.batch_header import TRANSACTIONAL_FLAG, BatchHeader, Came

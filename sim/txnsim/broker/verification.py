@@ -24,7 +24,7 @@ from txnsim.interbroker.transactions import (
 from txnsim.node.peers import ADD_PARTITIONS_TO_TXN, VERIFICATION_FROM, Peers
 from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks
-from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import Pending
 from txnsim.runtime.trace import Tracer
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,

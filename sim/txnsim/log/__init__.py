@@ -1,7 +1,7 @@
 """One partition, as a value machine: no clock, no socket, no other replica.
 
 - ``partition_log``: bounds, reads, and all that changes a log as a whole; start reading here.
-- ``leader_append``: a leader's appends. ``admission``: what it checks before.
+- ``leader_append``: a leader's appends.
 - ``local_log``: its part on the disk: segments, the index of aborted transactions, what is durable.
 - ``producer_state_manager``: its producers, their snapshots and guards.
 - ``log_loader``: makes a log from the files that a starting broker finds.

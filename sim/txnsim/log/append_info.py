@@ -1,4 +1,4 @@
-"""May this producer append this? The rules of Kafka's ProducerAppendInfo and of
+"""May this producer append this? A leader asks. The rules of Kafka's ProducerAppendInfo and of
 UnifiedLog.analyzeAndValidateProducerState.
 
 Pure: each function reads what the partition knows of the producer and answers None (it may) or a
@@ -24,12 +24,14 @@ from typing import NamedTuple
 
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.transactions import TxnMarker
-from txnsim.log.answers import Appended
+from txnsim.log.answers import Appended, AppendRejection
+from txnsim.log.config import LogConfig
 from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, ProducerEntry
-from txnsim.log.verification import VerificationEntry
+from txnsim.log.verification import SENTINEL, VerificationEntries, VerificationEntry
 from txnsim.releases.rules import Rules
 from txnsim.types import PRODUCER_EPOCH_MAX, TransactionVersion
-from txnsim.wire.batch_header import BatchHeader
+from txnsim.wire.batch import TRANSACTIONAL_FLAG, BatchHeader
+from txnsim.wire.control import MARKER_BYTES
 
 
 class Refusal(NamedTuple):
@@ -308,3 +310,97 @@ def _stale_epoch(entry: ProducerEntry, producer_epoch: int, rule: str) -> Refusa
 
 def _out_of_order(detail: str, rule: str) -> Refusal:
     return Refusal(ErrorCode.out_of_order_sequence_number, f"{detail} (ProducerAppendInfo)", rule)
+
+
+def check_producer(
+    entry: ProducerEntry | None,
+    header: BatchHeader,
+    verification: VerificationEntries,
+    config: LogConfig,
+    *,
+    guard: int,
+    is_client: bool,
+) -> Refusal | None:
+    """Gate and data rules for a batch of a producer.
+
+    Args:
+        entry: What the log knows of the producer.
+        header: The batch's.
+        verification: The log's guards.
+        config: Config of the log.
+        guard: What the request shows.
+        is_client: A client's batch; otherwise a group coordinator's, of transactional commits.
+    """
+    producer_id = header.producer_id
+    is_transactional = header.attributes & TRANSACTIONAL_FLAG != 0
+    rules, verified = config.rules, verification.entries.get(producer_id)
+    if is_transactional:
+        refusal = check_gate(
+            entry,
+            producer_id=producer_id,
+            producer_epoch=header.producer_epoch,
+            is_verified=(verified is not None and verified.guard == guard)
+            or not config.verification_enabled
+            or not rules.transactions_are_verified
+            or not (rules.guards_are_compared or guard == SENTINEL)
+            or not (rules.offset_commits_are_verified or is_client),
+            rules=rules,
+        )
+        if refusal is not None:
+            return refusal
+    return check_data(
+        entry,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        is_transactional=is_transactional,
+        is_client=is_client,
+        verification=verified,
+        rules=rules,
+    )
+
+
+def admit_marker(
+    entry: ProducerEntry | None, config: LogConfig, marker: TxnMarker
+) -> int | AppendRejection | Refusal:
+    """The coordinator epoch that a marker leaves, or why it is refused (WriteTxnMarkers)."""
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        # MemoryRecords.writeEndTransactionalMarker throws, and the client sees what it sees of any
+        # bug.
+        return AppendRejection(
+            error=ErrorCode.unknown_server_error,
+            reason=f"a marker needs a producer, found id {marker.producer_id} epoch "
+            f"{marker.producer_epoch}",
+            rule="marker.epoch-negative",
+        )
+    if config.max_message_bytes < MARKER_BYTES:
+        return AppendRejection(
+            error=ErrorCode.message_too_large,
+            reason=f"a marker of {MARKER_BYTES} bytes exceeds max.message.bytes"
+            f" {config.max_message_bytes}",
+            rule="batch.too-large",
+        )
+    if marker.start_offset == NO_OFFSET:
+        refusal = check_marker(
+            entry,
+            producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=marker.transaction_version,
+            rules=config.rules,
+        )
+    else:
+        refusal = check_marker_of(entry, marker, config.rules)
+    is_stale = refusal is not None and refusal.error is ErrorCode.invalid_producer_epoch
+    if marker.transaction_version < 0 and not is_stale:
+        return AppendRejection(
+            error=ErrorCode.unknown_server_error,
+            reason=f"there is no transaction version {marker.transaction_version}",
+        )
+    if refusal is not None:
+        return refusal
+    if (
+        marker.start_offset != NO_OFFSET
+        and entry is not None
+        and marker.coordinator_epoch == NO_EPOCH
+    ):
+        return entry.coordinator_epoch
+    return marker.coordinator_epoch

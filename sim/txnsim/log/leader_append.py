@@ -1,7 +1,8 @@
 """How a leader appends: it checks a batch, gives it its place and stores it (UnifiedLog.append with
 AppendOrigin.CLIENT and COORDINATOR, and the guards of KIP-890).
 
-What is checked stands in ``txnsim.log.admission``. One append is one batch; a refused one leaves no
+What is checked stands in ``txnsim.log.validation`` (batches) and ``txnsim.log.append_info``
+(producers). One append is one batch; a refused one leaves no
 trace. A follower appends by ``PartitionLog.append`` alone.
 """
 
@@ -13,13 +14,12 @@ from typing import Final
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.interbroker.transactions import TxnMarker
-from txnsim.log.admission import admit_marker, check_producer, sound_batch
 from txnsim.log.answers import NO_TIMESTAMP, Appended, AppendRejection
-from txnsim.log.append_info import Refusal, is_joined
+from txnsim.log.append_info import Refusal, admit_marker, check_producer, is_joined
 from txnsim.log.config import TimestampType
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import NO_OFFSET, ProducerEntry
-from txnsim.log.validation import Reread, check_size
+from txnsim.log.validation import Reread, check_size, sound_batch
 from txnsim.log.verification import SENTINEL
 from txnsim.wire.batch import (
     LOG_APPEND_TIME_FLAG,

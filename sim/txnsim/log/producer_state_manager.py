@@ -1,7 +1,7 @@
 """All that one log keeps of its producers (Kafka's ProducerStateManager): what follows from the
 batches, snapshots of it, and guards that wait for the coordinator's word.
 
-What may be appended is decided before, in ``txnsim.log.admission``.
+What may be appended is decided before, in ``txnsim.log.append_info``.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ from txnsim.wire.batch import (
     NONE,
     BatchHeader,
     crc_is_valid,
+    read_batch_header,
 )
 from txnsim.wire.batch_header import Came
 from txnsim.wire.batch_rewrite import recoded_batch, scan_records
@@ -475,3 +476,83 @@ def _invalid(reason: str, log_start_offset: int, rule: str) -> AppendRejection:
     return AppendRejection(
         error=ErrorCode.invalid_record, reason=reason, log_start_offset=log_start_offset, rule=rule
     )
+
+
+class SoundBatch(msgspec.Struct, frozen=True, gc=False):
+    """A client's batch that may be written, as far as its producer does not matter."""
+
+    batch: Came
+    """As it came, or compressed anew where the topic demands it."""
+    header: BatchHeader
+    max_timestamp: int
+
+
+def sound_batch(
+    batch: Came,
+    header: BatchHeader | None,
+    newest: AppendRejection | Reread | int | None,
+    *,
+    topic_partition: TopicPartition,
+    config: LogConfig,
+    log_start_offset: int,
+    now_ms: int,
+) -> SoundBatch | AppendRejection:
+    """Judge a client's batch by itself (LogValidator, UnifiedLog.analyzeAndValidateRecords).
+
+    Args:
+        batch: As it came; it may be longer than its header says.
+        header: Its header, if the caller has read it already.
+        newest: What ``newest_in_steps`` or ``reread`` has found, if the caller has looked already.
+        topic_partition: Name of the log.
+        config: Config of the log.
+        log_start_offset: Rejections show it.
+        now_ms: The cluster's time.
+    """
+    if header is None:
+        try:
+            header = read_batch_header(batch, 0)
+        except CorruptBatchError as error:
+            return AppendRejection(error=ErrorCode.corrupt_message, reason=str(error))
+    size = header.batch_length + LOG_OVERHEAD
+    if len(batch) != size:
+        batch = batch[:size]
+    rejection = check_envelope(header, batch, config=config, log_start_offset=log_start_offset)
+    if rejection is not None:
+        return rejection
+    known: Reread | None = None
+    if newest is None:
+        newest = newest_timestamp(header, batch)
+    elif isinstance(newest, Reread):
+        known, newest = newest if newest.holds(config, now_ms) else None, newest.newest
+    if not isinstance(newest, int):
+        return _dated(newest, log_start_offset)
+    if needs_examination(header, newest, config=config, now_ms=now_ms):
+        # Header and newest timestamp don't say enough: each record is asked.
+        if known is not None and known.verdict is not None:
+            newest = known.verdict
+        else:
+            newest = examine(
+                header,
+                batch,
+                topic_partition=topic_partition,
+                config=config,
+                now_ms=now_ms,
+                log_start_offset=log_start_offset,
+            )
+        if not isinstance(newest, int):
+            return newest
+    if config.codec is not None and needs_recoding(header, config):
+        written = None if known is None else known.recoded
+        written = recoded(batch, header, config) if written is None else written
+        if isinstance(written, AppendRejection):
+            return written
+        return SoundBatch(written, read_batch_header(written, 0), newest)
+    rejection = check_size(size, config) if size > config.segment_bytes else None
+    return SoundBatch(batch, header, newest) if rejection is None else rejection
+
+
+def _dated(rejection: AppendRejection, log_start_offset: int) -> AppendRejection:
+    """A rejection with the log start of now, where its error shows one."""
+    if rejection.error is ErrorCode.message_too_large:
+        return rejection
+    return msgspec.structs.replace(rejection, log_start_offset=log_start_offset)

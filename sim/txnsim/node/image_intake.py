@@ -21,7 +21,7 @@ from txnsim.metadata.image import ClusterImage
 from txnsim.node.crossings import Crossings, is_lost
 from txnsim.replica.replicas import changed_roles
 from txnsim.runtime.env import Clock
-from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import Pending
 from txnsim.runtime.turns import Pace
 from txnsim.types import BrokerId
 

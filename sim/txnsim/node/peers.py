@@ -36,7 +36,7 @@ from txnsim.interbroker.transactions import (
 )
 from txnsim.releases import Fleet
 from txnsim.runtime.env import Network
-from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import Pending
 from txnsim.types import BrokerId
 
 FETCH: Final = 1

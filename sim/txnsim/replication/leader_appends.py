@@ -2,27 +2,35 @@
 share it.
 
 Ask the log, ask the gate, append, write the trace, move the high watermark, ask about flush and
-index. While nothing is armed the gate costs one check and nothing waits. Kafka's
-counterparts: ReplicaManager.appendRecords, Partition.appendRecordsToLeader.
+index. While nothing is armed the gate costs one check and nothing waits. An answer to acks=-1
+waits in ``Commits`` until the records lie below the high watermark. Kafka's counterparts:
+ReplicaManager.appendRecords, Partition.appendRecordsToLeader, updateFollowerFetchState and
+checkEnoughReplicasReachOffset, DelayedProduce, ActionQueue.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, Final
 
 import msgspec
 
-from txnsim.errors import Rejection
+from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.log_gate import DATA, LogGate
+from txnsim.node.purgatory import Parked, Purgatory
+from txnsim.replica.partition import Partition
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.append_events import AppendEvents
-from txnsim.replication.watermarks import Watermarks
 from txnsim.runtime.env import Clock
+from txnsim.runtime.tasks import Pending
+from txnsim.types import TopicPartition
+
+_NONE: Final = ErrorCode.none
 
 Appends = list[tuple[PartitionLog, int]]
 """(log, last offset) of each batch."""
@@ -180,3 +188,138 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
             aborted_at = None if aborts is None else appended.base_offset
             gate.appended(log, durable, aborted_at=aborted_at, producer_id=aborts)
         return appended
+
+
+class Watermarks(msgspec.Struct, kw_only=True, eq=False):
+    """Moves the high watermarks of the partitions that one broker leads, and wakes the requests
+    that wait for them.
+    """
+
+    clock: Clock
+    replicas: Replicas
+    purgatory: Purgatory[TopicPartition]
+    log_events: AppendEvents
+
+    def advance(self, partition: Partition) -> bool:
+        """A follower or the ISR has changed: move the high watermark as far as it may go."""
+        if not partition.advance(self.terms):
+            return False
+        tracer, where = self.log_events.tracer, partition.topic_partition
+        if not tracer.on:
+            self.purgatory.touch(where)
+            return True
+        before = tracer.caused_by(self.log_events.moved(partition.log))
+        try:
+            self.purgatory.touch(where)
+        finally:
+            tracer.caused_by(before)
+        return True
+
+    def terms(self) -> tuple[int, int]:
+        """What a partition asks for where a replica is about to join (``replica.partition``)."""
+        return self.replicas.dynamic.replica_lag_time_max_ms, self.clock.monotonic_ms()
+
+    def log_start_raised(self, log: PartitionLog) -> None:
+        """Records of a led log were deleted: inform followers, and wake waiting requests."""
+        partition = self.replicas.replicated.get(log.topic_partition)
+        if partition is not None:
+            partition.log_start_raised()
+        self.purgatory.touch(log.topic_partition)
+
+    def deleted(self, partition: Partition) -> None:
+        """A follower has deleted the same records as its leader."""
+        self.purgatory.touch(partition.topic_partition)
+
+
+class Commits(msgspec.Struct, kw_only=True, eq=False):
+    """The appends of one broker that wait to be replicated."""
+
+    replicas: Replicas
+    purgatory: Purgatory[TopicPartition]
+
+    def committed(self, log: PartitionLog, offset: int, *, timeout_ms: int) -> Pending[ErrorCode]:
+        """An answer once everything up to ``offset`` is committed or can't be any more."""
+        keys = (log.topic_partition,)
+        waiting = _Commit(
+            self.purgatory.tasks,
+            keys=keys,
+            timeout_ms=timeout_ms,
+            check=partial(self.outcome, log, offset),
+            commits=self,
+            log=log,
+            offset=offset,
+        )
+        if log.high_watermark > offset:
+            waiting.resolve(_NONE)
+        else:
+            self.purgatory.park(waiting)
+        return waiting
+
+    def are_late(self, appends: Appends) -> bool:
+        """Whether any of them is not committed yet."""
+        for log, last in appends:  # noqa: SIM110 - a generator takes a frame more
+            if log.high_watermark <= last:
+                return True
+        return False
+
+    async def wait(self, appends: Appends, *, timeout_ms: int) -> dict[TopicPartition, ErrorCode]:
+        """Wait until each append is committed or can't be any more; what failed, by partition."""
+        late: dict[TopicPartition, Appends] = {}
+        for log, last in appends:
+            if log.high_watermark <= last:
+                late.setdefault(log.topic_partition, []).append((log, last))
+        if not late:
+            return {}
+        failed: dict[TopicPartition, ErrorCode] = {}
+
+        def is_over(key: TopicPartition) -> bool:
+            entries = late.get(key)
+            if entries is not None:
+                entries[:] = [one for one in entries if not self._found(*one, failed)]
+                if not entries:
+                    del late[key]
+            return not late
+
+        await self.purgatory.wait(tuple(late), timeout_ms=timeout_ms, check=is_over)
+        for key in tuple(late):
+            is_over(key)
+        for key in late:
+            failed[key] = ErrorCode.request_timed_out
+        return failed
+
+    def _found(
+        self, log: PartitionLog, last_offset: int, failed: dict[TopicPartition, ErrorCode]
+    ) -> bool:
+        error = self.outcome(log, last_offset)
+        if error:
+            failed[log.topic_partition] = error
+        return error is not None
+
+    def outcome(
+        self, log: PartitionLog, last_offset: int, _key: TopicPartition | None = None
+    ) -> ErrorCode | None:
+        """What has become of an append; None where that is not known yet."""
+        topic_partition = log.topic_partition
+        if self.replicas.led.get(topic_partition) is not log:
+            is_offline = topic_partition in self.replicas.offline
+            return ErrorCode.kafka_storage_error if is_offline else ErrorCode.not_leader_or_follower
+        if log.high_watermark <= last_offset:
+            return None
+        partition = self.replicas.replicated.get(topic_partition)
+        if partition is not None and len(partition.maximal_isr) < partition.min_isr:
+            # Even the largest ISR that may be true is too small
+            # (Partition.checkEnoughReplicasReachOffset).
+            return ErrorCode.not_enough_replicas_after_append
+        return _NONE
+
+
+class _Commit(Parked, kw_only=True, eq=False):
+    """One append that is waited for."""
+
+    commits: Commits
+    log: PartitionLog
+    offset: int
+
+    def answer(self, *, done: bool) -> None:  # noqa: ARG002 - the log says what became of it
+        outcome = self.commits.outcome(self.log, self.offset)
+        self.resolve(ErrorCode.request_timed_out if outcome is None else outcome)

@@ -37,10 +37,10 @@ from txnsim.node.log_events import LogEvents
 from txnsim.node.log_gate import LogGate
 from txnsim.node.peers import Peers
 from txnsim.node.purgatory import Purgatory
+from txnsim.replica.partition import truncation_offset
 from txnsim.replica.replicas import Following, Replicas
-from txnsim.replica.replication import truncation_offset
 from txnsim.runtime.env import Clock, Tasks
-from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import Pending
 from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 
 DEVIATIONS: Final = (

@@ -31,13 +31,12 @@ from txnsim.interbroker.replication import (
     ReplicatedBatch,
 )
 from txnsim.log.partition_log import PartitionLog
-from txnsim.replica.partition import Partition
+from txnsim.replica.partition import UNKNOWN_EPOCH, Partition
 from txnsim.replica.replicas import Replicas
-from txnsim.replica.replication import UNKNOWN_EPOCH
 from txnsim.replication.isr_changes import IsrChanges
-from txnsim.replication.watermarks import Watermarks
+from txnsim.replication.leader_appends import Watermarks
 from txnsim.runtime.env import Clock, Tasks
-from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import Pending
 from txnsim.types import BrokerId, TopicPartition
 
 LATEST: Final = -1

@@ -2,7 +2,7 @@
 
 Everything above gets these handed in and never reaches past them. One class of each serves both
 worlds: ``real`` puts them on sockets and the system's clocks, ``virtual.run`` on a loop whose clock
-jumps and on links in memory. Of clocks there may be others, as one machine's (``skewed_clock``).
+jumps and on links in memory. Of clocks there may be others, as one machine's (``SkewedClock``).
 
 Two clocks on purpose. The *cluster clock* (``now_ms``) is wall time plus an offset that can be
 advanced: transaction timeouts, expiry, append timestamps and the late-transaction gauge read it.

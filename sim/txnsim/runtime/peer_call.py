@@ -13,7 +13,7 @@ import msgspec
 from txnsim.errors import PeerError
 from txnsim.faults.subjects import Subject
 from txnsim.runtime.link_cuts import Link
-from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import Pending
 from txnsim.types import BrokerId
 
 PeerHandler = Callable[[int, int, object, BrokerId], Awaitable[object]]

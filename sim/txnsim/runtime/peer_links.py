@@ -51,8 +51,7 @@ from txnsim.runtime.peer_call import (
     Unanswered,
     as_coroutine,
 )
-from txnsim.runtime.pending import Pending
-from txnsim.runtime.tasks import LoopTasks
+from txnsim.runtime.tasks import LoopTasks, Pending
 from txnsim.runtime.trace import NO_CAUSE, Tracer
 from txnsim.runtime.trace_kinds import PEER_POLLS, PEER_ROUTINE
 from txnsim.types import BrokerId

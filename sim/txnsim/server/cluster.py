@@ -28,8 +28,8 @@ from txnsim.on_demand import OnDemand
 from txnsim.releases import Release, fleet_from, release_named
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replication.budget_keeper import BudgetKeeper
+from txnsim.runtime.clock import SkewedClock
 from txnsim.runtime.env import Environment
-from txnsim.runtime.skewed_clock import SkewedClock
 from txnsim.security.options import check_security
 from txnsim.server.channel_builder import ChannelBuilder, authorizer_of
 from txnsim.server.cluster_control import SimClusterControl

@@ -8,7 +8,7 @@ What the words mean here:
 - **partition**: a link is cut in both directions, as a black hole. The controller is a node like
   any other, with the id 3000: named in a group it is on that side; named in none it reaches
   everybody, as does every broker that no group names. Clients reach all.
-- **clock**: the clock is set, no time passes (``runtime.skewed_clock``).
+- **clock**: the clock is set, no time passes (``runtime.clock``).
 - **fill-disk**: the next write to the broker's log directory fails with KAFKA_STORAGE_ERROR and
   takes it offline; high watermarks are noted every five seconds, so that is not long. Undone, there
   is room again, and the broker is restarted in good order if its directory had failed: in Kafka,

@@ -16,8 +16,8 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from txnsim.api.parsing import encoded_with_breaks, parsed, parsed_with_breaks
-from txnsim.api.request import ApiTable, ClientLink, Handler, NoResponse, Request
+from txnsim.api.parsing import encoded_with_breaks, parsed_with_breaks
+from txnsim.api.request import ApiTable, ClientLink, Handler, NoResponse, Request, parsed
 from txnsim.errors import AnswerTooLargeError, BadInputError, ErrorCode, WorkIsOverError
 from txnsim.faults.crossings import FaultEffect, Slices, SubmitOutcome
 from txnsim.faults.damage import damaged

@@ -23,8 +23,8 @@ from txnsim.node.log_events import LogEvents
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import Peers
 from txnsim.replica.broker_logs import BrokerLogs
+from txnsim.runtime.clock import SkewedClock
 from txnsim.runtime.env import Environment
-from txnsim.runtime.skewed_clock import SkewedClock
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.server.connection import Connection
 from txnsim.server.listener import BrokerListener, Door

@@ -16,7 +16,6 @@ from typing import Final
 
 import msgspec
 
-from txnsim.errors import InvariantViolation
 from txnsim.types import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -145,9 +144,6 @@ IDLE_STATES: Final = _IDLE
 PREPARED_STATES: Final = frozenset(
     {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
 )
-_COMPLETE_STATES: Final = frozenset(
-    {TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
-)
 
 
 class TxnMetadata(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -221,56 +217,3 @@ TxnRecord = TxnTransition | Tombstone
 def is_epoch_exhausted(epoch: int) -> bool:
     """True when the next bump must come with another producer id."""
     return epoch >= EPOCH_EXHAUSTED
-
-
-def check_complete(txn: TxnMetadata, transition: TxnTransition) -> None:
-    """Refuse to finish a move that is not the one begun (TransactionMetadata.completeTransitionTo).
-
-    Raises:
-        InvariantViolation: The pending state or a field that must not change differs.
-    """
-    if txn.pending_state is not transition.state:
-        raise InvariantViolation(
-            f"{txn.transactional_id}: completing {transition.state.wire_name}, "
-            f"but pending is {txn.pending_state!r}"
-        )
-    to, state = transition, transition.state
-    same_id = to.producer_id == txn.producer_id
-    same_epoch = to.producer_epoch == txn.producer_epoch
-    version_2 = to.client_version >= TransactionVersion.TV_2
-    sound = to.txn_timeout_ms == txn.txn_timeout_ms
-    if state is TransactionState.ONGOING:
-        sound = sound and same_id and same_epoch and to.partitions >= txn.partitions
-    elif state in PREPARED_STATES:
-        began_from = to.last_producer_epoch if version_2 else to.producer_epoch
-        empty_abort = version_2 and txn.state is not TransactionState.ONGOING
-        sound = (
-            sound
-            and same_id
-            and began_from == txn.producer_epoch
-            and to.partitions == txn.partitions
-            and (empty_abort or to.start_timestamp_ms == txn.start_timestamp_ms)
-        )
-    elif state in _COMPLETE_STATES:
-        overflow = (
-            version_2
-            and to.producer_epoch == 0
-            and to.prev_producer_id == txn.producer_id
-            and to.last_producer_epoch == txn.last_producer_epoch
-        )
-        kept = txn.next_producer_epoch != NO_PRODUCER_EPOCH and (
-            (to.producer_id, to.producer_epoch) == (txn.next_producer_id, txn.next_producer_epoch)
-        )
-        sound = (
-            sound
-            and ((same_id and same_epoch) or overflow or kept)
-            and to.start_timestamp_ms != NO_TIMESTAMP
-        )
-    elif state is TransactionState.EMPTY:
-        bumped = same_epoch or to.producer_epoch == txn.producer_epoch + 1
-        sound = bumped if same_id else to.producer_epoch == 0
-        sound = sound and not to.partitions and to.start_timestamp_ms == NO_TIMESTAMP
-    else:  # Dead and PrepareEpochFence are never written
-        sound = False
-    if not sound:
-        raise InvariantViolation(f"unsound completion: {txn!r} by {transition!r}")

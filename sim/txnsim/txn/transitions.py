@@ -30,7 +30,6 @@ from txnsim.txn.state import (
     TxnMetadata,
     TxnRecord,
     TxnTransition,
-    check_complete,
 )
 from txnsim.types import (
     NO_PRODUCER_EPOCH,
@@ -133,6 +132,59 @@ def apply(txn: TxnMetadata | None, record: TxnRecord, *, rules: Rules) -> TxnMet
         client_version=record.client_version,
         has_failed_epoch_fence=txn is not None and txn.has_failed_epoch_fence and not completes,
     )
+
+
+def check_complete(txn: TxnMetadata, transition: TxnTransition) -> None:
+    """Refuse to finish a move that is not the one begun (TransactionMetadata.completeTransitionTo).
+
+    Raises:
+        InvariantViolation: The pending state or a field that must not change differs.
+    """
+    if txn.pending_state is not transition.state:
+        raise InvariantViolation(
+            f"{txn.transactional_id}: completing {transition.state.wire_name}, "
+            f"but pending is {txn.pending_state!r}"
+        )
+    to, state = transition, transition.state
+    same_id = to.producer_id == txn.producer_id
+    same_epoch = to.producer_epoch == txn.producer_epoch
+    version_2 = to.client_version >= _TV_2
+    sound = to.txn_timeout_ms == txn.txn_timeout_ms
+    if state is _ONGOING:
+        sound = sound and same_id and same_epoch and to.partitions >= txn.partitions
+    elif state in PREPARED_STATES:
+        began_from = to.last_producer_epoch if version_2 else to.producer_epoch
+        empty_abort = version_2 and txn.state is not _ONGOING
+        sound = (
+            sound
+            and same_id
+            and began_from == txn.producer_epoch
+            and to.partitions == txn.partitions
+            and (empty_abort or to.start_timestamp_ms == txn.start_timestamp_ms)
+        )
+    elif state is _COMPLETE_COMMIT or state is _COMPLETE_ABORT:
+        overflow = (
+            version_2
+            and to.producer_epoch == 0
+            and to.prev_producer_id == txn.producer_id
+            and to.last_producer_epoch == txn.last_producer_epoch
+        )
+        kept = txn.next_producer_epoch != NO_PRODUCER_EPOCH and (
+            (to.producer_id, to.producer_epoch) == (txn.next_producer_id, txn.next_producer_epoch)
+        )
+        sound = (
+            sound
+            and ((same_id and same_epoch) or overflow or kept)
+            and to.start_timestamp_ms != NO_TIMESTAMP
+        )
+    elif state is _EMPTY:
+        bumped = same_epoch or to.producer_epoch == txn.producer_epoch + 1
+        sound = bumped if same_id else to.producer_epoch == 0
+        sound = sound and not to.partitions and to.start_timestamp_ms == NO_TIMESTAMP
+    else:  # Dead and PrepareEpochFence are never written
+        sound = False
+    if not sound:
+        raise InvariantViolation(f"unsound completion: {txn!r} by {transition!r}")
 
 
 def withdraw(txn: TxnMetadata, record: TxnRecord) -> TxnMetadata:

@@ -21,14 +21,15 @@ Tell = Callable[[int], object]
 Teller = Callable[[Any, Tell], object]
 """(message, function to call with each error that is not NONE)."""
 
-_tellers: dict[Any, Teller | None] = {}
+
+class _Tellers(dict[Any, Teller | None]):
+    def __missing__(self, cls: Any) -> Teller | None:
+        teller = self[cls] = _compile(cls)
+        return teller
 
 
-def errors_of(cls: Any) -> Teller | None:
-    """The function that finds the errors of such a message; None where it can hold none."""
-    if cls not in _tellers:
-        _tellers[cls] = _compile(cls)
-    return _tellers[cls]
+errors_of: Final = _Tellers().__getitem__
+"""The function that finds the errors of such a message; None where it can hold none."""
 
 
 @cache

@@ -12,15 +12,9 @@ import pytest
 
 from tests.support.raw_wire import message_from
 from txnsim.api.kip_text.table import KIP_TEXT
-from txnsim.api.parsing import (
-    SMALL_BYTES,
-    encoded_with_breaks,
-    joined,
-    parsed,
-    parsed_with_breaks,
-)
+from txnsim.api.parsing import SMALL_BYTES, encoded_with_breaks, joined, parsed_with_breaks
 from txnsim.api.registry import SHIPPED
-from txnsim.api.request import NO_LINK, ApiTable, ClientLink
+from txnsim.api.request import NO_LINK, ApiTable, ClientLink, parsed
 from txnsim.errors import (
     AnswerTooLargeError,
     ErrorCode,

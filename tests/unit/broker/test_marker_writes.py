@@ -14,8 +14,7 @@ from txnsim.errors import ErrorCode
 from txnsim.interbroker.transactions import TxnMarker, WriteTxnMarkersCommand, WriteTxnMarkersReply
 from txnsim.releases.rules import LATEST
 from txnsim.replication.append_events import AppendEvents
-from txnsim.replication.commits import Commits
-from txnsim.replication.leader_appends import LeaderAppends
+from txnsim.replication.leader_appends import Commits, LeaderAppends
 from txnsim.types import CoordinatorEpoch, ProducerEpoch, ProducerId, TopicPartition
 
 NOBODYS = TopicPartition("orders", 7)

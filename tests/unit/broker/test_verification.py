@@ -29,8 +29,7 @@ from txnsim.interbroker.transactions import AddPartitionsToTxnReply
 from txnsim.node.peers import Peers
 from txnsim.releases.rules import LATEST
 from txnsim.runtime.env import Network
-from txnsim.runtime.pending import Pending
-from txnsim.runtime.tasks import LoopTasks
+from txnsim.runtime.tasks import LoopTasks, Pending
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,

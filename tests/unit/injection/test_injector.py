@@ -38,7 +38,7 @@ from txnsim.faults.plan import Action, Asked, FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
 from txnsim.injection.injector import CannotStrikeError, Injector
-from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import Pending
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.types import BrokerId
 

@@ -9,9 +9,9 @@ import pytest
 from tests.support.logs import batch
 from tests.support.markers import marker_of
 from txnsim.interbroker.replication import ReplicatedBatch
-from txnsim.log.admission import admit_marker
 from txnsim.log.answers import Appended
 from txnsim.log.append_info import (
+    admit_marker,
     check_data,
     check_gate,
     check_marker,

@@ -19,7 +19,7 @@ from txnsim.interbroker.replication import (
     ReplicaFetchReply,
     ReplicaOffsetCommand,
 )
-from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import Pending
 from txnsim.types import LeaderEpoch, TopicPartition
 
 

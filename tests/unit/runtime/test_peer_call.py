@@ -8,8 +8,7 @@ import pytest
 
 from txnsim.errors import PeerTimeoutError
 from txnsim.runtime.peer_call import PeerCall
-from txnsim.runtime.pending import Pending
-from txnsim.runtime.tasks import LoopTasks
+from txnsim.runtime.tasks import LoopTasks, Pending
 from txnsim.types import BrokerId
 
 

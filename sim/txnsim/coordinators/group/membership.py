@@ -42,7 +42,7 @@ from txnsim.group.commands import (
 from txnsim.group.rebalance import Effects
 from txnsim.group.shard import GroupShard
 from txnsim.runtime.env import Clock, Tasks
-from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import Pending
 
 
 class Membership(msgspec.Struct, kw_only=True, eq=False):

@@ -103,9 +103,9 @@ class GroupCoordinator:
         image: Callable[[], ClusterImage],
         new_id: Callable[[], str],
         new_short_id: Callable[[], str],
+        tracer: Tracer,
         timers: TimerGate = at_once,
         partitions: int | None = None,
-        tracer: Tracer | None = None,
     ) -> None:
         """Make a coordinator that is not started yet.
 
@@ -120,9 +120,9 @@ class GroupCoordinator:
             image: The metadata as the broker knows it.
             new_id: A random UUID as text, for members of classic groups.
             new_short_id: The same in Kafka's short form, for members of the consumer protocol.
+            tracer: Gets an event for each position of a transaction.
             timers: The fault point that the scan for expired positions passes.
             partitions: Partitions of ``__consumer_offsets``, where the topic exists already.
-            tracer: Gets an event for each position of a transaction.
         """
         self._clock = clock
         self._settings = settings
@@ -319,7 +319,7 @@ class GroupCoordinator:
         if isinstance(decision, Rejection):
             return decision
         error = await self._write(shard, decision.records, producer=producer, guard=guard)
-        if error is None and self.trace.on:
+        if error is None and self.trace.tracer.on:
             self.trace.pending(shard, command, producer, decision.reply)
         return decision.reply if error is None else error
 

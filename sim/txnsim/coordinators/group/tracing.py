@@ -31,13 +31,8 @@ class PositionNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 class OffsetTrace(msgspec.Struct, eq=False):
     """The trace events of one broker's group coordinator."""
 
-    tracer: Tracer | None
+    tracer: Tracer
     ownership: Ownership[GroupShard]
-
-    @property
-    def on(self) -> bool:
-        """Whether the trace has a listener."""
-        return self.tracer is not None and self.tracer.on
 
     def pending(
         self,
@@ -61,7 +56,7 @@ class OffsetTrace(msgspec.Struct, eq=False):
 
     def decided(self, shard: GroupShard, marker: TxnMarker) -> None:
         """The marker of a transaction is in the log, and has not been applied yet."""
-        if not self.on:
+        if not self.tracer.on:
             return
         kind = "group.offset_commit" if marker.committed else "group.offset_abort"
         for group_id, place, offset in shard.offsets.pending_of(marker.producer_id):
@@ -90,5 +85,4 @@ class OffsetTrace(msgspec.Struct, eq=False):
                     )
 
     def _emit(self, kind: str, shard: GroupShard, data: dict[str, object], *, tx: str = "") -> None:
-        assert self.tracer is not None, "asked for only while it is on"
         self.tracer.emit(kind, self.ownership.node(shard.partition), tx=tx, data=data)

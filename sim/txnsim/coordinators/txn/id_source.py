@@ -13,7 +13,7 @@ import msgspec
 from txnsim.errors import PeerError
 from txnsim.interbroker.transactions import AllocateProducerIdsReply
 from txnsim.runtime.env import Clock, Tasks
-from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import Pending
 from txnsim.txn.producer_ids import ProducerIdPool
 from txnsim.types import ProducerId
 

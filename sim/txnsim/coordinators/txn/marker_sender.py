@@ -24,7 +24,7 @@ from txnsim.errors import ErrorCode, PeerError, Rejection
 from txnsim.interbroker.transactions import WriteTxnMarkersCommand, WriteTxnMarkersReply
 from txnsim.loggers import Logger
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
-from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import Pending
 from txnsim.runtime.trace import Tracer
 from txnsim.txn.markers import (
     Debt,

@@ -9,7 +9,7 @@ import pytest
 from tests.support.handlers import Api
 from tests.support.security import acl
 from txnsim.api.identities.acl_entries import described
-from txnsim.api.parsing import parsed
+from txnsim.api.request import parsed
 from txnsim.errors import MalformedFrameError
 from txnsim.security.acls import Operation, ResourceType
 from txnsim.wire import codec

@@ -35,15 +35,11 @@ def owner() -> Ownership[GroupShard]:
     )
 
 
-def made(tracer: Tracer | None) -> tuple[OffsetTrace, GroupShard]:
-    return OffsetTrace(tracer, owner()), GroupShard(partition=5, coordinator_epoch=0)
-
-
 def test_a_snapshot_has_positions_and_what_waits() -> None:
     shard = GroupShard(partition=5, coordinator_epoch=0)
     owned = owner()
     owned.owned[5] = shard
-    trace = OffsetTrace(None, owned)
+    trace = OffsetTrace(Tracer(lambda: 0), owned)
     for place, offset, pid in ((PLACES[0], 3, None), (PLACES[1], 4, PID)):
         shard.offsets.apply_commit(
             OffsetCommitted(
@@ -62,7 +58,7 @@ def test_a_snapshot_has_positions_and_what_waits() -> None:
 
 def test_positions_wait_for_the_marker_that_decides_them() -> None:
     tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
-    trace, shard = made(tracer)
+    trace, shard = OffsetTrace(tracer, owner()), GroupShard(partition=5, coordinator_epoch=0)
     trace.pending(
         shard,
         CommitOffsets(
@@ -100,8 +96,3 @@ def test_positions_wait_for_the_marker_that_decides_them() -> None:
         ("group.offset_abort", "", told),
     ]
     assert tracer.nodes == ("broker/2/group/5",)
-
-
-def test_without_a_trace_nothing_is_formatted() -> None:
-    assert not made(None)[0].on
-    assert not made(Tracer(lambda: 0))[0].on
