@@ -14,8 +14,7 @@ from time import process_time
 
 import numpy as np
 
-from txnsim.pipeline.scan.crc_instruction import HAS_INSTRUCTION
-from txnsim.pipeline.scan.kernel_crc import TABLES, check_by_tables, check_crcs
+from txnsim.pipeline.scan.kernel_crc import HAS_INSTRUCTION, TABLES, check_by_tables, check_crcs
 
 BYTES = 60_000_000
 ROUNDS = 5

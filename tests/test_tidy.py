@@ -45,7 +45,6 @@ JUDGED_ELSEWHERE: Final = {
     ),
     "sim/txnsim/scenario/ground/base.py": "tests/unit/scenario/ground/test_kafka.py",  # a protocol
     "sim/txnsim/group/commands.py": "tests/unit/test_types.py",  # values without behaviour
-    "sim/txnsim/group/consumer_commands.py": "tests/unit/test_types.py",
     "sim/txnsim/group/consumer_records.py": "tests/unit/test_types.py",
     "sim/txnsim/group/offset_commands.py": "tests/unit/test_types.py",
     "sim/txnsim/group/records.py": "tests/unit/test_types.py",

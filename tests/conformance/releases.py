@@ -36,7 +36,7 @@ from tests.support.apache_kafka import ApacheKafka
 from tests.support.transcript import Transcript, differences
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.releases import RELEASES, Release
-from txnsim.releases.versions import line_of
+from txnsim.releases.release import line_of
 
 JVM_OPTIONS: Final = ("-Xmx512m",)
 FEATURE: Final = "transaction.version"

@@ -16,7 +16,7 @@ from tests.conformance.casebook.reading import all_files, brokers, cases, rules
 from tests.conformance.programme import LEVELS
 from txnsim import coordinators, log, txn
 from txnsim.broker import verification
-from txnsim.config.yaml_lines import read_mapping
+from txnsim.config.yaml_bounds import read_mapping
 from txnsim.node import log_events
 from txnsim.replica import replicas
 from txnsim.runtime.trace_kinds import KINDS

@@ -14,8 +14,7 @@ import msgspec
 from txnsim.group.offsets import Offsets
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import ProducerState
-from txnsim.log.producer_state_manager import ProducerStateManager
-from txnsim.log.snapshots import Snapshots
+from txnsim.log.producer_state_manager import ProducerStateManager, Snapshots
 from txnsim.log.txn_index import TxnIndex
 
 Patch = Callable[[Any], Any]

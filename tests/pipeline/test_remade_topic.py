@@ -22,7 +22,7 @@ from txnsim.pipeline.forensics.collection import collect, write_archive
 from txnsim.pipeline.forensics.evidence import Status
 from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
 from txnsim.pipeline.forensics.findings import Report
-from txnsim.pipeline.questions.leading import leading_states
+from txnsim.pipeline.questions.positions import leading_states
 from txnsim.storage import names
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 

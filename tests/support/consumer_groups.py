@@ -7,14 +7,14 @@ from itertools import count
 from typing import Final
 
 from txnsim.errors import Rejection
-from txnsim.group.consumer import ConsumerProtocol, ConsumerSettings
-from txnsim.group.consumer_commands import (
+from txnsim.group.commands import (
     ConsumerEffect,
     ConsumerHeartbeat,
     ConsumerOutcome,
     HeartbeatReply,
     ResolveRegexes,
 )
+from txnsim.group.consumer import ConsumerProtocol, ConsumerSettings
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.consumer_records import ConsumerRecord, EpochDeleted, TopicIdPartition
 from txnsim.group.consumer_regex import matching_topics, resolve

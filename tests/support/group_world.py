@@ -10,8 +10,7 @@ from tests.support.consumer_groups import image
 from tests.support.steps import load_whole
 from txnsim.coordinators.group.service import GroupCoordinator
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.commands import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
-from txnsim.group.consumer_commands import ConsumerHeartbeat
+from txnsim.group.commands import ConsumerHeartbeat, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from txnsim.group.offset_commands import (
     CommitOffsets,
     CommittingProducer,

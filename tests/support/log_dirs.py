@@ -13,10 +13,9 @@ from pathlib import Path
 
 from txnsim.log.partition_log import PartitionLog
 from txnsim.storage.lock import LOCK_NAME
-from txnsim.storage.log_dir import StoredReplica, log_dir_files
+from txnsim.storage.log_dir import StoredReplica, log_dir_files, partition_files
 from txnsim.storage.log_file import TornTail, read_log_file
 from txnsim.storage.metadata_files import MetaProperties
-from txnsim.storage.partition_dir import partition_files
 from txnsim.storage.stored_file import tar_of
 from txnsim.types import TopicPartition
 

@@ -10,14 +10,14 @@ import pytest
 import txnsim.types
 from txnsim.faults import crossings, subjects
 from txnsim.group import commands as group_commands
-from txnsim.group import consumer_commands, consumer_records, offset_commands, records
+from txnsim.group import consumer_records, offset_commands, records
 from txnsim.interbroker import lifecycle, replication, transactions
 from txnsim.txn import commands
 from txnsim.types import Decision, IsolationLevel, TopicPartition, TransactionVersion
 
 MODULES = (
     *(txnsim.types, crossings, subjects, lifecycle, replication, transactions, commands),
-    *(group_commands, consumer_commands, offset_commands, records, consumer_records),
+    *(group_commands, offset_commands, records, consumer_records),
 )
 """What is asked, answered and stored: values without behaviour."""
 

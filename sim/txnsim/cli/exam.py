@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     )
     progress.end()
     if args.report is not None:
-        from txnsim.testing.exam.report import page
+        from txnsim.testing.exam.results import page
 
         write_whole(args.report, page(sitting))
     if args.json:

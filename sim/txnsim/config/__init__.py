@@ -5,7 +5,7 @@
 - ``kafka_names``: every property of a real broker, and why some have no effect here.
 - ``listeners``: what a broker's listeners mean here.
 - ``client_settings``, ``client_security``: what a client's properties mean here.
-- ``yaml_lines``: a YAML document with the line of each key.
+- ``yaml_bounds``: a YAML document of a bounded size, with the line of each key.
 - ``presets``: settings that go together, by one name.
 - ``model``: the pydantic models; imported only when a file is read, because pydantic costs more
   time to import than the rest of the program.

@@ -160,7 +160,7 @@ def _from_yaml(data: bytes, *, path: Path) -> Configuration:
 
     from txnsim.config.model import ClusterFile
     from txnsim.config.security_section import read_section
-    from txnsim.config.yaml_lines import read_mapping
+    from txnsim.config.yaml_bounds import read_mapping
 
     file = str(path)
     content, lines = read_mapping(data, file=file)

@@ -10,7 +10,6 @@ classic_group.py   a classic group and its members
 rebalance.py       the steps of a rebalance
 classic.py         decisions: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, timers
 consumer_records.py  records of groups of the consumer protocol (KIP-848)
-consumer_commands.py their commands
 assignors.py       uniform and range
 topics_hash.py     a number that changes with the topics consumed
 consumer_group.py  such a group, its members and epochs, replay

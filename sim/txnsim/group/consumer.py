@@ -17,13 +17,16 @@ import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.assignors import ASSIGNORS, Subscriber
-from txnsim.group.commands import TimerCancelled, TimerKind, TimerSet, session
-from txnsim.group.consumer_commands import (
+from txnsim.group.commands import (
     ConsumerEffect,
     ConsumerHeartbeat,
     ConsumerOutcome,
     HeartbeatReply,
     ResolveRegexes,
+    TimerCancelled,
+    TimerKind,
+    TimerSet,
+    session,
 )
 from txnsim.group.consumer_group import (
     LEFT_FOR_A_WHILE,

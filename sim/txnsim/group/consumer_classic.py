@@ -16,6 +16,9 @@ import msgspec
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import (
     NO_MEMBER,
+    ConsumerEffect,
+    ConsumerHeartbeat,
+    ConsumerOutcome,
     Heartbeat,
     JoinGroup,
     JoinReply,
@@ -29,11 +32,6 @@ from txnsim.group.commands import (
     session,
 )
 from txnsim.group.consumer import ConsumerProtocol
-from txnsim.group.consumer_commands import (
-    ConsumerEffect,
-    ConsumerHeartbeat,
-    ConsumerOutcome,
-)
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember, MemberState
 from txnsim.group.consumer_members import sender_of
 from txnsim.group.consumer_records import ClassicMetadata

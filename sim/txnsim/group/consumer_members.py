@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.consumer_commands import ConsumerHeartbeat
+from txnsim.group.commands import ConsumerHeartbeat
 from txnsim.group.consumer_group import (
     LEFT,
     LEFT_FOR_A_WHILE,

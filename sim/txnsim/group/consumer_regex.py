@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ErrorCode, PatternError, Rejection
-from txnsim.group.consumer_commands import MayDescribe
+from txnsim.group.commands import MayDescribe
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
 from txnsim.group.consumer_members import subscription_record
 from txnsim.group.consumer_records import (

@@ -9,7 +9,7 @@
 - ``producer_state``: epochs, the five-batch window, open transactions.
 - ``verification``: guards against late appends (KIP-890).
 - ``validation``: is this a batch that a leader may write?
-- ``segment``, ``segments``: the bytes, in pieces. ``snapshots``: producers as they once were.
+- ``segment``, ``segments``: the bytes, in pieces.
 - ``txn_index``, ``epoch_cache``, ``timestamps``: aborted transactions, leader epochs, searches by
   time.
 - ``answers``, ``config``: the values that go in and out.

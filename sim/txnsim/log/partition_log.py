@@ -16,7 +16,7 @@ Rules that everything below obeys:
 3. All knowledge besides the bytes follows from them by the same steps for the living leader, a
    follower and a reload, so a log that is replayed has the state of the one that lived. Only
    verification entries and expiry are memory alone, and snapshots forget a little
-   (``txnsim.log.snapshots``).
+   (``txnsim.log.producer_state_manager``).
 4. The last stable offset is derived, never stored.
 
 It knows no clock, no socket and no other replica: ``now_ms`` is an argument, and the owner of the

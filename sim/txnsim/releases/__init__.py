@@ -1,11 +1,10 @@
 """What an emulated Kafka release advertises and how it behaves: data.
 
-- ``release``: the shape of such data.
+- ``release``: the shape of such data, and which switches a release has.
 - ``rules``: what releases do differently, one named switch per behaviour.
 - ``fleet``: which broker of a cluster runs which release, and the common abilities of all.
 - ``kafka``: the releases, oldest first.
 - ``catalog``: a release by its name.
-- ``versions``: numbers of releases, and which switches one of them has.
 """
 
 from __future__ import annotations

@@ -12,9 +12,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from txnsim.releases.release import FeatureRange, Release, after
+from txnsim.releases.release import FeatureRange, Release, after, newer_than
 from txnsim.releases.rules import Rules
-from txnsim.releases.versions import newer_than
 
 RELEASE_2_8: Final = Release(
     name="2.8",

@@ -3,23 +3,28 @@
 The same class serves real and virtual time: sockets come from the loop's ``create_server`` and
 ``create_connection``; the links between brokers (``peer_links``) take deadlines and latencies from
 the clock.
+
+The TLS handshake of a client is led here, with a last word for those with whom it fails. asyncio
+drops the connection of a failed handshake before the alert has gone out that says why, and the
+client takes it for a broken network, which it tries again for ever. A broker's clients rely on the
+alert: with it they give up, and know why. So the handshake runs over a connection whose transport
+is known, and the alert is written to it. Kafka's counterpart: SslTransportLayer (handshakeFailure).
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import Final, cast
 
 import msgspec
 
+from txnsim.loggers import Logger
 from txnsim.runtime.peer_links import PeerLinks
-from txnsim.runtime.tls_gate import TlsGates
-
-if TYPE_CHECKING:
-    import ssl
 
 LISTEN_BACKLOG: Final = 1_024
 """Connections that the kernel may hold before we accept them (socket.listen.backlog.size, 50)."""
@@ -92,3 +97,150 @@ def reset(transport: asyncio.Transport) -> None:
         no_linger = struct.pack("ii", 1, 0)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
     transport.abort()
+
+
+_log: Final = Logger(__name__)
+
+HANDSHAKE_TIMEOUT_S: Final = 60.0
+"""asyncio's own."""
+
+
+class _LoudObject(ssl.SSLObject):
+    """Sends its alert before it fails."""
+
+    say: Callable[[], None]
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError:
+            self.say()
+            raise
+
+
+class _ContextOfOne(ssl.SSLContext):
+    """Stands for the listener's context in one connection: the only place where the loop lets us
+    see what it makes of a connection.
+    """
+
+    gate: TlsGate
+    shared: ssl.SSLContext
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,  # noqa: FBT001, FBT002 - the signature is Python's
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        """The object of the connection."""
+        name = cast(str | None, server_hostname)
+        found = self.shared.wrap_bio(incoming, outgoing, server_side, name, session)
+        assert isinstance(found, _LoudObject)
+        found.say = partial(self.gate.say, outgoing)
+        incoming.write(self.gate.take_over())
+        return found
+
+
+class TlsGates:
+    """Those of a listener, one for each connection: what its server makes protocols with."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        context: ssl.SSLContext,
+        factory: Callable[[], asyncio.Protocol],
+    ) -> None:
+        context.sslobject_class = _LoudObject
+        self._context = context
+        self._loop = loop
+        self._factory = factory
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __call__(self) -> asyncio.Protocol:
+        """One for a connection that is there now."""
+        return TlsGate(self)
+
+    def close(self) -> None:
+        """Give up on handshakes that go on."""
+        for task in self._tasks:
+            task.cancel()
+
+    def lead(self, gate: TlsGate, raw: asyncio.Transport) -> None:
+        """Begin a handshake."""
+        task = self._loop.create_task(self._lead(gate, raw))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _lead(self, gate: TlsGate, raw: asyncio.Transport) -> None:
+        if gate.is_lost:
+            return
+        context = _ContextOfOne(ssl.PROTOCOL_TLS_SERVER)
+        context.gate, context.shared = gate, self._context
+        peer = str(raw.get_extra_info("peername"))
+        try:
+            transport = await self._loop.start_tls(
+                raw, gate, context, server_side=True, ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S
+            )
+        except OSError as error:  # that of TLS is one
+            reason = str(error) or "the client went away"
+            _log.warning("TLS handshake failed", peer=peer, reason=reason)
+            raw.close()
+            return
+        if transport is not None:
+            gate.step_aside(transport, self._factory())
+
+
+class TlsGate(asyncio.Protocol):
+    """What one connection has until its handshake is over."""
+
+    def __init__(self, gates: TlsGates) -> None:
+        self._gates = gates
+        self._raw: asyncio.Transport | None = None
+        self._early = bytearray()
+        """What came too early: before the handshake is led, as it came; later in clear, before the
+        protocol is there.
+        """
+        self.is_lost = False
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Somebody has connected."""
+        # A cast, not a check: uvloop's transports are none of asyncio's classes.
+        self._raw = cast(asyncio.Transport, transport)
+        self._gates.lead(self, self._raw)
+
+    def data_received(self, data: bytes) -> None:
+        """It is kept."""
+        self._early += data
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """It ended before the protocol was there."""
+        self.is_lost = True
+
+    # Of the handshake
+
+    def take_over(self) -> bytes:
+        """What has come before; from now on it comes in clear."""
+        early = bytes(self._early)
+        self._early.clear()
+        return early
+
+    def say(self, outgoing: ssl.MemoryBIO) -> None:
+        """Send what is ready to be sent."""
+        last = outgoing.read()
+        if last and self._raw is not None:
+            self._raw.write(last)
+
+    def step_aside(self, transport: asyncio.Transport, protocol: asyncio.Protocol) -> None:
+        """The handshake is over: from now on the connection is the protocol's."""
+        if self.is_lost:
+            return
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        if self._early:
+            protocol.data_received(bytes(self._early))

@@ -7,7 +7,7 @@
 - ``producer_snapshot``: producer state of a partition at one offset (``*.snapshot``).
 - ``checkpoints``: leader epochs of a replica, offsets of all replicas of a broker.
 - ``metadata_files``: the owner of a directory and the topic of a folder.
-- ``partition_dir``: the whole folder of a replica; ``log_dir``: of a broker.
+- ``log_dir``: the whole folder of a broker, and of each replica.
 - ``metadata_log``: what the copy of a KRaft cluster's metadata log says; ``metadata_snapshot``: one
   that says what our cluster is.
 - ``disks``: the log directories of a cluster; ``replica_files``, ``replica_loading``: a replica's

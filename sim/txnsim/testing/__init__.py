@@ -3,8 +3,7 @@
 - ``cluster.AsyncSimulatedKafka`` lives in the caller's event loop; its twin
   ``blocking.SimulatedKafka`` in a thread, for clients that block. Their parts: ``faults``, ``life``
   (clock, brokers, leaders), ``topics`` (and transactions), ``recording`` (the trace).
-- ``judging`` has the assertions.
-  ``histories`` records observations, for the judges of scenarios.
+- ``judging`` has the assertions, and records observations for the judges of scenarios.
 - ``virtual`` runs a test with an asynchronous client in virtual time, ``scenarios`` runs a story.
 - ``plugin`` is the pytest plugin, ``report`` what a failing test shows, ``repeating`` how its
   virtual run is seen again. ``container`` starts the cluster of the container image.

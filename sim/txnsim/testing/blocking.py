@@ -15,7 +15,7 @@ from txnsim.server.cluster import SimCluster
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import InClusterLoop, LoopThread, blocking
 from txnsim.testing.faults import AsyncFault, AsyncFaults, FaultResults
-from txnsim.testing.histories import AsyncHistory
+from txnsim.testing.judging import AsyncHistory
 from txnsim.testing.life import AsyncBrokers, AsyncClock, AsyncLeaders
 from txnsim.testing.members import AsyncMember, AsyncMembers, MemberState
 from txnsim.testing.options import Wanted

@@ -16,7 +16,7 @@ from txnsim.server.cluster import SimCluster
 from txnsim.testing import judging
 from txnsim.testing.event_loop import ClusterLoop, in_cluster_loop
 from txnsim.testing.faults import AsyncFaults
-from txnsim.testing.histories import AsyncHistory
+from txnsim.testing.judging import AsyncHistory
 from txnsim.testing.life import AsyncBrokers, AsyncClock, AsyncLeaders
 from txnsim.testing.members import AsyncMembers
 from txnsim.testing.options import Topics, Wanted, wanted

@@ -23,7 +23,7 @@ from tests.conformance.casebook.model import (
     Step,
     TopicWanted,
 )
-from txnsim.config.yaml_lines import read_mapping
+from txnsim.config.yaml_bounds import read_mapping
 from txnsim.errors import ConfigError
 
 HERE: Final = Path(__file__).resolve().parents[1]

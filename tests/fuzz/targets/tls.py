@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.fuzz.target import Target, Violation
+from txnsim.runtime.network import TlsGates
 from txnsim.runtime.tls import server_context
-from txnsim.runtime.tls_gate import TlsGates
 from txnsim.security.options import ClientAuth, TlsFiles
 from txnsim.server.certificates import Authority
 

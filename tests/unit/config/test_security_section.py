@@ -9,7 +9,7 @@ import pytest
 from tests.support.security import acl
 from txnsim.config.model import SecuritySection
 from txnsim.config.security_section import read_section
-from txnsim.config.yaml_lines import read_mapping
+from txnsim.config.yaml_bounds import read_mapping
 from txnsim.errors import ConfigError
 from txnsim.security.acls import (
     CLUSTER_NAME,

@@ -6,8 +6,13 @@ import pytest
 
 from tests.support.consumer_groups import GROUP, NOW, ConsumerDriver, image, parts
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.commands import TimerCancelled, TimerKind, TimerSet
-from txnsim.group.consumer_commands import ConsumerOutcome, HeartbeatReply
+from txnsim.group.commands import (
+    ConsumerOutcome,
+    HeartbeatReply,
+    TimerCancelled,
+    TimerKind,
+    TimerSet,
+)
 from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, MemberState
 from txnsim.group.consumer_records import EpochStored, SubscriptionDeleted
 from txnsim.metadata.group_configs import GroupIntervals

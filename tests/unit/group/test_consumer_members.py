@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from txnsim.errors import ErrorCode
-from txnsim.group.consumer_commands import ConsumerHeartbeat
+from txnsim.group.commands import ConsumerHeartbeat
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.consumer_members import check_heartbeat
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.consumer_groups import ConsumerDriver, image, parts
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.consumer_commands import ResolveRegexes
+from txnsim.group.commands import ResolveRegexes
 from txnsim.group.consumer_records import RegexDeleted
 from txnsim.group.consumer_regex import REFRESH_MIN_MS, matching_topics, resolve
 from txnsim.metadata.group_configs import GroupIntervals

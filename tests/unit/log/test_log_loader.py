@@ -10,8 +10,8 @@ from tests.support.logs import NOW, PARTITION, LogDriver, driven_log
 from txnsim.log.config import LogConfig
 from txnsim.log.log_loader import LogLoader, StoredBatches
 from txnsim.log.partition_log import PartitionLog
+from txnsim.log.producer_state_manager import Snapshot
 from txnsim.log.segment import Segment
-from txnsim.log.snapshots import Snapshot
 from txnsim.releases.rules import LATEST
 from txnsim.wire.batch import read_batch_header
 

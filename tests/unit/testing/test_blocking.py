@@ -12,7 +12,7 @@ import pytest
 from txnsim.errors import ConfigError
 from txnsim.injection.injector import UnknownRuleError
 from txnsim.mistakes import WrongValueError
-from txnsim.testing import blocking, cluster, faults, histories, life, members, recording, topics
+from txnsim.testing import blocking, cluster, faults, judging, life, members, recording, topics
 from txnsim.testing.blocking import SimulatedKafka
 from txnsim.testing.event_loop import LoopThread
 from txnsim.testing.options import wanted
@@ -28,7 +28,7 @@ TWINS = {
     blocking.Members: members.AsyncMembers,
     blocking.Member: members.AsyncMember,
     blocking.Trace: recording.AsyncTrace,
-    blocking.History: histories.AsyncHistory,
+    blocking.History: judging.AsyncHistory,
     blocking.SimulatedKafka: cluster.AsyncSimulatedKafka,
 }
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from txnsim.api.request import NO_THROTTLE, Reply, Request, may_describe
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.consumer_commands import ConsumerHeartbeat
+from txnsim.group.commands import ConsumerHeartbeat
 from txnsim.group.consumer_records import TopicIdPartition
 from txnsim.metadata.image import GROUP_VERSION
 

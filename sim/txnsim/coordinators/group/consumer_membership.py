@@ -21,11 +21,16 @@ from txnsim.coordinators.group.writer import GroupWriter
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import (
+    ConsumerEffect,
+    ConsumerHeartbeat,
+    ConsumerOutcome,
     Heartbeat,
+    HeartbeatReply,
     JoinGroup,
     JoinReply,
     LeaveGroup,
     LeaveReply,
+    ResolveRegexes,
     SyncGroup,
     SyncReply,
     TimerCancelled,
@@ -33,13 +38,6 @@ from txnsim.group.commands import (
 )
 from txnsim.group.consumer import ConsumerProtocol, ConsumerSettings
 from txnsim.group.consumer_classic import ClassicMembers
-from txnsim.group.consumer_commands import (
-    ConsumerEffect,
-    ConsumerHeartbeat,
-    ConsumerOutcome,
-    HeartbeatReply,
-    ResolveRegexes,
-)
 from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, ConsumerGroup
 from txnsim.group.consumer_regex import Found, matching_topics, resolve
 from txnsim.group.migration import downgrade, not_upgraded, upgrade

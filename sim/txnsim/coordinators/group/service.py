@@ -28,7 +28,9 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic import ClassicProtocol
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import (
+    ConsumerHeartbeat,
     Heartbeat,
+    HeartbeatReply,
     JoinGroup,
     JoinReply,
     LeaveGroup,
@@ -38,7 +40,6 @@ from txnsim.group.commands import (
 )
 from txnsim.group.consumer import ConsumerProtocol
 from txnsim.group.consumer_classic import ClassicMembers
-from txnsim.group.consumer_commands import ConsumerHeartbeat, HeartbeatReply
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.offset_commands import (
     CommitOffsets,

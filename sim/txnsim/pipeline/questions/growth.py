@@ -17,7 +17,7 @@ import numpy as np
 
 from txnsim.errors import CorruptLogRecordError
 from txnsim.pipeline.forensics.replica_state import ReplicaState
-from txnsim.pipeline.questions.leading import leading_states
+from txnsim.pipeline.questions.positions import leading_states
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan import kernel_keys as kk
 from txnsim.pipeline.scan.log_dirs import OnProblem, read_small

@@ -44,7 +44,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a segment that is read apart from the rest (``sections``)."""
+    """A part of a segment that is read apart from the rest (``soundness.verify``)."""
 
     start: int
     """Position of its first batch."""

@@ -23,8 +23,8 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.pipeline.schemas import Column, Table, columns_of
-from txnsim.pipeline.streaming.lag_options import FORMAT, LagOptions
 from txnsim.pipeline.streaming.lag_probe import HeldBy, PartitionLag, probe
+from txnsim.pipeline.streaming.options import FORMAT, LagOptions
 from txnsim.runtime.wall_clock import wall_ms
 
 HELD_BY: Final = columns_of(HeldBy)

@@ -1,4 +1,4 @@
-"""What ``txnsim stream`` is to do: a value, without Spark."""
+"""What ``txnsim stream`` and the source ``kafka_lso_lag`` are to do: values, without Spark."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from typing import Final
 
 import msgspec
 
+from txnsim.client.connection import ClientSettings
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
-from txnsim.pipeline.streaming.lag_options import CLIENT_PREFIX
+from txnsim.config.client_settings import read_client_settings
+from txnsim.config.lookup import WrongValueError
+from txnsim.config.properties import Property
+from txnsim.errors import BadInputError
 
 INTERVAL_MS: Final = 1_000
 PROBE_INTERVAL_MS: Final = 10_000
@@ -53,3 +57,77 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
             "olderThanMs": str(self.older_than_ms),
             "intervalMs": "0",  # the trigger is the clock
         }
+
+
+FORMAT: Final = "kafka_lso_lag"
+CLIENT_PREFIX: Final = "kafka."
+"""In front of every property that is Kafka's, as the connector has it."""
+LAG_INTERVAL_MS: Final = 10_000
+DEFAULTS: Final = ClientSettings(client_id="txnsim-lag-probe", api_timeout_ms=15_000)
+"""A probe that takes longer than the next one is due is reported, not waited for."""
+_OWN: Final = {
+    "subscribe": "topics, separated by commas; all but Kafka's own unless given",
+    "olderThanMs": "transactions without a write for longer are judged",
+    "intervalMs": "between two probes, at least",
+}
+"""Name → what it is; in any case, as Spark's options are."""
+
+
+class LagOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is probed, and how: the options of the data source ``kafka_lso_lag``. They are those of
+    Spark's Kafka connector, as far as they mean something here, so that both can be given the same.
+    """
+
+    bootstrap: str
+    settings: ClientSettings
+    topics: tuple[str, ...] | None = None
+    """None: all but Kafka's own."""
+    older_than_ms: int = MAX_TRANSACTION_TIMEOUT_MS
+    interval_ms: int = LAG_INTERVAL_MS
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> LagOptions:
+        """Read what a user has given.
+
+        Raises:
+            BadInputError: Something is missing, unknown or wrong.
+        """
+        given = {name.lower(): value for name, value in options.items()}
+        client = {
+            name.removeprefix(CLIENT_PREFIX): given.pop(name)
+            for name in sorted(given)
+            if name.startswith(CLIENT_PREFIX)
+        }
+        known = {name.lower(): name for name in _OWN}
+        for name in given:
+            if name not in known:
+                raise BadInputError(
+                    f"{FORMAT}: option {name!r} is not known; there are"
+                    f" {', '.join(_OWN)} and {CLIENT_PREFIX}*"
+                )
+        topics = tuple(filter(None, map(str.strip, given.get("subscribe", "").split(","))))
+        try:
+            read = read_client_settings(
+                {name: Property(line=0, name=name, value=text) for name, text in client.items()},
+                defaults=DEFAULTS,
+            )
+        except WrongValueError as error:
+            raise BadInputError(f"{FORMAT}: kafka.{error.entry.name}: {error.message}") from None
+        if read.bootstrap is None:
+            raise BadInputError(f"{FORMAT}: option kafka.bootstrap.servers is missing")
+        return cls(
+            bootstrap=read.bootstrap,
+            settings=read.settings,
+            topics=topics or None,
+            older_than_ms=_number(given, "olderThanMs", MAX_TRANSACTION_TIMEOUT_MS),
+            interval_ms=_number(given, "intervalMs", LAG_INTERVAL_MS),
+        )
+
+
+def _number(given: Mapping[str, str], name: str, default: int) -> int:
+    text = given.get(name.lower())
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit()):
+        raise BadInputError(f"{FORMAT}: {name} is {text!r}, milliseconds are expected")
+    return int(text)

@@ -23,8 +23,7 @@ from txnsim.client.errors import code_name
 from txnsim.errors import BadInputError, ClientError, MissingExtraError
 from txnsim.pipeline.streaming.checkpoint import Checkpoint, Offsets
 from txnsim.pipeline.streaming.events import BatchWritten, OnEvent
-from txnsim.pipeline.streaming.lag_options import CLIENT_PREFIX, LagOptions
-from txnsim.pipeline.streaming.options import StreamOptions
+from txnsim.pipeline.streaming.options import CLIENT_PREFIX, LagOptions, StreamOptions
 from txnsim.pipeline.streaming.sink import BatchSink, SinkError
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from txnsim.errors import BadInputError
 from txnsim.pipeline.streaming.alerts import Alert
 from txnsim.pipeline.streaming.checkpoint import Checkpoint
 from txnsim.pipeline.streaming.events import OnEvent
-from txnsim.pipeline.streaming.lag_options import LagOptions
-from txnsim.pipeline.streaming.options import StreamOptions
+from txnsim.pipeline.streaming.options import LagOptions, StreamOptions
 from txnsim.pipeline.streaming.records import RecordsQuery
 from txnsim.pipeline.streaming.sink import BatchSink
 from txnsim.pipeline.streaming.store import open_store

@@ -17,10 +17,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from txnsim.pipeline.streaming.alerts import ALERT_TABLE, Alert, step
 from txnsim.pipeline.streaming.checkpoint import Checkpoint
 from txnsim.pipeline.streaming.events import AlertChanged, NotAsked, OnEvent
-from txnsim.pipeline.streaming.lag_options import FORMAT
 from txnsim.pipeline.streaming.lag_probe import PartitionLag
 from txnsim.pipeline.streaming.lag_source import LagDataSource, lag_of
-from txnsim.pipeline.streaming.options import StreamOptions
+from txnsim.pipeline.streaming.options import FORMAT, StreamOptions
 from txnsim.pipeline.streaming.sink import BatchSink
 
 if TYPE_CHECKING:

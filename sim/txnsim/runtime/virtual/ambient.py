@@ -28,8 +28,7 @@ import msgspec
 from txnsim.errors import NotSimulatedError, SimulationError
 from txnsim.runtime.rng import derive
 from txnsim.runtime.virtual.doors import NO_THREAD, Door, Function, Owner, Walk
-from txnsim.runtime.virtual.libraries import Libraries
-from txnsim.runtime.virtual.native_types import native_attribute, put_native_attribute
+from txnsim.runtime.virtual.libraries import Libraries, native_attribute, put_native_attribute
 
 Nanoseconds = Callable[[], int]
 

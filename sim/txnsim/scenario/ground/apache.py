@@ -19,7 +19,7 @@ import msgspec
 
 from txnsim.errors import ConfigError
 from txnsim.proxy.addresses import Endpoint
-from txnsim.releases.versions import line_of
+from txnsim.releases.release import line_of
 from txnsim.runtime import real
 from txnsim.scenario.ground.jars import java
 from txnsim.storage.checkpoints import decode_offsets

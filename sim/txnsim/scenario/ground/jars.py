@@ -17,7 +17,7 @@ from typing import Final
 
 from txnsim.errors import ConfigError
 from txnsim.releases import REFERENCE
-from txnsim.releases.versions import line_of
+from txnsim.releases.release import line_of
 from txnsim.written_files import whole
 
 OLDEST: Final = (3, 1)

@@ -12,9 +12,8 @@ import msgspec
 from txnsim.faults.points import PEER
 from txnsim.proxy import meanings
 from txnsim.releases.kafka import REFERENCE, RELEASES
-from txnsim.releases.release import Release
+from txnsim.releases.release import Release, line_of, names_releases, newer_than
 from txnsim.releases.rules import LATEST, Rules, documentation
-from txnsim.releases.versions import line_of, names_releases, newer_than
 from txnsim.scenario.cluster_options import STRICT_MARKERS
 from txnsim.scenario.fields import Situation
 from txnsim.scenario.ground.apache import FEATURE_SINCE

@@ -8,5 +8,5 @@ what the driver has answered.
   the log.
 - ``room`` is what a situation works with: a cluster, the driver, an application that does what the
   library says. ``situations`` has them, by kind.
-- ``sitting`` plays them; ``results`` are its values, ``report`` is a page of them.
+- ``sitting`` plays them; ``results`` are its values, and a page of them.
 """

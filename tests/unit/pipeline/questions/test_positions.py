@@ -7,8 +7,9 @@ from pathlib import Path
 from tests.support.broker_dirs import BrokerDir
 from tests.support.position_logs import HERE, at, ended, offsets_log, sent
 from txnsim.group.records import OffsetDeleted
-from txnsim.pipeline.questions.positions import positions_in
+from txnsim.pipeline.questions.positions import leading_states, positions_in
 from txnsim.storage import names
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
 
 def told(tmp_path: Path, *batches: bytes) -> dict[str, int]:
@@ -51,3 +52,15 @@ def test_a_torn_end_is_told(tmp_path: Path) -> None:
     found = positions_in([broker.kill()], problems.append)
     assert [one.offset for one in found.by_place.values()] == [3]
     assert any("4 bytes, less than a header" in one for one in problems)
+
+
+def test_the_longest_log_of_the_newest_epoch_is_read(tmp_path: Path) -> None:
+    brokers = [BrokerDir(tmp_path / f"broker-{number}") for number in (1, 2)]
+    offsets_log(brokers[0].path, sent(at(1)))
+    longer = offsets_log(brokers[1].path, sent(at(1)), sent(at(2)))
+    paths = [one.stop() for one in brokers]
+    problems: list[str] = []
+    found = list(leading_states(paths, CONSUMER_OFFSETS_TOPIC, problems.append))
+    assert [(one.replica.path, one.ends.end_offset) for one in found] == [(str(longer), 2)]
+    assert not list(leading_states(paths, TRANSACTION_STATE_TOPIC, problems.append))
+    assert problems == []

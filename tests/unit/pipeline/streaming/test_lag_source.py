@@ -7,9 +7,9 @@ from pyspark.sql.datasource import InputPartition
 
 from txnsim.pipeline.streaming import lag_source
 from txnsim.pipeline.streaming.alerts import step
-from txnsim.pipeline.streaming.lag_options import LagOptions
 from txnsim.pipeline.streaming.lag_probe import HeldBy, PartitionLag
 from txnsim.pipeline.streaming.lag_source import LAG, LagReader
+from txnsim.pipeline.streaming.options import LagOptions
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 

@@ -10,8 +10,7 @@ from typing import Final
 import pytest
 
 from txnsim.errors import ConfigError
-from txnsim.testing.exam.report import page
-from txnsim.testing.exam.results import Outcome, Result, Sitting, known_misses
+from txnsim.testing.exam.results import Outcome, Result, Sitting, known_misses, page
 from txnsim.testing.exam.sitting import chosen, sit
 from txnsim.testing.exam.situations import SITUATIONS
 
