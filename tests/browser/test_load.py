@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
 import pytest
 
-from tests.support.page_flood import FLOOD
+from tests.support.page_flood import FLOOD, MADE
 from tests.support.txnsim_server import TxnsimServer
 
 pytestmark = pytest.mark.browser
@@ -62,3 +63,98 @@ def test_a_long_recording_is_read_and_then_nothing_says_that_it_is_read(
     page.evaluate("void __page['api.js'].listen()")
     page.wait_for_selector(".link-state.live")
     page.locator("text=events so far").wait_for(state="detached")
+
+
+MADE_UP: Final = ("/explain?at=",)
+"""The server knows nothing of events that are made in the page, and answers 404."""
+LOOKED_AT: Final = """async ([view, transactions]) => {
+  const { choose, count, events, take } = __page["store.js"];
+  const { Book } = __page["book.js"];
+  const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  const drawn = async () => {
+    while (count.value < events.length) await frame();
+    for (let n = 0; n < 3; n += 1) await frame();
+  };
+  choose(view);
+  take(__made(transactions, true));
+  await drawn();
+  const { event } = Book.prototype;
+  let looks = 0;
+  Book.prototype.event = function (index) {
+    looks += 1;
+    return event.call(this, index);
+  };
+  take(__made(40, true));
+  await drawn();
+  Book.prototype.event = event;
+  return [looks, document.querySelectorAll("main *").length];
+}"""
+"""One drawing behind so many transactions and forty: how many events it looks at, and elements."""
+
+
+@pytest.mark.parametrize("view", ["stage", "coordinator", "producers", "lanes", "events"])
+def test_a_drawing_costs_the_same_however_much_there_was_before(
+    fresh_server: TxnsimServer, new_page: Any, view: str
+) -> None:
+    """Causes were followed to the first event, for each cell and each line of the inspector."""
+    page = new_page(fresh_server.http, expects=MADE_UP)
+    page.wait_for_selector(".link-state.live")
+    page.evaluate(MADE)
+    looks, elements = page.evaluate(LOOKED_AT, [view, 500])
+    more_looks, more_elements = page.evaluate(LOOKED_AT, [view, 10_000])
+    assert 0 < looks < 40_000
+    assert more_looks < 1.2 * looks
+    assert more_elements < 1.2 * elements < 6_000
+
+
+DRAWINGS: Final = 5
+SLOW_MS: Final = 60
+RESTED: Final = """async ([drawings, slow]) => {
+  const { count } = __page["store.js"];
+  let so = -1; // it is called at once
+  const stop = count.subscribe(() => {
+    so += 1;
+    for (const until = performance.now() + slow; so && performance.now() < until; );
+  });
+  const began = performance.now();
+  while (so < drawings) await new Promise((done) => setTimeout(done));
+  stop();
+  return performance.now() - began;
+}"""
+"""Milliseconds of so many drawings of which each takes so long."""
+
+
+def test_behind_a_slow_drawing_the_page_rests(fresh_server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(fresh_server.http, expects=MADE_UP)
+    page.wait_for_selector(".link-state.live")
+    page.evaluate(FLOOD)
+    took_ms = page.evaluate(RESTED, [DRAWINGS, SLOW_MS])
+    page.evaluate("clearInterval(__flood)")
+    assert took_ms > (DRAWINGS - 1) * 4 * SLOW_MS  # a quarter of the time is spent on it
+
+
+READ: Final = """async (bytes) => {
+  const { batchesOf } = __page["rows.js"];
+  const turns = [];
+  let so = 0;
+  const { scheduler } = globalThis;
+  scheduler.yield = () => {
+    turns.push(so);
+    return new Promise((done) => setTimeout(done));
+  };
+  const { body } = new Response(new Uint8Array(bytes));
+  for await (const some of batchesOf(body)) so += some.events.length;
+  delete scheduler.yield;
+  return [so, turns];
+}"""
+
+
+def test_much_that_comes_at_once_is_taken_in_by_turns(server: TxnsimServer, new_page: Any) -> None:
+    """What a slow page had not read for a while was one task."""
+    page = new_page(server.http)
+    row = (0, 0, (), "note", "", None, None)
+    batches = [(first, [row] * 256) for first in range(0, 20_480, 256)]
+    text = b"".join(map(msgspec.msgpack.encode, [{"nodes": ["a"]}, *batches]))
+    events, turns = page.evaluate(READ, list(text))
+    assert events == 20_480
+    assert max(b - a for a, b in zip([0, *turns], [*turns, events], strict=True)) <= 1_024

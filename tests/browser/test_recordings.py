@@ -103,7 +103,7 @@ def test_a_long_recording_is_whole_and_every_state_of_it_can_be_reached(
     page.wait_for_selector("[role=status]:has-text('1 of 60,001 events')")
 
 
-LOOKED_AT: Final = """async ([text, view, at]) => {
+PARSED: Final = """async ([text, ...asked]) => {
   const { load } = __page["api.js"];
   await load(new Response(text), { kind: "file", index: 0, title: "a test", moments: [] });
   const { Book } = __page["book.js"];
@@ -113,13 +113,28 @@ LOOKED_AT: Final = """async ([text, view, at]) => {
     parsed += 1;
     return whole.apply(this, line);
   };
+  const found = await (LOOK)(...asked);
+  Book.prototype.whole = whole;
+  return [parsed, found];
+}"""
+DRAW: Final = """async (view, at) => {
   __page["store.js"].choose(view);
   __sim.go(at);
-  const drawn = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-  for (let n = 0; n < 3; n += 1) await drawn();
-  Book.prototype.whole = whole;
-  return parsed;
+  const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  for (let n = 0; n < 3; n += 1) await frame();
 }"""
+TAPE: Final = """(at, lso) => {
+  const { far, cells, earlier } = __page["tape.js"].tape("t-0", at, lso);
+  const placed = cells.map(({ i, first }) => [i, first]);
+  return { far: far && [far.cell.first, far.cell.how, far.between], cells: placed, earlier };
+}"""
+
+
+def looked(page: Page, run: Recording, look: str, *asked: object) -> tuple[int, Any]:
+    """How many lines of a recording a look at it parses, and what it finds."""
+    text = run.to_lines().decode()
+    parsed, found = page.evaluate(PARSED.replace("LOOK", look), [text, *asked])
+    return parsed, found
 
 
 def test_a_moment_of_a_long_recording_needs_few_of_its_lines(
@@ -140,28 +155,11 @@ def test_a_moment_of_a_long_recording_needs_few_of_its_lines(
             (nodes[1], "txn.complete", (), "app/7:0", {**entry, "state": "CompleteCommit"}),
             (nodes[0], "log.lso", (), "", {"tp": "t-0", "to": 2 * turn + 2}),
         ]
-    text = small(nodes, *events).to_lines().decode()
+    run = small(nodes, *events)
     page = new_page(server.http)
     for view in ("stage", "lanes"):
-        parsed = page.evaluate(LOOKED_AT, [text, view, LONG // 2 + 1])
+        parsed, _ = looked(page, run, DRAW, view, LONG // 2 + 1)
         assert 0 < parsed < 20_000, (view, parsed)  # 4,000 of them lead to the state
-
-
-BACK: Final = """async ([text, at, lso]) => {
-  const { load } = __page["api.js"];
-  await load(new Response(text), { kind: "file", index: 0, title: "a test", moments: [] });
-  const { Book } = __page["book.js"];
-  const { whole } = Book.prototype;
-  let parsed = 0;
-  Book.prototype.whole = function (...line) {
-    parsed += 1;
-    return whole.apply(this, line);
-  };
-  const { far, cells, earlier } = __page["tape.js"].tape("t-0", at, lso);
-  Book.prototype.whole = whole;
-  const { first, how } = far.cell;
-  return { parsed, first, how, between: far.between, cells: cells.length, earlier };
-}"""
 
 
 def test_an_old_hang_is_found_without_a_look_at_what_was_written_since(
@@ -181,14 +179,49 @@ def test_an_old_hang_is_found_without_a_look_at_what_was_written_since(
     written(range(2, 3), pid=7, epoch=0, seq=0, txn=True)
     written(range(3, LONG // 2))
     end = LONG // 2 - taken
-    events.append((node, "log.truncate", (), "", {"tp": "t-0", "epoch": 0, "to": end}))
+    anew = {"role": "leader", "epoch": 1, "tp": "t-0", "end": end}
+    events.append((node, "node.role", (), "", anew))
     written(range(end, LONG))
     page = new_page(server.http)
-    text = small((node,), *events).to_lines().decode()
-    found = page.evaluate(BACK, [text, len(events) - 1, 2])
-    assert found.pop("parsed") < 1_000
-    between = LONG - 3 - 60
-    assert found == {"first": 2, "how": "open", "between": between, "cells": 60, "earlier": 2}
+    parsed, found = looked(page, small((node,), *events), TAPE, len(events) - 1, 2)
+    assert parsed < 1_000
+    assert [first for _, first in found["cells"]] == list(range(LONG - 60, LONG))
+    assert (found["far"], found["earlier"]) == ([2, "open", LONG - 3 - 60], 2)
+
+
+def test_what_an_old_leader_writes_or_cuts_off_is_not_on_the_tape_of_the_new_one(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    """A follower's truncation took the new leader's records from the tape when it came late."""
+    old, new = "broker/1/log/t-0", "broker/2/log/t-0"
+    batch = {"tp": "t-0", "pid": -1, "epoch": -1, "seq": -1, "txn": False}
+
+    def led(node: str, epoch: int, end: int) -> tuple[Any, ...]:
+        data = {"role": "leader", "epoch": epoch, "tp": "t-0", "end": end}
+        return node, "node.role", (), "", data
+
+    def written(node: str, base: int) -> tuple[Any, ...]:
+        return node, "log.append", (), "", {**batch, "base": base, "last": base}
+
+    run = small(
+        (old, new),
+        led(old, 0, 0),
+        *(written(old, base) for base in range(3)),
+        led(new, 1, 2),  # it does not have the last one
+        written(old, 3),  # which is not told of it yet
+        *(written(new, base) for base in range(2, 5)),
+        (old, "log.truncate", (), "", {"tp": "t-0", "epoch": 1, "to": 2}),
+        written(new, 5),
+    )
+    page = new_page(server.http)
+    before, after = [1, 0], [2, 1]
+    for at, cells in (
+        (3, [before, after, [3, 2]]),
+        (5, [before, after]),
+        (8, [before, after, [6, 2], [7, 3], [8, 4]]),
+        (10, [before, after, [6, 2], [7, 3], [8, 4], [10, 5]]),
+    ):
+        assert looked(page, run, TAPE, at, 0)[1]["cells"] == cells, at
 
 
 def test_a_recorded_run_says_so_and_offers_nothing_that_it_can_not_do(

@@ -4,29 +4,40 @@ from __future__ import annotations
 
 from typing import Final
 
-FLOOD: Final = """() => {
-  const { events, take } = __page["store.js"];
-  let turn = 0;
+MADE: Final = """() => {
+  const { events } = __page["store.js"];
   const nodes = ["broker/1/txn/7", "broker/1/log/t-0"];
-  globalThis.__flood = setInterval(() => {
+  let turn = 0, before = [];
+  globalThis.__made = (transactions, isEndless = false) => {
     const some = [];
     let { i, t } = events[events.length - 1];
-    const add = (node, k, tx, d, p) => some.push({ node, i: ++i, t: ++t, n: 0, l: i, p, k, tx, d });
-    for (let n = 0; n < 40; n += 1, turn += 1) {
+    const add = (node, k, tx, d, p) => {
+      some.push({ node, i: ++i, t: ++t, n: 0, l: i, p, k, tx, d });
+      return [i];
+    };
+    for (let n = 0; n < transactions; n += 1, turn += 1) {
       const pid = 1000 + (turn % 50);
       const tx = `shop-${pid}/${pid}:0`;
       const entry = { pid, epoch: 0, partitions: ["t-0"], timeout_ms: 60000, pending: null };
       if (!turn) add(nodes[1], "node.role", "", { role: "leader", epoch: 0, tp: "t-0" }, []);
-      add(nodes[0], "txn.complete", tx, { ...entry, state: "Ongoing" }, []);
+      const ongoing = { ...entry, state: "Ongoing" };
+      const begun = add(nodes[0], "txn.complete", tx, ongoing, isEndless ? before : []);
       const batch = { tp: "t-0", base: 2 * turn, last: 2 * turn, pid, epoch: 0, seq: turn };
-      add(nodes[1], "log.append", tx, { ...batch, txn: true }, [i - 1]);
-      const marker = { tp: "t-0", pid, epoch: 0, offset: 2 * turn + 1, committed: true };
-      add(nodes[1], "marker.written", tx, { ...marker, coordinator_epoch: 0 }, [i - 1]);
-      add(nodes[1], "log.lso", "", { tp: "t-0", to: 2 * turn + 2 }, [i - 1]);
+      const appended = add(nodes[1], "log.append", tx, { ...batch, txn: true }, begun);
+      const end = { tp: "t-0", pid, epoch: 0, coordinator_epoch: 0 };
+      const marker = { ...end, offset: 2 * turn + 1, committed: true };
+      const marked = add(nodes[1], "marker.written", tx, marker, appended);
+      add(nodes[1], "log.lso", "", { tp: "t-0", to: 2 * turn + 2 }, marked);
       const done = { ...entry, partitions: [], state: "CompleteCommit" };
-      add(nodes[0], "txn.complete", tx, done, [i - 2]);
+      before = add(nodes[0], "txn.complete", tx, done, marked);
     }
-    take(some);
-  }, 40);
+    return some;
+  };
 }"""
-"""1,000 transactions per second of 50 producers, five events each."""
+"""``__made`` makes the events of so many transactions of 50 producers, five each. Where they are
+endless, each transaction has the one before it as its cause."""
+FLOOD: Final = f"""(isEndless) => {{
+  ({MADE})();
+  globalThis.__flood = setInterval(() => __page["store.js"].take(__made(40, isEndless)), 40);
+}}"""
+"""1,000 transactions per second."""

@@ -4,7 +4,7 @@
 import { batch } from "@preact/signals";
 import { Book, readBook } from "./book.js";
 import { batchesOf } from "./rows.js";
-import { asked, busy, choose, compared, count, driven, events, explained, filed, go, indexOf, lesson, link, live, lost, notes, partition, problem, put, reading, replaced, said, source, take, view, violations } from "./store.js";
+import { asked, busy, choose, compared, count, cursor, driven, events, explained, filed, go, indexOf, lesson, link, live, lost, notes, partition, problem, put, reading, replaced, said, source, take, view, violations, withNext } from "./store.js";
 import { firstDifference, rowsOf } from "./compare.js";
 import { decisive, stepAt } from "./stage.js";
 import { isSite, reach } from "./site.js";
@@ -342,6 +342,14 @@ export function explainOf(from, position, signal) {
   return ask(`/explain?${where}`, { signal });
 }
 
+/** Show an answer: with what else is drawn, where events come by themselves. */
+function tell(from, answer, signal) {
+  const isOf = () => from === source.value;
+  if (signal.aborted || !isOf()) return;
+  if (cursor.value === null) withNext(() => isOf() && (explained.value = answer));
+  else explained.value = answer;
+}
+
 let question = new AbortController();
 /** Nobody wants the answer any more: the run may lose the event that was asked about. */
 const hush = () => question.abort();
@@ -359,9 +367,8 @@ export async function explain(index) {
   const { signal } = question;
   const from = source.value;
   try {
-    const answer = await explainOf(from, event.i, signal);
-    if (!signal.aborted && from === source.value) explained.value = answer;
+    tell(from, await explainOf(from, event.i, signal), signal);
   } catch (error) {
-    if (!signal.aborted && count.value) explained.value = { at: event.i, partitions: [], open: [], error: error.message };
+    if (count.value) tell(from, { at: event.i, partitions: [], open: [], error: error.message }, signal);
   }
 }

@@ -2,7 +2,7 @@
 // A trace as the page keeps it: events in order, what was written where, and the state at any of them.
 
 import { Lines, endOf, textOf } from "./lines.js";
-import { assigns, follow, idOf, newState } from "./reducer.js";
+import { assigns, endOfLed, follow, idOf, ledLog, newState } from "./reducer.js";
 
 /** Between two kept states there are so many events, or twice, four times, … as many in a long trace. */
 const STEP = 2000;
@@ -13,8 +13,8 @@ const KEPT_MAX = 50_000;
 const VIOLATION = "check.violation";
 /** The node whose notes are the story's own sentences (`trace.story.NARRATOR`). */
 const NARRATOR = "scenario";
-const WRITES = new Set(["log.append", "marker.written", "log.truncate"]);
-const isWanted = (kind) => assigns(kind) || WRITES.has(kind) || kind === VIOLATION;
+const WRITES = new Set(["log.append", "marker.written"]);
+const isWanted = (kind) => assigns(kind) || kind === VIOLATION;
 
 /** A copy of a state: plain objects and arrays, all the way down. */
 function copy(value) {
@@ -52,9 +52,9 @@ export class Book {
     this.made = []; // events of a short trace, once they were looked at
     this.oldest = this.newest = -1; // positions of the first event and of the last
     this.isFull = false;
-    /** Partition -> indices of the events that write to its log or cut it off. */
+    /** Partition -> indices of what its leaders have written, and of new leaders that have less of it. */
     this.written = new Map();
-    /** Partition -> indices of those that cut it off. */
+    /** Partition -> indices of those leaders. */
     this.cuts = new Map();
     /** Transactional id -> indices of its completed moves. */
     this.moves = new Map();
@@ -138,8 +138,13 @@ export class Book {
     if (!index) this.oldest = event.i;
     if (index % this.step === 0) this.keep();
     if (WRITES.has(event.k)) {
-      push(this.written, event.d.tp, index);
-      if (event.k === "log.truncate") push(this.cuts, event.d.tp, index);
+      if (ledLog(this.grown, event.node, event.d)) push(this.written, event.d.tp, index);
+    } else if (event.k === "node.role") {
+      // What a follower cuts off its own log, early or late, its leader never had.
+      if (event.d.role === "leader" && endOfLed(event.d) < (this.grown.logs[event.d.tp]?.end ?? 0)) {
+        push(this.written, event.d.tp, index);
+        push(this.cuts, event.d.tp, index);
+      }
     } else if (event.k === "txn.complete") {
       const id = idOf(event.tx);
       push(this.moves, id, index);
@@ -212,7 +217,7 @@ export function lowest(low, high, holds) {
 /** A task that is longer is felt; where the machine is busy it takes longer than this. */
 const TURN_MS = 60;
 /** The browser gets its turn; where it can say so, we go on right behind it. */
-const turn = () => globalThis.scheduler?.yield?.() ?? new Promise((done) => setTimeout(done));
+export const turn = () => globalThis.scheduler?.yield?.() ?? new Promise((done) => setTimeout(done));
 
 /** Read a trace: header, events, trailer as JSON lines. The page stays usable meanwhile: `tell` is called
  *  with how many events there are, and ends the reading by answering false. The answer is taken whole:

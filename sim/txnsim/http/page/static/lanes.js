@@ -4,7 +4,7 @@
 
 import { HOUSEKEEPING, OUTSIDERS } from "./stage.js";
 import { transactionAt, transactionOf } from "./tape.js";
-import { chainOf, events, indexOf } from "./store.js";
+import { events, indexOf, nearest } from "./store.js";
 import { idOf } from "./reducer.js";
 import { failed } from "./words.js";
 
@@ -113,6 +113,6 @@ export function picture(index, all) {
 
 /** Whether what was received is held right behind. */
 function holdOf(one, x, shown) {
-  for (let n = x + 1; n < Math.min(shown.length, x + 4); n += 1) if (shown[n].k === "msg.hold" && chainOf(shown[n]).includes(one)) return shown[n];
+  for (let n = x + 1; n < Math.min(shown.length, x + 4); n += 1) if (shown[n].k === "msg.hold" && nearest(shown[n], ({ i }) => i === one.i)) return shown[n];
   return null;
 }

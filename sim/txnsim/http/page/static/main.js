@@ -134,14 +134,16 @@ function Inspector() {
   void count.value;
   if (!one || isNew()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${blind() ? "Nothing is recorded." : isSite ? "Open a run of the Zoo, or a lesson." : "Point a client at this cluster, make a transaction hang on the stage, or open a run of the Zoo."}</p></aside>`;
   const chain = walk(one).slice(1);
+  const [before] = (chain.at(-1) ?? one).p; // it is no longer kept, or is too far back
   const tp = view.value === "stage" && !help.value && !sharing.value ? inFocus(state.value.now, explained.value?.open ?? []) : null;
   return html`<aside aria-label="Event" class=${sheet.value ? "up" : ""}><button id="sheet" aria-expanded=${sheet.value} onClick=${() => (sheet.value = !sheet.value)}>${tp ? "Why, and this event" : "This event"}</button>${tp && html`<${Why} tp=${tp} />`}
     <h2>#${one.i} ${one.k}</h2>${KINDS[one.k] && html`<p class="hint">${KINDS[one.k]}</p>`}<p><code>${one.node}</code><br />${ms(one)}${one.tx ? html`<br />${one.tx}` : ""}</p>
     <table><tbody>${Object.entries(one.d ?? {}).sort().map(([name, value]) => html`<tr><th scope="row">${name}</th>
       <td>${typeof value === "object" ? JSON.stringify(value) : String(value)}</td></tr>`)}</tbody></table>
     <h3>Where does it come from?</h3>
-    ${chain.length === 0 ? html`<p class="hint">It is a root: nothing in the trace caused it.</p>`
-      : html`<ol class="chain">${chain.map((cause) => html`<li><${Event} i=${cause.i} /> <small>${cause.node}</small></li>`)}</ol>`}
+    ${chain.length === 0 && before === undefined ? html`<p class="hint">It is a root: nothing in the trace caused it.</p>`
+      : html`<ol class="chain">${chain.map((cause) => html`<li><${Event} i=${cause.i} /> <small>${cause.node}</small></li>`)}
+        ${before !== undefined && html`<li>And so on, from <${Event} i=${before} /></li>`}</ol>`}
   </aside>`;
 }
 
@@ -166,7 +168,7 @@ function Scrubber() {
       })}</span>
     <span class="where">${one ? `#${one.i} / ${events[newest].i} · ${ms(one)}` : "no events"}</span>
     ${rate.value > 0 && html`<span id="rate" class="where">${rate.value.toLocaleString("en")} events/s</span>`}
-    ${source.value.kind === "live" && cursor.value === null && html`<button id="pause" onClick=${() => go(last())} title="Stand still at this event; more go on coming">Pause</button>`}
+    ${source.value.kind === "live" && cursor.value === null && html`<button id="pause" onClick=${() => go(at.value)} title="Stand still at this event; more go on coming">Pause</button>`}
     <button id="live" aria-pressed=${cursor.value === null} onClick=${live} title="Stay at the newest event">${source.value.kind === "live" ? "Live" : "Newest"}</button></footer>`;
 }
 

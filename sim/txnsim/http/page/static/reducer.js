@@ -46,12 +46,15 @@ function role(state, event, node, data) {
   }
 }
 
+/** Where a log ends that a new leader tells of; 0 is left out. */
+export const endOfLed = (data) => data.end ?? 0;
+
 function logOf(leader, data) {
   const producers = {};
   for (const one of data.producers ?? []) producers[one.pid] = producerOf(one);
   return {
     leader, epoch: data.epoch, replicas: data.replicas ?? 0,
-    start: data.start ?? 0, end: data.end ?? 0, hw: data.hw ?? 0, lso: data.lso ?? 0, producers,
+    start: data.start ?? 0, end: endOfLed(data), hw: data.hw ?? 0, lso: data.lso ?? 0, producers,
   };
 }
 
@@ -79,7 +82,8 @@ function brokerOf(node) {
   return number;
 }
 
-function ledLog(state, node, data) {
+/** The log of an event, where its leader tells of it. */
+export function ledLog(state, node, data) {
   const log = state.logs[data.tp];
   return log && log.leader === brokerOf(node) ? log : null;
 }

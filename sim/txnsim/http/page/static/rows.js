@@ -3,6 +3,10 @@
 // is worked out here, so that it costs the brokers nothing (`Rows` in txnsim/runtime/trace_forms.py).
 
 import { Decoder } from "@msgpack/msgpack";
+import { turn } from "./book.js";
+
+/** So many events are taken in at once; then the browser gets its turn. */
+const AT_ONCE = 1024;
 
 async function* chunksOf(body) {
   const reader = body.getReader();
@@ -35,10 +39,16 @@ export const batchesOf = async function* (body) {
   const nodes = [];
   let startNs = null;
   let lost = 0;
+  let so = 0;
   for await (const value of new Decoder().decodeStream(chunksOf(body))) {
     if (Array.isArray(value)) {
       yield { lost, events: eventsOf(value[0], value[1], nodes, startNs) };
       lost = 0;
+      so += value[1].length;
+      if (so >= AT_ONCE) {
+        so = 0;
+        await turn();
+      }
       continue;
     }
     if (value.start_ns !== undefined) startNs = value.start_ns;

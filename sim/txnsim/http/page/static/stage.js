@@ -4,8 +4,8 @@
 
 import { upTo } from "./book.js";
 import { idOf } from "./reducer.js";
-import { begunOf, chainOf, events, hangsOnly, holds, indexOf, movesOf, notes, releases, stateAt } from "./store.js";
-import { outcomeOf, tape } from "./tape.js";
+import { chainOf, events, hangsOnly, holds, indexOf, movesOf, nearest, notes, releases, stateAt } from "./store.js";
+import { begunUntil, outcomeOf, tape } from "./tape.js";
 
 /** So many of a kind are drawn; the rest is behind a list. */
 export const SHOWN_MAX = 3;
@@ -13,6 +13,8 @@ const STATES_MAX = 4;
 const MESSAGES_MAX = 4;
 /** Where no story has steps, what so many events told is "just now". */
 const JUST_NOW = 40;
+/** So many events of a step are looked at: the last one of a story goes on for as long as its cluster. */
+const STEP_MAX = 2000;
 /** Held messages and releases that are looked at, newest first. */
 const HELD_MAX = 200;
 /** So many events back clients and readers are looked for. */
@@ -67,7 +69,7 @@ export function coordinated(now, id, index) {
     const { state } = events[made[n]].d;
     if (passed[0] !== state) passed.unshift(state);
   }
-  const t = begunOf(id).findLast((one) => one.index <= index) ?? null;
+  const t = begunUntil(id, index);
   const outcome = t && outcomeOf(t, index);
   const owed = Object.entries(now.owed).filter(([key]) => idOf(key.slice(0, key.lastIndexOf(" "))) === id);
   return { id, entry, passed, t, outcome, owed: owed.map(([key, one]) => ({ tp: key.slice(key.lastIndexOf(" ") + 1), ...one })) };
@@ -147,18 +149,19 @@ function alike(some) {
   return [...found.values()];
 }
 
-const received = (event) => chainOf(event).find((one) => one.k === "msg.recv");
+const received = (event) => nearest(event, (one) => one.k === "msg.recv");
 
 /** What the client's call wanted to send with this message. */
 function sentOf(event) {
-  const call = chainOf(event).find((one) => one.k === "client.call");
-  const records = event.d.api === "Produce" ? (call?.d.args?.records ?? []).filter(Boolean) : [];
+  if (event.d.api !== "Produce") return "";
+  const call = nearest(event, (one) => one.k === "client.call");
+  const records = (call?.d.args?.records ?? []).filter(Boolean);
   return records.map((one) => `“${one}”`).join(", ");
 }
 
 /** What was delivered in this step of the story, or lost or doubled, newest first. */
 function lately(index, waiting) {
-  const from = stepAt(index)?.from ?? index - JUST_NOW;
+  const from = Math.max(stepAt(index)?.from ?? index - JUST_NOW, index - STEP_MAX);
   const answers = new Map();
   const some = [];
   const add = (one, how, said = sentOf(one), key = one.i) => {
@@ -230,7 +233,7 @@ export function agreement(now, tp, open, index) {
   if (other && one?.verdict !== "hanging") return other;
   if (!one) {
     const id = Object.keys(now.transactions).find((name) => now.transactions[name].state === "Ongoing" && now.transactions[name].partitions.includes(tp));
-    const t = id && begunOf(id).findLast((some) => some.index <= index);
+    const t = id && begunUntil(id, index);
     if (t) return { kind: "alive", title: "They agree.", text: `The coordinator of ${id} has T${t.number} open. Nothing of it is written on ${tp} yet.` };
     return { kind: "nothing", title: "They agree.", text: `No transaction is open on ${tp}.` };
   }

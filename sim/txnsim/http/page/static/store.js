@@ -91,23 +91,55 @@ export function put(other, kind) {
   });
 }
 
-/** However quickly events come, they are drawn so often. */
-const DRAWN_MS = 100;
-let drawnMs = -DRAWN_MS;
-let drawing = 0;
+/** However quickly events come, they are drawn so often at most; and behind each drawing is a rest, so many
+ *  times as long as it took. So a page takes a part of a core, however slow it is to draw. */
+const DRAWN_MS = 100, RESTS = 3;
+let drawing = 0, dueMs = 0;
+/** What else changes with the next drawing. */
+let awaiting = [];
 
 /** Take in more events, in order; what is there already is skipped. */
 export function take(some) {
   if (!some.every((event) => book.add(event))) full.value = true;
-  if (!drawing) drawing = setTimeout(drawn, Math.max(0, drawnMs + DRAWN_MS - performance.now()));
+  draw();
+}
+
+/** Change something with the next drawing: what comes in by itself causes none of its own. */
+export function withNext(change) {
+  awaiting.push(change);
+  draw();
+}
+
+function draw() {
+  if (!drawing) drawing = setTimeout(drawn, Math.max(0, dueMs - performance.now()));
 }
 
 function drawn() {
-  [drawing, drawnMs] = [0, performance.now()];
+  drawing = 0;
+  const beganMs = performance.now();
+  if (beganMs < dueMs) return draw(); // what was drawn last took longer than was known then
+  const changes = awaiting;
+  awaiting = [];
   batch(() => {
     if (book.violations.length > violations.value.length) violations.value = [...book.violations];
     count.value = events.length;
+    for (const change of changes) change();
   });
+  // Components follow in a microtask, layout and paint with the next frame, if the page is seen at all.
+  dueMs = beganMs + DRAWN_MS;
+  queueMicrotask(() => {
+    const madeMs = performance.now();
+    rest(madeMs - beganMs);
+    requestAnimationFrame(() => {
+      const paintMs = performance.now();
+      setTimeout(() => rest(madeMs - beganMs + performance.now() - paintMs));
+    });
+  });
+}
+
+/** Draw no more for a while: a drawing took so long. */
+function rest(tookMs) {
+  dueMs = Math.max(dueMs, performance.now() + RESTS * tookMs);
 }
 
 /** Events that came in the last second. */
@@ -120,10 +152,10 @@ setInterval(() => {
 
 export const indexOf = (position) => book.indexOf(position);
 export const last = () => events.length - 1;
-/** Indices of the events that write to a partition's log or cut it off. */
+/** Indices of what a partition's leaders have written, and of new leaders that have less of it. */
 export const writes = (tp) => book.written.get(tp) ?? [];
-/** Those of them that cut it off. */
-export const truncations = (tp) => book.cuts.get(tp) ?? [];
+/** Of those leaders. */
+export const cutsOf = (tp) => book.cuts.get(tp) ?? [];
 /** Indices of the completed moves of a transactional id. */
 export const movesOf = (id) => book.moves.get(id) ?? [];
 /** Indices of the story's own sentences; of what was held, and of what was released. */
@@ -145,6 +177,7 @@ export const shown = computed(() => events[selected.value ?? at.value]);
 export function go(index) {
   const newest = events.length - 1;
   batch(() => {
+    count.value = events.length; // it may be one that is not drawn yet
     cursor.value = Math.max(0, Math.min(index, newest));
     selected.value = null;
   });
@@ -166,15 +199,26 @@ export function choose(name) {
   });
 }
 
-/** An event and its main causes, back to the root. */
+/** So far back causes are followed. Those of a cluster that goes on for days may have no end. */
+const CAUSES_MAX = 200;
+
+/** The main cause of an event; undefined for a root, or where it is not kept. */
+function causeOf({ i, p }) {
+  const index = p.length ? book.indexOf(p[0]) : undefined;
+  const before = index === undefined ? undefined : book.event(index);
+  return before && before.i < i ? before : undefined;
+}
+
+/** The nearest of an event and its main causes for which something holds. */
+export function nearest(event, holds) {
+  for (let one = event, n = 0; one && n < CAUSES_MAX; one = causeOf(one), n += 1) if (holds(one)) return one;
+  return undefined;
+}
+
+/** An event and its main causes, back to the root, as far as they are followed. */
 export function chainOf(event) {
   const chain = [];
-  for (let one = event; one; ) {
-    chain.push(one);
-    const index = one.p.length ? indexOf(one.p[0]) : undefined;
-    const before = index === undefined ? undefined : events[index];
-    one = before && before.i < one.i ? before : undefined;
-  }
+  nearest(event, (one) => void chain.push(one));
   return chain;
 }
 

@@ -3,8 +3,8 @@
 // belongs to, and the values of its records where the trace has them.
 
 import { lowest, upTo } from "./book.js";
-import { idOf } from "./reducer.js";
-import { asked, begunOf, chainOf, events, indexOf, movesOf, truncations, writes } from "./store.js";
+import { endOfLed, idOf } from "./reducer.js";
+import { asked, begunOf, cutsOf, events, indexOf, movesOf, nearest, writes } from "./store.js";
 
 const CELLS = 60;
 
@@ -26,7 +26,7 @@ function cellsOf(tp, until, lso) {
   const cells = [];
   const ended = new Map(); // producer id -> how the marker that comes next ends what it has open
   const next = new Map(); // producer id -> the cell of that marker, where nothing of the producer lies between
-  let cut = Infinity; // what a truncation has taken away
+  let cut = Infinity; // from here on, what a new leader does not have
   const cellOf = (event) => {
     const { d, i, tx } = event;
     const isMarker = event.k === "marker.written";
@@ -38,8 +38,8 @@ function cellsOf(tp, until, lso) {
   let n = upTo(indices, until) - 1;
   for (; n >= 0 && cells.length < CELLS; n -= 1) {
     const event = events[indices[n]];
-    if (event.k === "log.truncate") cut = Math.min(cut, event.d.to);
-    if (event.k === "log.truncate" || offsetsOf(event).last >= cut) continue;
+    if (event.k === "node.role") cut = Math.min(cut, endOfLed(event.d));
+    if (event.k === "node.role" || offsetsOf(event).last >= cut) continue;
     const cell = cellOf(event);
     const later = next.get(cell.pid);
     if (cell.isMarker && later?.how === cell.how && later.epoch === cell.epoch) later.again = againWhy(event, later.event);
@@ -57,11 +57,11 @@ function cellsOf(tp, until, lso) {
 const offsetsOf = ({ d }) => ({ first: d.base ?? d.offset, last: d.last ?? d.offset });
 
 /** The write that an offset lies in, as {n, between}: its number among the writes of the partition up to
- *  one of them, and how many lie between; null where it is not in the trace. From one truncation to the next
+ *  one of them, and how many lie between; null where it is not in the trace. From one cut to the next
  *  offsets only grow: few of the lines are looked at, however far back it is. */
 function holding(tp, newest, offset, cut) {
   const indices = writes(tp);
-  const cuts = truncations(tp);
+  const cuts = cutsOf(tp);
   const firstBehind = (low, high, bound) => lowest(low, high, (n) => offsetsOf(events[indices[n]]).last >= bound);
   let between = 0;
   for (let high = newest + 1; high > 0; ) {
@@ -72,7 +72,7 @@ function holding(tp, newest, offset, cut) {
     if (n < end && offsetsOf(events[indices[n]]).first <= offset) return { n, between: between + end - n - 1 };
     if (n > low || low === 0) return null;
     between += end - low;
-    cut = Math.min(cut, events[before].d.to);
+    cut = Math.min(cut, endOfLed(events[before].d));
     high = low - 1;
   }
   return null;
@@ -108,38 +108,45 @@ function brackets(cells) {
  *  Produce that was late belongs to the transaction in which its broker received it, a late marker to the
  *  one that was decided. */
 export function transactionOf(event) {
-  const chain = chainOf(event);
-  const tx = event.tx || chain.find((one) => one.tx)?.tx;
+  const tx = event.tx || nearest(event, (one) => one.tx)?.tx;
   if (!tx) return null;
   const isMarker = event.k === "marker.written";
-  const theirs = begunOf(idOf(tx)).filter((one) => isMarker || one.name === tx);
-  const cause = chain.find((one) => (isMarker ? one.k === "txn.complete" : one.k === "msg.recv" && one.d.api === "Produce"));
-  const before = (one) => begunAt(theirs, one.i);
-  return (cause && before(cause)) ?? before(event) ?? null;
+  const cause = nearest(event, (one) => (isMarker ? one.k === "txn.complete" : one.k === "msg.recv" && one.d.api === "Produce"));
+  const before = (one) => begunAt(idOf(tx), one.i, ({ name }) => isMarker || name === tx);
+  return (cause && before(cause)) ?? before(event);
 }
 
 /** The transaction of an event that a coordinator or a client tells; null where it has none. */
 export function transactionAt({ tx, i }) {
-  if (!tx) return null;
-  return begunAt(begunOf(idOf(tx)), i) ?? null;
+  return tx ? begunAt(idOf(tx), i) : null;
 }
 
-/** The last of some transactions that had begun at a position. */
-function begunAt(some, position) {
+/** The last transaction of an id, of those that are meant, that had begun at a position; null for none. */
+function begunAt(id, position, isMeant = () => true) {
   const until = indexOf(position); // once: where it lies is looked up in the text
-  return some.findLast(({ index }) => index <= until);
+  return until === undefined ? null : begunUntil(id, until, isMeant);
+}
+
+/** The same at an index. From the newest back: mostly it is one of the last. */
+export function begunUntil(id, until, isMeant = () => true) {
+  const some = begunOf(id);
+  for (let n = lowest(0, some.length, (m) => some[m].index > until) - 1; n >= 0; n -= 1) if (isMeant(some[n])) return some[n];
+  return null;
 }
 
 /** How a coordinator has ended a transaction up to an index: committed, aborted, null where it has not. */
 export function outcomeOf(t, until) {
-  const next = begunOf(t.id).find(({ index }) => index > t.index)?.index ?? Infinity;
-  const ended = movesOf(t.id).find((n) => n > t.index && n <= until && n < next && events[n].d.state.startsWith("Complete"));
-  if (ended === undefined) return null;
-  return events[ended].d.state === "CompleteCommit" ? "committed" : "aborted";
+  const next = begunOf(t.id)[t.number]?.index ?? Infinity;
+  const moves = movesOf(t.id);
+  for (let n = upTo(moves, t.index); n < moves.length && moves[n] <= until && moves[n] < next; n += 1) {
+    const { state } = events[moves[n]].d;
+    if (state.startsWith("Complete")) return state === "CompleteCommit" ? "committed" : "aborted";
+  }
+  return null;
 }
 
 /** Call of a client of ours -> what it sent. */
-const callOf = (event) => chainOf(event).find((one) => one.k === "client.call" && one.d.args?.records);
+const callOf = (event) => nearest(event, (one) => one.k === "client.call" && one.d.args?.records);
 
 /** The values of each cell's records, as far as the client's call says them: the records of a call are
  *  those of its batches, in order. */

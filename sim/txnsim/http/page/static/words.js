@@ -68,7 +68,8 @@ export const WORDS = {
   "scenario": "A story about transactions, played in virtual time. The same seed gives the same run, event by event.",
 };
 
-export const ms = (event) => `${(event.t / 1000).toLocaleString("en", { maximumFractionDigits: 1 })} ms`;
+const MILLISECONDS = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+export const ms = (event) => `${MILLISECONDS.format(event.t / 1000)} ms`;
 
 function value(one) {
   if (one === true) return "yes";
