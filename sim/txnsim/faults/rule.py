@@ -117,6 +117,11 @@ class FaultRule(
             raise ValueError(reason)
 
 
+# msgspec (0.22) learns a struct at its first use, and the process crashes where two threads do so
+# at once: stories are read in one, rules are armed in another.
+msgspec.json.Decoder(FaultRule)
+
+
 def _about_action(rule: FaultRule) -> Iterator[str]:
     if not rule.id:
         yield "id is empty"

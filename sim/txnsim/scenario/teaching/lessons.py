@@ -165,6 +165,9 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return {rule.id for rules in (*of_parts, *of_actions) for rule in rules}
 
 
+msgspec.json.Decoder(Lesson)  # as a fault rule: two pages may ask for lessons at once
+
+
 @cache
 def lessons() -> dict[str, Lesson]:
     """Every lesson, by its id: L0, L1 and so on, then the demo and the quiz.
