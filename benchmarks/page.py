@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.page`` needs Debian's chromium and the dependency group ``browser``. It
 prints what was measured, the median of each and its range, as lines or with ``--json``.
-``--only live`` looks at the page under load. ``--only streams`` measures what ten pages that listen
-cost the brokers (Go, for the load), and ``--only size`` what the page adds to the wheel.
+``--only live`` looks at the page under load (Go, for the clients). ``--only streams`` measures what
+ten pages that listen cost the brokers (Go), and ``--only size`` what the page adds to the wheel.
 """
 
 from __future__ import annotations
@@ -49,10 +49,15 @@ TARGETS: Final = {
     "longest task while scrubbing it, ms": 100,
     "the same, CPU ms": 100,
     "step back in it, ms": 16,
+    "longest task under load, ms": 100,
     "longest task under load, CPU ms": 100,
     "page in the wheel, bytes": 200_000,
 }
 FLOOD_MS: Final = 4_000
+LIVE_VIEWS: Final = ("stage", "lanes", "events")
+CLIENTS_PER_SECOND: Final = 500
+RATE: Final = "() => __page['store.js'].rate.value"
+MISSED: Final = "() => __page['store.js'].lost.value"
 WATCH: Final = """() => {
   globalThis.__tasks = [];
   new PerformanceObserver((list) => {
@@ -194,23 +199,58 @@ def long_trace(browser: Browser, found: dict[str, list[float]]) -> None:
 
 
 def live(browser: Browser, found: dict[str, list[float]]) -> None:
-    """A live cluster with much to tell: what 1,000 transactions per second leave at brief."""
+    """A live cluster with much to tell: what 1,000 transactions per second leave at brief, made in
+    the page, and what clients leave that commit 500.
+    """
     with TxnsimServer(arguments=("--ui", "--http", "0")) as server:
         page, cpu = ready(browser, str(server.http))
         page.wait_for_selector(".link-state.live")
         page.evaluate(WATCH)
-        for view in ("stage", "lanes", "events"):
-            page.evaluate("(view) => __page['store.js'].choose(view)", view)
+        for view in LIVE_VIEWS:
             page.evaluate(FLOOD)
-            page.wait_for_timeout(FLOOD_MS)
-            browser.start_tracing(page=page, categories=TASKS)
-            cpu.ms()
-            page.wait_for_timeout(FLOOD_MS)
-            found[f"{view} under load, CPU ms per s"].append(cpu.ms() / FLOOD_MS * 1e3)
-            found["longest task under load, CPU ms"].append(longest_task(browser.stop_tracing()))
+            watched(browser, page, cpu, view, found, by="events made")
             page.evaluate("clearInterval(__flood)")
-        found["longest task under load, ms"].append(page.evaluate("Math.max(0, ...__tasks)"))
         page.context.close()
+    arguments = ("--ui", "--http", "0", "--topic", "orders:16")
+    with TxnsimServer(arguments=arguments) as server, clients(server.bootstrap):
+        page, cpu = ready(browser, str(server.http))
+        page.wait_for_selector(".link-state.live")
+        page.evaluate(WATCH)
+        for view in LIVE_VIEWS:
+            watched(browser, page, cpu, view, found, by="clients")
+            found["events per second of clients"].append(page.evaluate(RATE))
+        found["events that the page missed"].append(page.evaluate(MISSED))
+        page.context.close()
+
+
+def watched(
+    browser: Browser, page: Page, cpu: Cpu, view: str, found: dict[str, list[float]], *, by: str
+) -> None:
+    """One view under load: first let it grow, then look at its tasks."""
+    page.evaluate("(view) => __page['store.js'].choose(view)", view)
+    page.wait_for_timeout(FLOOD_MS)
+    browser.start_tracing(page=page, categories=TASKS)
+    cpu.ms()
+    page.evaluate("__tasks.length = 0")
+    page.wait_for_timeout(FLOOD_MS)
+    found[f"{view}, {by}, CPU ms per s"].append(cpu.ms() / FLOOD_MS * 1e3)
+    found["longest task under load, ms"].append(page.evaluate("Math.max(0, ...__tasks)"))
+    found["longest task under load, CPU ms"].append(longest_task(browser.stop_tracing()))
+
+
+@contextlib.contextmanager
+def clients(bootstrap: str) -> Iterator[None]:
+    """Programs that commit transactions meanwhile."""
+    from benchmarks import build
+
+    command = [str(build.go_program("load")), "soak", "--bootstrap", bootstrap, "--topic", "orders"]
+    options = ["--producers", "50", "--rate", str(CLIENTS_PER_SECOND)]
+    process = subprocess.Popen(command + options, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    try:
+        yield
+        assert process.poll() is None, "the clients have ended"
+    finally:
+        process.communicate()  # the end of its input ends it
 
 
 def longest_task(trace: bytes) -> float:
