@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from txnsim.wire.batch import Record, build_batch
 IDS: Final = 100_000
 GROUPS: Final = 50_000
 OPEN: Final = 10_000
+BATCHES: Final = 50_000
 ADD_PARTITIONS: Final = 24
 ONE_BROKER: Final = ("--brokers", "1")
 LIMIT_S: Final = 600.0
@@ -91,6 +93,53 @@ def timeouts(target: Target) -> int:
     return _advance(target, 120_000)
 
 
+def truncation(target: Target) -> int:
+    """A log of 50,000 batches, each of another producer, that parts from its new leader's."""
+    leader, ends = _replicas(target)
+    old, (new,) = leader, ends.keys() - {leader}
+    _produce(target, old, range(BATCHES), acks=-1)
+    _post(target, f"/api/v1/brokers/{old}/isolate", {})
+    _produce(target, old, range(BATCHES, BATCHES + 1), acks=1)
+    _post(target, "/api/v1/leaders", {"topic": "other", "partition": 0, "leader": new})
+    _produce(target, new, range(BATCHES + 1, BATCHES + 3), acks=1)
+    target.is_made()
+    _post(target, f"/api/v1/brokers/{old}/heal", {})
+    for _ in range(100):
+        _, ends = _replicas(target)
+        if ends[old] == ends[new]:
+            return 0
+        time.sleep(0.3)
+    raise AssertionError(f"the old leader's log still is another one: {ends}")
+
+
+def _replicas(target: Target) -> tuple[int, dict[int, int]]:
+    """The leader, and where each broker's log ends."""
+    with urllib.request.urlopen(f"{target.http}/api/v1/topics/other", timeout=120) as answer:
+        (partition,) = json.load(answer)["partitions"]
+    ends = {one["broker"]: one["log_end_offset"] for one in partition["replicas"]}
+    return partition["leader"], ends
+
+
+def _produce(target: Target, broker: int, producers: range, *, acks: int) -> None:
+    """A batch of each producer."""
+    host, port = target.ready["bootstrap"].split(",")[broker - 1].rsplit(":", 1)
+    asked = {"transactional_id": None, "acks": acks, "timeout": 30_000}
+    frames = []
+    for producer in producers:
+        records = build_batch(
+            [Record(key=None, value=b"v")],
+            timestamp_ms=1_700_000_000_000,
+            producer_id=producer,
+            producer_epoch=0,
+            base_sequence=0,
+        )
+        parts = [{"index": 0, "records": records}]
+        topics = [{"name": "other", "partition_data": parts}]
+        frames.append(request(0, 9, topic_data=topics, **asked))
+    with socket.create_connection((host, int(port)), timeout=60.0) as connection:
+        exchange(connection, b"".join(frames), answers=len(frames))
+
+
 def _begin(target: Target, part: int) -> None:
     with target.connect() as connection:
         for at in range(part, OPEN, 4):
@@ -124,18 +173,20 @@ def _get(target: Target, *paths: str) -> None:
             answer.read()
 
 
-def _advance(target: Target, ms: int) -> int:
-    body = json.dumps({"advance_ms": ms}).encode()
+def _post(target: Target, path: str, wanted: object) -> int:
+    body = json.dumps(wanted).encode()
     asked = urllib.request.Request(
-        f"{target.http}/api/v1/clock",
-        data=body,
-        headers={"Content-Type": "application/json"},
-        method="POST",
+        target.http + path, data=body, headers={"Content-Type": "application/json"}, method="POST"
     )
     with urllib.request.urlopen(asked, timeout=120) as answer:
         answer.read()
-    time.sleep(3.0)
     return len(body)
+
+
+def _advance(target: Target, ms: int) -> int:
+    sent = _post(target, "/api/v1/clock", {"advance_ms": ms})
+    time.sleep(3.0)
+    return sent
 
 
 ATTACKS: Final = (
@@ -143,4 +194,10 @@ ATTACKS: Final = (
     Attack("walk-groups", groups, serve=ONE_BROKER, limit_s=LIMIT_S),
     Attack("walk-timeouts", timeouts, serve=(*ONE_BROKER, "--topic", "other:1"), limit_s=LIMIT_S),
     Attack("walk-control-port", control_port, serve=SERVE, limit_s=LIMIT_S),
+    Attack(
+        "walk-truncation",
+        truncation,
+        serve=("--brokers", "2", "--topic", "other:1"),
+        limit_s=LIMIT_S,
+    ),
 )

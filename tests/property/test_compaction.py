@@ -14,13 +14,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.support.logs import ALL, COMMITTED, NOW, PARTITION, make_log
+from tests.support.logs import ALL, COMMITTED, NOW, PARTITION, make_log, replayed_log
 from tests.support.markers import append_marker
 from txnsim.log.answers import Appended, LogRead
 from txnsim.log.cleaner import clean, dirt_of
 from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client, start_verification
-from txnsim.log.partition_log import PartitionLog
 from txnsim.releases.rules import LATEST
 from txnsim.wire.batch import (
     GZIP,
@@ -208,7 +207,7 @@ class CompactionAgainstModel(RuleBasedStateMachine):
 
     @invariant()
     def a_replica_that_replays_it_knows_the_same(self) -> None:
-        replayed = PartitionLog.replay(
+        replayed = replayed_log(
             self.log.batches(),
             topic_partition=PARTITION,
             config=CONFIG,

@@ -20,13 +20,21 @@ from hypothesis.stateful import (
     rule,
 )
 
-from tests.support.logs import ALL, COMMITTED, NOW, PARTITION, UNCOMMITTED, consume, make_log
+from tests.support.logs import (
+    ALL,
+    COMMITTED,
+    NOW,
+    PARTITION,
+    UNCOMMITTED,
+    consume,
+    make_log,
+    replayed_log,
+)
 from tests.support.markers import append_marker
 from txnsim.log.answers import Appended, LogRead
 from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.local_log import ENOUGH_BYTES
-from txnsim.log.partition_log import PartitionLog
 from txnsim.releases.rules import LATEST
 from txnsim.wire.batch import Record, build_batch, read_batch_header, read_records
 
@@ -465,7 +473,7 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @invariant()
     def the_replayed_log_is_the_living_one(self) -> None:
-        replayed = PartitionLog.replay(
+        replayed = replayed_log(
             [event.stored for event in self.events],
             topic_partition=PARTITION,
             config=CONFIG,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
@@ -60,6 +61,38 @@ def batch(
 def plain(count: int = 1, *, timestamp: int = NOW, value: bytes = b"v") -> bytes:
     """A batch without a producer id."""
     return batch(pid=-1, count=count, timestamp=timestamp, value=value)
+
+
+def replayed_log(
+    batches: Iterable[bytes],
+    *,
+    topic_partition: TopicPartition,
+    config: LogConfig,
+    leader_epoch: int,
+    high_watermark: int | None = None,
+    now_ms: int = 0,
+) -> PartitionLog:
+    """A log made from stored batches alone, as a broker makes it that finds no snapshot; all of it
+    is taken as replicated by default.
+    """
+    log: PartitionLog | None = None
+    for data in batches:
+        stored = described(data)
+        if log is None:
+            log = PartitionLog(
+                topic_partition=topic_partition,
+                config=config,
+                leader_epoch=stored.leader_epoch,
+                start_offset=stored.base_offset,
+            )
+        log.append(stored, now_ms=now_ms)
+    if log is None:
+        log = PartitionLog(
+            topic_partition=topic_partition, config=config, leader_epoch=leader_epoch
+        )
+    log.advance_high_watermark(log.log_end_offset if high_watermark is None else high_watermark)
+    log.become_leader(leader_epoch)
+    return log
 
 
 def follow(log: PartitionLog, data: bytes) -> None:

@@ -4,6 +4,7 @@ AlterPartition, a clock that moves by hand, links that can be cut. Nothing runs 
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, cast
@@ -37,6 +38,7 @@ from txnsim.replication.replica_sessions import ReplicaSessions
 from txnsim.runtime.env import Network, Tasks
 from txnsim.runtime.tasks import Done, Pending
 from txnsim.runtime.trace import Tracer
+from txnsim.runtime.turns import Turns
 from txnsim.settings import Settings
 from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 
@@ -52,6 +54,7 @@ class ManualTasks:
 
     def __init__(self) -> None:
         self._due: deque[Callable[[], object]] = deque()
+        self.turns = Turns(cast(asyncio.AbstractEventLoop, None))  # nobody waits for one
 
     def soon(self, callback: Callable[[], object]) -> None:
         self._due.append(callback)

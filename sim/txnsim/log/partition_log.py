@@ -25,7 +25,7 @@ log moves the high watermark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from txnsim.errors import ErrorCode, InvariantViolation, Rejection
@@ -36,7 +36,6 @@ from txnsim.log.config import LogConfig
 from txnsim.log.epoch_cache import EpochCache
 from txnsim.log.local_log import Allowance, LocalLog
 from txnsim.log.producer_state_manager import ProducerStateManager
-from txnsim.log.replicated import described
 from txnsim.log.segment import Segment
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.log.unpacking import Steps
@@ -93,37 +92,6 @@ class PartitionLog:
         """First offset that may be read."""
         self.high_watermark = start_offset
         """First offset that is not on every in-sync replica."""
-
-    @classmethod
-    def replay(
-        cls,
-        batches: Iterable[bytes],
-        *,
-        topic_partition: TopicPartition,
-        config: LogConfig,
-        leader_epoch: int,
-        high_watermark: int | None = None,
-        now_ms: int = 0,
-    ) -> PartitionLog:
-        """A log made from stored batches alone, as a broker makes it that finds no snapshot; all of
-        it is taken as replicated by default.
-        """
-        log: PartitionLog | None = None
-        for batch in batches:
-            stored = described(batch)
-            if log is None:
-                log = cls(
-                    topic_partition=topic_partition,
-                    config=config,
-                    leader_epoch=stored.leader_epoch,
-                    start_offset=stored.base_offset,
-                )
-            log.append(stored, now_ms=now_ms)
-        if log is None:
-            log = cls(topic_partition=topic_partition, config=config, leader_epoch=leader_epoch)
-        log.advance_high_watermark(log.log_end_offset if high_watermark is None else high_watermark)
-        log.become_leader(leader_epoch)
-        return log
 
     # Bounds
 
@@ -264,6 +232,7 @@ class PartitionLog:
 
     def snapshot(self) -> LogState:
         """All that is known besides the bytes, as a value."""
+        self.producers.settle()
         producers = self.producers.state
         return LogState(
             log_start_offset=self.log_start_offset,
@@ -349,11 +318,13 @@ class PartitionLog:
             self.leader_epoch_start_offset = self.local.end_offset
         self.leader_epoch = leader_epoch
         self.epochs.assign(leader_epoch, self.local.end_offset)
+        self.producers.settle()
         self.producers.verification.clear()
 
     def become_follower(self, leader_epoch: int) -> None:
         """Another replica leads under this epoch (Partition.makeFollower)."""
         self.leader_epoch = leader_epoch
+        self.producers.settle()
         self.local.drop_tail()
 
     # Commands: bounds
@@ -429,20 +400,25 @@ class PartitionLog:
         """Cut the log off at ``offset`` and rebuild the derived state from the rest
         (UnifiedLog.truncateTo).
         """
+        self.begin_truncation(offset, now_ms=now_ms)
+        self.producers.settle()
+
+    def begin_truncation(self, offset: int, *, now_ms: int) -> Iterator[int]:
+        """The same; the state of producers is rebuilt in steps (``producers.begin_reload``)."""
         local = self.local
         if offset >= local.end_offset:
             # An epoch that began here and wrote nothing contradicts the leader's log all the same:
             # kept, both would go on parting at the end of this log for ever.
             self.epochs.truncate_to(local.end_offset)
-            return
+            return iter(())
         if offset < local.segments.first_base_offset:
             self.restart_at(offset, now_ms=now_ms)
-            return
+            return iter(())
         local.truncate_to(offset, now_ms=now_ms)
         self.log_start_offset = min(self.log_start_offset, offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.epochs.truncate_to(offset)
-        self.reload_producers(now_ms)
+        return self._begin_reload(now_ms)
 
     def restart_at(self, offset: int, *, now_ms: int) -> None:
         """Drop everything; the next record will have this offset
@@ -487,14 +463,18 @@ class PartitionLog:
         """Rebuild the producers' state from the newest snapshot and the batches behind it
         (UnifiedLog.rebuildProducerState).
         """
-        self.producers.reload(
+        self._begin_reload(now_ms)
+        self.producers.settle()
+
+    def _begin_reload(self, now_ms: int) -> Iterator[int]:
+        return self.producers.begin_reload(
             self.local.segments,
             start=self.log_start_offset,
             end=self.local.end_offset,
             now_ms=now_ms,
             expiration_ms=self.config.producer_id_expiration_ms,
+            released=lambda: self.high_watermark,
         )
-        self.producers.state.release_below(self.high_watermark)
 
     # Commands: upkeep
 

@@ -6,8 +6,10 @@ What may be appended is decided before, in ``txnsim.log.append_info``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
 from copy import copy
+from typing import Final
 
 from txnsim.log.producer_state import NO_OFFSET, ProducerEntry, ProducerState, SnapshotEntry
 from txnsim.log.replicated import described
@@ -15,17 +17,24 @@ from txnsim.log.segments import Segments
 from txnsim.log.verification import VerificationEntries
 from txnsim.wire.batch import read_batch_header
 
+STEP_BATCHES: Final = 64
+"""Batches that a reload reads between two breaks."""
+Steps = Generator[int, None, None]
+
 
 class ProducerStateManager:
     """The producers of one log.
 
     ``state`` is what the batches say. ``snapshots`` is what a reload begins with. ``verification``
-    is memory alone: another leader has none of it.
+    is memory alone: another leader has none of it. A reload may be done in steps. Until the last
+    one ``state`` is of before; the queries here take the steps that are left.
     """
 
-    __slots__ = ("snapshots", "state", "verification")
+    __slots__ = ("_steps", "snapshots", "state", "verification")
 
     def __init__(self) -> None:
+        self._steps: Steps | None = None
+        """What is left of a reload."""
         self.state = ProducerState()
         self.snapshots = Snapshots()
         self.verification = VerificationEntries()
@@ -34,6 +43,7 @@ class ProducerStateManager:
 
     def take_snapshot(self, offset: int) -> None:
         """Remember the state as all below ``offset`` has left it."""
+        self.settle()
         self.snapshots.take(offset, self.state.to_snapshot())
 
     def reload(
@@ -45,24 +55,80 @@ class ProducerStateManager:
         Data that neither holds is lost: batches before a producer's last one at the snapshot, and
         producers whose records are deleted.
         """
+        self.begin_reload(
+            segments, start=start, end=end, now_ms=now_ms, expiration_ms=expiration_ms
+        )
+        self.settle()
+
+    def begin_reload(
+        self,
+        segments: Segments,
+        *,
+        start: int,
+        end: int,
+        now_ms: int,
+        expiration_ms: int,
+        released: Callable[[], int] = lambda: 0,
+    ) -> Steps:
+        """The same in steps; nothing may be appended before the last one.
+
+        Args:
+            segments: The log, which ends at ``end``.
+            start: Where it starts.
+            end: Where it ends.
+            now_ms: The cluster's time.
+            expiration_ms: ``producer.id.expiration.ms``.
+            released: Asked at the last step below which offset markers are replicated.
+
+        Returns:
+            The steps; each says how many batches it has read. They end where ``settle`` has taken
+            them, or another reload has begun.
+        """
+        self._drop_steps()
         self.snapshots.keep(above=start, up_to=end)
-        newest = self.snapshots.newest
-        self.state = ProducerState()
+        self._steps = self._reloaded(segments, start, end, now_ms, expiration_ms, released)
+        return self._steps
+
+    def _reloaded(
+        self,
+        segments: Segments,
+        start: int,
+        end: int,
+        now_ms: int,
+        expiration_ms: int,
+        released: Callable[[], int],
+    ) -> Steps:
+        newest, state = self.snapshots.newest, ProducerState()
         if newest is not None:
             start, entries = newest
-            self.state = ProducerState.of_snapshot(
-                entries, now_ms=now_ms, expiration_ms=expiration_ms
-            )
+            state = ProducerState.of_snapshot(entries, now_ms=now_ms, expiration_ms=expiration_ms)
+            yield len(entries)
         for segment in segments.between(start, end):
-            for batch in segment.slice(segment.index_of(start), len(segment)):
-                header = read_batch_header(batch)
-                if header.producer_id >= 0:
-                    self.state.apply(described(batch, header))
+            batches = segment.slice(segment.index_of(start), len(segment))
+            for at in range(0, len(batches), STEP_BATCHES):
+                for batch in batches[at : at + STEP_BATCHES]:
+                    header = read_batch_header(batch)
+                    if header.producer_id >= 0:
+                        state.apply(described(batch, header))
+                yield STEP_BATCHES
         if end > start:
-            self.take_snapshot(end)
+            self.snapshots.take(end, state.to_snapshot())
+        state.release_below(released())
+        self.state, self._steps = state, None
+
+    def settle(self) -> None:
+        """Take the steps that are left of a reload."""
+        if self._steps is not None:
+            deque(self._steps, maxlen=0)
+
+    def _drop_steps(self) -> None:
+        steps, self._steps = self._steps, None
+        if steps is not None:
+            steps.close()
 
     def restart(self) -> None:
         """The log was emptied (ProducerStateManager.truncateFullyAndStartAt)."""
+        self._drop_steps()
         self.state = ProducerState()
         self.snapshots = Snapshots()
 
@@ -72,15 +138,18 @@ class ProducerStateManager:
         """All producers that are known here, with or without an open transaction, as they are now
         (DescribeProducers).
         """
+        self.settle()
         return tuple([copy(entry) for entry in self.state.entries()])
 
     def open(self) -> tuple[ProducerEntry, ...]:
         """Those of them with an open transaction, in the order of its first offset."""
+        self.settle()
         found = (self.state.find(producer_id) for _, producer_id in self.state.ongoing())
         return tuple([copy(entry) for entry in found if entry is not None])
 
     def open_transaction_of(self, producer_id: int) -> int:
         """First offset of the producer's open transaction, -1 without one."""
+        self.settle()
         entry = self.state.find(producer_id)
         return NO_OFFSET if entry is None else entry.txn_first_offset
 
@@ -94,6 +163,7 @@ class ProducerStateManager:
         """The snapshots by offset, and one of the state after all batches, as a broker takes it at
         a clean stop.
         """
+        self.settle()
         known = dict(self.snapshots.all())
         known[end_offset] = self.state.to_snapshot()
         return tuple(known.items())

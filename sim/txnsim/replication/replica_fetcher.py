@@ -41,6 +41,7 @@ from txnsim.replica.partition import truncation_offset
 from txnsim.replica.replicas import Following, Replicas
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.tasks import Pending
+from txnsim.runtime.turns import Pace
 from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 
 DEVIATIONS: Final = (
@@ -327,9 +328,13 @@ class _Fetcher:
             followed = self._followed.get(fetched.topic_partition)
             if followed is None or request < followed.first_request:
                 followed = self._asked(request, fetched)
-            if followed is None or (
-                (fetched.error or fetched.diverging) and self._is_refused(followed, fetched)
-            ):
+            if followed is None:
+                continue
+            if fetched.error:
+                self._failed(followed, fetched.error)
+                continue
+            if fetched.diverging is not None:
+                await self._cut_where_parted(followed.log, fetched.diverging)
                 continue
             log = followed.log
             is_left = False
@@ -426,23 +431,17 @@ class _Fetcher:
 
     # Answers
 
-    def _is_refused(self, followed: _Followed, fetched: ReplicaFetchedPartition) -> bool:
-        """Whether there is nothing to take over but an error or a truncation; it is acted upon."""
-        log = followed.log
-        if fetched.error:
-            self._failed(followed, fetched.error)
-            return True
-        if fetched.diverging is not None:
-            own = log.end_offset_for_epoch(fetched.diverging[0])
-            offset = truncation_offset(
-                log_end_offset=log.log_end_offset,
-                leader_answer=fetched.diverging,
-                own_answer=(own.leader_epoch, own.end_offset),
-            )
-            self._truncate(log, offset)
+    async def _cut_where_parted(self, log: PartitionLog, diverging: tuple[int, int]) -> None:
+        """Cut off what the leader does not have."""
+        own = log.end_offset_for_epoch(diverging[0])
+        offset = truncation_offset(
+            log_end_offset=log.log_end_offset,
+            leader_answer=diverging,
+            own_answer=(own.leader_epoch, own.end_offset),
+        )
+        await self._truncate(log, offset)
+        if log.topic_partition in self._followed:
             self._changed[log.topic_partition] = None
-            return True
-        return False
 
     def _is_here(self, log: PartitionLog, batch: ReplicatedBatch) -> bool:
         """Whether a batch that begins below the log end was sent twice: the answer to a superseded
@@ -485,10 +484,18 @@ class _Fetcher:
 
     # Truncation
 
-    def _truncate(self, log: PartitionLog, offset: int) -> None:
+    async def _truncate(self, log: PartitionLog, offset: int) -> None:
+        """Cut a log off. What is known of producers is rebuilt with breaks: it may be read from
+        tens of thousands of batches.
+        """
         before = log.log_end_offset
-        log.truncate_to(offset, now_ms=self._clock.now_ms())
-        if self._log_events.tracer.on and log.log_end_offset < before:
+        steps = log.begin_truncation(offset, now_ms=self._clock.now_ms())
+        has_shrunk = log.log_end_offset < before
+        pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
+        for batches in steps:
+            if pace.has_done(batches):
+                await pace.rest()
+        if self._log_events.tracer.on and has_shrunk:
             self._log_events.truncated(log)
 
     def _restart(self, log: PartitionLog, offset: int) -> None:
@@ -531,9 +538,20 @@ class _Fetcher:
             if offset >= log.log_end_offset:
                 self._ask_offset(followed, EARLIEST)
                 return
-            self._truncate(log, offset)
-        elif offset > log.log_end_offset:
+            self._tasks.drive(
+                self._truncate(log, offset), partial(self._found_place, followed), name=self._name
+            )
+            return
+        if offset > log.log_end_offset:
             self._restart(log, offset)
-        followed.is_delayed = False
-        self._changed[topic_partition] = None
-        self.send()
+        self._found_place(followed, None, None)
+
+    def _found_place(self, followed: _Followed, _: None, error: BaseException | None) -> None:
+        """Our log ends within the leader's now."""
+        if error is not None and not isinstance(error, asyncio.CancelledError):
+            raise error
+        topic_partition = followed.log.topic_partition
+        if not self._is_stopped and self._followed.get(topic_partition) is followed:
+            followed.is_delayed = False
+            self._changed[topic_partition] = None
+            self.send()

@@ -5,11 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.support.logs import NOW, LogDriver, consume
+from tests.support.logs import NOW, LogDriver, consume, replayed_log
 from txnsim.log import cleaner
 from txnsim.log.cleaner import Dirt, clean, dirt_of, first_uncleanable_offset
 from txnsim.log.config import LogConfig
-from txnsim.log.partition_log import PartitionLog
 from txnsim.releases import LATEST, Rules
 from txnsim.wire.batch import GZIP, ZSTD, Record, build_batch, read_batch_header, read_records
 from txnsim.wire.record_walk import WALK_PIECES
@@ -401,7 +400,7 @@ def test_the_last_batch_of_a_producer_keeps_its_sequence() -> None:
     made.put(("a", "2"), ("b", "2"))
     made.roll()
     made.clean()
-    again = PartitionLog.replay(
+    again = replayed_log(
         made.log.batches(),
         topic_partition=made.log.topic_partition,
         config=made.log.config,

@@ -13,6 +13,7 @@ from tests.support.logs import (
     config_of,
     make_log,
     plain,
+    replayed_log,
 )
 from tests.support.markers import append_marker as appended_marker
 from tests.support.markers import marker_of
@@ -284,7 +285,7 @@ def test_an_operators_marker_ends_the_named_transaction_and_leaves_the_coordinat
     (producer,) = driver.log.producers.all()
     assert (producer.txn_first_offset, producer.coordinator_epoch) == (-1, 4)
     # What a follower or a restart makes of the bytes is the same.
-    again = PartitionLog.replay(
+    again = replayed_log(
         driver.log.batches(),
         topic_partition=driver.log.topic_partition,
         config=driver.log.config,

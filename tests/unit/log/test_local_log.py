@@ -12,6 +12,7 @@ from tests.support.logs import (
     LogDriver,
     make_log,
     plain,
+    replayed_log,
 )
 from txnsim.log.answers import LogRead
 from txnsim.log.config import LogConfig
@@ -95,7 +96,7 @@ def test_jitter_follows_from_the_place_and_stays_within_its_bound() -> None:
 
 def test_a_replayed_log_is_cut_as_the_living_one_was() -> None:
     made = driver(*[NOW] * 5)
-    again = type(made.log).replay(
+    again = replayed_log(
         made.log.batches(),
         topic_partition=made.log.topic_partition,
         config=made.log.config,
@@ -291,7 +292,7 @@ def test_gaps_of_a_leader_are_taken_over() -> None:
     log = make_log(made.log.config)
     for base, batch in zip((0, 1, 7), [*made.log.batches(), plain()], strict=True):
         stored = assign(batch, base_offset=base, leader_epoch=0)
-        log = type(log).replay(
+        log = replayed_log(
             [*log.batches(), stored],
             topic_partition=log.topic_partition,
             config=log.config,

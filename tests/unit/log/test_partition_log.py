@@ -18,6 +18,7 @@ from tests.support.logs import (
     follow,
     make_log,
     plain,
+    replayed_log,
 )
 from tests.support.markers import append_marker
 from txnsim.errors import InvariantViolation, Rejection
@@ -425,7 +426,7 @@ def test_a_follower_has_its_leaders_state() -> None:
 
 def test_a_replayed_log_is_the_one_that_lived() -> None:
     driver = busy()
-    replayed = PartitionLog.replay(
+    replayed = replayed_log(
         driver.log.batches(),
         topic_partition=PARTITION,
         config=driver.log.config,
@@ -437,7 +438,7 @@ def test_a_replayed_log_is_the_one_that_lived() -> None:
 
 
 def test_nothing_replayed_is_an_empty_log() -> None:
-    log = PartitionLog.replay(
+    log = replayed_log(
         [], topic_partition=PARTITION, config=config_of(), leader_epoch=2, high_watermark=0
     )
     assert log.snapshot() == make_log(leader_epoch=2).snapshot()

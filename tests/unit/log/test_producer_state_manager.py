@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.support.logs import (
@@ -17,7 +19,8 @@ from tests.support.logs import (
 from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log import producer_state_manager
 from txnsim.log.config import LogConfig
-from txnsim.log.producer_state_manager import Snapshots
+from txnsim.log.partition_log import PartitionLog
+from txnsim.log.producer_state_manager import STEP_BATCHES, Snapshots
 from txnsim.log.replicated import described
 from txnsim.releases.rules import LATEST
 from txnsim.wire.batch import BatchHeader, Record, assign, build_batch, control_batch
@@ -286,3 +289,84 @@ def test_stray_snapshots_go_but_for_the_newest_behind_all_beginnings() -> None:
     snapshots = of(2, 5)
     snapshots.drop_stray([0, 5])
     assert kept(snapshots) == [5]
+
+
+# In steps
+
+
+def long_log() -> LogDriver:
+    """300 producers: a transaction each, of which two out of three have ended."""
+    made = LogDriver(follow=False)
+    for pid in range(300):
+        assert made.txn(0, pid=pid) == 0
+        if pid % 3:
+            made.end(committed=pid % 3 == 1, pid=pid)
+    return made
+
+
+def at_once_and_begun() -> tuple[PartitionLog, PartitionLog]:
+    """The same log cut off at 400: with the state rebuilt, and with steps that are to be taken."""
+    cut, begun = long_log().log, long_log().log
+    cut.truncate_to(400, now_ms=NOW)
+    before = begun.producers.state
+    steps = begun.begin_truncation(400, now_ms=NOW)
+    assert next(iter(steps)) == STEP_BATCHES
+    assert begun.log_end_offset == 400
+    assert begun.producers.state is before
+    return cut, begun
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda log: log.producers.settle(),
+        lambda log: log.producers.all(),
+        lambda log: log.producers.open(),
+        lambda log: log.producers.open_transaction_of(3),
+        lambda log: log.producers.snapshots_with(400),
+        lambda log: log.snapshot(),
+        lambda log: log.roll(NOW),
+    ],
+)
+def test_whoever_asks_for_the_state_gets_what_a_reload_at_once_leaves(
+    ask: Callable[[PartitionLog], object],
+) -> None:
+    cut, begun = at_once_and_begun()
+    assert ask(begun) == ask(cut)
+    assert begun.snapshot() == cut.snapshot()
+    assert begun.producers.snapshots.all() == cut.producers.snapshots.all()
+    begun.check_invariants()
+
+
+@pytest.mark.parametrize(
+    "lead", [lambda log: log.become_leader(5), lambda log: log.become_follower(5)]
+)
+def test_a_new_leader_epoch_finds_the_state_rebuilt(lead: Callable[[PartitionLog], None]) -> None:
+    cut, begun = at_once_and_begun()
+    lead(begun)
+    assert begun.producers.state.images() == cut.producers.state.images()
+
+
+def test_steps_that_were_begun_end_where_the_log_is_cut_again_or_emptied() -> None:
+    for again in (200, 0):
+        cut, begun = long_log().log, long_log().log
+        steps = iter(begun.begin_truncation(400, now_ms=NOW))
+        next(steps)
+        for log in (cut, begun):
+            log.truncate_to(again, now_ms=NOW)
+        assert next(steps, None) is None
+        assert begun.snapshot() == cut.snapshot()
+    begun = long_log().log
+    steps = iter(begun.begin_truncation(400, now_ms=NOW))
+    next(steps)
+    begun.restart_at(7, now_ms=NOW)
+    assert next(steps, None) is None
+    assert begun.producers.all() == ()
+
+
+def test_what_is_replicated_meanwhile_holds_nothing_back_at_the_end() -> None:
+    cut, begun = at_once_and_begun()
+    assert begun.follow_high_watermark(390)
+    begun.producers.settle()
+    assert cut.follow_high_watermark(390)
+    assert begun.producers.state.ended == cut.producers.state.ended

@@ -1,0 +1,114 @@
+"""A replica that parts from its leader's, with thousands of producers to read again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.logs import batch
+from tests.support.within import within
+from txnsim.log.leader_append import append_client
+from txnsim.log.partition_log import PartitionLog
+from txnsim.log.verification import SENTINEL
+from txnsim.replication import replica_fetcher
+from txnsim.runtime.turns import Pace
+from txnsim.types import BrokerId, TopicPartition
+
+ORDERS = TopicPartition("orders", 0)
+PRODUCERS = 3_000
+
+
+class Counted(Pace):
+    rests = 0
+
+    async def rest(self) -> None:
+        Counted.rests += 1
+        await super().rest()
+
+
+@pytest.fixture(autouse=True)
+def counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    Counted.rests = 0
+    monkeypatch.setattr(replica_fetcher, "Pace", Counted)
+
+
+def log_of(cluster: VirtualCluster, broker: BrokerId) -> PartitionLog:
+    return cluster.sim.brokers[broker].replicas.hosted[ORDERS]
+
+
+def write(cluster: VirtualCluster, broker: BrokerId, producers: range) -> None:
+    now_ms = cluster.env.clock.now_ms()
+    for pid in producers:
+        data = batch(0, pid=pid, timestamp=now_ms)
+        append_client(log_of(cluster, broker), data, guard=SENTINEL, now_ms=now_ms)
+
+
+async def parted(cluster: VirtualCluster) -> tuple[BrokerId, BrokerId]:
+    """The old leader, whose log has a batch that nobody else has, and the new one."""
+    old = cluster.leader(ORDERS)
+    (new,) = cluster.sim.brokers.keys() - {old}
+    write(cluster, old, range(PRODUCERS))
+    await asyncio.sleep(10)
+    assert log_of(cluster, new).log_end_offset == PRODUCERS
+    cluster.sim.isolate(old)
+    write(cluster, old, range(PRODUCERS, PRODUCERS + 1))
+    cluster.sim.move_leader(ORDERS, new)
+    await asyncio.sleep(1)
+    write(cluster, new, range(PRODUCERS + 1, PRODUCERS + 3))
+    return old, new
+
+
+def are_one(cluster: VirtualCluster, *brokers: BrokerId) -> None:
+    first, second = (log_of(cluster, broker) for broker in brokers)
+    assert [*first.batches()] == [*second.batches()]
+    assert first.snapshot().producers == second.snapshot().producers
+    first.check_invariants()
+
+
+@within(run_cluster, brokers=2, topics=(("orders", 1),))
+async def test_others_come_between_while_it_is_cut_off(cluster: VirtualCluster) -> None:
+    old, new = await parted(cluster)
+    cluster.sim.heal(old)
+    await asyncio.sleep(10)
+    assert Counted.rests >= 2
+    are_one(cluster, old, new)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda cluster, old: cluster.sim.kill_broker(old),
+        lambda cluster, old: cluster.sim.move_leader(ORDERS, old),
+    ],
+)
+def test_a_change_in_its_middle_leaves_it_whole(
+    change: Callable[[VirtualCluster, BrokerId], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @within(run_cluster, brokers=2, topics=(("orders", 1),))
+    async def play(cluster: VirtualCluster) -> None:
+        old, new = await parted(cluster)
+        has_changed = asyncio.Event()
+
+        class Changing(Counted):
+            async def rest(self) -> None:
+                if not has_changed.is_set():
+                    has_changed.set()
+                    result = change(cluster, old)
+                    if asyncio.iscoroutine(result):
+                        asyncio.get_running_loop().create_task(result)
+                await super().rest()
+
+        monkeypatch.setattr(replica_fetcher, "Pace", Changing)
+        cluster.sim.heal(old)
+        await asyncio.sleep(10)
+        assert has_changed.is_set()
+        if old not in cluster.sim.brokers:
+            await cluster.sim.start_broker(old)
+            await asyncio.sleep(30)
+        are_one(cluster, old, new)
+
+    play()
