@@ -3,7 +3,8 @@
 ``python -m tests.exam.run`` asks about every switch of the releases that is on in 4.3, turned off,
 and about every mutation, up to some CPU seconds each. A bug is found at the first seed whose run
 has a finding that the same seed has not without the bug. What came of it stands in a small file per
-bug below ``results/``. One that is there is not asked again, so a run can be stopped at any time.
+bug below ``results/``, so a run can be stopped at any time. A bug that was found is not asked about
+again; the search for another goes on behind its last seed where it has time left (``--cpu``).
 ``--table`` prints them.
 """
 
@@ -22,11 +23,14 @@ from txnsim.releases.rules import LATEST, Rules
 from txnsim.runtime.wall_clock import cpu_ms
 from txnsim.simulation.drawing import draw
 from txnsim.simulation.plan import Plan
-from txnsim.simulation.play import play, quieten
+from txnsim.simulation.play import OVER_LIMIT, play, quieten
 from txnsim.simulation.shrinking import shrink, with_switch
 
 RESULTS: Final = Path(__file__).with_name("results")
 SHRINK_TRIES: Final = 150
+BECAUSE_MAX: Final = 300
+SEED_S: Final = 30.0
+"""Processor time of one run: a bug may have it go on for ever."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +42,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """How many were played, the one that found it included."""
     cpu_s: float
     kinds: tuple[str, ...] = ()
+    because: str = ""
+    """The first of these findings, in words."""
     shrunk: int | None = None
     """Acts of the smallest run; None where it was not shrunk."""
 
@@ -68,26 +74,42 @@ def with_bug(plan: Plan, name: str) -> Plan:
     return plan if name in MUTATIONS else with_switch(plan, name, False)
 
 
-def examine(name: str, *, cpu_s: float, first: int = 0) -> Answer:
-    """Play seeds until one finds the bug or the time is used up."""
-    began_ms, seeds = cpu_ms(), 0
+def examine(name: str, *, cpu_s: float, before: Answer | None = None) -> Answer:
+    """Play seeds until one finds the bug or the time is used up.
+
+    Args:
+        name: The bug.
+        cpu_s: All the processor time that it gets.
+        before: What an earlier search, without a find, has come to.
+    """
+    seeds = 0 if before is None else before.seeds
+    began_ms = cpu_ms() - (0 if before is None else round(before.cpu_s * 1_000))
     while not seeds or cpu_ms() - began_ms < cpu_s * 1_000:
-        plan = draw(first + seeds)
+        plan = draw(seeds)
         seeds += 1
         bad = with_bug(plan, name)
         with bug_in(name):
-            found = play(bad).kinds
-        if not found:
-            continue
-        kinds = tuple(sorted(set(found) - set(play(plan).kinds)))
+            played = play(bad, cpu_s=SEED_S)
+        found = played.kinds
+        kinds = tuple(sorted(set(found) - set(play(plan, cpu_s=SEED_S).kinds))) if found else ()
         if not kinds:
             continue
         spent = (cpu_ms() - began_ms) / 1_000
-        with bug_in(name):
-            switch = None if name in MUTATIONS else (name, True)
-            small = shrink(bad, found, switch=switch, tries_max=SHRINK_TRIES)
+        shrunk = None
+        if OVER_LIMIT not in found:
+            with bug_in(name):
+                switch = None if name in MUTATIONS else (name, True)
+                small = shrink(bad, found, switch=switch, tries_max=SHRINK_TRIES)
+            shrunk = small.plan.size
+        because = next(one.because for one in played.findings if one.kind in kinds)
         return Answer(
-            bug=name, found=True, seeds=seeds, cpu_s=spent, kinds=kinds, shrunk=small.plan.size
+            bug=name,
+            found=True,
+            seeds=seeds,
+            cpu_s=spent,
+            kinds=kinds,
+            because=because[:BECAUSE_MAX],
+            shrunk=shrunk,
         )
     return Answer(bug=name, found=False, seeds=seeds, cpu_s=(cpu_ms() - began_ms) / 1_000)
 
@@ -106,11 +128,12 @@ def main() -> None:
     parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
     quieten()
+    known = {one.bug: one for one in answers()}
     for name in args.only or bugs():
-        path = RESULTS / f"{name}.json"
-        if args.table or path.exists():
+        path, before = RESULTS / f"{name}.json", known.get(name)
+        if args.table or (before is not None and (before.found or before.cpu_s >= args.cpu)):
             continue
-        answer = examine(name, cpu_s=args.cpu)
+        answer = examine(name, cpu_s=args.cpu, before=before)
         path.write_bytes(msgspec.json.format(msgspec.json.encode(answer)) + b"\n")
     for one in answers():
         shrunk = "" if one.shrunk is None else f"{one.shrunk} acts"

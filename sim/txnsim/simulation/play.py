@@ -42,6 +42,7 @@ from txnsim.scenario.steps_model import Step
 from txnsim.server.cluster import SimCluster
 from txnsim.server.member import MemberState
 from txnsim.simulation.invariants import violations
+from txnsim.simulation.limit import OverLimitError, processor_limit
 from txnsim.simulation.plan import RUN, Act, Body, Plan, Track, scenario_of
 
 HORIZON_MS: Final = 240_000
@@ -57,6 +58,8 @@ CRASH: Final = "crash"
 """In place of an anomaly: our own code gave up."""
 UNSETTLED: Final = "unsettled"
 """Everything is healed, and the cluster does not answer or come to rest."""
+OVER_LIMIT: Final = "over-limit"
+"""The run took more processor time than it was given."""
 _PASSING: Final = (ClientError, StoryFailedError, ConfigError)
 """What may go wrong for those who act, without being a finding."""
 
@@ -125,12 +128,15 @@ class Guest(msgspec.Struct, frozen=True):
 Workload = Callable[[Guest], Awaitable[object]]
 
 
-def play(plan: Plan, *, trace_level: TraceLevel = TraceLevel.OFF) -> Played:
+def play(
+    plan: Plan, *, trace_level: TraceLevel = TraceLevel.OFF, cpu_s: float | None = None
+) -> Played:
     """Play a plan from its beginning to its verdict.
 
     Args:
         plan: What happens.
         trace_level: How much of it is recorded; what happens does not depend on that.
+        cpu_s: Processor time that it may take; without a limit unless given.
 
     Raises:
         ConfigError: Its cluster can't be had, or its workload can't be imported.
@@ -140,15 +146,18 @@ def play(plan: Plan, *, trace_level: TraceLevel = TraceLevel.OFF) -> Played:
     world = plan.world
     broken: list[Finding] = []
     try:
-        run_virtual(
-            run.whole,
-            seed=plan.seed,
-            latency_us=world.latency_us,
-            peer_latency_us=world.peer_latency_us,
-            trace_level=trace_level,
-        )
+        with processor_limit(cpu_s):
+            run_virtual(
+                run.whole,
+                seed=plan.seed,
+                latency_us=world.latency_us,
+                peer_latency_us=world.peer_latency_us,
+                trace_level=trace_level,
+            )
     except ConfigError:
         raise
+    except OverLimitError:
+        broken.append(Finding(OVER_LIMIT, f"it took more than {cpu_s:g} s of processor time"))
     except (InvariantViolation, AssertionError, SimulationError, BaseExceptionGroup) as error:
         broken.append(Finding(CRASH, _said(error)))
     except Exception as error:  # noqa: BLE001 - whatever a run dies of is a finding, with its name
