@@ -95,12 +95,6 @@ def examine(name: str, *, cpu_s: float, before: Answer | None = None) -> Answer:
         if not kinds:
             continue
         spent = (cpu_ms() - began_ms) / 1_000
-        shrunk = None
-        if OVER_LIMIT not in found:
-            with bug_in(name):
-                switch = None if name in MUTATIONS else (name, True)
-                small = shrink(bad, found, switch=switch, tries_max=SHRINK_TRIES)
-            shrunk = small.plan.size
         because = next(one.because for one in played.findings if one.kind in kinds)
         return Answer(
             bug=name,
@@ -109,9 +103,19 @@ def examine(name: str, *, cpu_s: float, before: Answer | None = None) -> Answer:
             cpu_s=spent,
             kinds=kinds,
             because=because[:BECAUSE_MAX],
-            shrunk=shrunk,
         )
     return Answer(bug=name, found=False, seeds=seeds, cpu_s=(cpu_ms() - began_ms) / 1_000)
+
+
+def shrunk(answer: Answer) -> Answer:
+    """The answer with the size of the smallest run; a run without an end is left as it is."""
+    if OVER_LIMIT in answer.kinds:
+        return answer
+    bad = with_bug(draw(answer.seeds - 1), answer.bug)
+    switch = None if answer.bug in MUTATIONS else (answer.bug, True)
+    with bug_in(answer.bug):
+        small = shrink(bad, play(bad).kinds, switch=switch, tries_max=SHRINK_TRIES)
+    return msgspec.structs.replace(answer, shrunk=small.plan.size)
 
 
 def answers() -> list[Answer]:
@@ -125,20 +129,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cpu", type=float, default=600, help="seconds of processor time per bug")
     parser.add_argument("--only", action="append", default=[], help="this bug; may be repeated")
+    parser.add_argument("--no-shrink", action="store_true", help="leave that for another time")
     parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
     quieten()
     known = {one.bug: one for one in answers()}
-    for name in args.only or bugs():
-        path, before = RESULTS / f"{name}.json", known.get(name)
-        if args.table or (before is not None and (before.found or before.cpu_s >= args.cpu)):
-            continue
-        answer = examine(name, cpu_s=args.cpu, before=before)
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(answer)) + b"\n")
+    for name in () if args.table else args.only or bugs():
+        before = known.get(name)
+        answer = before
+        if before is None or not (before.found or before.cpu_s >= args.cpu):
+            answer = examine(name, cpu_s=args.cpu, before=before)
+        if answer is not None and answer.found and answer.shrunk is None and not args.no_shrink:
+            answer = shrunk(answer)
+        if answer is not None and answer != before:
+            RESULTS.mkdir(exist_ok=True)
+            path = RESULTS / f"{name}.json"
+            path.write_bytes(msgspec.json.format(msgspec.json.encode(answer)) + b"\n")
     for one in answers():
-        shrunk = "" if one.shrunk is None else f"{one.shrunk} acts"
+        acts = "" if one.shrunk is None else f"{one.shrunk} acts"
         kinds = ", ".join(one.kinds) or "not found"
-        print(f"| {one.bug} | {one.seeds} | {one.cpu_s:.0f} s | {shrunk} | {kinds} |")
+        print(f"| {one.bug} | {one.seeds} | {one.cpu_s:.0f} s | {acts} | {kinds} |")
 
 
 if __name__ == "__main__":

@@ -29,8 +29,9 @@ def test_a_bug_is_found_by_what_the_same_seed_has_not_without_it(
     assert answer.found
     assert answer.seeds == 1
     assert "stuck-last-stable-offset" in answer.kinds
-    assert answer.shrunk is not None
-    assert answer.shrunk <= 4
+    shrunk = run.shrunk(answer).shrunk
+    assert shrunk is not None
+    assert shrunk <= 4
 
 
 @pytest.mark.slow
