@@ -22,8 +22,12 @@ COMMANDS: Final = {
         "why a last stable offset stands still, or what became of a transaction, from a trace",
     ),
     "simulate": (
-        "txnsim.cli.simulate",
+        "txnsim.cli.simulating.simulate",
         "runs drawn from seeds: find, shrink and name what is wrong",
+    ),
+    "campaign": (
+        "txnsim.cli.simulating.campaign",
+        "very many seeds, on this machine or on Spark, as a table",
     ),
     "scenario": ("txnsim.cli.scenario.command", "list, show and run stories about transactions"),
     "exam": ("txnsim.cli.exam", "an exam for client libraries: what they do when it goes wrong"),
@@ -61,7 +65,10 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "start a cluster": ("serve", "practise"),
     "ask and move a running one, by its control port": ("faults", "clock", "brokers", "topics"),
     "any Kafka cluster, this one or a real one": ("txns", "proxy", "stream", "logs"),
-    "stories, lessons, and judges": ("scenario", "simulate", "lesson", "check", "exam", "site"),
+    "stories, lessons, and judges": (
+        *("scenario", "simulate", "campaign"),
+        *("lesson", "check", "exam", "site"),
+    ),
     "traces of a run": ("trace", "explain", "diff"),
     "your editor and shell": ("schema", "completion"),
 }
@@ -107,6 +114,14 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "simulate": (
         "txnsim simulate --seeds 0..200",
         "txnsim simulate --seed 11 --as-version 4.2",
+    ),
+    "campaign": (
+        "txnsim campaign run --seeds 0..100000 --out rows",
+        "txnsim campaign run --seeds 0..1000 --out rows --as-version 4.3 --no-shrink",
+    ),
+    "campaign run": (
+        "txnsim campaign run --seeds 0..100000 --out rows",
+        "txnsim campaign run --seeds 0..100000 --out rows --engine spark --master spark://host:7077",
     ),
     "scenario": ("txnsim scenario list", "txnsim scenario run z01 --armed"),
     "scenario list": ("txnsim scenario list", "txnsim scenario list --json"),

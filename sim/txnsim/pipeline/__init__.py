@@ -17,6 +17,7 @@ imports none of it.
 - ``export``: tables as Parquet; ``extract``: all records of one transactional id.
 - ``streaming``: records out of Kafka, each once, and alerts on what holds them back.
 - ``traces``: event traces as tables, analyses, figures.
+- ``campaigns``: runs from seeds as a table, a row each.
 
 The names below are public; they are imported when they are first used.
 """
@@ -27,6 +28,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from txnsim.pipeline.campaigns import campaign
     from txnsim.pipeline.forensics.findings_frame import find_hanging
     from txnsim.pipeline.session import register, spark_session
     from txnsim.pipeline.streaming.lag_source import LagDataSource
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LagDataSource",
+    "campaign",
     "draw_all",
     "export_traces",
     "find_hanging",
@@ -46,6 +49,7 @@ __all__ = [
 
 _MODULES: Final = {
     "LagDataSource": "txnsim.pipeline.streaming.lag_source",
+    "campaign": "txnsim.pipeline.campaigns",
     "draw_all": "txnsim.pipeline.traces.plots",
     "export_traces": "txnsim.pipeline.traces.tables",
     "find_hanging": "txnsim.pipeline.forensics.findings_frame",

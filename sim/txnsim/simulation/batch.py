@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from txnsim.errors import ConfigError
+from txnsim.runtime.virtual.process import HASH_SEED
 from txnsim.runtime.wall_clock import cpu_ms
 from txnsim.simulation.drawing import Wanted, draw
-from txnsim.simulation.play import Cell, play, quieten
+from txnsim.simulation.play import OVER_LIMIT, Cell, play, quieten
 from txnsim.version import TXNSIM
 from txnsim.written_files import append, write_whole
+
+T = TypeVar("T")
 
 CHUNK: Final = 8
 """Seeds per task: a task costs about a millisecond, a seed some hundred."""
@@ -41,6 +48,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     struck: int
     """What was done to the cluster, and was possible."""
     cells: tuple[tuple[Cell, int], ...] = ()
+    mode: str = ""
+    """The transaction protocol; "" where a row does not say."""
 
 
 class Tally:
@@ -84,11 +93,23 @@ class Tally:
         return missing[0] if missing else None
 
 
-def row_of(seed: int, wanted: Wanted) -> Row:
-    """Play one seed."""
+def row_of(seed: int, wanted: Wanted, *, cpu_s: float | None = None) -> Row:
+    """Play one seed.
+
+    Args:
+        seed: Which.
+        wanted: What the user has fixed.
+        cpu_s: Processor time that it may take. Of a run that takes more only that is told.
+
+    Raises:
+        ConfigError: The cluster of the seed can't be had.
+    """
     began_ms = cpu_ms()
     plan = draw(seed, wanted)
-    played = play(plan)
+    played = play(plan, cpu_s=cpu_s)
+    if OVER_LIMIT in played.kinds:
+        (because,) = [one.because for one in played.findings if one.kind == OVER_LIMIT]
+        return without_verdict(seed, OVER_LIMIT, because, mode=plan.world.mode)
     good = [one for one in played.done if one.error == "NONE"]
     return Row(
         seed=seed,
@@ -102,6 +123,24 @@ def row_of(seed: int, wanted: Wanted) -> Row:
         committed=sum(one.step.get("call", {}).get("do") == "commit" for one in good),
         struck=sum(not {"cluster", "arm", "advance"}.isdisjoint(one.step) for one in good),
         cells=tuple(played.cells.items()),
+        mode=plan.world.mode,
+    )
+
+
+def without_verdict(seed: int, kind: str, because: str, *, mode: str = "") -> Row:
+    """The row of a run that came to no end."""
+    return Row(
+        seed=seed,
+        kinds=(kind,),
+        because=(f"{kind}: {because}",),
+        digest="",
+        virtual_ms=0,
+        cpu_ms=0,
+        acts=0,
+        answered=0,
+        committed=0,
+        struck=0,
+        mode=mode,
     )
 
 
@@ -130,37 +169,58 @@ def rows(
                 return
             yield row_of(seed, wanted)
         return
-    with ProcessPoolExecutor(jobs, initializer=quieten) as pool:
-        yield from _in_pool(pool, iter(seeds), wanted, jobs=jobs, goes_on=goes_on)
+    yield from in_pool(partial(row_of, wanted=wanted), seeds, jobs=jobs, goes_on=goes_on)
 
 
-def _in_pool(
-    pool: ProcessPoolExecutor,
-    seeds: Iterator[int],
-    wanted: Wanted,
+def in_pool(
+    work: Callable[[int], T],
+    seeds: Iterable[int],
     *,
     jobs: int,
-    goes_on: Callable[[], bool],
-) -> Iterator[Row]:
-    under_way: dict[Future[list[Row]], list[int]] = {}
-    while True:
-        while len(under_way) < 2 * jobs and goes_on():
-            chunk = [seed for seed, _ in zip(seeds, range(CHUNK), strict=False)]
-            if not chunk:
-                break
-            under_way[pool.submit(_rows_of, chunk, wanted)] = chunk
-        if not under_way:
-            return
-        for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-            chunk = under_way.pop(future)
-            try:
-                yield from future.result()
-            except BrokenProcessPool as error:
-                raise ConfigError(f"a process died while it played the seeds {chunk}") from error
+    goes_on: Callable[[], bool] = lambda: True,
+) -> Iterator[T]:
+    """What work makes of each seed, in other processes, as it comes.
+
+    Raises:
+        ConfigError: A process died, or the work raises it.
+    """
+    under_way: dict[Future[list[T]], list[int]] = {}
+    left = iter(seeds)
+    with _pool(jobs) as pool:
+        while True:
+            while len(under_way) < 2 * jobs and goes_on():
+                chunk = list(islice(left, CHUNK))
+                if not chunk:
+                    break
+                under_way[pool.submit(_all_of, work, chunk)] = chunk
+            if not under_way:
+                return
+            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+                chunk = under_way.pop(future)
+                try:
+                    yield from future.result()
+                except BrokenProcessPool as error:
+                    raise ConfigError(f"a process died at the seeds {chunk}") from error
 
 
-def _rows_of(seeds: list[int], wanted: Wanted) -> list[Row]:
-    return [row_of(seed, wanted) for seed in seeds]
+@contextmanager
+def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes in which hashes of strings repeat. They are started with the first work."""
+    before = os.environ.get(HASH_SEED)
+    os.environ[HASH_SEED] = "0"
+    try:
+        fresh = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(jobs, mp_context=fresh, initializer=quieten) as pool:
+            yield pool
+    finally:
+        if before is None:
+            del os.environ[HASH_SEED]
+        else:
+            os.environ[HASH_SEED] = before
+
+
+def _all_of(work: Callable[[int], T], seeds: list[int]) -> list[T]:
+    return [work(seed) for seed in seeds]
 
 
 class RowFile:

@@ -46,7 +46,7 @@ def draw(seed: int, wanted: Wanted = Wanted()) -> Plan:  # noqa: B008 - a frozen
     """The plan of a seed."""
     dice = Dice(seed, STREAM)
     drawn = dice.left_in({**defaults.CLIENT_FEATURES, **defaults.CLUSTER_FEATURES})
-    modes = _modes(wanted.as_version)
+    modes = modes_of(wanted.as_version)
     mode = dice.one_of(modes)
     brokers = dice.weighted(defaults.BROKERS)
     topics = {
@@ -99,7 +99,7 @@ def _survives(topics: Mapping[str, Body], settings: Body, features: frozenset[st
     return alone and min(replicas) > 2 and min(in_sync) > 1
 
 
-def _modes(as_version: str | None) -> tuple[str, ...]:
+def modes_of(as_version: str | None) -> tuple[str, ...]:
     """The generations of the protocol that brokers of a release run; verification is left on, as
     it is by default.
     """

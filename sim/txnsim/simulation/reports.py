@@ -54,11 +54,21 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report_on(seed: int, wanted: Wanted, *, folder: Path, shrinks: bool) -> Report:
-    """Look closely at a seed that has findings, and write its files.
+    """Look closely at a seed that has findings, and write its files."""
+    return written(*looked_at(seed, wanted, shrinks=shrinks), folder=folder)
+
+
+def written(report: Report, files: dict[str, bytes], *, folder: Path) -> Report:
+    """Write the files of a report; the report with their paths.
 
     Raises:
         ConfigError: They can't be written.
     """
+    return msgspec.structs.replace(report, files=write_files(folder, files))
+
+
+def looked_at(seed: int, wanted: Wanted, *, shrinks: bool) -> tuple[Report, dict[str, bytes]]:
+    """Look closely at a seed that has findings: the report, and its files by their names."""
     plan = draw(seed, wanted)
     played = play(plan, trace_level=TraceLevel.BRIEF)
     kinds, cause = played.kinds, cause_of(plan)
@@ -84,8 +94,7 @@ def report_on(seed: int, wanted: Wanted, *, folder: Path, shrinks: bool) -> Repo
             steps=None if story is None else story.steps,
             told=tuple(_told(small.played.done)),
         )
-    written = write_all(folder, files)
-    return msgspec.structs.replace(report, files=tuple(map(str, written)))
+    return report, files
 
 
 def _because(findings: tuple[Finding, ...]) -> tuple[str, ...]:
@@ -108,3 +117,12 @@ def _told(done: tuple[Done, ...]) -> Iterator[str]:
         given = " ".join(f"{name}={value}" for name, value in fields.items())
         answer = "" if one.error == "NONE" else f": {one.error}"
         yield f"{number:>2}. {one.at_us / 1e6:8.3f} s  {who} {do} {given}{answer}"
+
+
+def write_files(folder: Path, files: dict[str, bytes]) -> tuple[str, ...]:
+    """Write files by their names; their paths.
+
+    Raises:
+        ConfigError: They can't be written.
+    """
+    return tuple(map(str, write_all(folder, files)))

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.plans import leaderless_plan
 from txnsim.cli.main import main
-from txnsim.simulation import batch, reports
+from txnsim.simulation import batch, drawing, reports
 from txnsim.simulation.drawing import Wanted
 from txnsim.simulation.plan import Plan
 
@@ -42,6 +42,25 @@ def test_where_nothing_is_found_it_says_so(capsys: pytest.CaptureFixture[str]) -
     assert "Nothing was found." in capsys.readouterr().out
 
 
+def test_a_seed_is_compared_with_itself_in_another_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "draw", lambda *_: leaderless_plan(as_version="4.3"))
+    command = ["simulate", "--seed", "7", "--against", "4.2", "--out", str(tmp_path)]
+    assert main(command) == 1
+    first, inside, more = capsys.readouterr().out.splitlines()
+    assert first == (
+        "All clients are answered alike; A has lost-write, stuck-last-stable-offset,"
+        " torn-transaction, B has no finding."
+    )
+    assert inside.startswith("Inside: They part at ")
+    paths = more.removeprefix("  more: txnsim diff ").split()
+    assert main(["diff", *paths]) == 1
+    capsys.readouterr()
+    assert main([*command, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["files"] == paths
+
+
 @pytest.mark.usefixtures("one_bug")
 def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["simulate", "--seed", "1", "--no-shrink", "--json", "--out", str(tmp_path)]
@@ -69,6 +88,8 @@ def test_a_run_that_exercised_nothing_fails(capsys: pytest.CaptureFixture[str]) 
         (["--rules", "leaderless"], "leaderless_partitions_keep_markers"),
         (["--rules", "leaderless_partitions_keep_markers=maybe"], "=on or"),
         (["--workload", "nowhere:at_all"], "workload nowhere:at_all"),
+        (["--against", "4.2"], "name it with --seed"),
+        (["--seed", "1", "--against", "9.9"], "there is no release"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -26,14 +26,35 @@ PROGRESS_MS: Final = 2_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``simulate`` takes."""
     parser.epilog = (
-        "Exit status: 0 nothing was found, 1 something was, 2 a wrong argument, or nothing was"
-        " exercised."
+        "Exit status: 0 nothing was found, 1 something was, or --against makes a difference,"
+        " 2 a wrong argument, or nothing was exercised."
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--seeds", default="0..200", metavar="A..B", help="from A to before B")
     which.add_argument("--seed", type=int, metavar="N", help="one seed, told in full")
     parser.add_argument("--time", metavar="DURATION", help="begin no seed after that: 10m")
     parser.add_argument("--jobs", type=int, metavar="N", help="processes (as many as processors)")
+    add_wanted(parser)
+    written = parser.add_argument_group("what is written")
+    written.add_argument("--out", type=Path, default=Path("simulated"), metavar="DIR",
+                         help="where traces, histories and stories of findings go")  # fmt: skip
+    written.add_argument("--rows", type=Path, metavar="FILE",
+                         help="keep a row of each seed there; go on where it ends")  # fmt: skip
+    written.add_argument("--no-shrink", action="store_true", help="only tell which seeds find what")
+    written.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help="with --seed: where does the same run part in another cluster? A release, a switch"
+        " NAME=on|off, or a setting NAME=VALUE; may be repeated",
+    )
+    parser.add_argument("--first", action="store_true", help="end with the first finding")
+
+
+def add_wanted(parser: argparse.ArgumentParser) -> None:
+    """What of the runs the user may fix."""
     parser.add_argument("--workload", metavar="MODULE:COROUTINE", help="instead of our clients")
     parser.add_argument("--as-version", metavar="RELEASE", help="of Kafka")
     parser.add_argument(
@@ -43,14 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=on|off",
         help="turn a switch of docs/releases.md; may be repeated",
     )
-    written = parser.add_argument_group("what is written")
-    written.add_argument("--out", type=Path, default=Path("simulated"), metavar="DIR",
-                         help="where traces, histories and stories of findings go")  # fmt: skip
-    written.add_argument("--rows", type=Path, metavar="FILE",
-                         help="keep a row of each seed there; go on where it ends")  # fmt: skip
-    written.add_argument("--no-shrink", action="store_true", help="only tell which seeds find what")
-    written.add_argument("--json", action="store_true", help="as JSON")
-    parser.add_argument("--first", action="store_true", help="end with the first finding")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,10 +76,12 @@ def run(args: argparse.Namespace) -> int:
     from txnsim.simulation.play import quieten
 
     quieten()
-    wanted = _wanted(args)
-    seeds = [args.seed] if args.seed is not None else _range(args.seeds)
+    wanted = wanted_of(args)
+    if args.against:
+        return _compare(args, wanted)
+    seeds = [args.seed] if args.seed is not None else seeds_in(args.seeds)
     jobs = 1 if len(seeds) == 1 else args.jobs or processors()
-    end_ms = None if args.time is None else wall_ms() + _duration(args.time)
+    end_ms = None if args.time is None else wall_ms() + duration_of("--time", args.time)
     tally, progress = Tally(), _Progress(len(seeds), quiet=args.json)
 
     def goes_on() -> bool:
@@ -96,13 +111,41 @@ def run(args: argparse.Namespace) -> int:
     return FOUND_STATUS if tally.failed else 0
 
 
+def _compare(args: argparse.Namespace, wanted: Wanted) -> int:
+    """Where do the runs of a seed in two clusters part? Returns the exit status."""
+    from txnsim.simulation.differential import difference, other_plan
+    from txnsim.simulation.drawing import draw
+    from txnsim.simulation.reports import write_files
+
+    if args.seed is None:
+        raise ConfigError("--against is about one seed: name it with --seed")
+    plan = draw(args.seed, wanted)
+    found = difference(plan, other_plan(plan, args.against))
+    names = [f"seed-{args.seed}.{side}.trace.jsonl" for side in "AB"]
+    files = dict(zip(names, (found.left.trace, found.right.trace), strict=True))
+    paths = write_files(args.out, files)
+    if args.json:
+        print_json({"sentence": found.sentence, "inside": found.inside, "files": paths})
+    else:
+        print_line(found.sentence)
+        if found.inside is not None:
+            print_line(f"Inside: {found.inside}")
+        print_line(f"  more: txnsim diff {' '.join(paths)}")
+    return 0 if found.is_none else FOUND_STATUS
+
+
 def _kept_rows(path: Path | None, wanted: Wanted) -> AbstractContextManager[RowFile | None]:
     from txnsim.simulation.batch import RowFile
 
     return nullcontext() if path is None else RowFile(path, wanted)
 
 
-def _wanted(args: argparse.Namespace) -> Wanted:
+def wanted_of(args: argparse.Namespace) -> Wanted:
+    """What the user has fixed.
+
+    Raises:
+        ConfigError: There is no such release, switch or workload.
+    """
     from txnsim.releases import release_named
     from txnsim.releases.rules import Rules
     from txnsim.simulation.drawing import Wanted
@@ -124,18 +167,28 @@ def _wanted(args: argparse.Namespace) -> Wanted:
     return Wanted(as_version=args.as_version, rules=rules, workload=args.workload)
 
 
-def _range(text: str) -> range:
+def seeds_in(text: str) -> range:
+    """The seeds that ``A..B`` means.
+
+    Raises:
+        ConfigError: It means none.
+    """
     first, dots, end = text.partition("..")
     if not (dots and first.isdigit() and end.isdigit() and int(first) < int(end)):
         raise ConfigError(f"--seeds {text}: expected a range such as 0..200")
     return range(int(first), int(end))
 
 
-def _duration(text: str) -> int:
+def duration_of(option: str, text: str) -> int:
+    """Milliseconds that an option means.
+
+    Raises:
+        ConfigError: It is no duration.
+    """
     try:
         return read_ms(text)
     except ValueError as error:
-        raise ConfigError(f"--time: {error}") from None
+        raise ConfigError(f"{option}: {error}") from None
 
 
 class _Progress:
@@ -199,11 +252,11 @@ def _lines(tally: Tally, reports: list[Report], args: argparse.Namespace) -> Ite
         yield f"  {', '.join(row.kinds)}: seeds {shown}"
     for report in reports:
         yield ""
-        yield from report.lines(again=_again(args))
+        yield from report.lines(again=again(args))
 
 
-def _again(args: argparse.Namespace) -> str:
-    """The options of this command that belong to a seed."""
+def again(args: argparse.Namespace) -> str:
+    """The options that belong to a seed, for the command that repeats it."""
     options = [f"--rules {given}" for given in args.rules]
     if args.as_version is not None:
         options.append(f"--as-version {args.as_version}")

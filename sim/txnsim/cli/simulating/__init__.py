@@ -1,0 +1,1 @@
+"""Commands that play runs from seeds."""

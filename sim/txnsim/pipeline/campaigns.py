@@ -1,0 +1,359 @@
+"""Campaigns: very many seeds, played on this machine or on Spark, as one table.
+
+The table is a folder of Parquet files. A file holds a range of seeds, and is there whole or not at
+all. So a campaign that was stopped goes on with the seeds that no file holds, and counts none
+twice, whatever was killed meanwhile. This process writes the files; workers only compute. The first
+seed of each kind of finding is then looked at closely, on the workers as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from txnsim.errors import BadInputError, ConfigError
+from txnsim.pipeline.schemas import PLACES, Table
+from txnsim.pipeline.tasks import arrow_schema, on_workers
+from txnsim.runtime.virtual.process import STRINGS, limits_of_process
+from txnsim.simulation.batch import in_pool, row_of, without_verdict
+from txnsim.simulation.drawing import Wanted
+from txnsim.simulation.play import OVER_LIMIT, quieten
+from txnsim.simulation.reports import Report, looked_at, written
+from txnsim.version import TXNSIM
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+SEED_S: Final = 60.0
+"""Processor time of one run; an ordinary one takes less than one."""
+TASK_SEEDS: Final = 8
+"""Of one task of Spark: some seconds."""
+FILE_SEEDS: Final = 1_000
+"""Of one file."""
+HEALTHY: Final = "healthy"
+FOUND: Final = "found"
+FAILED: Final = "failed"
+NO_CLUSTER: Final = "no-cluster"
+"""The cluster of the seed can't be had."""
+FINDINGS: Final = "findings"
+"""The folder of what was looked at closely."""
+_WITHOUT_VERDICT: Final = (OVER_LIMIT, NO_CLUSTER)
+_HEAD: Final = "campaign.json"
+_FILE: Final = re.compile(r"seeds-(\d+)-(\d+)\.parquet")
+_LOOKS: Final = "looked binary"
+
+TABLE: Final = Table.of(
+    "One row for each seed. All but `cpu_ms` is a function of the seed.",
+    f"""
+    seed bigint Of all chance in the run.
+    mode string The transaction protocol: `V-`, `V+`, `TV2` or `TV2+`.
+    verdict string `{HEALTHY}`, `{FOUND}`, or `{FAILED}`: the run came to no verdict.
+    anomalies array<string> What was found, each kind once.
+    because array<string> A sentence for each finding.
+    run_hash string Of every act, its time and its answer: equal for equal runs.
+    virtual_ms bigint How long the run was, in its own time.
+    cpu_ms bigint Processor time.
+    acts bigint How many were begun.
+    answered bigint How many came to something: no error.
+    committed bigint Commits among them.
+    struck bigint What was done to the cluster, and was possible.
+    places {PLACES} What was exercised: state of the transaction, what was asked for, the outcome.
+    failure string Why there is no verdict; null where there is one.
+    """,
+)
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """Seeds of one task, and how they are played."""
+
+    seeds: tuple[int, ...]
+    wanted: Wanted
+    cpu_s: float = SEED_S
+    shrinks: bool = True
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """A seed that was looked at closely, with its files by their names."""
+
+    report: Report
+    files: dict[str, bytes]
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """What the files of a campaign say together."""
+
+    seeds: int
+    found: int
+    failed: int
+    virtual_ms: int
+    cpu_ms: int
+    committed: int
+    places: int
+    """Different ones."""
+    firsts: tuple[tuple[int, tuple[str, ...]], ...]
+    """The first seed of each set of anomalies, with that set."""
+
+
+Record = Mapping[str, Any]
+"""A row of the table."""
+Play = Callable[[Sequence[range]], Iterator[Record]]
+"""Rows of all these seeds, in any order."""
+Examine = Callable[[Sequence[int]], Iterator[Look]]
+
+
+def campaign(
+    spark: SparkSession,
+    workload: str | None,
+    seeds: range,
+    *,
+    as_version: str | None = None,
+    rules: Mapping[str, bool] | None = None,
+    cpu_s: float = SEED_S,
+) -> DataFrame:
+    """The table of a campaign, played by the workers of a session.
+
+    Args:
+        spark: The session; txnsim is installed where its workers run.
+        workload: A coroutine as ``package.module:name`` in place of our clients; None for ours.
+        seeds: Which.
+        as_version: The release of Kafka; the reference unless given.
+        rules: Switches of docs/releases.md, turned by hand.
+        cpu_s: Processor time of a run. One that takes more is a row of its own: ``failed``.
+    """
+    wanted = Wanted(as_version=as_version, rules=rules or {}, workload=workload)
+    shares = [Share(seeds=tuple(part), wanted=wanted, cpu_s=cpu_s) for part in _cut(seeds)]
+    return on_workers(spark, shares, Share, _played, TABLE.ddl)
+
+
+# Where runs are played
+
+
+def here(wanted: Wanted, *, jobs: int, cpu_s: float) -> tuple[Play, Examine]:
+    """In processes of this machine."""
+
+    def play(ranges: Sequence[range]) -> Iterator[Record]:
+        seeds = (seed for part in ranges for seed in part)
+        yield from in_pool(partial(record_of, wanted=wanted, cpu_s=cpu_s), seeds, jobs=jobs)
+
+    return play, lambda seeds: in_pool(partial(_look, wanted), seeds, jobs=jobs)
+
+
+def on_spark(spark: SparkSession, wanted: Wanted, *, cpu_s: float) -> tuple[Play, Examine]:
+    """On the workers of a session, a job for each range."""
+
+    def play(ranges: Sequence[range]) -> Iterator[Record]:
+        for part in ranges:
+            table = campaign(
+                spark,
+                wanted.workload,
+                part,
+                as_version=wanted.as_version,
+                rules=wanted.rules,
+                cpu_s=cpu_s,
+            ).toArrow()
+            yield from table.to_pylist()
+
+    def examine(seeds: Sequence[int]) -> Iterator[Look]:
+        shares = [Share(seeds=(seed,), wanted=wanted) for seed in seeds]
+        for row in on_workers(spark, shares, Share, _looked, _LOOKS).toLocalIterator():
+            yield msgspec.msgpack.decode(bytes(row[0]), type=Look)
+
+    return play, examine
+
+
+def record_of(seed: int, wanted: Wanted, cpu_s: float) -> Record:
+    """Play one seed; whatever becomes of it is a row."""
+    try:
+        row = row_of(seed, wanted, cpu_s=cpu_s)
+    except ConfigError as error:
+        row = without_verdict(seed, NO_CLUSTER, str(error))
+    is_over = not row.kinds or row.kinds[0] not in _WITHOUT_VERDICT
+    return {
+        "seed": row.seed,
+        "mode": row.mode,
+        "verdict": (FOUND if row.kinds else HEALTHY) if is_over else FAILED,
+        "anomalies": [*row.kinds] if is_over else [],
+        "because": [*row.because] if is_over else [],
+        "run_hash": row.digest,
+        **{name: getattr(row, name) for name in _NUMBERS},
+        "places": [
+            {"state": at.state, "asked": at.asked, "outcome": at.outcome, "times": times}
+            for at, times in row.cells
+        ],
+        "failure": None if is_over else row.because[0],
+    }
+
+
+_NUMBERS: Final = ("virtual_ms", "cpu_ms", "acts", "answered", "committed", "struck")
+
+
+def _played(share: Share) -> Iterator[pa.RecordBatch]:
+    """Work of a task of Spark."""
+    import pyarrow as pa
+
+    _prepare()
+    rows = [record_of(seed, share.wanted, share.cpu_s) for seed in share.seeds]
+    yield pa.RecordBatch.from_pylist(rows, schema=TABLE.arrow())
+
+
+def _looked(share: Share) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    _prepare()
+    for seed in share.seeds:
+        packed = msgspec.msgpack.encode(_look(share.wanted, seed))
+        yield pa.RecordBatch.from_pylist([{"looked": packed}], schema=arrow_schema(_LOOKS))
+
+
+def _look(wanted: Wanted, seed: int) -> Look:
+    report, files = looked_at(seed, wanted, shrinks=True)
+    return Look(report=report, files=files)
+
+
+def _prepare() -> None:
+    """Of a worker: it logs nothing, and its hashes repeat."""
+    quieten()
+    if STRINGS in limits_of_process():
+        raise ConfigError(f"a worker of Spark can't repeat runs: {STRINGS}")
+
+
+def _cut(seeds: range) -> Iterator[range]:
+    for at in range(0, len(seeds), TASK_SEEDS):
+        yield seeds[at : at + TASK_SEEDS]
+
+
+# The folder
+
+
+class Folder:
+    """Where a campaign is kept."""
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        """Open it, or begin a new one.
+
+        Args:
+            path: The folder; made where it is not there.
+            wanted: What the user has fixed.
+
+        Raises:
+            BadInputError: It holds another campaign, or is none.
+            OSError: It can't be written.
+        """
+        self._path = path
+        head = msgspec.json.encode({"txnsim": TXNSIM, "wanted": wanted})
+        file = path / _HEAD
+        if file.is_file():
+            if file.read_bytes() != head:
+                raise BadInputError(f"{path} has another campaign: {file.read_text()}")
+            return
+        if path.exists() and any(path.iterdir()):
+            raise BadInputError(f"{path} is no campaign: it has no {_HEAD}; name another folder")
+        path.mkdir(parents=True, exist_ok=True)
+        _write(file, lambda part: part.write_bytes(head))
+
+    def missing(self, seeds: range, *, size: int = FILE_SEEDS) -> list[range]:
+        """Which of these seeds no file holds, cut where ranges of that size begin."""
+        held = sorted(self._ranges(), key=lambda one: one.start)
+        found: list[range] = []
+        at = seeds.start
+        for one in [*held, range(seeds.stop, seeds.stop)]:
+            while at < min(one.start, seeds.stop):
+                end = min(one.start, seeds.stop, (at // size + 1) * size)
+                found.append(range(at, end))
+                at = end
+            at = max(at, one.stop)
+        return found
+
+    def take(self, ranges: Sequence[range], records: Iterable[Record]) -> Iterator[range]:
+        """Write each range as soon as all its rows are there; yields it then.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        waiting: dict[range, list[Record]] = {one: [] for one in ranges}
+        of_seed = {seed: one for one in ranges for seed in one}
+        for record in records:
+            where = of_seed[record["seed"]]
+            rows = waiting[where]
+            rows.append(record)
+            if len(rows) == len(where):
+                self._write(where, sorted(rows, key=lambda row: int(row["seed"])))
+                del waiting[where]
+                yield where
+
+    def read(self, columns: Sequence[str] = ()) -> pa.Table:
+        """All rows, by seed."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        files = [self._file(one) for one in sorted(self._ranges(), key=lambda one: one.start)]
+        schema = TABLE.arrow(columns)
+        tables = [pq.read_table(file, columns=[*columns] or None) for file in files]
+        return pa.concat_tables(tables) if tables else schema.empty_table()
+
+    def summary(self) -> Summary:
+        """What there is."""
+        rows = self.read(("seed", "verdict", "anomalies", "virtual_ms", "cpu_ms", "committed",
+                          "places")).to_pylist()  # fmt: skip
+        firsts: dict[tuple[str, ...], int] = {}
+        for row in rows:
+            if row["verdict"] == FOUND:
+                firsts.setdefault(tuple(row["anomalies"]), row["seed"])
+        verdicts = [row["verdict"] for row in rows]
+        return Summary(
+            seeds=len(rows),
+            found=verdicts.count(FOUND),
+            failed=verdicts.count(FAILED),
+            virtual_ms=sum(row["virtual_ms"] for row in rows),
+            cpu_ms=sum(row["cpu_ms"] for row in rows),
+            committed=sum(row["committed"] for row in rows),
+            places=len(
+                {
+                    (one["state"], one["asked"], one["outcome"])
+                    for row in rows
+                    for one in row["places"]
+                }
+            ),
+            firsts=tuple((seed, kinds) for kinds, seed in firsts.items()),
+        )
+
+    def reports(self, seeds: Sequence[int], examine: Examine) -> list[Report]:
+        """Look at these seeds closely, unless that was done; in their order.
+
+        Raises:
+            ConfigError: A file can't be written.
+        """
+        kept = {seed: self._path / FINDINGS / f"seed-{seed}.report.json" for seed in seeds}
+        for look in examine([seed for seed, file in kept.items() if not file.is_file()]):
+            report = written(look.report, look.files, folder=self._path / FINDINGS)
+            packed = msgspec.json.format(msgspec.json.encode(report))
+            written(report, {kept[report.seed].name: packed}, folder=self._path / FINDINGS)
+        return [msgspec.json.decode(file.read_bytes(), type=Report) for file in kept.values()]
+
+    def _ranges(self) -> Iterator[range]:
+        for file in self._path.iterdir():
+            found = _FILE.fullmatch(file.name)
+            if found:
+                yield range(int(found[1]), int(found[2]))
+
+    def _file(self, seeds: range) -> Path:
+        return self._path / f"seeds-{seeds.start:010}-{seeds.stop:010}.parquet"
+
+    def _write(self, seeds: range, rows: Sequence[Record]) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.Table.from_pylist(rows, schema=TABLE.arrow())
+        _write(self._file(seeds), lambda part: pq.write_table(table, part))
+
+
+def _write(file: Path, write: Callable[[Path], object]) -> None:
+    part = file.with_name(f".{file.name}.part")
+    write(part)
+    part.rename(file)

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tests.support.plans import leaderless_plan
+from txnsim.simulation import batch
+from txnsim.simulation.batch import row_of
+from txnsim.simulation.drawing import Wanted
+from txnsim.simulation.limit import OverLimitError, processor_limit
+from txnsim.simulation.play import OVER_LIMIT, play
+
+TINY_S = 0.02
+
+
+def endless() -> None:
+    while True:
+        pass
+
+
+def endless_to_the_last() -> None:
+    try:
+        endless()
+    finally:
+        endless()
+
+
+def test_what_goes_on_for_ever_ends() -> None:
+    with pytest.raises(OverLimitError), processor_limit(TINY_S):
+        endless()
+
+
+def test_cleaning_up_may_not_go_on_for_ever_either() -> None:
+    with pytest.raises(OverLimitError), processor_limit(TINY_S):
+        endless_to_the_last()
+
+
+def test_other_threads_have_no_limit() -> None:
+    ended: list[bool] = []
+
+    def work() -> None:
+        with processor_limit(TINY_S):
+            ended.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert ended == [True]
+
+
+def test_a_run_over_its_limit_is_a_finding_and_the_next_run_is_as_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = leaderless_plan()
+    alone = play(plan).digest
+    assert OVER_LIMIT in play(plan, cpu_s=0.001).kinds
+    assert play(plan, cpu_s=60).digest == alone
+    monkeypatch.setattr(batch, "draw", lambda seed, wanted: plan)
+    row = row_of(7, Wanted(), cpu_s=0.001)
+    assert (row.seed, row.kinds, row.digest, row.mode) == (7, (OVER_LIMIT,), "", "TV2+")
+    assert row.because == ("over-limit: it took more than 0.001 s of processor time",)
