@@ -103,30 +103,36 @@ def _wire_unit(dice: Dice, scene: Scene, name: str, number: int) -> list[Act]:
         unit.call("init-producer-id", habit="bumps", bump=True)
     unit.call("begin")
     places = dice.some(scene.places, dice.weighted(defaults.RECORDS))
-    _add(dice, scene, unit, places)
+    habit = _add(dice, scene, unit, places)
     if scene.has("zombie") and dice.happens(0.25):
         unit.add({"observe": "everything"}, habit="zombie", after_ms=_long(dice))
     given_up = False
     for record, place in enumerate(places):
-        given_up |= _produce(dice, scene, unit, place, f"{name}.{number}.{record}")
+        value = f"{name}.{number}.{record}"
+        given_up |= _produce(dice, scene, unit, place, value, habit=habit)
     _end_of_wire(dice, scene, unit, given_up=given_up)
     return unit.acts
 
 
-def _add(dice: Dice, scene: Scene, unit: Unit, places: Sequence[str]) -> None:
-    """AddPartitionsToTxn, where the flow has it; or not, or all the same."""
+def _add(dice: Dice, scene: Scene, unit: Unit, places: Sequence[str]) -> str:
+    """AddPartitionsToTxn, where the flow has it; or not, or all the same. Returns the habit of the
+    records where nothing is added.
+    """
     if scene.is_v2:
         if scene.has("needless-adds") and dice.happens(0.3):
             unit.call("add-partitions", habit="needless-adds", partitions=[*places], always=True)
-        return
+        return ""
     if scene.has("no-adds") and dice.happens(0.2):
-        return
+        return "no-adds"
     if scene.has("impatient") and dice.happens(0.4):
         unit.call("add-partitions", habit="impatient", partitions=[*places], once=True)
     unit.call("add-partitions", partitions=[*places])
+    return ""
 
 
-def _produce(dice: Dice, scene: Scene, unit: Unit, place: str, value: str) -> bool:
+def _produce(
+    dice: Dice, scene: Scene, unit: Unit, place: str, value: str, *, habit: str = ""
+) -> bool:
     """One record; returns whether its answer is not waited for."""
     fields: Body = {"partition": place, "value": value}
     if scene.has("plain-records") and dice.happens(0.2):
@@ -145,7 +151,7 @@ def _produce(dice: Dice, scene: Scene, unit: Unit, place: str, value: str) -> bo
         if dice.happens(0.7):
             unit.add({"give-up": f"late {value}"}, habit="gives-up")
         return True
-    unit.call("produce", **fields)
+    unit.call("produce", habit=habit, **fields)
     return False
 
 
@@ -222,8 +228,8 @@ def _transform(dice: Dice, scene: Scene, name: str, member: str, group_id: str) 
         unit.call("begin")
         if dice.happens(0.6):
             place = dice.one_of(scene.places)
-            _add(dice, scene, unit, [place])
-            unit.call("produce", partition=place, value=f"{name}.{number}")
+            habit = _add(dice, scene, unit, [place])
+            unit.call("produce", habit=habit, partition=place, value=f"{name}.{number}")
         if not scene.is_v2:
             unit.call("add-offsets", group=group_id)
         fields: Body = {"member": member}

@@ -4,6 +4,7 @@ import msgspec
 
 from tests.support.plans import leaderless_plan
 from txnsim.simulation.causes import cause_of
+from txnsim.simulation.drawing import draw
 
 
 def test_a_known_anomaly_is_known_by_the_rule_that_heals_it() -> None:
@@ -24,3 +25,10 @@ def test_where_nothing_heals_there_is_no_name() -> None:
 
 async def fails(_guest: object) -> None:
     raise AssertionError("whatever the rules are")
+
+
+def test_what_is_left_out_has_a_name_too() -> None:
+    """Seed 287: a program adds no partition, and its record joins the transaction before."""
+    cause = cause_of(draw(287))
+    assert cause is not None
+    assert (cause.habit, cause.animals) == ("no-adds", ("z04",))

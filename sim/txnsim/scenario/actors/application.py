@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from txnsim.client.errors import ClientError
-from txnsim.errors import InvariantViolation
+from txnsim.errors import ConfigError, InvariantViolation
 from txnsim.scenario.actors.base import Surroundings
 from txnsim.scenario.answers import GIVEN_UP, CallResult, failure
 from txnsim.scenario.players.base import Player
@@ -28,6 +28,7 @@ class ApplicationActor:
         self._begun = 0
         self._sent: list[Batch] = []
         """What is neither acknowledged nor given up."""
+        self._has_sent = False
 
     async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
         """See ``base.Actor``."""
@@ -52,6 +53,7 @@ class ApplicationActor:
                 self._transaction = call.transaction or f"{self.name}.T{self._begun}"
                 self._recorder.began(self.name, self._id, self._transaction)
             case "send":
+                self._has_sent = True
                 place = needed(call.partition)
                 await player.send(needed(call.records[0]), place)
                 self._sent.append(
@@ -64,6 +66,8 @@ class ApplicationActor:
                     )
                 )
             case "await-ack":
+                if not self._has_sent:
+                    raise ConfigError(f"{self.name}: await-ack, but nothing was sent")
                 self._note(CallResult(offset=await player.await_ack()))
             case "give-up":
                 await player.give_up()

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.stories import call, seen, told
 from txnsim.check.observations import Began, Ended, Wrote
+from txnsim.errors import ConfigError
 
 ACTORS = {"A": {"plays": "application", "transactional-id": "app", "client-id": "shop"}}
 HOLD = {"hold": {"id": "late", "point": "client.request", "api": "Produce", "client_id": "shop"}}
@@ -56,3 +59,9 @@ def test_what_was_never_asked_about_is_unknown_and_a_prompt_answer_is_no_delay()
     assert [one.outcome for one in seen(result, Wrote)] == ["unknown"]
     prompt = told([*open_end, do("give-up")], run="V+", actors=ACTORS)
     assert "acknowledged though its request is held" in prompt.verdict.because[0]
+
+
+def test_an_answer_to_nothing_can_t_be_waited_for() -> None:
+    """A story that was cut down once had such a step (seed 396 of ``txnsim simulate``)."""
+    with pytest.raises(ConfigError, match="A: await-ack, but nothing was sent"):
+        told([do("begin"), do("await-ack")], run="V+", actors=ACTORS)
