@@ -78,6 +78,13 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     shrinks: bool = True
 
 
+class _Head(msgspec.Struct, frozen=True, kw_only=True):
+    """What a folder says of itself."""
+
+    txnsim: str
+    wanted: Wanted
+
+
 class Look(msgspec.Struct, frozen=True, kw_only=True):
     """A seed that was looked at closely, with its files by their names."""
 
@@ -246,7 +253,8 @@ class Folder:
             OSError: It can't be written.
         """
         self._path = path
-        head = msgspec.json.encode({"txnsim": TXNSIM, "wanted": wanted})
+        self.wanted = wanted
+        head = msgspec.json.encode(_Head(txnsim=TXNSIM, wanted=wanted))
         file = path / _HEAD
         if file.is_file():
             if file.read_bytes() != head:
@@ -256,6 +264,21 @@ class Folder:
             raise BadInputError(f"{path} is no campaign: it has no {_HEAD}; name another folder")
         path.mkdir(parents=True, exist_ok=True)
         _write(file, lambda part: part.write_bytes(head))
+
+    @classmethod
+    def opened(cls, path: Path) -> Folder:
+        """One that is there, to be read.
+
+        Raises:
+            BadInputError: There is none.
+        """
+        try:
+            head = msgspec.json.decode((path / _HEAD).read_bytes(), type=_Head)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise BadInputError(f"{path} is no campaign: {_HEAD}: {error}") from None
+        folder = cls.__new__(cls)
+        folder._path, folder.wanted = path, head.wanted
+        return folder
 
     def missing(self, seeds: range, *, size: int = FILE_SEEDS) -> list[range]:
         """Which of these seeds no file holds, cut where ranges of that size begin."""

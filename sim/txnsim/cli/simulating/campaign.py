@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.logs.spark import add_master, misused, session
-from txnsim.cli.output import print_json, print_line, progress
+from txnsim.cli.output import print_json, print_line, progress, write_whole
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.cli.simulating.simulate import (
     FOUND_STATUS,
@@ -54,12 +54,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                      help="seeds of one file, played together (default 1000)")  # fmt: skip
     run.add_argument("--no-shrink", action="store_true", help="do not look at findings closely")
     run.add_argument("--json", action="store_true", help="as JSON")
+    told = parts.add_parser(
+        "report",
+        description="Write what campaigns have come to as one HTML file: anomalies by release and"
+        " protocol, the growth of coverage, what each kind of finding has cost.",
+    )
+    told.add_argument("folder", type=Path, nargs="+", metavar="DIR", help="a campaign's folder")
+    told.add_argument("--out", type=Path, required=True, metavar="FILE", help="FILE.html")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
     try:
-        return _run(args)
+        return _run(args) if args.part == "run" else _report(args)
     except (BadInputError, ConfigError, MissingExtraError, OSError) as error:
         misused(error)
         return MISUSE_STATUS
@@ -95,6 +102,17 @@ def _run(args: argparse.Namespace) -> int:
     if not summary.committed:
         raise ConfigError("this campaign proves nothing: no transaction was committed")
     return FOUND_STATUS if summary.found or summary.failed else 0
+
+
+def _report(args: argparse.Namespace) -> int:
+    from txnsim.pipeline.libraries import require_libraries
+
+    require_libraries()
+    from txnsim.pipeline.report_page.campaign_page import page, played_in
+
+    write_whole(args.out, page([played_in(one) for one in args.folder]))
+    print_line(str(args.out))
+    return 0
 
 
 def _engine(args: argparse.Namespace, wanted: Wanted, stack: ExitStack) -> tuple[Play, Examine]:

@@ -29,7 +29,7 @@ TIME_LINES_MAX: Final = 60
 """Partitions whose time line is drawn: those with an open transaction first."""
 ROWS_MAX: Final = 2_000
 """Of a table."""
-_POLICY: Final = (
+POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none';"
     " form-action 'none'"
 )
@@ -55,7 +55,7 @@ def page(contents: Contents) -> str:
         title=title,
         remark=REMARK,
         style=STYLE.read_text("utf-8"),
-        policy=_POLICY,
+        policy=POLICY,
         body=(
             element("h1", title),
             element("p", f"As of {time_text(report.as_of_ms)}. {REMARK}"),

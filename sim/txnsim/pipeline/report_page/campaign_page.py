@@ -1,0 +1,166 @@
+"""What campaigns have come to, as one HTML file: anomalies by release and protocol, the growth of
+coverage, what each kind of finding has cost.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from xml.etree.ElementTree import Element
+
+import msgspec
+
+from txnsim.pipeline.campaigns import FOUND, Folder
+from txnsim.pipeline.figures import COLORS, figure
+from txnsim.pipeline.report_page.elements import document, element, table
+from txnsim.pipeline.report_page.page import POLICY, STYLE
+from txnsim.releases import REFERENCE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+REMARK: Final = "Made by txnsim campaign report."
+POINTS_MAX: Final = 500
+"""Of a curve."""
+_COLUMNS: Final = ("seed", "mode", "verdict", "anomalies", "virtual_ms", "cpu_ms", "places")
+
+
+class Played(msgspec.Struct, frozen=True, kw_only=True):
+    """One campaign."""
+
+    name: str
+    """Its release and switches."""
+    rows: Sequence[Mapping[str, Any]]
+    """By seed."""
+
+
+def played_in(path: Path) -> Played:
+    """Read a campaign.
+
+    Raises:
+        BadInputError: There is none.
+    """
+    folder = Folder.opened(path)
+    wanted = folder.wanted
+    turned = [f"{name} {'on' if on else 'off'}" for name, on in sorted(wanted.rules.items())]
+    name = ", ".join(
+        [wanted.as_version or REFERENCE.name, *turned, *filter(None, [wanted.workload])]
+    )
+    return Played(name=name, rows=folder.read(_COLUMNS).to_pylist())
+
+
+def page(campaigns: Sequence[Played]) -> str:
+    """The page."""
+    title = f"Campaigns: {sum(len(one.rows) for one in campaigns)} seeds"
+    return document(
+        title=title,
+        remark=REMARK,
+        style=STYLE.read_text("utf-8"),
+        policy=POLICY,
+        body=(
+            element("h1", title),
+            table(
+                "What was played",
+                (
+                    "Campaign",
+                    "Seeds",
+                    "With findings",
+                    "Hours of virtual time",
+                    "CPU hours",
+                    "Virtual seconds per CPU second",
+                ),
+                map(_totals, campaigns),
+            ),
+            table(
+                "Seeds with an anomaly, by release and protocol",
+                ("Anomaly", *(f"{one}, {mode}" for one, mode in _columns(campaigns))),
+                _by_mode(campaigns),
+            ),
+            table(
+                "What each kind of finding has cost",
+                (
+                    "Campaign",
+                    "Findings",
+                    "First seed",
+                    "CPU seconds up to it",
+                    "Seeds",
+                    "CPU seconds per seed that has it",
+                ),
+                (row for one in campaigns for row in _costs(one)),
+            ),
+            *_growth(campaigns),
+        ),
+    )
+
+
+def _totals(one: Played) -> tuple[str, ...]:
+    cpu_ms = sum(row["cpu_ms"] for row in one.rows)
+    virtual_ms = sum(row["virtual_ms"] for row in one.rows)
+    found = sum(row["verdict"] == FOUND for row in one.rows)
+    return (
+        one.name,
+        str(len(one.rows)),
+        str(found),
+        f"{virtual_ms / 3_600_000:.1f}",
+        f"{cpu_ms / 3_600_000:.2f}",
+        f"{virtual_ms / max(1, cpu_ms):.0f}",
+    )
+
+
+def _columns(campaigns: Sequence[Played]) -> list[tuple[str, str]]:
+    found = {(one.name, row["mode"]): None for one in campaigns for row in one.rows}
+    return sorted(found)
+
+
+def _by_mode(campaigns: Sequence[Played]) -> Iterator[tuple[str, ...]]:
+    counts = Counter(
+        (kind, one.name, row["mode"])
+        for one in campaigns
+        for row in one.rows
+        for kind in row["anomalies"]
+    )
+    seeds = Counter((one.name, row["mode"]) for one in campaigns for row in one.rows)
+    yield ("(seeds)", *(str(seeds[at]) for at in _columns(campaigns)))
+    for kind in sorted({kind for kind, _, _ in counts}):
+        yield (kind, *(str(counts[kind, *at] or "–") for at in _columns(campaigns)))
+
+
+def _costs(one: Played) -> Iterator[tuple[str, ...]]:
+    spent_ms, seeds = 0, Counter[tuple[str, ...]]()
+    firsts: dict[tuple[str, ...], tuple[int, int]] = {}
+    for row in one.rows:
+        spent_ms += row["cpu_ms"]
+        if row["verdict"] == FOUND:
+            kinds = tuple(row["anomalies"])
+            firsts.setdefault(kinds, (row["seed"], spent_ms))
+            seeds[kinds] += 1
+    for kinds, (seed, until_ms) in firsts.items():
+        each = spent_ms / seeds[kinds] / 1_000
+        numbers = (str(seed), f"{until_ms / 1_000:.1f}", str(seeds[kinds]), f"{each:.1f}")
+        yield (one.name, ", ".join(kinds), *numbers)
+
+
+def _growth(campaigns: Sequence[Played]) -> Iterator[Element]:
+    title = "Growth of coverage: different places of state × API × outcome"
+    svg = figure(title, lambda axes: _curves(axes, campaigns))
+    data = base64.b64encode(svg).decode()
+    yield element("h2", "Coverage")
+    yield element("img", src=f"data:image/svg+xml;base64,{data}", alt=title)
+
+
+def _curves(axes: Axes, campaigns: Sequence[Played]) -> None:
+    for number, one in enumerate(campaigns):
+        known: set[tuple[str, str, str]] = set()
+        sizes = []
+        for row in one.rows:
+            known |= {(at["state"], at["asked"], at["outcome"]) for at in row["places"]}
+            sizes.append(len(known))
+        step = max(1, len(sizes) // POINTS_MAX)
+        at = [*range(0, len(sizes), step)]
+        color = COLORS[number % len(COLORS)]
+        axes.plot([one + 1 for one in at], [sizes[one] for one in at], color=color, label=one.name)
+    axes.set_xlabel("seeds")
+    axes.set_ylabel("places")
