@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from txnsim.errors import ConfigError
-from txnsim.simulation.batch import Row, RowFile, Tally, row_of, rows
+from txnsim.simulation.batch import Row, RowFile, Tally, in_pool, row_of, rows
 from txnsim.simulation.drawing import Wanted
 
 SEEDS = range(3)
+BEFORE = os.environ.get("PYTHONHASHSEED")
 
 
 def told(found: list[Row]) -> list[Row]:
@@ -63,3 +68,18 @@ def test_a_tally_says_what_was_not_exercised() -> None:
     tally.add(msgspec.structs.replace(row, committed=1, struck=1))
     assert tally.idle is None
     assert tally.seeds == 2
+
+
+def test_hashes_of_strings_repeat_in_other_processes() -> None:
+    words: Any = ["orders", "payments"]
+    found = [*in_pool(hash, words, jobs=1)]
+    program = f"print(*map(hash, {words}))"
+    told = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found == [*map(int, told.stdout.split())]
+    assert os.environ.get("PYTHONHASHSEED") == BEFORE
