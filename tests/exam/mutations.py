@@ -29,7 +29,7 @@ from txnsim.group.offsets import LATEST, Offsets
 from txnsim.group.reconciliation import Goal
 from txnsim.group.records import OffsetDeleted
 from txnsim.group.shard import GroupShard
-from txnsim.log import admission, append_info, cleaner
+from txnsim.log import append_info, cleaner
 from txnsim.log.answers import NO_TIMESTAMP, Appended
 from txnsim.log.cleaned_txns import CleanedTxns
 from txnsim.log.epoch_cache import EpochCache
@@ -44,8 +44,8 @@ from txnsim.metadata.partition_changes import Election
 from txnsim.replica import partition as partition_module
 from txnsim.replica.partition import Partition
 from txnsim.replica.replicas import Replicas
-from txnsim.replication.commits import Commits
-from txnsim.runtime.pending import Pending
+from txnsim.replication.leader_appends import Commits
+from txnsim.runtime.tasks import Pending
 from txnsim.txn import machine, machine_end, machine_init, markers
 from txnsim.txn.markers import MarkerQueue, NoLeader
 from txnsim.txn.producer_ids import ProducerIdAllocator
@@ -330,7 +330,7 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
         "a marker is acknowledged without a write where no transaction is open",
     ),
     "old-coordinator-writes-markers": Mutation(
-        admission,
+        append_info,
         "check_marker",
         _with(coordinator_epoch=1 << 30),
         "a leader takes markers of a coordinator that was replaced",

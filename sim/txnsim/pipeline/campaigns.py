@@ -25,6 +25,7 @@ from txnsim.simulation.drawing import Wanted
 from txnsim.simulation.play import OVER_LIMIT, quieten
 from txnsim.simulation.reports import Report, looked_at, written
 from txnsim.version import TXNSIM
+from txnsim.written_files import whole, write_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -250,7 +251,7 @@ class Folder:
 
         Raises:
             BadInputError: It holds another campaign, or is none.
-            OSError: It can't be written.
+            ConfigError: It can't be written.
         """
         self._path = path
         self.wanted = wanted
@@ -263,7 +264,7 @@ class Folder:
         if path.exists() and any(path.iterdir()):
             raise BadInputError(f"{path} is no campaign: it has no {_HEAD}; name another folder")
         path.mkdir(parents=True, exist_ok=True)
-        _write(file, lambda part: part.write_bytes(head))
+        write_whole(file, head)
 
     @classmethod
     def opened(cls, path: Path) -> Folder:
@@ -297,7 +298,7 @@ class Folder:
         """Write each range as soon as all its rows are there; yields it then.
 
         Raises:
-            OSError: It can't be written.
+            ConfigError: It can't be written.
         """
         waiting: dict[range, list[Record]] = {one: [] for one in ranges}
         of_seed = {seed: one for one in ranges for seed in one}
@@ -373,10 +374,5 @@ class Folder:
         import pyarrow.parquet as pq
 
         table = pa.Table.from_pylist(rows, schema=TABLE.arrow())
-        _write(self._file(seeds), lambda part: pq.write_table(table, part))
-
-
-def _write(file: Path, write: Callable[[Path], object]) -> None:
-    part = file.with_name(f".{file.name}.part")
-    write(part)
-    part.rename(file)
+        with whole(self._file(seeds)) as part:
+            pq.write_table(table, part)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.logs.spark import add_master, misused, session
-from txnsim.cli.output import print_json, print_line, progress, write_whole
+from txnsim.cli.output import print_json, print_line, progress
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.cli.simulating.simulate import (
     FOUND_STATUS,
@@ -20,6 +20,7 @@ from txnsim.cli.simulating.simulate import (
     wanted_of,
 )
 from txnsim.errors import BadInputError, ConfigError, MissingExtraError
+from txnsim.written_files import write_whole
 
 if TYPE_CHECKING:
     from txnsim.pipeline.campaigns import Examine, Play, Summary
