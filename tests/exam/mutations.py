@@ -35,8 +35,7 @@ from txnsim.log.cleaned_txns import CleanedTxns
 from txnsim.log.epoch_cache import EpochCache
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import NO_OFFSET, ProducerState
-from txnsim.log.producer_state_manager import ProducerStateManager
-from txnsim.log.snapshots import Snapshots
+from txnsim.log.producer_state_manager import ProducerStateManager, Snapshots
 from txnsim.log.txn_index import TxnIndex
 from txnsim.log.verification import VerificationEntries
 from txnsim.metadata import partition_changes

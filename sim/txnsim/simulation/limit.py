@@ -6,6 +6,10 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
+
+AGAIN_S: Final = 5.0
+"""How long it may take to clean up."""
 
 
 class OverLimitError(KeyboardInterrupt):
@@ -17,10 +21,14 @@ class OverLimitError(KeyboardInterrupt):
 
 
 @contextmanager
-def processor_limit(seconds: float | None) -> Iterator[None]:
+def processor_limit(seconds: float | None, *, again_s: float = AGAIN_S) -> Iterator[None]:
     """Raise ``OverLimitError`` once this process has computed for so long.
 
     Only the main thread of a process gets signals. Elsewhere, and on Windows, there is no limit.
+
+    Args:
+        seconds: How long; None for no limit.
+        again_s: What is cleaned up then may go on for ever as well: it strikes again and again.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if seconds is None or not is_main or not hasattr(signal, "SIGVTALRM"):
@@ -31,8 +39,7 @@ def processor_limit(seconds: float | None) -> Iterator[None]:
         raise OverLimitError
 
     before = signal.signal(signal.SIGVTALRM, over)
-    # What is cleaned up afterwards may go on for ever as well: so it strikes again and again.
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, seconds)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, again_s)
     try:
         yield
     finally:

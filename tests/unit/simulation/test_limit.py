@@ -32,7 +32,7 @@ def test_what_goes_on_for_ever_ends() -> None:
 
 
 def test_cleaning_up_may_not_go_on_for_ever_either() -> None:
-    with pytest.raises(OverLimitError), processor_limit(TINY_S):
+    with pytest.raises(OverLimitError), processor_limit(TINY_S, again_s=TINY_S):
         endless_to_the_last()
 
 
