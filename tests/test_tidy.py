@@ -40,6 +40,13 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/api/kip_text/list_transactions.py": "tests/kip_text/test_differences.py",
     "sim/txnsim/api/kip_text/produce.py": "tests/kip_text/test_differences.py",
     "sim/txnsim/api/kip_text/write_txn_markers.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim/api/configs/describe_client_quotas.py": "tests/unit/api/test_request.py",
+    "sim/txnsim/api/groups/heartbeat.py": "tests/unit/api/test_request.py",
+    "sim/txnsim/api/groups/leave_group.py": "tests/unit/api/test_request.py",
+    "sim/txnsim/api/groups/offset_commit.py": "tests/unit/api/test_request.py",
+    "sim/txnsim/api/identities/sasl_*.py": "tests/unit/api/test_request.py",
+    "sim/txnsim/api/nodes/describe_cluster.py": "tests/unit/api/test_request.py",
+    "sim/txnsim/api/transactions/list_transactions.py": "tests/unit/api/test_request.py",
     "sim/txnsim/api/identities/*_delegation_token.py": (
         "tests/unit/api/identities/test_delegation_tokens.py"
     ),

@@ -15,7 +15,6 @@ ELEMENTS: Final = 19_990
 """Of the 20,000 that a request may have, less what surrounds them."""
 TIMES: Final = 10
 CREATE_TOPICS: Final = 19
-_METADATA: Final = 3
 _WIDE: Final = range(PARTITIONS)
 
 

@@ -12,7 +12,6 @@ from typing import Final
 
 from tests.support.slow_machine import SLOW_S
 
-API_VERSIONS: Final = 18
 PRODUCE: Final = 0
 
 

@@ -27,7 +27,6 @@ INPUT_S_MAX: Final = 25
 """An input that takes longer has no end."""
 RESIDENT_MIB_MAX: Final = 2_500
 _POLL_S: Final = 1.0
-_GRACE_S: Final = 60.0
 _COVERAGE: Final = re.compile(r"cov: (\d+) ft: (\d+) corp: (\d+)")
 _LEFT_BY_LIBFUZZER: Final = re.compile(r"(crash|timeout|oom|leak)-[0-9a-f]+")
 _DOUBTFUL: Final = ("time", "memory")

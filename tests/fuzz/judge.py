@@ -16,9 +16,6 @@ import structlog
 import txnsim
 from tests.fuzz.target import LOOP_MS, MEMORY_MIB, Target, Violation
 
-_BUG = "request failed by a bug"
-
-
 PACKAGE: Final = f"{Path(txnsim.__file__).parent}/"
 
 

@@ -38,7 +38,6 @@ from tests.support.apache_kafka import REPOSITORY
 
 IMAGE: Final = "txnsim:latest"
 API_VERSION: Final = "1.44"
-READY_SECONDS: Final = 20
 _ROOT: Final = Path("/")
 _NEW_NETWORK: Final = 0x40000000
 """CLONE_NEWNET."""

@@ -23,7 +23,6 @@ OFFSET_FETCH, TXN_OFFSET_COMMIT, DELETE_GROUPS = 9, 28, 42
 METADATA, INCREMENTAL_ALTER_CONFIGS = 3, 44
 NAMES: Final = ["missing", "t", "bad name", ""]
 CLIENT: Final = {"client_software_name": "x", "client_software_version": "1"}
-UNKNOWN_ID: Final = "00000000-0000-0000-0000-00000000004d"
 
 
 class Asker:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 import pytest
 
@@ -23,8 +21,6 @@ from txnsim.log.verification import SENTINEL
 from txnsim.releases import LATEST, Rules
 from txnsim.types import PRODUCER_EPOCH_MAX
 from txnsim.wire.batch import read_batch_header
-
-MARKER_EPOCH: Final = 0
 
 
 def log_with(rules: Rules) -> PartitionLog:

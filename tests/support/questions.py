@@ -93,7 +93,6 @@ def _denial(
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 TXN: Final = ResourceType.TRANSACTIONAL_ID
-READ_ORDERS: Final = acl(TOPIC, "orders", Operation.READ)
 DESCRIBE_ORDERS: Final = acl(TOPIC, "orders", Operation.DESCRIBE)
 DESCRIBE_G: Final = acl(GROUP, "g", Operation.DESCRIBE)
 PREFIXED: Final = PatternType.PREFIXED

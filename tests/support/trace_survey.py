@@ -45,8 +45,6 @@ SPELLINGS: Final = {
     "peer": re.compile(r"(broker|client)/.*|.*:[0-9]+"),
 }
 """How a field is written, whatever the kind of its event."""
-LATE_KINDS: Final = frozenset({"input", "goal"})
-"""Kinds that only a user at the page causes."""
 
 
 def tellings(scenarios: Iterable[Scenario]) -> Iterator[Telling]:

@@ -185,10 +185,6 @@ class Lab(Lived):
             if led.leader != led.preferred:
                 self.control.move_leader(led.topic, led.partition, led.preferred)
 
-    def await_fenced(self, broker: int) -> None:
-        """Wait until the controller has missed a broker."""
-        self._await(f"broker {broker} is fenced", lambda: self.control.is_fenced(broker))
-
     def _await(self, what: str, condition: Callable[[], bool]) -> None:
         deadline_s = time.monotonic() + PATIENCE_S
         while not condition():

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from datetime import timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from tests.support.handlers import Api
+from tests.support.group_api import GROUP, join_values
+from tests.support.handlers import KEYS, Api
+from txnsim.api.registry import HANDLERS
 from txnsim.api.request import Request, error_fields, no_subject
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import NO_SUBJECT
 from txnsim.settings import Settings
 from txnsim.wire import codec
+from txnsim.wire.error_codes import errors_of
 
 E = ErrorCode
 
@@ -91,3 +94,58 @@ def test_no_setting_lets_an_answer_be_larger_than_a_frame_can_say(api_key: int) 
     allowed = Request.bytes_max.fget(SimpleNamespace(api_key=api_key, broker=broker))  # type: ignore[attr-defined]
     head = codec.response_head(api_key, 12, 7, allowed)
     assert int.from_bytes(head[:4], "big", signed=True) > allowed
+
+
+# Refusals
+
+LOGIN: Final = ("SaslAuthenticate", "SaslHandshake")
+NOTHING: Final[dict[str, Any]] = {}
+IN_GROUP: Final = {"group_id": GROUP}
+AT_THE_TOP: Final[dict[str, dict[str, Any]]] = {
+    **dict.fromkeys(("DescribeClientQuotas", "DescribeCluster", "ListGroups"), NOTHING),
+    **dict.fromkeys(("ListTransactions", "PushTelemetry", *LOGIN), NOTHING),
+    **dict.fromkeys(("ConsumerGroupHeartbeat", "Heartbeat", "LeaveGroup", "SyncGroup"), IN_GROUP),
+    "DescribeQuorum": {"topics": []},
+    "JoinGroup": join_values(),
+    "OffsetDelete": {**IN_GROUP, "topics": [{"name": "orders", "partitions": []}]},
+    "UnregisterBroker": {"broker_id": 1},
+    "UpdateFeatures": {"feature_updates": []},
+}
+RESOURCE: Final = {"resource_type": 2, "resource_name": "orders", "configs": []}
+TOPIC: Final = {"name": "orders", "count": 4, "assignments": None, "partitions": [{}]}
+IN_EACH: Final[dict[str, dict[str, Any]]] = {
+    "AlterClientQuotas": {
+        "entries": [
+            {"entity": [{"entity_type": "user", "entity_name": name}], "ops": []} for name in "ab"
+        ]
+    },
+    "AlterConfigs": {"resources": [RESOURCE] * 2},
+    "ConsumerGroupDescribe": {"group_ids": ["a", "b"]},
+    "CreatePartitions": {"topics": [TOPIC] * 2},
+    "DeleteGroups": {"groups_names": ["a", "b"]},
+    "DescribeGroups": {"groups": ["a", "b"]},
+    "IncrementalAlterConfigs": {"resources": [RESOURCE] * 2},
+    "OffsetCommit": {**IN_GROUP, "topics": [TOPIC] * 2},
+}
+
+
+@pytest.mark.parametrize("name", [*AT_THE_TOP, *IN_EACH])
+async def test_a_refusal_is_an_error_at_the_top_and_nothing_else_or_one_in_each_element(
+    api: Api, name: str
+) -> None:
+    low, high = HANDLERS[KEYS[name]].versions
+    for version in range(low, high + 1):
+        answer = api.refuse(name, version, E.not_controller, **(AT_THE_TOP | IN_EACH)[name])
+        found: list[int] = []
+        tell = errors_of(answer.__class__)
+        assert tell is not None
+        tell(answer, found.append)
+        assert found == [E.not_controller] * (2 if name in IN_EACH else 1)
+        said = (getattr(answer, field) for field in answer.__dataclass_fields__)
+        lists = [one for one in said if isinstance(one, tuple)]
+        assert name in IN_EACH or not any(lists), "nothing that the broker knows"
+
+
+@pytest.mark.parametrize("name", LOGIN)
+async def test_a_login_does_not_belong_behind_the_login(api: Api, name: str) -> None:
+    assert (await api.ask(name, 1)).error_code is E.illegal_sasl_state

@@ -55,10 +55,6 @@ def test_a_read_closes_the_circle() -> None:
 # Lost updates
 
 
-def update(told: Told, label: str, version: int, offset: int) -> None:
-    told.wrote(label, f"by {label}", offset, key="x")
-
-
 def test_two_that_replaced_the_same_version_lost_an_update() -> None:
     told = Told()
     told.wrote(None, "v0", 0, key="x")

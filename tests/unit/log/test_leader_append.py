@@ -34,8 +34,6 @@ from txnsim.log.verification import SENTINEL
 from txnsim.wire.batch import read_batch_header
 from txnsim.wire.compression import GZIP, LZ4, SNAPPY, ZSTD
 
-DAY = 86_400_000
-
 
 def again(log: PartitionLog, data: bytes, *, guard: int = 0) -> Appended:
     answer = append_client(log, data, guard=guard, now_ms=NOW)

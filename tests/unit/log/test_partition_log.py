@@ -35,9 +35,6 @@ from txnsim.releases.rules import LATEST
 from txnsim.types import IsolationLevel
 from txnsim.wire.batch import assign, control_batch, read_batch_header
 
-DAY = 86_400_000
-
-
 TIMEOUT_MAX = 900_000
 
 

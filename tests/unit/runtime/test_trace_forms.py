@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.runtime.trace_forms import Lines, Row, Rows, name_of, rows_of
 
-RING_BYTES = 1 << 20
 ROWS: list[Row] = [
     (7, 0, (), "note", "", {"text": "a"}, None),
     (9, 1, (0,), "note", ("app", 7, 2), {"text": "b", "at": [1, 2]}, 0),

@@ -28,8 +28,6 @@ from txnsim.types import (
     TransactionVersion,
 )
 
-SETTINGS = Settings()
-
 
 def command(
     expected: str = "", *, timeout_ms: int = 1_000, two_phase: bool = False

@@ -36,12 +36,6 @@ async def test_configs_of_a_broker_take_effect(api: Api) -> None:
     assert api.broker.settings.message_max_bytes != 2000
 
 
-async def test_refuse(api: Api) -> None:
-    values = {"resources": [resource()], "validate_only": False}
-    answer = api.refuse("AlterConfigs", 2, ErrorCode.not_controller, **values)
-    assert [one.error_code for one in answer.responses] == [ErrorCode.not_controller]
-
-
 @pytest.mark.parametrize(
     ("changed", "cleared"),
     [

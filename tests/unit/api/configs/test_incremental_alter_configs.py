@@ -41,12 +41,6 @@ async def test_dynamic_configs_of_brokers(api: Api, name: str) -> None:
     assert api.broker.settings.message_max_bytes == 1_048_588
 
 
-async def test_refusing_names_every_resource(api: Api) -> None:
-    error = ErrorCode.request_timed_out
-    answer = api.refuse("IncrementalAlterConfigs", 0, error, resources=[resource()])
-    assert [(one.resource_name, one.error_code) for one in answer.responses] == [("orders", error)]
-
-
 async def test_a_broker_is_altered_where_it_is(api_of_three: Api) -> None:
     change = resource(("message.max.bytes", SET, "77"), kind=BROKER, name="2")
     (refused,) = await alter(api_of_three, change)

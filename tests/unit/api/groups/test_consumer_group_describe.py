@@ -50,5 +50,3 @@ async def test_what_is_no_consumer_group(groups: GroupApi) -> None:
         ("missing", E.group_id_not_found),
         ("", E.invalid_group_id),
     ]
-    refused = groups.api.refuse("ConsumerGroupDescribe", 0, E.not_coordinator, group_ids=["a"])
-    assert refused.groups[0].error_code is E.not_coordinator

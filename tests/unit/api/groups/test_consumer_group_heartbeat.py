@@ -29,11 +29,6 @@ async def test_a_regular_expression_is_looked_up_after_the_answer(groups: GroupA
     assert given(answer) == [(0, 1, 2)]
 
 
-async def test_the_whole_request_refused(groups: GroupApi) -> None:
-    answer = groups.api.refuse("ConsumerGroupHeartbeat", 1, E.not_coordinator, group_id=GROUP)
-    assert (answer.error_code, answer.error_message) == (E.not_coordinator, None)
-
-
 async def test_without_its_feature_there_is_no_consumer_protocol(groups: GroupApi) -> None:
     update = {"feature": "group.version", "max_version_level": 0, "upgrade_type": 2}
     lowered = await groups.api.ask("UpdateFeatures", 1, feature_updates=[update])

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.support.group_api import GroupApi, join_values
+from tests.support.group_api import GroupApi
 from tests.support.slow_machine import SLOW_S
-from txnsim.errors import ErrorCode
-
-E = ErrorCode
 
 
 async def test_a_second_join_of_a_member_lets_the_first_one_wait_for_ever(
@@ -22,9 +19,3 @@ async def test_a_second_join_of_a_member_lets_the_first_one_wait_for_ever(
     await asyncio.wait_for(groups.join(other.member_id), timeout=SLOW_S)
     assert (await again).generation_id == 2
     assert (await waits).name == "NEVER"
-
-
-async def test_the_whole_request_refused(groups: GroupApi) -> None:
-    for version in (0, 6, 7, 9):
-        answer = groups.api.refuse("JoinGroup", version, E.not_coordinator, **join_values())
-        assert answer.error_code is E.not_coordinator

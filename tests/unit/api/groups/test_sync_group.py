@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from tests.support.group_api import GroupApi, Member
-from txnsim.errors import ErrorCode
-
-E = ErrorCode
 
 
 async def test_a_second_sync_of_a_member_lets_the_first_one_wait_for_ever(
@@ -25,8 +22,3 @@ async def test_a_second_sync_of_a_member_lets_the_first_one_wait_for_ever(
     await groups.sync(Member(id=leader.id, generation=2), {member.id: b"yours"})
     assert (await again).assignment == b"yours"
     assert (await waits).name == "NEVER"
-
-
-async def test_the_whole_request_refused(groups: GroupApi) -> None:
-    answer = groups.api.refuse("SyncGroup", 5, E.not_coordinator, group_id="g")
-    assert (answer.error_code, answer.assignment) == (E.not_coordinator, b"")

@@ -26,5 +26,3 @@ async def test_what_was_asked_for_is_taken(api: Api) -> None:
 
 async def test_another_subscription_is_refused(api: Api) -> None:
     assert await pushed(api, subscription_id=1) is ErrorCode.unknown_subscription_id
-    answer = api.refuse("PushTelemetry", 0, ErrorCode.invalid_request)
-    assert answer.error_code is ErrorCode.invalid_request

@@ -21,8 +21,3 @@ async def test_no_broker_can_be_unregistered(api: Api, broker: int, error: Error
     assert answer.error_code is error
     assert str(broker) in answer.error_message
     assert 1 in api.broker.image.brokers
-
-
-async def test_it_is_refused_at_the_top(api: Api) -> None:
-    refused = api.refuse("UnregisterBroker", 0, ErrorCode.not_controller, broker_id=1)
-    assert refused.error_code is ErrorCode.not_controller

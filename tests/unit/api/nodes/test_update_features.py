@@ -37,8 +37,3 @@ async def test_upgrade_types_lower_and_raise(api: Api, version: int) -> None:
         assert api.broker.image.features_epoch > before
         if version < 2:
             assert [(one.feature, one.error_message) for one in answer.results] == [(NAME, "NONE")]
-
-
-async def test_refusing(api: Api) -> None:
-    answer = api.refuse("UpdateFeatures", 1, ErrorCode.request_timed_out, **values((NAME, 1, 2)))
-    assert (answer.error_code, answer.results) == (ErrorCode.request_timed_out, ())

@@ -28,8 +28,3 @@ async def test_every_version_grows_a_topic_that_can_be_used_at_once(api: Api, ve
     assert written.responses[0].partition_responses[0].error_code is ErrorCode.none
     read = await api.ask("Fetch", 12, **fetch("orders", partition=3))
     assert read.responses[0].partitions[0].records
-
-
-async def test_refuse(api: Api) -> None:
-    answer = api.refuse("CreatePartitions", 3, ErrorCode.not_controller, **grow(4))
-    assert [one.error_code for one in answer.results] == [ErrorCode.not_controller]

@@ -11,7 +11,6 @@ from txnsim.wire.decoder import reader
 from txnsim.wire.encoder import writer
 from txnsim.wire.messages import metadata_records as schema
 
-ORDERS: Final = uuid.UUID("6b1937bf-b390-4f19-be13-d779da0edf85")
 SMALL: Final = uuid.UUID("71b35792-5e3e-4619-b89c-8adb18722723")
 PAYMENTS: Final = uuid.UUID("9efba4e5-b7e0-4253-af28-f1c2683e212c")
 DIRECTORIES: Final = (
