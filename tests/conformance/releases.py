@@ -81,7 +81,7 @@ ACCEPTED: Final[Accepted] = (
     (
         r"DescribeConfigs v4 |IncrementalAlterConfigs v1 .*error_message"
         r"|AlterConfigs v2 .*error_message|CreateTopics v\d .*error_message",
-        "configurations are those of 4.3 in every release: names, types, least values, wording; "
+        "configurations are those of 4.3 in each older release: names, types, least values, words; "
         "so is the wording that counts brokers with cordoned directories",
     ),
     (

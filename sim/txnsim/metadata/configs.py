@@ -285,6 +285,13 @@ def shown_of_topic(topic: Mapping[str, str], rules: Rules) -> tuple[str, ...]:
     return tuple(one for one in keys if one in topic or one != INTERNAL_SEGMENT_BYTES)
 
 
+def shown_of_broker(rules: Rules) -> tuple[str, ...]:
+    """The configs that a broker tells of itself, whether they are set or not."""
+    keys = topic_configs(rules)
+    came = {key.broker_name for name, key in TOPIC_CONFIGS.items() if name not in keys}
+    return tuple(name for name in BROKER_CONFIGS if name not in came)
+
+
 def topic_value(
     name: str,
     *,

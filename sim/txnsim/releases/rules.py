@@ -445,8 +445,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         "KIP-1191, and seen on a real 4.4.0",
         "4.4",
         after="topics have errors.deadletterqueue.group.enable, max.decompressed.message.bytes, "
-        "remote.copy.lag.bytes and remote.copy.lag.ms",
-        before="topics have no configs of these names",
+        "remote.copy.lag.bytes and remote.copy.lag.ms, and brokers their defaults",
+        before="topics and brokers have no configs of these names",
     )
     rounds_leave_no_mark: bool = _switch(
         "KAFKA-20452",

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from txnsim.metadata.config_keys import TOPIC_CONFIGS, topic_configs
-from txnsim.metadata.configs import INTERNAL_SEGMENT_BYTES, shown_of_topic, topic_complaint
+from txnsim.metadata.configs import (
+    INTERNAL_SEGMENT_BYTES,
+    shown_of_broker,
+    shown_of_topic,
+    topic_complaint,
+)
 from txnsim.releases.rules import LATEST, Rules
 
 
@@ -23,3 +28,11 @@ def test_configs_that_came_with_a_release() -> None:
     assert topic_complaint("remote.copy.lag.ms", "0", older) == (
         "Unknown topic config name: remote.copy.lag.ms"
     )
+
+
+def test_configs_of_brokers_that_came_with_a_release() -> None:
+    # A real 4.3.1 tells none of them.
+    older = shown_of_broker(Rules(topics_have_dead_letters=False))
+    assert set(shown_of_broker(LATEST)) - set(older) == {
+        *("log.remote.copy.lag.bytes", "log.remote.copy.lag.ms", "max.decompressed.message.bytes")
+    }

@@ -154,8 +154,8 @@ def _broker_values(request: Request, name: str) -> list[ConfigValue]:
     broker = request.broker
     # The nameless resource stands for the dynamic defaults of all brokers: only the configs that
     # were set.
-    known = configs.BROKER_CONFIGS if name else {}
-    names = {**known, **broker.image.broker_configs.get(name, {})}
+    known = configs.shown_of_broker(broker.release.rules) if name else ()
+    names = dict.fromkeys((*known, *broker.image.broker_configs.get(name, {})))
     values = [
         configs.broker_value(
             key, broker=name, image=broker.image, settings=broker.metadata.settings
