@@ -73,7 +73,7 @@ class ConsumerDriver:
             new_id=lambda: f"id{next(numbers)}",
         )
         self.intervals = GroupIntervals(45_000, 5_000, 0)
-        self.group = ConsumerGroup(GROUP)
+        self.group = ConsumerGroup(GROUP, rules)
         self.now_ms = NOW
         self.effects: list[ConsumerEffect] = []
         self.log: list[ConsumerRecord] = []

@@ -39,7 +39,7 @@ from txnsim.group.consumer_records import (
 )
 from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
 from txnsim.group.state import ExpiryBase, GroupType, from_commit
-from txnsim.releases.rules import Rules
+from txnsim.releases.rules import LATEST, Rules
 
 LEFT: Final = -1
 """Member epoch of a member that leaves."""
@@ -102,16 +102,21 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsumerGroup:
-    """A group that assigns partitions on the side of the coordinator."""
+    """A group that assigns partitions on the side of the coordinator.
+
+    Args:
+        group_id: Its id.
+        rules: Of its coordinator.
+    """
 
     type: Final = GroupType.CONSUMER
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, rules: Rules = LATEST) -> None:
         self.group_id = group_id
-        self.epoch = 1
+        self.epoch = 1 if rules.consumer_groups_begin_at_one else 0
         """No member is at this epoch before the first target assignment (ModernGroup)."""
         self.metadata_hash = 0
-        self.assignment_epoch = 1
+        self.assignment_epoch = self.epoch
         """A new group needs no target: the first one is made once the topics of a member are known
         (TargetAssignmentMetadata.INITIAL).
         """

@@ -30,6 +30,7 @@ from txnsim.group.consumer_records import (
     TargetStored,
     TopicIdPartition,
 )
+from txnsim.releases.rules import Rules
 
 
 def check_heartbeat(command: ConsumerHeartbeat, *, assignors: tuple[str, ...]) -> Rejection | None:
@@ -70,6 +71,7 @@ def member_of(
     records: list[ConsumerRecord],
     *,
     new_id: Callable[[], str],
+    rules: Rules,
 ) -> ConsumerMember | Rejection:
     """The member; a new one where it joins.
 
@@ -85,7 +87,11 @@ def member_of(
         return _check_epoch(member, command) or member
     existing = None if instance_id is None else group.static_member(instance_id)
     if existing is None:
-        return group.members.get(member_id) or ConsumerMember(member_id=member_id)
+        known = group.members.get(member_id)
+        if known is None:
+            return ConsumerMember(member_id=member_id)
+        is_welcome = rules.fenced_members_join_again or command.classic is not None
+        return known if is_welcome else _check_epoch(known, command) or known
     speaks_classic = existing.uses_classic_protocol or command.classic is not None
     if not speaks_classic and existing.epoch != LEFT_FOR_A_WHILE:
         return Rejection(
@@ -155,7 +161,7 @@ def _join_complaint(command: ConsumerHeartbeat) -> str | None:
 def _check_epoch(member: ConsumerMember, command: ConsumerHeartbeat) -> Rejection | None:
     """A member at its last epoch may have missed an answer; with anything else it is a zombie."""
     epoch = command.member_epoch
-    if epoch in (0, member.epoch):
+    if epoch == member.epoch:
         return None
     if (
         epoch < member.epoch

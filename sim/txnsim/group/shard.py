@@ -27,6 +27,8 @@ from txnsim.group.records import (
     OffsetDeleted,
 )
 from txnsim.group.state import Group
+from txnsim.releases.rules import LATEST as LATEST_RULES
+from txnsim.releases.rules import Rules
 from txnsim.types import ProducerId
 from txnsim.wire.batch import iter_batches, read_control_record, read_records
 
@@ -36,6 +38,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
 
     partition: int
     coordinator_epoch: int
+    rules: Rules = LATEST_RULES
     groups: dict[str, Group] = {}
     offsets: Offsets = msgspec.field(default_factory=Offsets)
     end_offset: int = 0
@@ -147,7 +150,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
         if not isinstance(group, ConsumerGroup):
             if isinstance(record, ConsumerTombstone):
                 return
-            group = self.groups[record.group_id] = ConsumerGroup(record.group_id)
+            group = self.groups[record.group_id] = ConsumerGroup(record.group_id, self.rules)
         if isinstance(record, EpochDeleted):
             del self.groups[record.group_id]
         else:

@@ -274,6 +274,25 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         "in a transaction",
     )
 
+    consumer_groups_begin_at_one: bool = _switch(
+        "KAFKA-20268",
+        "4.3",
+        after="a consumer group begins at epoch 1, and its first member gets epoch 2",
+        before="it begins at epoch 0, and its first member gets epoch 1",
+    )
+    what_is_given_up_is_described: bool = _switch(
+        "KAFKA-20431",
+        "4.3",
+        after="ConsumerGroupDescribe counts a partition that a member has not given up yet as its",
+        before="it leaves such a partition out",
+    )
+    fenced_members_join_again: bool = _switch(
+        "KAFKA-19233",
+        "4.2",
+        after="a member of a consumer group that is known joins again with epoch 0",
+        before="it is FENCED_MEMBER_EPOCH, but for one whose last epoch was 0",
+    )
+
     # Controller
 
     features_change_together: bool = _switch(

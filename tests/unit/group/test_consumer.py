@@ -107,6 +107,35 @@ def test_before_kafka_20601_a_static_member_did_not_come_back_to_a_full_group() 
     assert driver.told(driver.join("a", "t", instance_id="i")).member_id == "a"
 
 
+def test_before_kafka_20268_a_group_began_at_epoch_0() -> None:
+    driver = ConsumerDriver(rules=Rules(consumer_groups_begin_at_one=False))
+    assert (driver.group.epoch, driver.group.assignment_epoch) == (0, 0)
+    assert driver.told(driver.join("a", "t")).member_epoch == 1
+    assert (driver.group.epoch, driver.group.assignment_epoch) == (1, 1)
+
+
+def test_a_member_that_was_fenced_joins_again() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t")
+    driver.join("b", "t")
+    driver.beat("a", 2, owned=parts("t", 0, 1))
+    assert driver.told(driver.join("a", "t")).member_epoch == 3
+
+
+def test_before_kafka_19233_a_member_that_is_known_did_not_join_again() -> None:
+    driver = ConsumerDriver(rules=Rules(fenced_members_join_again=False))
+    driver.join("a", "t")
+    assert driver.told(driver.join("a", "t")).member_epoch == 2, "it may have missed the answer"
+    driver.join("b", "t")
+    driver.beat("a", 2, owned=parts("t", 0, 1, 2, 3))
+    driver.beat("a", 2, owned=frozenset(driver.group.members["a"].assigned))
+    assert driver.group.members["a"].epoch == 3
+    refused = driver.join("a", "t")
+    assert isinstance(refused, Rejection)
+    assert refused.error is E.fenced_member_epoch
+    assert "smaller member epoch (0)" in refused.reason
+
+
 def test_where_the_last_member_leaves_its_assignment_ends_with_it() -> None:
     driver = ConsumerDriver()
     for member in ("a", "b"):

@@ -96,6 +96,9 @@ def _elements(group: ConsumerGroup, member: ConsumerMember) -> int:
 
 
 def _member(request: Request, group: ConsumerGroup, member: ConsumerMember) -> Any:
+    # A member owns a partition until it has given it up (KAFKA-20431).
+    shows_both = request.broker.release.rules.what_is_given_up_is_described
+    owned = (*member.assigned, *(member.pending_revocation if shows_both else ()))
     return build(
         request.schema.Member,
         member_id=member.member_id,
@@ -106,8 +109,7 @@ def _member(request: Request, group: ConsumerGroup, member: ConsumerMember) -> A
         client_host=member.client_host,
         subscribed_topic_names=tuple(sorted(member.topic_names)),
         subscribed_topic_regex=member.topic_regex or "",
-        # A member owns a partition until it has given it up.
-        assignment=_assignment(request, (*member.assigned, *member.pending_revocation)),
+        assignment=_assignment(request, owned),
         target_assignment=_assignment(request, group.target.get(member.member_id, ())),
         member_type=CLASSIC_MEMBER if member.uses_classic_protocol else CONSUMER_MEMBER,
     )

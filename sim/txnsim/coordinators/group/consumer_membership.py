@@ -119,7 +119,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
             return group
         if command.member_epoch != 0:
             return _missing(command.group_id, exists=group is not None)
-        made = ConsumerGroup(command.group_id)
+        made = ConsumerGroup(command.group_id, self.protocol.rules)
         if not isinstance(group, ClassicGroup):
             return made
         if group.is_empty:

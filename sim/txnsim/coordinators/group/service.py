@@ -427,7 +427,9 @@ class GroupCoordinator:
         """Read the log and own its groups; False where this load was called off meanwhile. Each
         step yields how many records it has read.
         """
-        shard = GroupShard(partition=partition, coordinator_epoch=coordinator_epoch)
+        shard = GroupShard(
+            partition=partition, coordinator_epoch=coordinator_epoch, rules=self._rules
+        )
         yield from shard.read(batches)
         if not self._ownership.finish_load(shard):
             return False

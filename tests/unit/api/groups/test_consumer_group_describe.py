@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.group_api import GROUP, GroupApi
+from tests.support.group_api import GROUP, GroupApi, group_api
 from txnsim.errors import ErrorCode
 
 E = ErrorCode
@@ -33,6 +33,21 @@ async def test_a_stable_group(groups: GroupApi, version: int) -> None:
         assert (topic.topic_name, topic.partitions) == ("orders", (0, 1, 2))
     if version >= 1:
         assert member.member_type == 1
+
+
+@pytest.mark.parametrize(("release", "owned"), [("4.2", (0, 1)), ("4.3", (0, 1, 2))])
+async def test_a_partition_that_is_not_given_up_yet_is_a_member_s(
+    release: str, owned: tuple[int, ...]
+) -> None:
+    async with group_api(as_version=(release,)) as groups:
+        epoch = (await groups.consume("a")).member_epoch
+        await groups.consume("b")
+        await groups.consume("a", epoch)
+        answer = await groups.api.ask("ConsumerGroupDescribe", 1, group_ids=[GROUP])
+    (group,) = answer.groups
+    assert group.group_epoch == epoch + 1
+    (topic,) = next(m for m in group.members if m.member_id == "a").assignment.topic_partitions
+    assert topic.partitions == owned
 
 
 async def test_deleted_topics_are_left_out(groups: GroupApi) -> None:
