@@ -60,6 +60,11 @@ ALWAYS_ACCEPTED: Final[Accepted] = (
         "txnsim.api.configs.describe_configs",
     ),
 )
+LINGERS_NOT_SINCE: Final = (4, 2)
+AT_ONCE: Final = {"group.coordinator.append.linger.ms": "0"}
+"""Up to 4.1 a group's coordinator waits 5 ms before it writes, unless it is told otherwise: what it
+describes right behind a join would be what was before.
+"""
 SAME_SINCE: Final = (4, 3)
 """From that line on nothing else may differ."""
 
@@ -268,7 +273,8 @@ def both(release: Release, config: BrokerConfig, level: int) -> Iterator[tuple[s
     with TemporaryDirectory(prefix="txnsim-releases-") as directory:
         file = Path(directory, "server.properties")
         file.write_text("".join(f"{name}={value}\n" for name, value in config.properties.items()))
-        properties = {**config.properties, **config.kafka_only}
+        older = AT_ONCE if line_of(release.name) < LINGERS_NOT_SINCE else {}
+        properties = {**config.properties, **config.kafka_only, **older}
         with (
             ApacheKafka(
                 transaction_version=level,
