@@ -54,7 +54,10 @@ class RawConnection(Lived):
 
     def ask(self, api_key: int, api_version: int, **values: Any) -> Any:
         """Send one request; its decoded answer, or what happened instead."""
-        self.send(api_key, api_version, **values)
+        try:
+            self.send(api_key, api_version, **values)
+        except ConnectionError:  # closed since the last answer: sending or receiving tells it first
+            return Outcome.CLOSED
         return self.receive(api_key, api_version)
 
     def send(self, api_key: int, api_version: int, **values: Any) -> None:
