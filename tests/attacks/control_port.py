@@ -16,6 +16,8 @@ from typing import Final
 
 from tests.attacks.sending import send_quietly
 from tests.attacks.target import Attack, Target
+from txnsim.wire.batch import Record, build_batch
+from txnsim.wire.compression import GZIP
 
 NESTED: Final = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{name}: &{name} [{','.join([f'*{before}'] * 10)}]\n"
@@ -132,6 +134,22 @@ def driven_runs(target: Target) -> int:
     return sent
 
 
+def committed(target: Target) -> int:
+    """What was committed to a topic of 1,000,000 tiny records, and whether it is there once."""
+    records = build_batch(
+        [Record(key=None, value=b"v")] * 100_000, timestamp_ms=1_700_000_000_000, compression=GZIP
+    )
+    topic = {"name": "tiny", "partition_data": [{"index": 0, "records": records}]}
+    with target.connect() as connection:
+        for _ in range(10):
+            answer = connection.ask(0, 9, acks=1, timeout=30_000, topic_data=[topic])
+            assert not answer.responses[0].partition_responses[0].error_code
+    target.is_made()
+    sent = _ask(target, "/api/v1/topics/tiny/committed", expected=(200,))
+    wanted = {"input": "tiny", "output": "tiny"}
+    return sent + _post(target, "/api/v1/assertions/exactly-once", wanted, expected=(422,))
+
+
 def descendants(pid: int) -> list[int]:
     """All processes that a process has begun, and theirs."""
     children: dict[int, list[int]] = {}
@@ -245,6 +263,7 @@ ATTACKS: Final = (
     Attack("cut-off-bodies", cut_off_bodies),
     Attack("heavy-stories", heavy_story),
     Attack("driven-runs", driven_runs),
+    Attack("committed-values", committed, serve=("--brokers", "1", "--topic", "tiny:1")),
     Attack("large-bodies", large_bodies),
     Attack("large-headers", large_headers),
     Attack("traces-at-once", traces_at_once),

@@ -6,8 +6,9 @@ client to do without. Kafka's counterparts are ``Fetcher`` and ``FetchCollector`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -25,6 +26,16 @@ PARTITION_BYTES_MAX: Final = 1_048_576
 """max.partition.fetch.bytes."""
 LANE: Final = "fetch"
 """Long polls have connections of their own, so that no EndTxn waits behind one."""
+
+
+T = TypeVar("T")
+
+
+class Beside(Protocol):
+    """Does work beside the loop."""
+
+    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
+        """What the work returns."""
 
 
 class FetchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +69,8 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How long the broker may wait for ``min_bytes``; 0: not at all."""
     min_bytes: int = 1
     max_bytes: int = FETCH_BYTES_MAX
+    beside: Beside | None = None
+    """Does the reading of records, which may be many; it is done at once unless given."""
 
 
 async def fetch(
@@ -71,6 +84,7 @@ async def fetch(
     min_bytes: int = 1,
     max_bytes: int = FETCH_BYTES_MAX,
     timeout_ms: float | None = None,
+    beside: Beside | None = None,
 ) -> FetchResult:
     """Fetch once from one partition's leader; looked up and asked again where the leader
     moved.
@@ -85,6 +99,7 @@ async def fetch(
         min_bytes: Bytes worth an answer.
         max_bytes: Bytes of the answer, about.
         timeout_ms: Timeout of the whole call; ``api_timeout_ms`` unless given.
+        beside: Does the reading of the records, which may be many.
 
     Raises:
         RetriableError: No leader answered in time.
@@ -92,7 +107,11 @@ async def fetch(
     """
     target = TopicPartition(topic, partition)
     options = FetchOptions(
-        isolation=isolation, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes
+        isolation=isolation,
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        beside=beside,
     )
     deadline = cluster.deadline(timeout_ms)
     backoff = cluster.backoff()
@@ -148,7 +167,11 @@ async def ask_leader(
         return _failed(positions, error)
     if getattr(message, "error_code", ErrorCode.none) != ErrorCode.none:
         return _failed(positions, ErrorCode(message.error_code))
-    results = _parse(cluster, message, positions, topic_ids, options.isolation)
+    parse = partial(_parse, message, positions, topic_ids, options.isolation)
+    results = parse() if options.beside is None else await options.beside(parse)
+    for result in results:
+        if result.error in REFRESHING:
+            cluster.forget_leader(result.partition.topic)
     if cluster.trace.on:
         for result in results:
             cluster.trace.delivered(result.partition, result.records)
@@ -163,7 +186,6 @@ def _failed(positions: Mapping[TopicPartition, int], error: ErrorCode) -> list[F
 
 
 def _parse(
-    cluster: Cluster,
     message: Any,
     positions: Mapping[TopicPartition, int],
     topic_ids: Mapping[str, UUID | None],
@@ -175,10 +197,7 @@ def _parse(
         name = row.topic if message.__version__ < 13 else names[row.topic_id]
         for part in row.partitions:
             target = TopicPartition(name, part.partition_index)
-            result = _parse_partition(target, part, positions[target], isolation)
-            if result.error in REFRESHING:
-                cluster.forget_leader(name)
-            results.append(result)
+            results.append(_parse_partition(target, part, positions[target], isolation))
     return results
 
 

@@ -31,7 +31,7 @@ class AbortedTransaction(msgspec.Struct, frozen=True, kw_only=True):
     first_offset: Offset
 
 
-class ConsumedRecord(msgspec.Struct, frozen=True, kw_only=True):
+class ConsumedRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A record as a consumer delivers it, with what its batch said of the producer."""
 
     partition: TopicPartition

@@ -8,8 +8,8 @@ any client could, of a simulated cluster and of one behind a proxy.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Final, Literal, TypeVar
 
 import msgspec
@@ -20,11 +20,13 @@ from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.complaints import about_exactly_once, about_hanging
 from txnsim.client.inspection.exactly_once import Value
-from txnsim.client.inspection.reading import SETTLE_MS, Fate, read_topic
+from txnsim.client.inspection.reading import SETTLE_MS, Reader, committed_records
 from txnsim.client.inspection.survey import hanging_ones
+from txnsim.errors import AnswerTooLargeError
 from txnsim.http.judging import LookedAt
 from txnsim.http.operation import PREFIX, Operation, Query
-from txnsim.http.replies import Body, RefusedError, WithStatus, number_of, word_of
+from txnsim.http.replies import Body, Listing, RefusedError, WithStatus, number_of, word_of
+from txnsim.runtime.turns import Pace
 
 SETTLE_MS_MAX: Final = 300_000
 _CLIENT_ID: Final = "txnsim-assertions"
@@ -66,17 +68,27 @@ class AssertionRoutes(LookedAt):
         ),
         refusals=("404", "422", "503"),
     )  # fmt: skip
-    async def committed(self, request: Request) -> list[str | None]:
+    async def committed(self, request: Request) -> Listing[str | None]:
         """The values that a read_committed reader of a topic gets, by partition and offset."""
         topic = self._place_of(str(request.path_params["topic"]), 0).topic
         encoding = word_of(request, "encoding", _ENCODINGS) or _ENCODINGS[0]
         settle_ms = number_of(request, "settle_ms", default=SETTLE_MS, least=0, most=SETTLE_MS_MAX)
-        found = await self._asked(lambda admin: read_topic(admin, topic, settle_ms=settle_ms))
-        return [
-            _written(one.value, encoding, where=f"{topic}-{one.partition} at offset {one.offset}")
-            for one in found
-            if one.fate is Fate.COMMITTED
-        ]
+        pace = Pace(self._environment.tasks.turns, self._environment.clock.stopwatch_ns)
+        values = self._committed(topic, encoding, settle_ms)
+        return Listing(values, pace, bytes_max=self._answer_max_bytes)
+
+    async def _committed(
+        self, topic: str, encoding: str, settle_ms: int
+    ) -> AsyncGenerator[Iterable[str | None]]:
+        reader = Reader(beside=self._beside)
+        async with self._asking() as admin:
+            async for records in committed_records(
+                admin, topic, settle_ms=settle_ms, reader=reader
+            ):
+                yield (
+                    _written(one.value, encoding, where=f"{one.partition} at offset {one.offset}")
+                    for one in records
+                )
 
     @Operation(
         "post", f"{PREFIX}/assertions/exactly-once", also=("409",), refusals=("404", "422", "503")
@@ -96,11 +108,15 @@ class AssertionRoutes(LookedAt):
             if isinstance(topic, str):
                 self._place_of(topic, 0)
         source, target = (_read(one, wanted.encoding) for one in (wanted.input, wanted.output))
-        return _answer(
-            await self._asked(
-                lambda admin: about_exactly_once(admin, source, target, settle_ms=wanted.settle_ms)
-            )
-        )
+        reader = Reader(bytes_max=self._answer_max_bytes, beside=self._beside)
+        async with self._asking() as admin:
+            try:
+                complaint = await about_exactly_once(
+                    admin, source, target, settle_ms=wanted.settle_ms, reader=reader
+                )
+            except AnswerTooLargeError as error:
+                raise RefusedError(422, f"{error} (answer_max_bytes)") from error
+        return _answer(complaint)
 
     @Operation(
         "get", f"{PREFIX}/assertions/no-hanging-transactions", also=("409",), refusals=("503",)
@@ -110,13 +126,24 @@ class AssertionRoutes(LookedAt):
         why it hangs, and what ends it.
         """
         now_ms = self._environment.clock.now_ms()
-        found = await self._asked(partial(hanging_ones, now_ms=now_ms))
+        async with self._asking() as admin:
+            found = await hanging_ones(admin, now_ms=now_ms)
         return _answer(about_hanging(found, bootstrap=self._bootstrap()))
 
-    async def _asked(self, ask: Callable[[Admin], Awaitable[T]]) -> T:
+    async def _beside(self, work: Callable[[], T], /) -> T:
+        """Work on many records: beside the loop, for one who asks at a time."""
+        unpacker = self._environment.tasks.unpacker
+        await unpacker.enter()
+        try:
+            return await unpacker.do(work)
+        finally:
+            unpacker.leave()
+
+    @asynccontextmanager
+    async def _asking(self) -> AsyncIterator[Admin]:
         try:
             async with self._outside(ClientSettings(client_id=_CLIENT_ID)) as outside:
-                return await ask(Admin(outside))
+                yield Admin(outside)
         except ClientError as error:
             raise RefusedError(
                 503,

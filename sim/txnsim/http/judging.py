@@ -28,6 +28,7 @@ from txnsim.runtime.env import Environment
 from txnsim.scenario.onlooker import ONLOOKER, look
 from txnsim.scenario.recorder import Recorder
 from txnsim.server.cluster import SimCluster
+from txnsim.settings import Settings
 from txnsim.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class LookedAt(Noun):
         outside: Callable[[ClientSettings], Cluster],
         place_of: Callable[[str, int], TopicPartition],
         bootstrap: Callable[[], str],
+        answer_max_bytes: int = Settings().answer_max_bytes,
     ) -> None:
         """Routes over a cluster, of whatever kind.
 
@@ -104,11 +106,13 @@ class LookedAt(Noun):
             outside: A client of it, not connected.
             place_of: A partition by its topic and number; refuses one that there is not.
             bootstrap: Its addresses.
+            answer_max_bytes: What an answer may take.
         """
         self._environment = environment
         self._outside = outside
         self._place_of = place_of
         self._bootstrap = bootstrap
+        self._answer_max_bytes = answer_max_bytes
 
     @classmethod
     def of_simulated(cls, cluster: SimCluster) -> Self:
@@ -118,6 +122,7 @@ class LookedAt(Noun):
             outside=partial(outside_of, cluster),
             place_of=partial(partition_of, cluster),
             bootstrap=lambda: cluster.bootstrap,
+            answer_max_bytes=cluster.options.settings.answer_max_bytes,
         )
 
 

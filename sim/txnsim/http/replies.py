@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from contextlib import aclosing
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
@@ -52,15 +53,18 @@ class Listing(Generic[T]):
     comes, with breaks.
     """
 
-    def __init__(self, elements: Iterable[T], pace: Pace, *, bytes_max: int) -> None:
+    def __init__(
+        self, elements: Iterable[T] | AsyncGenerator[Iterable[T]], pace: Pace, *, bytes_max: int
+    ) -> None:
         """Args:
-        elements: Nothing but their making takes time.
+        elements: Nothing but their making takes time; or some at a time, as they come.
         pace: Of the request.
         bytes_max: Of the answer (``answer_max_bytes``).
         """
         self._elements = elements
         self._pace = pace
         self._bytes_max = bytes_max
+        self._size = 2
 
     async def response(self, *, status: int) -> Response:
         """The answer.
@@ -68,21 +72,13 @@ class Listing(Generic[T]):
         Raises:
             RefusedError: It would have too many bytes.
         """
-        pieces, size = [bytearray(b"[")], 2
-        for element in self._elements:
-            encoded = msgspec.json.encode(element)
-            if len(pieces[-1]) > PIECE_BYTES:
-                pieces.append(bytearray())
-            if size > 2:
-                pieces[-1] += b","
-            pieces[-1] += encoded
-            size += len(encoded) + 1
-            if size > self._bytes_max:
-                raise RefusedError(
-                    422, f"the answer has more than {self._bytes_max:,} bytes (answer_max_bytes)"
-                )
-            if self._pace.has_done(1 + len(encoded) // ELEMENT_BYTES):
-                await self._pace.rest()
+        pieces = [bytearray(b"[")]
+        if isinstance(self._elements, AsyncGenerator):
+            async with aclosing(self._elements) as parts:
+                async for some in parts:
+                    await self._add(some, pieces)
+        else:
+            await self._add(self._elements, pieces)
         pieces[-1] += b"]"
         if len(pieces) == 1:
             return Response(bytes(pieces[0]), status_code=status, media_type="application/json")
@@ -90,6 +86,22 @@ class Listing(Generic[T]):
             _one_after_the_other(pieces), status_code=status, media_type="application/json"
         )
         return found
+
+    async def _add(self, elements: Iterable[T], pieces: list[bytearray]) -> None:
+        for element in elements:
+            encoded = msgspec.json.encode(element)
+            if len(pieces[-1]) > PIECE_BYTES:
+                pieces.append(bytearray())
+            if self._size > 2:
+                pieces[-1] += b","
+            pieces[-1] += encoded
+            self._size += len(encoded) + 1
+            if self._size > self._bytes_max:
+                raise RefusedError(
+                    422, f"the answer has more than {self._bytes_max:,} bytes (answer_max_bytes)"
+                )
+            if self._pace.has_done(1 + len(encoded) // ELEMENT_BYTES):
+                await self._pace.rest()
 
 
 async def _one_after_the_other(pieces: list[bytearray]) -> AsyncIterator[bytes]:

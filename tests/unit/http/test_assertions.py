@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import base64
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.support.clusters import VirtualCluster
+from tests.support.clusters import VirtualCluster, real_cluster
 from tests.support.control_port import run_story
 from tests.support.within import within
 from txnsim.client.producer import Producer
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint
+from txnsim.http.app import ControlApi
+from txnsim.runtime import unpacker
 
 ONCE = "/api/v1/assertions/exactly-once"
 HANGING = "/api/v1/assertions/no-hanging-transactions"
@@ -106,3 +110,36 @@ async def test_what_can_not_be_compared_is_refused(
 ) -> None:
     answer = await client.post(ONCE, json=body)
     assert (answer.status_code, advice in answer.text) == (status, True), answer.text
+
+
+async def test_a_topic_is_read_up_to_a_bound_and_beside_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A whole topic was read and held, in steps of a Fetch each."""
+    threads: list[str] = []
+
+    def noted(work: Callable[[], object]) -> object:
+        threads.append(threading.current_thread().name)
+        return work()
+
+    monkeypatch.setattr(unpacker, "politely", noted)
+    async with real_cluster(brokers=1, answer_max_bytes=2_000) as sim:
+        api = ControlApi(sim)
+        transport = httpx.ASGITransport(app=api.app())
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://localhost", timeout=60
+        ) as ask:
+            await transact(VirtualCluster(sim.environment, sim), b"a", b"b")
+            assert (await ask.get("/api/v1/topics/orders/committed")).json() == ["a", "b"]
+            wanted = {"input": ["a", "b"], "output": "orders"}
+            assert (await ask.post(ONCE, json=wanted)).json() == {"error": None}
+            assert threads
+            assert all(name.startswith("txnsim-unpack") for name in threads)
+            await transact(VirtualCluster(sim.environment, sim), b"v" * 1_500, b"v" * 1_500)
+            refused = await ask.get("/api/v1/topics/orders/committed")
+            assert refused.status_code == 422
+            assert "more than 2,000 bytes (answer_max_bytes)" in refused.json()["error"]
+            refused = await ask.post(ONCE, json=wanted)
+            assert refused.status_code == 422
+            assert refused.json()["error"].endswith("besides its key and value (answer_max_bytes)")
+        api.close()

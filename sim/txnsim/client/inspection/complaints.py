@@ -6,12 +6,13 @@ The assertions of Python's tests and those of the control port say the same, sin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from txnsim.client.admin import Admin
 from txnsim.client.inspection.exactly_once import Value, compare
 from txnsim.client.inspection.judgement import JudgedTransaction
-from txnsim.client.inspection.reading import Fate, ReadRecord, read_topic
+from txnsim.client.inspection.reading import Fate, Reader, read_topic
 from txnsim.txn.open_txn_verdict import program_at, with_guess
 
 
@@ -45,6 +46,7 @@ async def about_exactly_once(
     *,
     derive: Callable[[Any], Any] | None = None,
     settle_ms: int,
+    reader: Reader | None = None,
 ) -> str | None:
     """How the target differs from the values that the source leads to; None where it does not.
 
@@ -54,12 +56,25 @@ async def about_exactly_once(
         target: A topic or values.
         derive: From a value of the source to one of the target, or to several.
         settle_ms: How long to wait for open transactions.
+        reader: How to read both; any number of records, at once, unless given.
 
     Raises:
         ClientError: A topic can't be read.
+        AnswerTooLargeError: They have more records than the reader may keep.
     """
-    given = await _records(admin, source, settle_ms)
-    read = await _records(admin, target, settle_ms)
+    reader = reader or Reader()
+    given = await _records(admin, source, settle_ms, reader)
+    read = await _records(admin, target, settle_ms, reader)
+    names = [one if isinstance(one, str) else "what was given" for one in (source, target)]
+    complaint = await reader.do(partial(_compared, given, read, derive))
+    return complaint and f"not exactly once, from {names[0]} to {names[1]}:\n{complaint}"
+
+
+def _compared(
+    given: list[tuple[Value, Fate]],
+    read: list[tuple[Value, Fate]],
+    derive: Callable[[Any], Any] | None,
+) -> str | None:
     comparison = compare(
         _derived(given, Fate.COMMITTED, derive),
         [value for value, fate in read if fate is Fate.COMMITTED],
@@ -71,21 +86,18 @@ async def about_exactly_once(
             if fate is not Fate.COMMITTED
         },
     )
-    if comparison.is_exact:
-        return None
-    names = [one if isinstance(one, str) else "what was given" for one in (source, target)]
-    return f"not exactly once, from {names[0]} to {names[1]}:\n{comparison}"
+    return None if comparison.is_exact else str(comparison)
 
 
 _WORDS = {Fate.ABORTED: "aborted", Fate.OPEN: "still open"}
 
 
 async def _records(
-    admin: Admin, given: str | Iterable[Any], settle_ms: int
+    admin: Admin, given: str | Iterable[Any], settle_ms: int, reader: Reader
 ) -> list[tuple[Value, Fate]]:
     if isinstance(given, str):
-        records: tuple[ReadRecord, ...] = await read_topic(admin, given, settle_ms=settle_ms)
-        return [(record.value, record.fate) for record in records]
+        records = await read_topic(admin, given, settle_ms=settle_ms, reader=reader)
+        return await reader.do(lambda: [(record.value, record.fate) for record in records])
     return [(_value(one), Fate.COMMITTED) for one in given]
 
 

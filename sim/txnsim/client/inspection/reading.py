@@ -6,21 +6,70 @@ own client reads, over the wire, so that a test sees no more than any applicatio
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable, Sequence
 from enum import StrEnum
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import msgspec
 
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
-from txnsim.client.fetching import FetchResult, fetch
+from txnsim.client.fetching import FETCH_BYTES_MAX, Beside, FetchResult, fetch
 from txnsim.client.isolation import ConsumedRecord
 from txnsim.client.offsets import EARLIEST
 from txnsim.client.waiting import Deadline
+from txnsim.errors import AnswerTooLargeError
 from txnsim.types import IsolationLevel, TopicPartition
 
 SETTLE_MS: Final = 2_000
 """How long to wait for markers that are on their way: milliseconds, unless something holds them."""
+
+
+RECORD_BYTES: Final = 400
+"""What a record takes besides its key and value."""
+
+PIECE_BYTES: Final = 65_536
+"""What a reader with a bound fetches at a time, or one batch: packed records become very many."""
+
+T = TypeVar("T")
+
+
+class Reader:
+    """Reads topics for one question: how much of them, and where the work on it is done.
+
+    Args:
+        bytes_max: Of all records that are kept, each with ``RECORD_BYTES`` more; None: any.
+        beside: Does what may take long; it is done at once unless given.
+    """
+
+    def __init__(self, *, bytes_max: int | None = None, beside: Beside | None = None) -> None:
+        self._bytes_max = bytes_max
+        self._kept = 0
+        self.beside: Final = beside
+
+    async def do(self, work: Callable[[], T]) -> T:
+        """What the work returns."""
+        return work() if self.beside is None else await self.beside(work)
+
+    async def keep(self, records: Sequence[ConsumedRecord]) -> None:
+        """Count records that are kept.
+
+        Raises:
+            AnswerTooLargeError: They are too many.
+        """
+        if self._bytes_max is None:
+            return
+        self._kept += await self.do(partial(_weight, records))
+        if self._kept > self._bytes_max:
+            raise AnswerTooLargeError(
+                f"the records take more than {self._bytes_max:,} bytes, {RECORD_BYTES} counted for"
+                " each besides its key and value"
+            )
+
+
+def _weight(records: Sequence[ConsumedRecord]) -> int:
+    return sum(len(one.key or b"") + len(one.value or b"") + RECORD_BYTES for one in records)
 
 
 class Fate(StrEnum):
@@ -35,7 +84,7 @@ class Fate(StrEnum):
     """
 
 
-class ReadRecord(msgspec.Struct, frozen=True, kw_only=True):
+class ReadRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A record and its fate."""
 
     topic: str
@@ -48,7 +97,7 @@ class ReadRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read_topic(
-    admin: Admin, topic: str, *, settle_ms: int = SETTLE_MS
+    admin: Admin, topic: str, *, settle_ms: int = SETTLE_MS, reader: Reader | None = None
 ) -> tuple[ReadRecord, ...]:
     """All records of a topic that readers can be given at all, by partition and offset.
 
@@ -56,30 +105,74 @@ async def read_topic(
         admin: The cluster.
         topic: Whose.
         settle_ms: How long to wait for transactions to end that are open.
+        reader: How to read; any number of records, at once, unless given.
+
+    Raises:
+        ClientError: There is no such topic, or it can't be read.
+        AnswerTooLargeError: It has more records than the reader may keep.
+    """
+    reader = reader or Reader()
+    deadline = admin.cluster.deadline(settle_ms)
+    found: list[ReadRecord] = []
+    for partition in await _partitions(admin, topic):
+        found += await _read_partition(admin, topic, partition, deadline, reader)
+    return tuple(found)
+
+
+async def committed_records(
+    admin: Admin, topic: str, *, settle_ms: int = SETTLE_MS, reader: Reader
+) -> AsyncIterator[Sequence[ConsumedRecord]]:
+    """The records of a topic that a ``read_committed`` reader gets, by partition and offset, some
+    at a time.
+
+    Args:
+        admin: The cluster.
+        topic: Whose.
+        settle_ms: How long to wait for transactions to end that are open.
+        reader: How to read; nothing is kept here.
 
     Raises:
         ClientError: There is no such topic, or it can't be read.
     """
-    cluster = admin.cluster
-    (view,) = (await cluster.refresh((topic,))).topics
+    deadline = admin.cluster.deadline(settle_ms)
+    for partition in await _partitions(admin, topic):
+        await _settled(admin, topic, partition, deadline, reader)
+        async for records in _all(admin, topic, partition, IsolationLevel.READ_COMMITTED, reader):
+            yield records
+
+
+async def _partitions(admin: Admin, topic: str) -> list[int]:
+    (view,) = (await admin.cluster.refresh((topic,))).topics
     if view.error or not view.partitions:
         raise ClientError(f"topic {topic!r} can't be read: there is none, or it has no leaders")
-    deadline = cluster.deadline(settle_ms)
-    found: list[ReadRecord] = []
-    for partition in sorted(row.partition for row in view.partitions):
-        found += await _read_partition(admin, topic, partition, deadline)
-    return tuple(found)
+    return sorted(row.partition for row in view.partitions)
 
 
 async def _read_partition(
-    admin: Admin, topic: str, partition: int, deadline: Deadline
+    admin: Admin, topic: str, partition: int, deadline: Deadline, reader: Reader
 ) -> list[ReadRecord]:
-    last_stable = await _settled(admin, topic, partition, deadline)
-    every = await _all(admin, topic, partition, IsolationLevel.READ_UNCOMMITTED)
-    committed = {
-        record.offset
-        for record in await _all(admin, topic, partition, IsolationLevel.READ_COMMITTED)
-    }
+    last_stable = await _settled(admin, topic, partition, deadline, reader)
+    every: list[ConsumedRecord] = []
+    async for records in _all(admin, topic, partition, IsolationLevel.READ_UNCOMMITTED, reader):
+        await reader.keep(records)
+        every += records
+    committed: set[int] = set()
+    async for records in _all(admin, topic, partition, IsolationLevel.READ_COMMITTED, reader):
+        await reader.do(partial(_note_offsets, records, committed))
+    return await reader.do(partial(_judged, topic, partition, every, committed, last_stable))
+
+
+def _note_offsets(records: Sequence[ConsumedRecord], offsets: set[int]) -> None:
+    offsets.update(record.offset for record in records)
+
+
+def _judged(
+    topic: str,
+    partition: int,
+    records: Sequence[ConsumedRecord],
+    committed: set[int],
+    last_stable: int,
+) -> list[ReadRecord]:
     return [
         ReadRecord(
             topic=topic,
@@ -90,7 +183,7 @@ async def _read_partition(
             headers=record.headers,
             fate=_fate(record.offset, committed, last_stable),
         )
-        for record in every
+        for record in records
     ]
 
 
@@ -100,38 +193,55 @@ def _fate(offset: int, committed: set[int], last_stable: int) -> Fate:
     return Fate.OPEN if offset >= last_stable else Fate.ABORTED
 
 
-async def _settled(admin: Admin, topic: str, partition: int, deadline: Deadline) -> int:
+async def _settled(
+    admin: Admin, topic: str, partition: int, deadline: Deadline, reader: Reader
+) -> int:
     """The last stable offset, once everything below the high watermark is decided; or as it stands
     when the time is up.
     """
     backoff = admin.cluster.backoff()
     while True:
-        seen = await _fetch(admin, topic, partition, -1, IsolationLevel.READ_COMMITTED)
+        seen = await _fetch(
+            admin, topic, partition, -1, IsolationLevel.READ_COMMITTED, reader.beside
+        )
         if seen.last_stable_offset >= seen.high_watermark or deadline.passed:
             return seen.last_stable_offset
         await backoff.wait(deadline)
 
 
 async def _all(
-    admin: Admin, topic: str, partition: int, isolation: IsolationLevel
-) -> list[ConsumedRecord]:
-    found: list[ConsumedRecord] = []
+    admin: Admin, topic: str, partition: int, isolation: IsolationLevel, reader: Reader
+) -> AsyncIterator[Sequence[ConsumedRecord]]:
     offset = -1
     while True:
-        result = await _fetch(admin, topic, partition, offset, isolation)
-        found += result.records
+        result = await _fetch(admin, topic, partition, offset, isolation, reader.beside)
+        yield result.records
         if result.next_offset == offset:
-            return found
+            return
         offset = result.next_offset
 
 
 async def _fetch(
-    admin: Admin, topic: str, partition: int, offset: int, isolation: IsolationLevel
+    admin: Admin,
+    topic: str,
+    partition: int,
+    offset: int,
+    isolation: IsolationLevel,
+    beside: Beside | None = None,
 ) -> FetchResult:
     """From an offset on; -1: from the start of the log."""
     if offset < 0:
         offset = await _log_start(admin, topic, partition)
-    return await fetch(admin.cluster, topic, partition, offset, isolation=isolation, max_wait_ms=0)
+    return await fetch(
+        admin.cluster,
+        topic,
+        partition,
+        offset,
+        isolation=isolation,
+        max_wait_ms=0,
+        max_bytes=FETCH_BYTES_MAX if beside is None else PIECE_BYTES,
+        beside=beside,
+    )
 
 
 async def _log_start(admin: Admin, topic: str, partition: int) -> int:
