@@ -31,7 +31,7 @@ from txnsim.group.records import OffsetDeleted
 from txnsim.group.shard import GroupShard
 from txnsim.log import append_info, cleaner
 from txnsim.log.answers import NO_TIMESTAMP, Appended
-from txnsim.log.cleaned_txns import CleanedTxns
+from txnsim.log.cleaner import CleanedTxns
 from txnsim.log.epoch_cache import EpochCache
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import NO_OFFSET, ProducerState

@@ -17,13 +17,12 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from txnsim.http.assertions import AssertionRoutes
-from txnsim.http.clock import ClockRoutes
 from txnsim.http.events import ReportedRoutes
 from txnsim.http.explaining import ExplainRoutes
 from txnsim.http.faults import FaultRoutes
 from txnsim.http.guard import Doorkeeper, Guard
 from txnsim.http.judging import JudgingRoutes
-from txnsim.http.life import LifeRoutes
+from txnsim.http.life import ClockRoutes, LifeRoutes
 from txnsim.http.log_dirs import LogDirRoutes
 from txnsim.http.messages import Problem
 from txnsim.http.openapi import document

@@ -1,4 +1,5 @@
-"""Brokers and leaders through the control port: who lives, who leads, and how to change that.
+"""Brokers, leaders and the clock through the control port: who lives, who leads, and how to change
+that.
 
 Stopping and starting take as long as in Kafka, up to a session of the controller. So these answer
 when it is done, or after ``wait_ms`` with the state so far; the work goes on either way.
@@ -14,9 +15,12 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from txnsim.controller.elections import ElectionType, elect_leader
+from txnsim.durations import whole_ms
 from txnsim.errors import ConfigError, ErrorCode, Rejection
 from txnsim.http.messages import (
+    Advance,
     BrokerView,
+    ClockState,
     Elect,
     Isolate,
     Kill,
@@ -27,7 +31,8 @@ from txnsim.http.messages import (
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
 from txnsim.http.replies import Body, OptionalBody, RefusedError, WithStatus, digits_of, number_of
 from txnsim.http.topics import known_partition, partition_of, partition_view
-from txnsim.server.inputs import input_event
+from txnsim.runtime.env import Clock
+from txnsim.server.inputs import advance_with_breaks, input_event, shift
 from txnsim.server.member import Member, MemberState
 from txnsim.types import BrokerId
 
@@ -215,3 +220,50 @@ class LifeRoutes(ClusterNoun):
             with input_event(environment, "elect-leader", tp=str(where), election=wanted.type):
                 metadata.publish(elected)
         return partition_view(where.partition, known_partition(self._cluster, where))
+
+
+class ClockRoutes(ClusterNoun):
+    """The routes over one cluster."""
+
+    @Operation("get", f"{PREFIX}/clock")
+    async def read(self, _request: Request) -> ClockState:
+        """The cluster clock."""
+        return self._state()
+
+    @Operation("post", f"{PREFIX}/clock", refusals=("404", "422"))
+    async def advance(self, _request: Request, body: Body[Advance]) -> ClockState:
+        """Let time pass on the cluster clock; or set it, or one broker's, ahead or back."""
+        wanted = await body.read()
+        try:
+            match wanted:
+                case Advance(set_by_ms=None, broker=None) if wanted.advance_ms is not None:
+                    environment = self._cluster.environment
+                    await advance_with_breaks(environment, whole_ms(wanted.advance_ms))
+                case Advance(advance_ms=None) if wanted.set_by_ms is not None:
+                    shift(self._clock_of(wanted.broker), whole_ms(wanted.set_by_ms))
+                case _:
+                    raise RefusedError(
+                        422, "give advance_ms, or set_by_ms with or without broker, and not both"
+                    )
+        except ValueError as error:
+            raise RefusedError(422, str(error)) from error
+        return self._state()
+
+    def _clock_of(self, broker: int | None) -> Clock:
+        if broker is None:
+            return self._cluster.environment.clock
+        try:
+            return self._cluster.member(BrokerId(broker)).clock
+        except ConfigError as error:
+            raise RefusedError(404, str(error)) from error
+
+    def _state(self) -> ClockState:
+        clock = self._cluster.environment.clock
+        return ClockState(
+            now_ms=clock.now_ms(),
+            advanced_ms=clock.advanced_ms,
+            brokers={
+                str(broker_id): member.clock.offset_ms
+                for broker_id, member in self._cluster.members.items()
+            },
+        )

@@ -26,7 +26,7 @@ from txnsim.faults.crossings import Crossing, FaultEffect, Slices, SubmitOutcome
 from txnsim.faults.plan import Asked
 from txnsim.faults.points import FaultPoint
 from txnsim.loggers import Logger
-from txnsim.proxy import addresses, crossings, peek, sasl
+from txnsim.proxy import addresses, crossings, peek
 from txnsim.proxy.crossings import LOST, MADE_HERE, ORDINARY, TOKEN, Sent
 from txnsim.proxy.doors import Door
 from txnsim.proxy.ends import BrokerEnd, ClientEnd
@@ -199,7 +199,7 @@ class Relay:
             if is_answered is None and end - position < size + 4:
                 return Course.MORE
         sent = Sent(key, version, correlation_id)
-        if key == sasl.SASL_HANDSHAKE or (self._injector.armed and self._is_watched(key)):
+        if key == peek.SASL_HANDSHAKE or (self._injector.armed and self._is_watched(key)):
             sent.is_answered = is_answered is not False
             self._request = sent
             return Course.WHOLE
@@ -214,7 +214,7 @@ class Relay:
         self._tokens -= 1
         if not self._tokens:
             self._requests.head_bytes = peek.HEAD_BYTES
-        token = Sent(sasl.SASL_HANDSHAKE, 0, 0)
+        token = Sent(peek.SASL_HANDSHAKE, 0, 0)
         token.fate = TOKEN
         self._in_flight.append(token)
         return Course.PASS
@@ -231,8 +231,8 @@ class Relay:
         await self._until_answered()
         if self.client.transport is None:
             return False  # it was never taken up
-        if sent.api_key == sasl.SASL_HANDSHAKE and self._can_not_pass(sent, frame):
-            refusal = sasl.refusal(sent.api_version, sent.correlation_id)
+        if sent.api_key == peek.SASL_HANDSHAKE and self._can_not_pass(sent, frame):
+            refusal = peek.refusal(sent.api_version, sent.correlation_id)
             return await self._answer_here(sent, refusal)
         point, at_answer = self._door.points
         asked = self._injector.asked(point, sent.api_key)
@@ -338,9 +338,9 @@ class Relay:
 
     def _can_not_pass(self, sent: Sent, frame: bytes) -> bool:
         """Whether a mechanism of SASL can't pass; of others, the bare tokens are counted."""
-        mechanism = sasl.mechanism_of(frame)
-        if mechanism is None or not sasl.is_refused(mechanism, sent.api_version):
-            self._tokens = sasl.bare_tokens(mechanism or "", sent.api_version)
+        mechanism = peek.mechanism_of(frame)
+        if mechanism is None or not peek.is_refused(mechanism, sent.api_version):
+            self._tokens = peek.bare_tokens(mechanism or "", sent.api_version)
             if self._tokens:
                 self._requests.head_bytes = SIZE_BYTES
             return False

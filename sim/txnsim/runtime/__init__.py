@@ -8,7 +8,7 @@
 - ``virtual``: put on a loop whose clock jumps (``virtual_loop``) with
   connections in memory (``virtual_net``, ``virtual_connection``), while ``ambient`` makes
   unmodified client libraries follow: by ``doors`` in front of the process's functions,
-  and what ``libraries`` knows of single ones.
+  and what it knows of single libraries.
 - ``process``: what of a process keeps a run from repeating in another one, and how to remove it.
 - ``trace``: the ordered event trace; ``trace_kinds`` lists what can happen.
 """

@@ -5,12 +5,24 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.support.logs import NOW, LogDriver, consume, replayed_log
+from tests.support.logs import NOW, LogDriver, batch, consume, replayed_log
 from txnsim.log import cleaner
-from txnsim.log.cleaner import Dirt, clean, dirt_of, first_uncleanable_offset
+from txnsim.log.cleaner import CleanedTxns, Dirt, clean, dirt_of, first_uncleanable_offset
 from txnsim.log.config import LogConfig
+from txnsim.log.txn_index import AbortedTxn
 from txnsim.releases import LATEST, Rules
-from txnsim.wire.batch import GZIP, ZSTD, Record, build_batch, read_batch_header, read_records
+from txnsim.wire.batch import (
+    ABORT,
+    COMMIT,
+    GZIP,
+    ZSTD,
+    BatchHeader,
+    ControlRecord,
+    Record,
+    build_batch,
+    read_batch_header,
+    read_records,
+)
 from txnsim.wire.record_walk import WALK_PIECES
 
 LAG = 1_000
@@ -626,3 +638,75 @@ def test_room_for_one_key_more_is_enough_where_a_key_comes_again() -> None:
     )  # "end of a segment" comes again, and would be a third key
     made.clean()
     assert made.records() == [(2, "a", "2")]
+
+
+def data(offset: int, *, pid: int = 7, transactional: bool = True) -> BatchHeader:
+    header = read_batch_header(batch(0, pid=pid, transactional=transactional))
+    fields = {name: getattr(header, name) for name in header.__struct_fields__}
+    return BatchHeader(**{**fields, "base_offset": offset})
+
+
+def marker(kind: int) -> ControlRecord:
+    return ControlRecord(type=kind, version=0, coordinator_epoch=0)
+
+
+def aborted(first: int, last: int, *, pid: int = 7) -> AbortedTxn:
+    return AbortedTxn(
+        producer_id=pid, first_offset=first, last_offset=last, last_stable_offset=last + 1
+    )
+
+
+def test_records_of_an_aborted_transaction_go_and_its_marker_stays_once() -> None:
+    txns = CleanedTxns()
+    entry = aborted(2, 5)
+    txns.expect([entry])
+    assert not txns.on_data(data(1, pid=8))
+    assert txns.on_data(data(2))
+    assert txns.on_data(data(3))
+    assert not txns.on_data(data(4, pid=8))
+    assert not txns.on_control(data(5), marker(ABORT))
+    assert txns.kept == [entry]
+    assert not txns.on_data(data(6)), "the next transaction of the producer was committed"
+    assert not txns.on_control(data(7), marker(COMMIT))
+
+
+def test_the_marker_of_an_aborted_transaction_without_batches_may_go() -> None:
+    txns = CleanedTxns()
+    txns.expect([aborted(2, 5)])
+    assert txns.on_control(data(5), marker(ABORT))
+    assert txns.kept == []
+    assert txns.on_control(data(9), marker(ABORT)), "nobody knows of this one"
+
+
+def test_the_marker_of_a_committed_transaction_stays_with_its_batches() -> None:
+    txns = CleanedTxns()
+    assert not txns.on_data(data(0))
+    assert not txns.on_control(data(1), marker(COMMIT))
+    assert txns.on_control(data(2), marker(COMMIT))
+
+
+def test_batches_outside_of_transactions_belong_to_none() -> None:
+    txns = CleanedTxns()
+    txns.expect([aborted(0, 5)])
+    assert not txns.on_data(data(1, transactional=False))
+    assert txns.on_control(data(5), marker(ABORT))
+
+
+def test_an_entry_that_is_named_twice_counts_once() -> None:
+    txns = CleanedTxns()
+    txns.expect([aborted(2, 9)])
+    assert txns.on_data(data(2))
+    txns.expect([aborted(2, 9)])
+    assert txns.on_data(data(6))
+    assert not txns.on_control(data(9), marker(ABORT))
+    assert len(txns.kept) == 1
+    assert not txns.on_data(data(10))
+
+
+def test_what_was_emptied_may_go() -> None:
+    assert CleanedTxns().on_control(data(3), None)
+
+
+@pytest.mark.parametrize("kind", [2, 9])
+def test_control_records_that_end_nothing_stay(kind: int) -> None:
+    assert not CleanedTxns().on_control(data(3), marker(kind))

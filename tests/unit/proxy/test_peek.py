@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.logs import plain
 from txnsim.client import requests
+from txnsim.errors import ErrorCode
 from txnsim.proxy import peek
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
@@ -52,3 +53,44 @@ def test_what_no_broker_could_read_is_left_to_the_broker() -> None:
     whole = produce(9, acks=0, client_id="app", txn=None)
     at = peek.HEAD_BYTES + 3
     assert peek.produce_is_answered(whole[:at] + b"\xff" * 8, 0, 9, 3) is True
+
+
+def handshake(mechanism: str, version: int) -> bytes:
+    schema = codec.request_schema(17, version)
+    return codec.encode_request(
+        17, version, 3, "app", schema.SaslHandshakeRequest(mechanism=mechanism)
+    )
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_the_mechanism_is_read(version: int) -> None:
+    assert peek.mechanism_of(handshake("PLAIN", version)) == "PLAIN"
+    assert peek.mechanism_of(handshake("PLAIN", version)[:-2]) is None
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "version", "is_refused", "tokens"),
+    [
+        ("GSSAPI", 0, True, 0),
+        ("GSSAPI", 1, True, 0),
+        ("PLAIN", 0, False, 1),
+        ("PLAIN", 1, False, 0),
+        ("SCRAM-SHA-256", 0, False, 2),
+        ("SOMETHING-NEW", 0, True, 0),
+        ("SOMETHING-NEW", 1, False, 0),
+    ],
+)
+def test_what_passes_and_what_does_not(
+    mechanism: str, version: int, is_refused: bool, tokens: int
+) -> None:
+    assert peek.is_refused(mechanism, version) is is_refused
+    assert peek.bare_tokens(mechanism, version) == tokens
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_refusal_names_no_other_mechanism(version: int) -> None:
+    frame = peek.refusal(version, 3)
+    correlation_id, message = codec.read_response(17, version, frame[4:])
+    assert correlation_id == 3
+    assert message.error_code == ErrorCode.unsupported_sasl_mechanism
+    assert message.mechanisms == ()

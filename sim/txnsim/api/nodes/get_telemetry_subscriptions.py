@@ -10,10 +10,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from txnsim.api.nodes.telemetry_clients import client_of
 from txnsim.api.request import NO_THROTTLE, Reply, Request, at_top
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.metadata.client_metrics import ACCEPTED
+from txnsim.metadata.client_metrics import ACCEPTED, TelemetryClient
 
 KEY: Final = 71
 VERSIONS: Final = (0, 0)
@@ -49,4 +48,18 @@ async def handle(request: Request) -> Reply:
         telemetry_max_bytes=broker.client_metrics.max_bytes,
         delta_temporality=True,
         requested_metrics=wanted.metrics,
+    )
+
+
+def client_of(request: Request) -> TelemetryClient:
+    """The client that sent the request; it is forgotten when its connection ends."""
+    link = request.link
+    link.at_close(request.broker.client_metrics.disconnected)
+    return TelemetryClient(
+        connection=link,
+        client_id=request.client_id or "",
+        software_name=link.software_name,
+        software_version=link.software_version,
+        address=request.client_host.removeprefix("/"),
+        port=link.port,
     )

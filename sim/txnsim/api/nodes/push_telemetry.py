@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api.nodes.telemetry_clients import client_of
+from txnsim.api.nodes.get_telemetry_subscriptions import client_of
 from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode
 from txnsim.metadata.client_metrics import Push

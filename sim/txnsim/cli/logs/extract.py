@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.answering import answering
+from txnsim.cli.logs.searching import answering
 from txnsim.cli.logs.spark import add_directories
 from txnsim.cli.output import Columns, print_line, print_text, table_of
 

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.answering import answering
-from txnsim.cli.logs.searching import add_as_of, find, show_progress
+from txnsim.cli.logs.searching import add_as_of, answering, find, show_progress
 from txnsim.cli.logs.spark import add_directories
 from txnsim.cli.output import Columns, print_line, print_text, table_of, warn
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.answering import answering
 from txnsim.cli.logs.find_hanging import INCOMPLETE
-from txnsim.cli.logs.searching import show_progress
+from txnsim.cli.logs.searching import answering, show_progress
 from txnsim.cli.logs.spark import place
 from txnsim.cli.output import Columns, print_line, print_text, table_of, warn
 

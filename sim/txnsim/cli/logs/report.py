@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.answering import answering
 from txnsim.cli.logs.find_hanging import status_of, summarize
-from txnsim.cli.logs.searching import add_as_of, find, search_of
+from txnsim.cli.logs.searching import add_as_of, answering, find, search_of
 from txnsim.cli.logs.spark import add_directories, add_master
 from txnsim.cli.output import print_line
 

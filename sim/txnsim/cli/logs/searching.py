@@ -1,4 +1,6 @@
-"""What the actions have in common that search for open transactions first."""
+"""What the actions have in common that search for open transactions first, or read something and
+print it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from txnsim.cli.logs.spark import session
-from txnsim.cli.output import may_move_cursor, progress, warn
+from txnsim.cli.output import may_move_cursor, print_json, progress, warn
 
 if TYPE_CHECKING:
     from txnsim.pipeline.forensics.find_hanging import Search
@@ -83,3 +85,27 @@ def time_ms(text: str) -> int:
     if when.tzinfo is None:
         raise argparse.ArgumentTypeError(f"{text!r} needs a time zone, such as Z at its end")
     return round(when.timestamp() * 1_000)
+
+
+def answering(
+    read: Callable[[argparse.Namespace], T],
+    show: Callable[[T], None],
+    status: Callable[[T], int] = lambda _: 0,
+) -> Callable[[argparse.Namespace], int]:
+    """The ``run`` of an action: read what is asked for, print it, return the exit status.
+
+    Args:
+        read: May import what it needs.
+        show: Prints it for people; with ``--json`` all of it is printed.
+        status: The exit status that it means.
+    """
+
+    def run(args: argparse.Namespace) -> int:
+        found = read(args)
+        if args.json:
+            print_json(found)
+        else:
+            show(found)
+        return status(found)
+
+    return run

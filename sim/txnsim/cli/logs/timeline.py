@@ -6,7 +6,7 @@ import argparse
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.answering import answering
+from txnsim.cli.logs.searching import answering
 from txnsim.cli.logs.spark import add_directories, add_master, session
 from txnsim.cli.output import print_line, warn
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.answering import answering
 from txnsim.cli.logs.find_hanging import HANGS, INCOMPLETE
-from txnsim.cli.logs.searching import add_as_of, find, search_of
+from txnsim.cli.logs.searching import add_as_of, answering, find, search_of
 from txnsim.cli.logs.spark import add_directories, add_master
 from txnsim.cli.output import Columns, print_line, print_text, table_of, time_text, warn
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.answering import answering
+from txnsim.cli.logs.searching import answering
 from txnsim.cli.logs.spark import add_directories
 from txnsim.cli.output import print_line, time_text
 

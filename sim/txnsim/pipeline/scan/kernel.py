@@ -11,13 +11,35 @@ Kafka's counterparts: FileLogInputStream, DefaultRecordBatch.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 import numpy as np
+from numba import njit
 
-from txnsim.pipeline.scan.compiled import compiled
 from txnsim.storage.log_file import BATCH_BYTES_MAX
 from txnsim.wire.batch_header import CONTROL_FLAG, HEADER_SIZE, LOG_OVERHEAD, MAGIC
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """The function as machine code, with its signature: by numba, without the interpreter's lock.
+
+    numba compiles a function at its first call in a process (some seconds) and keeps the machine
+    code: in ``NUMBA_CACHE_DIR`` if that is set, else in ``__pycache__`` beside the source, else
+    below the user's cache directory. A worker that can't write to any of them compiles again. It
+    does not report that, and its answers are the same. numba compares only the file of a function
+    with the kept code, and not the files of the functions that it calls. After a change of this
+    module alone, empty the cache (CONTRIBUTING.md).
+    """
+    try:
+        made = njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # "no locator available": nowhere to keep it
+        made = njit(nogil=True)(function)
+    return cast("Callable[P, R]", made)
+
 
 CONTROL_BYTES: Final = 128
 """How much of a control batch has to be there: a marker's whole batch is 78 bytes."""

@@ -20,7 +20,7 @@ from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-from txnsim.pipeline.scan.compiled import compiled
+from txnsim.pipeline.scan.kernel import compiled
 from txnsim.pipeline.scan.pieces import Ints
 
 _FEATURES: Final[str] = cpu_target.target_context.codegen().magic_tuple()[2]

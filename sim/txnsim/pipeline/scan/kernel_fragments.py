@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from txnsim.pipeline.scan.compiled import compiled
-from txnsim.pipeline.scan.kernel import FULL, batch_at, be16, be32, be64, control_of
+from txnsim.pipeline.scan.kernel import FULL, batch_at, be16, be32, be64, compiled, control_of
 from txnsim.wire.batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG
 
 # Columns of a fragment. What there is none of is negative.

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from txnsim.pipeline.scan.compiled import compiled
+from txnsim.pipeline.scan.kernel import compiled
 from txnsim.wire.batch_header import HEADER_SIZE
 
 # Columns of a table of records.

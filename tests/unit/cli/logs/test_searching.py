@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.logs import NOW
-from txnsim.cli.logs.searching import add_as_of, find, search_of, show_progress, time_ms
+from txnsim.cli.logs.searching import add_as_of, answering, find, search_of, show_progress, time_ms
+from txnsim.cli.output import print_line
 
 
 def test_a_search_is_what_was_asked_for() -> None:
@@ -45,3 +46,16 @@ def test_progress_that_takes_long_is_told_everywhere(capsys: pytest.CaptureFixtu
     show_progress("looked at 100 replicas")
     show_progress("starting Spark")
     assert capsys.readouterr().err == "starting Spark\n"
+
+
+@pytest.mark.parametrize(("json", "printed"), [(False, "seven\n"), (True, "7\n")])
+def test_for_people_and_as_json(
+    json: bool, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = answering(lambda _: 7, lambda _: print_line("seven"), lambda found: found - 6)
+    assert run(argparse.Namespace(json=json)) == 1
+    assert capsys.readouterr().out == printed
+
+
+def test_the_exit_status_is_0_unless_it_is_asked_for() -> None:
+    assert answering(lambda _: 7, str)(argparse.Namespace(json=False)) == 0

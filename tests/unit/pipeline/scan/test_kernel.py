@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.fragment_model import Act, act, acts, segment_of
 from txnsim.pipeline.scan import kernel
+from txnsim.pipeline.scan.kernel import compiled
 from txnsim.storage.log_file import BATCH_BYTES_MAX
 from txnsim.wire.batch import (
     HEADER_SIZE,
@@ -18,6 +21,29 @@ from txnsim.wire.batch import (
     iter_batches,
     read_control_record,
 )
+
+
+def thrice(value: int) -> int:
+    return 3 * value
+
+
+def test_a_compiled_function_answers_as_the_function_does() -> None:
+    assert compiled(thrice)(14) == thrice(14)
+
+
+def test_without_a_place_for_machine_code_a_function_is_compiled_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def njit(**options: Any) -> Any:
+        if options.get("cache"):
+            raise RuntimeError("cannot cache function 'thrice': no locator available")
+        return numba.njit(**options)
+
+    monkeypatch.setattr("txnsim.pipeline.scan.kernel.njit", njit)
+    made = compiled(thrice)
+    assert isinstance(made, numba.core.dispatcher.Dispatcher)
+    assert made(14) == thrice(14)
+
 
 NUMBERS = st.integers(0, 255)
 
