@@ -127,9 +127,10 @@ def play_lesson(page: Page, name: str) -> None:
 
 @pytest.mark.nightly
 def test_the_program_of_l10_is_killed_mended_and_judged_on_the_page(
-    fresh_server: TxnsimServer, new_page: Any, tmp_path: Path
+    fresh_server: TxnsimServer, new_page: Any, tmp_path: Path, axe: str
 ) -> None:
-    page = new_page(fresh_server.http, expects=("/lessons/L11/begin",))
+    page = new_page(fresh_server.http, expects=("/lessons/L11/begin",), bypass_csp=True)
+    page.evaluate(axe)
     http = fresh_server.http or ""
     bootstrap = fresh_server.bootstrap.split(",")[0]
     shop = Shop(program_of_the_lesson(tmp_path), bootstrap=bootstrap, http=http)
@@ -138,6 +139,10 @@ def test_the_program_of_l10_is_killed_mended_and_judged_on_the_page(
     assert page.get_attribute("#lesson-code", "download") == "l10_shop.py"
     press(page, "#lesson-action-0")
     page.wait_for_selector("#lesson li.wrong:has-text('l10-first-0: nothing; wanted')")
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        found = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
+        assert [one["id"] for one in found] == []
     shop.run("l10-first")
     press(page, "#lesson-action-0")
     page.wait_for_selector("#lesson-met")

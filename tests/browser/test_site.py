@@ -20,6 +20,7 @@ from tests.browser.conftest import recorded
 from tests.browser.test_lessons import OTHERS, apart, play_first_lesson, play_lesson, press
 from tests.support.site import built_site
 from txnsim.http.page.one_file import one_file
+from txnsim.http.site.build import PACKED
 from txnsim.scenario import catalog
 from txnsim.scenario.model import Scenario
 from txnsim.scenario.reading import read
@@ -46,6 +47,11 @@ STORIES: Final = (
     ),
 )
 """Applications, requests by hand, a reload, a cleaner, markers, positions."""
+KEPT_FILES: Final = """async () => {
+  const [name] = await caches.keys();
+  const all = await (await caches.open(name)).keys();
+  return all.map(({ url }) => new URL(url).pathname.split("/").at(-1));
+}"""
 NO_WASM: Final = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'"
 
 
@@ -112,6 +118,9 @@ def test_without_a_network_stories_are_told_and_the_first_lesson_is_played_by_ke
         # With the server gone the browser says that it found no newer service worker.
         visited = new_page(f"{url}project/", expects=("when fetching the script",))
         kept(visited)
+        names = visited.evaluate(KEPT_FILES)  # unpacked: the browser keeps compiled code of such
+        assert set(PACKED) <= set(names)
+        assert not set(PACKED.values()) & set(names)
     page = visited.context.new_page()  # the server is gone
     page.goto(f"{url}project/")
     for alias, run in STORIES:

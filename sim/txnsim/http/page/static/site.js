@@ -12,7 +12,8 @@ const waiting = new Map();
 
 /** Start the simulator. `tell` hears how far it is, "" once it is there; `fail` why it is not to be had. */
 export function start(tell, fail) {
-  worker = new Worker("./site_worker.js", { type: "module" });
+  const name = navigator.serviceWorker?.controller ? "kept" : "";
+  worker = new Worker("./site_worker.js", { type: "module", name });
   worker.onerror = (event) => fail(event.message ?? "its script can't be run");
   worker.onmessage = ({ data }) => {
     if (data.told !== undefined) return tell(data.told);

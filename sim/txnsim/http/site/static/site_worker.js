@@ -1,7 +1,7 @@
 // @ts-check
 // The simulator in a worker: Python in WebAssembly. It takes requests as the control port does, and answers
 // them one after the other. `txnsim site build` puts in front: `FILES`, each file and its digest; `PACKED`, what
-// is sent packed, and as which file.
+// is sent packed, and as which file. The worker's name is "kept" where a service worker has the files.
 
 const here = new URL("./", location.href).href;
 const plain = fetch;
@@ -10,6 +10,10 @@ const TYPES = { wasm: "application/wasm", zip: "application/zip" };
 globalThis.fetch = async (what, options) => {
   const name = String(what.url ?? what).replace(here, "").replace("./", "");
   const sent = PACKED[name];
+  if (sent && self.name === "kept") {
+    const kept = await plain(`${here}${name}?${encodeURIComponent(FILES[sent])}`, options).catch(() => null);
+    if (kept?.ok) return kept; // unpacked, by the service worker of this build
+  }
   const answer = await plain(sent ? here + sent : what, { ...options, ...(FILES[sent ?? name] && { integrity: FILES[sent ?? name] }) });
   if (!sent || !answer.ok) return answer;
   return new Response(answer.body.pipeThrough(new DecompressionStream("gzip")), { headers: { "Content-Type": TYPES[name.split(".").at(-1)] } });

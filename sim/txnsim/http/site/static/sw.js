@@ -1,15 +1,27 @@
 // @ts-check
-// Keeps the site's files, so that it works without a network after the first visit. `FILES` and `BUILD` are put
-// in front by `txnsim site build`: each file and its digest, and what this build is called.
+// Keeps the site's files, so that it works without a network after the first visit. `txnsim site build` puts in
+// front: `FILES`, each file and its digest; `PACKED`, what is sent packed, and as which file; `BUILD`, what this
+// build is called. What is packed is kept unpacked: the browser then keeps what it has compiled of WebAssembly, too,
+// which it does for a file that is kept, and not for one that a script has unpacked.
 
 const root = new URL("./", location.href).href;
 const NAME = `txnsim ${root} ${BUILD}`; // sites below other paths of the host have their own
+const TYPES = { wasm: "application/wasm", zip: "application/zip" };
+const sent = (name) => new Request(root + name, { integrity: FILES[name], cache: "no-cache" });
+
+async function keep(cache, name) {
+  const answer = await fetch(sent(PACKED[name]));
+  if (!answer.ok) throw new Error(`${PACKED[name]}: ${answer.status}`);
+  const plain = answer.body.pipeThrough(new DecompressionStream("gzip"));
+  await cache.put(`${root}${name}?${encodeURIComponent(FILES[PACKED[name]])}`, new Response(plain, { headers: { "Content-Type": TYPES[name.split(".").at(-1)] } }));
+}
 
 addEventListener("install", (event) => {
   event.waitUntil((async () => {
     const cache = await caches.open(NAME);
-    const all = Object.entries(FILES).map(([name, integrity]) => new Request(root + name, { integrity, cache: "no-cache" }));
-    await cache.addAll(all);
+    const packed = Object.values(PACKED);
+    await cache.addAll(Object.keys(FILES).filter((name) => !packed.includes(name)).map(sent));
+    await Promise.all(Object.keys(PACKED).map((name) => keep(cache, name)));
     await skipWaiting();
   })());
 });
@@ -24,9 +36,10 @@ addEventListener("activate", (event) => {
 addEventListener("fetch", (event) => {
   const { method, mode, url } = event.request;
   const name = url.split(/[?#]/)[0].replace(root, "") || "index.html";
-  if (method !== "GET" || !(name in FILES)) return;
+  if (method !== "GET" || !(name in FILES || name in PACKED)) return;
   event.respondWith((async () => {
-    const kept = await (await caches.open(NAME)).match(root + (mode === "navigate" ? "index.html" : name));
+    const wanted = name in PACKED ? url : root + (mode === "navigate" ? "index.html" : name);
+    const kept = await (await caches.open(NAME)).match(wanted);
     return kept ?? fetch(event.request);
   })());
 });

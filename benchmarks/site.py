@@ -1,0 +1,170 @@
+"""The site of ``txnsim site build`` in a real browser: first paint, and a story's first verdict.
+
+``python -m benchmarks.site`` needs Debian's chromium and the dependency group ``browser``, for the
+build Node.js, npm and pip. A round is a new profile: a first visit, then two from the kept files,
+as the browser keeps compiled WebAssembly after one. ``python -m benchmarks.site DIR DIR`` measures
+built sites in alternation. CPU is that of the browser's threads: the worker, those that compile,
+all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.support.site import built_site
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Playwright
+
+STORY: Final = "#run=z01&label=V-&take=armed&view=stage"
+PATIENCE_MS: Final = 180_000
+LOOKS_MS: Final = 5_000
+"""So long a visitor looks at the verdict. The browser keeps compiled code once it compiles no more.
+"""
+VISITS: Final = ("first visit", "kept visit", "second kept visit", "third kept visit")
+TARGETS: Final = {
+    "first visit, first paint, ms": 300,
+    "first visit, verdict, ms": 4_000,
+    "kept visit, verdict, ms": 2_500,
+    "second kept visit, verdict, ms": 2_500,
+}
+VERDICT: Final = """() => globalThis.__page?.["store.js"]?.violations.value.length > 0
+  && (globalThis.__verdict ??= performance.now())"""
+PAINT: Final = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
+KEPT: Final = "() => navigator.serviceWorker.ready.then(() => null)"
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_THREADS: Final = {"DedicatedWorker": "worker", "ThreadPoolForeg": "compiling"}
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """A plain file server of loopback."""
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def processes(profile: str) -> set[int]:
+    """Those of the browser with this profile: the one that names it, and all below it."""
+    parents: dict[int, int] = {}
+    found: set[int] = set()
+    for one in Path("/proc").iterdir():
+        if not one.name.isdecimal():
+            continue
+        try:
+            parents[int(one.name)] = int((one / "stat").read_text().rpartition(")")[2].split()[1])
+            if f"--user-data-dir={profile}" in (one / "cmdline").read_text():
+                found.add(int(one.name))
+        except OSError:
+            continue  # it has ended
+    while below := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= below
+    return found
+
+
+def cpu_ms(profile: str) -> dict[tuple[str, str], float]:
+    """CPU so far of each of the browser's threads, by what it does and its place in /proc."""
+    found: dict[tuple[str, str], float] = {}
+    for pid in processes(profile):
+        for task in Path(f"/proc/{pid}/task").glob("*/stat"):
+            try:
+                name, _, rest = task.read_text().partition("(")[2].rpartition(")")
+            except OSError:
+                continue  # it has ended
+            used = sum(map(int, rest.split()[11:13])) * 1_000 / _TICKS
+            found[_THREADS.get(name, "others"), str(task)] = used
+    return found
+
+
+def visit(context: BrowserContext, url: str, profile: str) -> dict[str, float]:
+    """One, up to the verdict."""
+    before = cpu_ms(profile)
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(url + STORY)
+    verdict = page.wait_for_function(VERDICT).json_value()
+    found = {"first paint, ms": page.evaluate(PAINT), "verdict, ms": verdict}
+    used: dict[str, float] = defaultdict(float)
+    for (name, place), ms in cpu_ms(profile).items():
+        for each in (name, "all"):
+            used[each] += ms - before.get((name, place), 0.0)
+    found |= {f"CPU of {name}, ms": used[name] for name in ("worker", "compiling", "all")}
+    page.evaluate(KEPT)  # only then the next one has the files
+    page.wait_for_timeout(LOOKS_MS)
+    page.close()
+    return found
+
+
+def measured(playwright: Playwright, folder: Path, found: dict[str, list[float]]) -> None:
+    """One round."""
+    path = os.environ.get("TXNSIM_CHROMIUM") or shutil.which("chromium")
+    with tempfile.TemporaryDirectory(prefix="txnsim-site-") as profile, served(folder) as url:
+        context = playwright.chromium.launch_persistent_context(
+            profile,
+            executable_path=path,
+            args=["--disable-gpu", "--disable-dev-shm-usage"],
+        )
+        try:
+            for name in VISITS:
+                for figure, value in visit(context, url, profile).items():
+                    found[f"{name}, {figure}"].append(value)
+        finally:
+            context.close()
+
+
+def main() -> None:
+    """Measure and print."""
+    from playwright.sync_api import sync_playwright
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("site", nargs="*", type=Path, help="a built one; made unless given")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
+    sites = args.site or [built_site()]
+    found: dict[str, dict[str, list[float]]] = {str(one): defaultdict(list) for one in sites}
+    with sync_playwright() as playwright:
+        for _ in range(args.rounds):
+            for one in sites:
+                measured(playwright, one, found[str(one)])
+    print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
+    if args.json:
+        print(json.dumps(found, indent=2))
+        return
+    for site, figures in found.items():
+        print(site)
+        for name, samples in figures.items():
+            wanted = f"  (target {TARGETS[name]:,})" if name in TARGETS else ""
+            low, high = min(samples), max(samples)
+            print(
+                f"  {name}: {statistics.median(samples):,.0f} ({low:,.0f} to {high:,.0f}){wanted}"
+            )
+
+
+if __name__ == "__main__":
+    main()
