@@ -183,3 +183,39 @@ async def test_a_child_may_not_take_all_memory(
             assert await child.hear() == b"too much"
     finally:
         nursery.close()
+
+
+STOPPED = """
+import helper_of_this_test, os, signal
+from txnsim.runtime import forked_processes
+
+forked_processes.END_S = 0.05
+nursery = forked_processes.Nursery("helper_of_this_test")
+nursery.fork() if %(forked)r else nursery.warm_up()
+os.kill(getattr(nursery._process, "pid", 0) or nursery._process._pid, signal.SIGSTOP)
+nursery.close()
+try:
+    os.waitpid(-1, 0)
+except ChildProcessError:
+    print("no process is left")
+"""
+
+
+@pytest.mark.parametrize("forked", [True, False])
+def test_a_helper_that_does_not_end_is_not_waited_for_without_an_end(
+    tmp_path: Path, *, forked: bool
+) -> None:
+    """A server has five seconds to end: on a busy machine it waited for that of 200 processes, and
+    was cut off.
+    """
+    (tmp_path / "helper_of_this_test.py").write_text(HELPER)
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED % {"forked": forked}],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert (done.stdout, done.returncode) == ("no process is left\n", 0), done.stderr

@@ -1,10 +1,16 @@
 from __future__ import annotations
 
 import ast
+import errno
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
+import pytest
+
+from tests.support.full_disk import little_room
+from txnsim.errors import ConfigError
 from txnsim.http.site import build
 from txnsim.http.site.pack import NOT_NEEDED
 
@@ -52,3 +58,31 @@ def test_a_module_that_the_site_needs_is_in_it() -> None:
             elif first not in sys.stdlib_module_names or first in left_out:
                 missing |= {first} - libraries
     assert missing == ABROAD.keys()
+
+
+def test_a_site_that_has_no_room_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "_check", lambda *_: None)
+    files = {"index.html": b"small", "page.js": b"x" * 2_000}
+    monkeypatch.setattr(build, "_files", lambda *_: files)
+    with little_room(), pytest.raises(ConfigError, match=r"site/page\.js: File too large; nothing"):
+        build.build(tmp_path / "site", given=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    made = build.build(tmp_path / "site", given=tmp_path, pack_beforehand=True)
+    assert made == {"index.html": 5, "page.js": 2_000}
+    assert {one.name for one in (tmp_path / "site").iterdir()} == {
+        *made, "index.html.gz", "page.js.gz",
+    }  # fmt: skip
+
+
+def test_a_full_place_for_temporary_files_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_room(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(build, "_check", lambda *_: None)
+    monkeypatch.setattr(build, "_files", without_room)
+    with pytest.raises(OSError, match=r"device: '.*/txnsim-site-"):
+        build.build(tmp_path / "site", given=tmp_path)
