@@ -121,6 +121,15 @@ def test_nothing_but_the_lesson_is_printed_and_what_is_expected_can_be_typed(
     assert "expected Enter to go on, q to leave" in said.out
 
 
+def test_no_error_of_a_broker_that_is_broken_on_purpose_is_logged(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO(keys("L4")))
+    assert main(["lesson", "L4"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("words", ["q\n", "", "\nnonsense\n9\nq\n"])
 def test_a_lesson_may_be_left(words: str, typed) -> None:
     status, said = typed("L1", words)
