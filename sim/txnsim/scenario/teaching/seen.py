@@ -7,11 +7,16 @@ The judges are those of ``txnsim check``; nothing here knows a broker.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from txnsim.check.history import History
-from txnsim.check.judge import HEALTHY, Verdict, judge
+from txnsim.on_demand import OnDemand
 from txnsim.types import TopicPartition
+
+if TYPE_CHECKING:
+    from txnsim.check import judge as judges
+else:
+    judges = OnDemand("txnsim.check.judge")
 
 NOTHING: Final = "nothing"
 
@@ -44,13 +49,13 @@ def places(words: Iterable[str]) -> list[TopicPartition]:
     return sorted({place_of(one.partition(" ")[2]) for one in words if is_seen(one)})
 
 
-def judged(history: History, topic: str) -> Verdict:
+def judged(history: History, topic: str) -> judges.Verdict:
     """The verdict on one topic: a lesson has another one for each try."""
-    return judge(History(one for one in history if getattr(one, "topic", topic) == topic))
+    return judges.judge(History(one for one in history if getattr(one, "topic", topic) == topic))
 
 
 def _verdict(history: History, place: TopicPartition) -> str:
-    return ", ".join(judged(history, place.topic).kinds) or HEALTHY
+    return str(judged(history, place.topic))
 
 
 def _reads(history: History, place: TopicPartition) -> str:
