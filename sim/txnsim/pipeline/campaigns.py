@@ -56,6 +56,7 @@ TABLE: Final = Table.of(
     mode string The transaction protocol: `V-`, `V+`, `TV2` or `TV2+`.
     verdict string `{HEALTHY}`, `{FOUND}`, or `{FAILED}`: the run came to no verdict.
     anomalies array<string> What was found, each kind once.
+    causes array<string> What together makes it healthy (`z27`); none where nothing known does.
     because array<string> A sentence for each finding.
     run_hash string Of every act, its time and its answer: equal for equal runs.
     virtual_ms bigint How long the run was, in its own time.
@@ -93,6 +94,16 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, bytes]
 
 
+class First(msgspec.Struct, frozen=True, kw_only=True):
+    """The first seed of its kind."""
+
+    seed: int
+    causes: tuple[str, ...]
+    anomalies: tuple[str, ...]
+    seeds: int
+    """How many there are of the kind."""
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """What the files of a campaign say together."""
 
@@ -104,8 +115,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     committed: int
     places: int
     """Different ones."""
-    firsts: tuple[tuple[int, tuple[str, ...]], ...]
-    """The first seed of each set of anomalies, with that set."""
+    firsts: tuple[First, ...]
+    """One of each cause, and of each kind of finding without one."""
 
 
 Record = Mapping[str, Any]
@@ -187,6 +198,7 @@ def record_of(seed: int, wanted: Wanted, cpu_s: float) -> Record:
         "mode": row.mode,
         "verdict": (FOUND if row.kinds else HEALTHY) if is_over else FAILED,
         "anomalies": [*row.kinds] if is_over else [],
+        "causes": [*(row.names or ())],
         "because": [*row.because] if is_over else [],
         "run_hash": row.digest,
         **{name: getattr(row, name) for name in _NUMBERS},
@@ -199,6 +211,11 @@ def record_of(seed: int, wanted: Wanted, cpu_s: float) -> Record:
 
 
 _NUMBERS: Final = ("virtual_ms", "cpu_ms", "acts", "answered", "committed", "struck")
+
+
+def group_of(row: Record) -> tuple[str, ...]:
+    """By which findings of one kind are known: their causes, else what they are."""
+    return tuple(row["causes"] or row["anomalies"])
 
 
 def _played(share: Share) -> Iterator[pa.RecordBatch]:
@@ -323,12 +340,13 @@ class Folder:
 
     def summary(self) -> Summary:
         """What there is."""
-        rows = self.read(("seed", "verdict", "anomalies", "virtual_ms", "cpu_ms", "committed",
-                          "places")).to_pylist()  # fmt: skip
-        firsts: dict[tuple[str, ...], int] = {}
+        columns = ("seed", "verdict", "anomalies", "causes")
+        numbers = ("virtual_ms", "cpu_ms", "committed", "places")
+        rows = self.read((*columns, *numbers)).to_pylist()
+        groups: dict[tuple[str, ...], list[Record]] = {}
         for row in rows:
             if row["verdict"] == FOUND:
-                firsts.setdefault(tuple(row["anomalies"]), row["seed"])
+                groups.setdefault(group_of(row), []).append(row)
         verdicts = [row["verdict"] for row in rows]
         return Summary(
             seeds=len(rows),
@@ -344,7 +362,15 @@ class Folder:
                     for one in row["places"]
                 }
             ),
-            firsts=tuple((seed, kinds) for kinds, seed in firsts.items()),
+            firsts=tuple(
+                First(
+                    seed=alike[0]["seed"],
+                    causes=tuple(alike[0]["causes"]),
+                    anomalies=tuple(sorted({kind for row in alike for kind in row["anomalies"]})),
+                    seeds=len(alike),
+                )
+                for alike in groups.values()
+            ),
         )
 
     def reports(self, seeds: Sequence[int], examine: Examine) -> list[Report]:

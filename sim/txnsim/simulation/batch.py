@@ -19,7 +19,9 @@ import msgspec
 from txnsim.errors import ConfigError
 from txnsim.runtime.virtual.process import HASH_SEED
 from txnsim.runtime.wall_clock import cpu_ms
+from txnsim.simulation.causes import causes_of
 from txnsim.simulation.drawing import Wanted, draw
+from txnsim.simulation.plan import Plan
 from txnsim.simulation.play import OVER_LIMIT, Cell, play, quieten
 from txnsim.version import TXNSIM
 from txnsim.written_files import append, write_whole
@@ -50,6 +52,15 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     cells: tuple[tuple[Cell, int], ...] = ()
     mode: str = ""
     """The transaction protocol; "" where a row does not say."""
+    names: tuple[str, ...] | None = None
+    """Of the causes that together explain what was found: none where nothing known does, None
+    where a row does not say.
+    """
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """By which findings of one kind are known: their causes, else what they are."""
+        return self.names or self.kinds
 
 
 class Tally:
@@ -124,7 +135,19 @@ def row_of(seed: int, wanted: Wanted, *, cpu_s: float | None = None) -> Row:
         struck=sum(not {"cluster", "arm", "advance"}.isdisjoint(one.step) for one in good),
         cells=tuple(played.cells.items()),
         mode=plan.world.mode,
+        names=_names(plan) if played.kinds else (),
     )
+
+
+def named(row: Row, wanted: Wanted) -> Row:
+    """The row with the names of its causes, where it does not say them."""
+    if row.names is not None or not row.kinds:
+        return row
+    return msgspec.structs.replace(row, names=_names(draw(row.seed, wanted)))
+
+
+def _names(plan: Plan) -> tuple[str, ...]:
+    return tuple(sorted(cause.name for cause in causes_of(plan)))
 
 
 def without_verdict(seed: int, kind: str, because: str, *, mode: str = "") -> Row:
@@ -141,6 +164,7 @@ def without_verdict(seed: int, kind: str, because: str, *, mode: str = "") -> Ro
         committed=0,
         struck=0,
         mode=mode,
+        names=(),
     )
 
 

@@ -3,12 +3,14 @@
 A run is asked again without one of the things that may have caused it: with a switch of a release
 turned the other way, then without the acts of one habit that is known to do harm. What makes it
 healthy is its cause. The scenario that turns the same switch, or shows the same habit, is its name.
-Where nothing helps, the finding has no name, and stands out.
+A long run may have several causes, of which each explains some of the findings. Where nothing
+helps, the findings have no name, and stand out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +20,7 @@ from txnsim.releases import release_named
 from txnsim.releases.rules import LATEST, Rules, documentation
 from txnsim.scenario import catalog
 from txnsim.simulation.plan import Plan
-from txnsim.simulation.play import play
+from txnsim.simulation.play import Played, play
 from txnsim.simulation.shrinking import with_care, with_switch, without_habit
 
 HARMFUL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
@@ -59,25 +61,70 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
         without = f"with {self.switch} {position}" if self.switch else f"without {self.habit}"
         return f"{names} ({self.ticket}): healthy {without}"
 
+    @property
+    def name(self) -> str:
+        """In a word."""
+        return " or ".join(self.animals) or self.switch or self.habit
 
-def cause_of(plan: Plan) -> Cause | None:
-    """What explains the findings of a plan's run, if one thing does."""
-    for name, now in _switches(plan):
-        if not play(with_switch(plan, name, not now)).kinds:
-            return Cause(
-                switch=name,
-                healthy=not now,
-                ticket=documentation()[name].ticket,
-                animals=tuple(_animals(name, healthy=not now)),
-            )
+
+CAUSES_MAX: Final = 4
+"""Of one run."""
+FREQUENT: Final = ("leaderless_partitions_keep_markers", "late_commit_is_fenced")
+"""Switches to which most findings of the reference are due: asked about first."""
+
+_Cure = tuple[Plan, Callable[[], Cause]]
+"""The plan without something, and what that is."""
+
+
+def causes_of(plan: Plan) -> tuple[Cause, ...]:
+    """What together explains the findings of a plan's run; nothing where known things don't."""
+    found: list[Cause] = []
+    played = play(plan)
+    while played.kinds and len(found) < CAUSES_MAX:
+        best: tuple[Played, _Cure] | None = None
+        for cure in _cures(plan):
+            left = play(cure[0])
+            helps = set(left.kinds) <= set(played.kinds) and _count(left) < _count(played)
+            if helps and (best is None or _count(left) < _count(best[0])):
+                best = left, cure
+            if not left.kinds:
+                break
+        if best is None:
+            return ()
+        played, (plan, cause) = best
+        found.append(cause())
+    return () if played.kinds else tuple(found)
+
+
+def _count(played: Played) -> int:
+    return len(played.findings)
+
+
+def _cures(plan: Plan) -> Iterator[_Cure]:
+    for name, now in sorted(_switches(plan), key=lambda one: one[0] not in FREQUENT):
+        yield with_switch(plan, name, not now), partial(_of_switch, name, healthy=not now)
     present = {one.habit for track in plan.tracks for one in track.acts}
     for habit, (what, animals) in HARMFUL.items():
-        if habit in present and not play(without_habit(plan, habit)).kinds:
-            return Cause(habit=habit, ticket=what, animals=animals)
-    if (careful := with_care(plan)) != plan and not play(careful).kinds:
+        if habit in present:
+            cause = Cause(habit=habit, ticket=what, animals=animals)
+            yield without_habit(plan, habit), partial(_given, cause)
+    if (careful := with_care(plan)) != plan:
         what, animals = HARMFUL["unknown-end"]
-        return Cause(habit="going on after errors", ticket=what, animals=animals)
-    return None
+        cause = Cause(habit="going on after errors", ticket=what, animals=animals)
+        yield careful, partial(_given, cause)
+
+
+def _given(cause: Cause) -> Cause:
+    return cause
+
+
+def _of_switch(name: str, *, healthy: bool) -> Cause:
+    return Cause(
+        switch=name,
+        healthy=healthy,
+        ticket=documentation()[name].ticket,
+        animals=tuple(_animals(name, healthy=healthy)),
+    )
 
 
 def _switches(plan: Plan) -> Iterator[tuple[str, bool]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from txnsim.runtime.trace import TraceLevel
-from txnsim.simulation.causes import Cause, cause_of
+from txnsim.simulation.causes import Cause, causes_of
 from txnsim.simulation.drawing import Wanted, draw
 from txnsim.simulation.plan import Plan
 from txnsim.simulation.play import Done, Finding, play
@@ -25,7 +25,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     kinds: tuple[str, ...]
     because: tuple[str, ...]
-    cause: Cause | None
+    causes: tuple[Cause, ...]
+    """What together makes it healthy; none where nothing known does."""
     files: tuple[str, ...]
     shrunk: int | None = None
     """How many acts the smallest plan has; None where it was not shrunk."""
@@ -41,7 +42,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         Args:
             again: Options that belong to the command that repeats it.
         """
-        name = f"This is {self.cause}." if self.cause else "No switch explains it."
+        names = "; and ".join(map(str, self.causes))
+        name = f"This is {names}." if names else "No switch explains it."
         yield f"Seed {self.seed}: {', '.join(self.kinds)}. {name}"
         for sentence in self.because[:3]:
             yield f"  {sentence}"
@@ -71,7 +73,7 @@ def looked_at(seed: int, wanted: Wanted, *, shrinks: bool) -> tuple[Report, dict
     """Look closely at a seed that has findings: the report, and its files by their names."""
     plan = draw(seed, wanted)
     played = play(plan, trace_level=TraceLevel.BRIEF)
-    kinds, cause = played.kinds, cause_of(plan)
+    kinds, causes = played.kinds, causes_of(plan)
     stem = f"seed-{seed}"
     files = {
         f"{stem}.history.jsonl": played.history,
@@ -79,16 +81,17 @@ def looked_at(seed: int, wanted: Wanted, *, shrinks: bool) -> tuple[Report, dict
         f"{stem}.plan.json": plan.to_json(),
     }
     report = Report(
-        seed=seed, kinds=kinds, because=_because(played.findings), cause=cause, files=()
+        seed=seed, kinds=kinds, because=_because(played.findings), causes=causes, files=()
     )
     if shrinks and kinds:
+        (cause,) = causes if len(causes) == 1 else (None,)
         switch = (cause.switch, cause.healthy) if cause is not None and cause.switch else None
         small = shrink(plan, kinds, switch=switch)
         story = story_of(small.plan, small.played)
         files |= _files_of(stem, small.plan, story)
         report = msgspec.structs.replace(
             report,
-            cause=cause or cause_of(small.plan),
+            causes=causes or causes_of(small.plan),
             shrunk=small.plan.size,
             tries=small.tries,
             steps=None if story is None else story.steps,

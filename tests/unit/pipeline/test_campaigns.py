@@ -22,6 +22,7 @@ def record(seed: int, *anomalies: str) -> dict[str, Any]:
         "mode": "TV2+",
         "verdict": FOUND if anomalies else HEALTHY,
         "anomalies": [*anomalies],
+        "causes": [],
         "because": [*anomalies],
         "run_hash": f"{seed:016x}",
         **dict.fromkeys(("virtual_ms", "cpu_ms", "acts", "answered", "committed", "struck"), 3),
@@ -92,13 +93,14 @@ def test_the_first_seed_of_each_kind_is_looked_at_once(tmp_path: Path) -> None:
     [*folder.take([range(10)], (record(seed, *found.get(seed, ())) for seed in range(10)))]
     summary = folder.summary()
     assert (summary.seeds, summary.found, summary.failed, summary.places) == (10, 4, 0, 1)
-    assert summary.firsts == ((3, ("torn",)), (5, ("lost",)), (8, ("lost", "torn")))
+    told = [(one.seed, one.anomalies, one.seeds) for one in summary.firsts]
+    assert told == [(3, ("torn",), 2), (5, ("lost",), 1), (8, ("lost", "torn"), 1)]
     asked: list[int] = []
 
     def examine(seeds: Sequence[int]) -> Iterator[Look]:
         for seed in seeds:
             asked.append(seed)
-            report = Report(seed=seed, kinds=("torn",), because=(), cause=None, files=())
+            report = Report(seed=seed, kinds=("torn",), because=(), causes=(), files=())
             yield Look(report=report, files={f"seed-{seed}.yaml": b"name: torn"})
 
     (first,) = folder.reports([3], examine)
@@ -106,6 +108,23 @@ def test_the_first_seed_of_each_kind_is_looked_at_once(tmp_path: Path) -> None:
     assert Path(first.files[0]).read_bytes() == b"name: torn"
     assert [one.seed for one in folder.reports([3, 5], examine)] == [3, 5]
     assert asked == [3, 5]
+
+
+def test_seeds_with_the_same_causes_are_alike(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, Wanted())
+    rows = [
+        record(0),
+        {**record(1, "lost"), "causes": ["z27"]},
+        {**record(2, "torn"), "causes": ["z27"]},
+    ]
+    [*folder.take([range(3)], rows)]
+    (first,) = folder.summary().firsts
+    assert (first.seed, first.causes, first.anomalies, first.seeds) == (
+        1,
+        ("z27",),
+        ("lost", "torn"),
+        2,
+    )
 
 
 def test_whatever_becomes_of_a_seed_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:

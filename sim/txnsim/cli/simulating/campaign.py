@@ -92,7 +92,7 @@ def _run(args: argparse.Namespace) -> int:
             left -= len(written)
             progress(f"{total - left} of {total} seeds")
         summary = folder.summary()
-        firsts = () if args.no_shrink else tuple(seed for seed, _ in summary.firsts)
+        firsts = () if args.no_shrink else tuple(one.seed for one in summary.firsts)
         reports = folder.reports(firsts, examine)
     progress("")
     if args.json:
@@ -137,8 +137,9 @@ def _lines(summary: Summary, reports: list[Report], options: str) -> Iterator[st
         f"{summary.places} places of state × API × outcome; "
         f"{summary.found} with findings, {summary.failed} without a verdict"
     )
-    for seed, kinds in summary.firsts:
-        yield f"  {', '.join(kinds)}: first seed {seed}"
+    for one in sorted(summary.firsts, key=lambda one: bool(one.causes)):
+        name = " and ".join(one.causes) or "without a name"
+        yield f"  {name} ({', '.join(one.anomalies)}): {one.seeds} seeds, the first is {one.seed}"
     for report in reports:
         yield ""
         yield from report.lines(again=options)

@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: A release, a switch, a workload or a range is none.
     """
-    from txnsim.simulation.batch import Tally, processors, rows
+    from txnsim.simulation.batch import Tally, named, processors, rows
     from txnsim.simulation.play import quieten
 
     quieten()
@@ -100,6 +100,7 @@ def run(args: argparse.Namespace) -> int:
                 kept.add(row)
             progress.show(tally)
     progress.end()
+    tally.failed = [named(row, wanted) for row in tally.failed]
     reports = list(_reports(tally, wanted, args))
     if args.json:
         print_json(_values(tally, reports))
@@ -219,7 +220,7 @@ class _Progress:
 
 
 def _reports(tally: Tally, wanted: Wanted, args: argparse.Namespace) -> Iterator[Report]:
-    """One for each kind of finding, of the first seed that has it."""
+    """One for each cause, and each kind of finding without one, of the first seed."""
     from txnsim.simulation.reports import report_on
 
     for row in _firsts(tally.failed):
@@ -229,8 +230,8 @@ def _reports(tally: Tally, wanted: Wanted, args: argparse.Namespace) -> Iterator
 def _firsts(failed: Iterable[Row]) -> Iterator[Row]:
     seen: set[tuple[str, ...]] = set()
     for row in sorted(failed, key=lambda one: one.seed):
-        if row.kinds not in seen:
-            seen.add(row.kinds)
+        if row.group not in seen:
+            seen.add(row.group)
             yield row
 
 
@@ -246,10 +247,13 @@ def _lines(tally: Tally, reports: list[Report], args: argparse.Namespace) -> Ite
         yield "Nothing was found."
         return
     yield f"{len(tally.failed)} seeds have findings:"
-    for row in _firsts(tally.failed):
-        seeds = [one.seed for one in tally.failed if one.kinds == row.kinds]
-        shown = ", ".join(map(str, sorted(seeds)[:8])) + (", …" if len(seeds) > 8 else "")
-        yield f"  {', '.join(row.kinds)}: seeds {shown}"
+    for row in sorted(_firsts(tally.failed), key=lambda one: bool(one.names)):
+        alike = [one for one in tally.failed if one.group == row.group]
+        seeds = sorted(one.seed for one in alike)
+        shown = ", ".join(map(str, seeds[:8])) + (", …" if len(seeds) > 8 else "")
+        name = " and ".join(row.names or ()) or "without a name"
+        kinds = ", ".join(sorted({kind for one in alike for kind in one.kinds}))
+        yield f"  {name} ({kinds}): seeds {shown}"
     for report in reports:
         yield ""
         yield from report.lines(again=again(args))
@@ -278,7 +282,8 @@ def _values(tally: Tally, reports: list[Report]) -> dict[str, Any]:
             for cell, times in sorted(tally.cells.items())
         ],
         "failed": [
-            {"seed": row.seed, "kinds": row.kinds, "because": row.because} for row in tally.failed
+            {"seed": row.seed, "kinds": row.kinds, "names": row.names, "because": row.because}
+            for row in tally.failed
         ],
         "reports": reports,
     }

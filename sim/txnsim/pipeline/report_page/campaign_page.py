@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element
 
 import msgspec
 
-from txnsim.pipeline.campaigns import FOUND, Folder
+from txnsim.pipeline.campaigns import FOUND, Folder, group_of
 from txnsim.pipeline.figures import COLORS, figure
 from txnsim.pipeline.report_page.elements import document, element, table
 from txnsim.pipeline.report_page.page import POLICY, STYLE
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 REMARK: Final = "Made by txnsim campaign report."
 POINTS_MAX: Final = 500
 """Of a curve."""
-_COLUMNS: Final = ("seed", "mode", "verdict", "anomalies", "virtual_ms", "cpu_ms", "places")
+_COLUMNS: Final = (
+    *("seed", "mode", "verdict", "anomalies", "causes"),
+    *("virtual_ms", "cpu_ms", "places"),
+)
 
 
 class Played(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,10 +83,10 @@ def page(campaigns: Sequence[Played]) -> str:
                 _by_mode(campaigns),
             ),
             table(
-                "What each kind of finding has cost",
+                "What each cause, or kind of finding without one, has cost",
                 (
                     "Campaign",
-                    "Findings",
+                    "Cause or findings",
                     "First seed",
                     "CPU seconds up to it",
                     "Seeds",
@@ -134,7 +137,7 @@ def _costs(one: Played) -> Iterator[tuple[str, ...]]:
     for row in one.rows:
         spent_ms += row["cpu_ms"]
         if row["verdict"] == FOUND:
-            kinds = tuple(row["anomalies"])
+            kinds = group_of(row)
             firsts.setdefault(kinds, (row["seed"], spent_ms))
             seeds[kinds] += 1
     for kinds, (seed, until_ms) in firsts.items():

@@ -31,6 +31,7 @@ def test_a_finding_is_told_with_the_command_that_repeats_it(
     out = capsys.readouterr().out
     assert "2 seeds in" in out
     assert "2 commits" not in out
+    assert "  z27 (lost-write, stuck-last-stable-offset, torn-transaction): seeds 3, 4\n" in out
     assert "This is z27 (KAFKA-20734)" in out
     assert "again: txnsim simulate --seed 3" in out
     assert "a story of" in out
@@ -68,7 +69,8 @@ def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert found["seeds"] == 1
     assert found["failed"][0]["seed"] == 1
-    assert found["reports"][0]["cause"]["animals"] == ["z27"]
+    assert found["reports"][0]["causes"][0]["animals"] == ["z27"]
+    assert found["failed"][0]["names"] == ["z27"]
     assert {"state": "Ongoing", "asked": "commit", "outcome": "NONE", "times": 2} in found["places"]
 
 

@@ -19,6 +19,7 @@ def filled(path: Path, wanted: Wanted, found: dict[int, str]) -> Path:
             "mode": "V+" if seed % 2 else "TV2+",
             "verdict": "found" if seed in found else "healthy",
             "anomalies": [found[seed]] if seed in found else [],
+            "causes": [],
             "because": [],
             "run_hash": "",
             "virtual_ms": 60_000,
