@@ -338,6 +338,7 @@ def test_processes_tell_what_one_process_tells(
     monkeypatch.setattr(read_compiled, "PROCESSES_MIN_BYTES", 0)
     monkeypatch.setattr(read_compiled, "may_fork", lambda: True)  # other tests may leave threads
     monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
+    monkeypatch.setattr(planning, "_OPEN_BYTES", 0)
     alone = msgspec.structs.replace(here.search, never_spark=True)
     here.assert_same(Reading(alone, no_session, lambda _: None))
     assert not small_sections, "a task of Spark, and a broker that runs, have one process for it"

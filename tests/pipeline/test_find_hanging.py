@@ -169,6 +169,7 @@ def test_segments_are_shared_out_to_several_tasks(
     spark: SparkSession, killed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
+    monkeypatch.setattr(planning, "_OPEN_BYTES", 0)
     states = states_in(killed, use_snapshots=False)
     tracker = spark.sparkContext.statusTracker()
     group = "find-hanging"

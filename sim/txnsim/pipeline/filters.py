@@ -2,13 +2,14 @@
 reads only what the query wants.
 
 Spark hands over conditions that must all be true. A condition by place or producer is taken, and
-Spark does not check it again. A condition by offset only leaves out segments that can't hold such
-rows, and Spark checks the rows.
+Spark does not check it again. A condition by offset or time only leaves out segments that can't
+hold such rows, and Spark checks the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import glob
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -21,6 +22,9 @@ from pyspark.sql.datasource import (
     In,
     LessThan,
     LessThanOrEqual,
+    StringContains,
+    StringEndsWith,
+    StringStartsWith,
 )
 
 from txnsim.pipeline.log_query import Wanted
@@ -37,6 +41,13 @@ OFFSETS: Final = frozenset(
     }
 )
 """Columns of tables of segments whose values lie between a segment's number and the next one's."""
+TIMES: Final[Mapping[str, frozenset[str]]] = {
+    "batches": frozenset({"max_timestamp_ms"}),
+    "records": frozenset({"timestamp_ms"}),
+    "endings": frozenset({"first_timestamp_ms", "timestamp_ms"}),
+    "fragments": frozenset({"last_timestamp_ms", "open_timestamp_ms", "open_last_timestamp_ms"}),
+}
+"""Table -> columns whose values are at most the greatest timestamp of the segment."""
 BY_SEGMENT: Final = frozenset(
     {"batches", "fragments", "endings", "records", "transactions", "offsets", "segments"}
 )
@@ -85,6 +96,12 @@ def _narrowed(table: str, wanted: Wanted, one: Filter) -> Wanted | None:
             values = frozenset({value})
         case In(attribute=(name,), value=several):
             values = frozenset(several)
+        case StringStartsWith(attribute=("topic",), value=text):
+            return _of_topics(wanted, f"{glob.escape(text)}*")
+        case StringEndsWith(attribute=("topic",), value=text):
+            return _of_topics(wanted, f"*{glob.escape(text)}")
+        case StringContains(attribute=("topic",), value=text):
+            return _of_topics(wanted, f"*{glob.escape(text)}*")
         case _:
             return None
     field = _FIELDS.get(name)
@@ -97,8 +114,12 @@ def _narrowed(table: str, wanted: Wanted, one: Filter) -> Wanted | None:
     return msgspec.structs.replace(wanted, **{field: both})
 
 
+def _of_topics(wanted: Wanted, pattern: str) -> Wanted:
+    return msgspec.structs.replace(wanted, topic_patterns=wanted.topic_patterns | {pattern})
+
+
 def _bounded(table: str, wanted: Wanted, one: Filter) -> Wanted:
-    """With the bounds that a condition puts to offsets, if it does."""
+    """With the bounds that a condition puts to offsets or times, if it does."""
     low = high = None
     match one:
         case EqualTo(attribute=(name,), value=int(value)):
@@ -113,6 +134,9 @@ def _bounded(table: str, wanted: Wanted, one: Filter) -> Wanted:
             high = value
         case _:
             return wanted
+    if low is not None and name in TIMES.get(table, ()):
+        time_min_ms = low if wanted.time_min_ms is None else max(low, wanted.time_min_ms)
+        return msgspec.structs.replace(wanted, time_min_ms=time_min_ms)
     if name not in OFFSETS or table not in BY_SEGMENT:
         return wanted
     lows = [bound for bound in (low, wanted.offset_min) if bound is not None]

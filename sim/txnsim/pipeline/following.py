@@ -27,9 +27,9 @@ from txnsim.pipeline.options import KafkaLogOptions
 from txnsim.pipeline.planning import (
     READS,
     Share,
+    divided,
     grown_segments_of,
     replicas_of,
-    shared_out,
     shares_of,
 )
 from txnsim.pipeline.scan.log_dirs import LogDirectory
@@ -79,8 +79,8 @@ def shares_between(options: KafkaLogOptions, start: StreamOffset, end: StreamOff
         return []
     if options.table not in LOGS:
         return shares_of(options, Wanted(), READS[options.table])
-    segments = _between(options, start, end)
-    return [Share(segments=part) for part in shared_out(segments, options.task_bytes)]
+    segments = tuple(_between(options, start, end))
+    return [Share(segments=part) for part in divided(segments, options)]
 
 
 def bounded(

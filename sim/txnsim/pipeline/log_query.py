@@ -1,8 +1,10 @@
-"""The parts of log directories that a query wants: places, producers, offsets. Planning knows
-nothing else of a query, with Spark and without.
+"""The parts of log directories that a query wants: places, producers, offsets, times. Planning
+knows nothing else of a query, with Spark and without.
 """
 
 from __future__ import annotations
+
+from fnmatch import fnmatchcase
 
 import msgspec
 
@@ -19,6 +21,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     producer_ids: frozenset[int] | None = None
     offset_min: int | None = None
     offset_max: int | None = None
+    topic_patterns: frozenset[str] = frozenset()
+    """As fnmatch has them: the topic's name fits all of them."""
+    time_min_ms: int | None = None
+    """No earlier timestamps are asked for."""
 
     def has_replica(self, replica: Replica) -> bool:
         """Whether rows of it are asked for."""
@@ -27,6 +33,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
             and (self.brokers is None or replica.broker in self.brokers)
             and (self.topics is None or replica.topic in self.topics)
             and (self.partitions is None or replica.partition in self.partitions)
+            and all(fnmatchcase(replica.topic, pattern) for pattern in self.topic_patterns)
         )
 
     def has_segment(self, segment: SegmentFile) -> bool:

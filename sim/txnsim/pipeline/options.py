@@ -23,14 +23,12 @@ from txnsim.pipeline.hadoop.uris import is_elsewhere
 from txnsim.pipeline.schemas import TABLES
 
 FORMAT: Final = "kafka_log"
-TASK_BYTES: Final = {
-    "batches": 128 << 20,
-    "records": 32 << 20,
-    "transactions": 8 << 20,
-    "offsets": 8 << 20,
-}
-"""How much of a log one task reads: about a second's work."""
-TASK_BYTES_DEFAULT: Final = 512 << 20
+COSTS: Final = {"batches": 1.0, "records": 4.0, "transactions": 16.0, "offsets": 16.0}
+"""What a byte of a log costs, in bytes of a file as Spark's own sources read them. With Spark's
+defaults a task is about a second's work.
+"""
+HEADERS_COST: Final = 0.25
+"""The same of all other tables."""
 PATH_SEPARATOR: Final = ","
 HADOOP_PREFIX: Final = "fs."
 """Of settings of Hadoop's file systems, as Spark's own sources take them among their options."""
@@ -44,6 +42,19 @@ class Check(Enum):
     order. What is not sound there is cut off, with all that follows."""
     ALL = "true"
     NONE = "false"
+
+
+class Division(msgspec.Struct, frozen=True, kw_only=True):
+    """How a session divides files into tasks; Spark's defaults. Spark's counterpart:
+    FilePartition.maxSplitBytes.
+    """
+
+    max_partition_bytes: int = 128 << 20
+    """``spark.sql.files.maxPartitionBytes``."""
+    open_cost_bytes: int = 4 << 20
+    """``spark.sql.files.openCostInBytes``."""
+    parallelism: int | None = None
+    """How many tasks at least; None: the cores of this machine."""
 
 
 class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +74,9 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     check_crc: Check = Check.AUTO
     check_records: bool = False
     """Look into every batch for the table of errors."""
-    task_bytes: int = TASK_BYTES_DEFAULT
+    task_bytes: int | None = None
+    """How much of a log a task reads; None: as Spark divides its own files."""
+    division: Division = Division()
     as_of_ms: int | None = None
     """For the table ``findings``: when it was; None: the newest time that the directories tell."""
     max_transaction_timeout_ms: int | None = None
@@ -109,8 +122,7 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
             start_offsets=_start_offsets(given.get("startoffsets", "{}")),
             check_crc=_check(given.get("checkcrc", Check.AUTO.value)),
             check_records=_truth("checkRecords", given.get("checkrecords", "false")),
-            task_bytes=_number(given, "taskBytes", "bytes")
-            or TASK_BYTES.get(table, TASK_BYTES_DEFAULT),
+            task_bytes=_number(given, "taskBytes", "bytes"),
             as_of_ms=None if "asof" not in given else time_ms_of(given["asof"]),
             max_transaction_timeout_ms=_number(given, "maxTransactionTimeoutMs", "milliseconds"),
             max_bytes_per_trigger=_number(given, "maxBytesPerTrigger", "bytes"),

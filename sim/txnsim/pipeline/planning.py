@@ -1,15 +1,20 @@
 """What a job reads, divided into tasks: on the driver, from names and sizes of files alone.
 
-The unit is a segment. Small segments share a task, in order, so that a task takes about a second.
-The segments of one replica that a starting broker would check stay together, because a cut in one
-ends those behind it, unless they are in sections (``scan.sections``). A replica's small files are
-cheap, so many replicas share a task.
+The unit is a segment. Small segments share a task, in order, as Spark's own sources divide files:
+each costs its bytes and the opening of a file, and a task costs at most what the session says, less
+where there are cores without work. A large segment whose records are decoded is read by several
+tasks, each some of its offsets. The segments of one replica that a starting broker would check stay
+together, because a cut in one ends those behind it, unless they are in sections
+(``scan.sections``). A replica's small files are cheap, so many replicas share a task.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -17,9 +22,10 @@ import msgspec
 
 from txnsim.pipeline import tasks
 from txnsim.pipeline.log_query import Wanted
-from txnsim.pipeline.options import TASK_BYTES_DEFAULT, KafkaLogOptions
+from txnsim.pipeline.options import COSTS, HEADERS_COST, KafkaLogOptions
 from txnsim.pipeline.scan.log_dirs import LogDirectory
-from txnsim.pipeline.scan.sections import in_sections
+from txnsim.pipeline.scan.log_seek import greatest_timestamp_of
+from txnsim.pipeline.scan.sections import cuts_of, in_sections
 from txnsim.pipeline.scan.segments import (
     Replica,
     SegmentFile,
@@ -27,11 +33,19 @@ from txnsim.pipeline.scan.segments import (
     replicas_in,
     segments_of,
 )
+from txnsim.storage.regular_file import is_mounted
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
 _TASKS_PER_CORE: Final = 3
 _TASK_BYTES_MIN: Final = 16 << 20
 """A task of Spark costs as long as reading this."""
+_TASK_BYTES_MAX: Final = 512 << 20
+_OPEN_BYTES: Final = 4 << 20
+"""A file costs as long to open as reading this."""
+_DECODED_COST: Final = 4.0
+"""Of tables that cost as much or more a segment is worth to be shared by tasks."""
+_SHARERS_MAX: Final = 8
+"""Each of them walks over all headers of the segment."""
 REPLICAS_PER_TASK: Final = 64
 """A folder's small files are read in a millisecond; a task costs twenty."""
 
@@ -89,8 +103,12 @@ def shares_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Sh
     replicas = replicas_of(options, wanted, reads)
     shares: list[Share] = []
     if reads.segments:
-        segments = filter(wanted.has_segment, _segments_of(replicas, options.start_offsets))
-        shares += [Share(segments=part) for part in shared_out(segments, options.task_bytes)]
+        segments = [
+            one
+            for one in _segments_of(replicas, options.start_offsets)
+            if wanted.has_segment(one) and not _is_older(one, wanted.time_min_ms)
+        ]
+        shares += [Share(segments=part) for part in divided(segments, options)]
     if reads.replicas:
         shares += [
             Share(replicas=tuple(replicas[at : at + REPLICAS_PER_TASK]))
@@ -140,11 +158,56 @@ def replicas_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[
     ]
 
 
+def divided(
+    segments: Sequence[SegmentFile], options: KafkaLogOptions
+) -> list[tuple[SegmentFile, ...]]:
+    """Segments in tasks, as many bytes as the reader has said, or as the session divides files."""
+    if options.task_bytes is not None:
+        return shared_out(segments, options.task_bytes)
+    division, factor = options.division, COSTS.get(options.table, HEADERS_COST)
+
+    def cost_of(segment: SegmentFile) -> float:
+        return segment.unread_bytes * factor + division.open_cost_bytes
+
+    cores = division.parallelism or os.cpu_count() or 1
+    evenly = max(sum(map(cost_of, segments)) / cores, division.open_cost_bytes)
+    task_cost = min(evenly, division.max_partition_bytes)
+    if factor < _DECODED_COST:
+        return tasks.shared_out(segments, task_cost, size_of=cost_of, go_together=_go_together)
+    parts = [
+        (part, cost_of(segment) / len(shared))
+        for segment in segments
+        for shared in [_by_offsets(segment, int(task_cost / factor))]
+        for part in shared
+    ]
+    return [
+        tuple(part for part, _ in task)
+        for task in tasks.shared_out(
+            parts,
+            task_cost,
+            size_of=lambda one: one[1],
+            go_together=lambda one, other: _go_together(one[0], other[0]),
+        )
+    ]
+
+
 def shared_out(segments: Iterable[SegmentFile], task_bytes: int) -> list[tuple[SegmentFile, ...]]:
     """Segments in tasks of about so many bytes; neighbours stay together."""
     return tasks.shared_out(
         segments, task_bytes, size_of=lambda one: one.unread_bytes, go_together=_go_together
     )
+
+
+def _by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFile]:
+    """A large segment, for each task the offsets whose batches it decodes. Where the index is
+    wrong, the parts are not of one size; each batch is in one of them.
+    """
+    if segment.is_recovered or is_mounted(Path(segment.path)):  # each part reads all headers
+        return [segment]
+    first, end = segment.span or (0, sys.maxsize)
+    cuts = cuts_of(segment, max(part_bytes, segment.size // _SHARERS_MAX))
+    within = [cut.offset for cut in cuts if first < cut.offset < end]
+    return [msgspec.structs.replace(segment, span=span) for span in pairwise([first, *within, end])]
 
 
 def in_tasks(
@@ -158,12 +221,17 @@ def in_tasks(
         cores: That work side by side.
         are_cut: Whether large segments are read in sections.
     """
-    total = sum(one.size for mine in replicas for one in mine)
-    task_bytes = min(max(total // (_TASKS_PER_CORE * cores), _TASK_BYTES_MIN), TASK_BYTES_DEFAULT)
+    total = sum(one.size + _OPEN_BYTES for mine in replicas for one in mine)
+    task_bytes = min(max(total // (_TASKS_PER_CORE * cores), _TASK_BYTES_MIN), _TASK_BYTES_MAX)
     segments = [
         one for mine in replicas for one in (in_sections(mine, task_bytes) if are_cut else mine)
     ]
-    return shared_out(segments, task_bytes)
+    return tasks.shared_out(
+        segments,
+        task_bytes,
+        size_of=lambda one: one.unread_bytes + _OPEN_BYTES,
+        go_together=_go_together,
+    )
 
 
 def _segments_of(
@@ -177,6 +245,16 @@ def _segments_of(
         except OSError:
             continue  # the table of errors tells
         yield from filter(Wanted(offset_min=start_offsets.get(replica.path)).has_segment, found)
+
+
+def _is_older(segment: SegmentFile, time_min_ms: int | None) -> bool:
+    """Whether all of a closed segment is from before a time, as its time index tells. One that a
+    starting broker would go through is read in any case: what is cut in it ends those behind.
+    """
+    if time_min_ms is None or segment.is_last or segment.is_recovered:
+        return False
+    greatest = greatest_timestamp_of(segment)
+    return greatest is not None and greatest < time_min_ms
 
 
 def _go_together(before: SegmentFile, segment: SegmentFile) -> bool:

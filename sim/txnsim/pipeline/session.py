@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from txnsim.errors import MissingExtraError
 from txnsim.pipeline.active import active_session
 from txnsim.pipeline.libraries import NO_EXTRA
+from txnsim.pipeline.options import Division
 
 if TYPE_CHECKING:
     from pyspark.sql import Row as Row
@@ -110,22 +111,33 @@ def is_running() -> bool:
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``kafka_log`` known to a session that somebody else started. Hadoop's settings are those
-    that the session has now.
+    """Make ``kafka_log`` known to a session that somebody else started. Settings, those of Hadoop
+    and how files are divided, are those that the session has now.
 
     Raises:
         MissingExtraError: A library of the extra is missing.
     """
     try:
         from txnsim.pipeline.hadoop.settings import settings_of
-        from txnsim.pipeline.source import with_hadoop
+        from txnsim.pipeline.source import of_session
     except ImportError as error:
         raise MissingExtraError(NO_EXTRA) from error
 
     _name_this_python(spark)
     for key, value in RUNTIME_CONFIG.items():
         spark.conf.set(key, value)
-    spark.dataSource.register(with_hadoop(settings_of(spark)))
+    settings = settings_of(spark)
+    division = Division() if settings is None else _division_of(spark)
+    spark.dataSource.register(of_session(settings, division))
+
+
+def _division_of(spark: SparkSession) -> Division:
+    conf = spark._jsparkSession.sessionState().conf()
+    return Division(
+        max_partition_bytes=conf.filesMaxPartitionBytes(),
+        open_cost_bytes=conf.filesOpenCostInBytes(),
+        parallelism=spark.sparkContext.defaultParallelism,
+    )
 
 
 def _new_session(master: str | None, app_name: str, config: Mapping[str, str]) -> SparkSession:

@@ -44,7 +44,7 @@ from txnsim.pipeline.following import (
 from txnsim.pipeline.hadoop.reading import Stores, stores_of
 from txnsim.pipeline.hadoop.settings import HadoopSettings
 from txnsim.pipeline.log_query import Wanted
-from txnsim.pipeline.options import FORMAT, KafkaLogOptions
+from txnsim.pipeline.options import FORMAT, Division, KafkaLogOptions
 from txnsim.pipeline.planning import READS, Share, shares_of
 from txnsim.pipeline.schemas import TABLES
 
@@ -65,7 +65,8 @@ class KafkaLogDataSource(DataSource):
     """Format ``kafka_log``."""
 
     hadoop: HadoopSettings | None = None
-    """Of the session that it is registered with (``with_hadoop``)."""
+    division: Division = Division()
+    """Both of the session that it is registered with (``of_session``)."""
 
     @classmethod
     def name(cls) -> str:
@@ -99,10 +100,11 @@ class KafkaLogDataSource(DataSource):
     def asked(self, schema: StructType) -> tuple[KafkaLogOptions, pa.Schema]:
         """What to read, and the columns as Arrow has them."""
         options = KafkaLogOptions.of(self.options)
+        options = msgspec.structs.replace(options, division=self.division)
         return options, to_arrow_schema(columns_of(options.table, schema), timezone="UTC")
 
 
-def with_hadoop(hadoop: HadoopSettings | None) -> type[KafkaLogDataSource]:
+def of_session(hadoop: HadoopSettings | None, division: Division) -> type[KafkaLogDataSource]:
     """The format, for a session that has these settings: where Spark plans and reads no session is
     at hand, so the class takes them there.
     """
@@ -110,7 +112,7 @@ def with_hadoop(hadoop: HadoopSettings | None) -> type[KafkaLogDataSource]:
     class Registered(KafkaLogDataSource):
         pass
 
-    Registered.hadoop = hadoop
+    Registered.hadoop, Registered.division = hadoop, division
     return Registered
 
 

@@ -60,9 +60,9 @@ def arrow_schema(columns: str) -> pa.Schema:
 
 def shared_out(
     works: Iterable[T],
-    task_bytes: int,
+    task_bytes: float,
     *,
-    size_of: Callable[[T], int],
+    size_of: Callable[[T], float],
     go_together: Callable[[T, T], bool] = lambda _before, _after: False,
 ) -> list[tuple[T, ...]]:
     """Groups works into tasks of about so many bytes, in their order; a larger work has its own
@@ -76,12 +76,12 @@ def shared_out(
     """
     tasks: list[tuple[T, ...]] = []
     task: list[T] = []
-    total = 0
+    total = 0.0
     for work in works:
         size = size_of(work)
         if task and total + size > task_bytes and not go_together(task[-1], work):
             tasks.append(tuple(task))
-            task, total = [], 0
+            task, total = [], 0.0
         task.append(work)
         total += size
     if task:

@@ -20,7 +20,8 @@ from txnsim.errors import CorruptLogRecordError
 from txnsim.wire.batch import read_batch_header
 
 _OFFSET: Final = Struct(">ii")
-_TIME: Final = Struct(">qi")
+TIME_ENTRY: Final = Struct(">qi")
+"""Of ``.timeindex``: largest timestamp so far, relative offset."""
 
 
 def encode_indexes(
@@ -39,13 +40,13 @@ def encode_indexes(
         if unindexed > index_interval_bytes:
             offsets.append(_OFFSET.pack(header.last_offset - base_offset, position))
             if largest > timed_until:
-                times.append(_TIME.pack(largest, brought_by - base_offset))
+                times.append(TIME_ENTRY.pack(largest, brought_by - base_offset))
                 timed_until = largest
             unindexed = 0
         unindexed += header.size
         position += header.size
     if largest > timed_until:
-        times.append(_TIME.pack(largest, brought_by - base_offset))
+        times.append(TIME_ENTRY.pack(largest, brought_by - base_offset))
     return b"".join(offsets), b"".join(times)
 
 
@@ -73,9 +74,9 @@ def decode_time_index(data: bytes, *, base_offset: int, place: str) -> tuple[tup
     Raises:
         CorruptLogRecordError: Bytes that are no whole entry (TimeIndex.sanityCheck).
     """
-    _check_whole(data, _TIME.size, place)
+    _check_whole(data, TIME_ENTRY.size, place)
     found: list[tuple[int, int]] = []
-    for timestamp, relative in _TIME.iter_unpack(data):
+    for timestamp, relative in TIME_ENTRY.iter_unpack(data):
         if not timestamp and not relative:
             break
         found.append((timestamp, base_offset + relative))

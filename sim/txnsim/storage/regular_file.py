@@ -64,6 +64,11 @@ def mount(root: Path, open_there: OpenThere) -> None:
     _MOUNTS[f"{root}/"] = open_there
 
 
+def is_mounted(path: Path) -> bool:
+    """Whether somebody else opens a file."""
+    return any(str(path).startswith(root) for root in _MOUNTS)
+
+
 def open_ranges(path: Path, *, is_sequential: bool = False) -> RangeFile:
     """A file, to be read at any place.
 

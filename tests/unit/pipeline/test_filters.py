@@ -15,9 +15,12 @@ from pyspark.sql.datasource import (
     LessThan,
     LessThanOrEqual,
     Not,
+    StringContains,
+    StringEndsWith,
+    StringStartsWith,
 )
 
-from txnsim.pipeline.filters import OFFSETS, taken_over
+from txnsim.pipeline.filters import OFFSETS, TIMES, taken_over
 from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
 from txnsim.pipeline.schemas import TABLES
@@ -48,6 +51,48 @@ def segment(base_offset: int, next_base_offset: int | None) -> SegmentFile:
 )
 def test_places_and_producers_are_taken_over(condition: Filter, wanted: Wanted) -> None:
     assert taken_over("batches", [condition]) == (wanted, [])
+
+
+@pytest.mark.parametrize(
+    ("condition", "fits"),
+    [
+        (StringStartsWith(("topic",), "pay"), {"pay", "payments"}),
+        (StringEndsWith(("topic",), "s"), {"orders", "payments"}),
+        (StringContains(("topic",), "ay"), {"pay", "payments"}),
+        (StringStartsWith(("topic",), "p*"), set()),
+    ],
+)
+def test_patterns_of_topics_are_taken_over(condition: Filter, fits: set[str]) -> None:
+    wanted, left = taken_over("records", [condition])
+    assert left == []
+    replicas = [
+        msgspec.structs.replace(REPLICA, topic=name) for name in ("orders", "pay", "payments")
+    ]
+    assert {one.topic for one in replicas if wanted.has_replica(one)} == fits
+
+
+@pytest.mark.parametrize(
+    ("table", "conditions", "least"),
+    [
+        ("records", [GreaterThan(("timestamp_ms",), 5)], 6),
+        ("batches", [GreaterThanOrEqual(("max_timestamp_ms",), 5)], 5),
+        ("endings", [EqualTo(("timestamp_ms",), 5), GreaterThan(("first_timestamp_ms",), 1)], 5),
+        ("records", [LessThan(("timestamp_ms",), 5)], None),
+        ("batches", [GreaterThan(("base_timestamp_ms",), 5)], None),
+        ("transactions", [GreaterThan(("last_update_timestamp_ms",), 5)], None),
+    ],
+)
+def test_a_bound_of_times_leaves_out_segments_and_stays_with_spark(
+    table: str, conditions: list[Filter], least: int | None
+) -> None:
+    wanted, left = taken_over(table, conditions)
+    assert wanted == Wanted(time_min_ms=least)
+    assert left == conditions
+
+
+def test_columns_that_bound_times_exist() -> None:
+    for table, columns in TIMES.items():
+        assert columns <= set(TABLES[table].names)
 
 
 def test_conditions_that_all_must_hold_leave_what_they_have_in_common() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from txnsim.errors import BadInputError
 from txnsim.pipeline.options import (
+    COSTS,
+    HEADERS_COST,
     NAMES,
-    TASK_BYTES,
-    TASK_BYTES_DEFAULT,
     Check,
     KafkaLogOptions,
 )
@@ -28,7 +28,6 @@ def test_only_a_path_is_needed() -> None:
         topics=frozenset(),
         check_crc=Check.AUTO,
         check_records=False,
-        task_bytes=TASK_BYTES["batches"],
     )
 
 
@@ -64,10 +63,9 @@ def test_starts_are_offsets_of_replicas_folders() -> None:
     assert of(startOffsets='{"/logs/orders-0": 5}').start_offsets == {"/logs/orders-0": 5}
 
 
-def test_each_table_has_a_size_of_its_tasks() -> None:
-    assert TASK_BYTES.keys() <= TABLES.keys()
-    assert of(table="fragments").task_bytes == TASK_BYTES_DEFAULT
-    assert of(table="records").task_bytes < TASK_BYTES_DEFAULT
+def test_each_table_has_a_cost() -> None:
+    assert COSTS.keys() <= TABLES.keys()
+    assert min(COSTS.values()) > HEADERS_COST
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,39 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from tests.support.log_tables import broker_dir, busy_log, replica, segment
-from tests.support.logs import plain
+from tests.support.log_tables import (
+    broker_dir,
+    busy_log,
+    logs_of,
+    replica,
+    segment,
+    table,
+    write_dense_index,
+)
+from tests.support.logs import NOW, LogDriver, plain
+from txnsim.log.config import LogConfig
 from txnsim.pipeline import planning
 from txnsim.pipeline.log_query import Wanted
-from txnsim.pipeline.options import KafkaLogOptions
-from txnsim.pipeline.planning import REPLICAS_PER_TASK, Reads, shared_out, shares_of
+from txnsim.pipeline.options import Division, KafkaLogOptions
+from txnsim.pipeline.planning import (
+    READS,
+    REPLICAS_PER_TASK,
+    Reads,
+    divided,
+    shared_out,
+    shares_of,
+)
 from txnsim.pipeline.scan.log_dirs import LogDirectory
 from txnsim.pipeline.scan.segments import Replica, SegmentFile, replicas_in, segments_of
+from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.tables.readings import rows_of
+from txnsim.pipeline.tables.rows import Job
+from txnsim.releases.rules import LATEST
+from txnsim.storage import names
+from txnsim.types import TopicPartition
 
 SEGMENTS = Reads(segments=True)
 
@@ -58,6 +81,104 @@ def test_what_is_gone_through_together_stays_together() -> None:
 
 def options(path: Path, table: str = "batches", **given: str) -> KafkaLogOptions:
     return KafkaLogOptions.of({"path": str(path), "table": table, **given})
+
+
+def tasks_of(segments: list[SegmentFile], table: str, **given: int) -> list[list[int]]:
+    chosen = options(Path("/logs"), table)
+    chosen = msgspec.structs.replace(chosen, division=Division(**given))
+    return sizes_of(divided(segments, chosen))
+
+
+def test_the_smallest_segments_cost_their_opening() -> None:
+    tasks = tasks_of(sized(*[189] * 100), "fragments", parallelism=2)
+    assert [len(task) for task in tasks] == [31, 31, 31, 7], "32 openings are a task's bytes"
+
+
+def test_no_core_is_without_work() -> None:
+    large = 100 << 20
+    assert tasks_of(sized(*[large] * 8), "fragments", parallelism=1) == [
+        [large] * 4,
+        [large] * 4,
+    ]
+    assert tasks_of(sized(*[large] * 4), "fragments", parallelism=4) == [[large]] * 4
+    small = 1 << 10
+    few = tasks_of(sized(*[small] * 4), "fragments", parallelism=4)
+    assert few == [[small]] * 4, "an opening is the least that is worth a task"
+
+
+def test_a_session_says_how_much_a_task_is() -> None:
+    sizes = [1 << 20] * 8
+    given = {"parallelism": 1, "open_cost_bytes": 1 << 10, "max_partition_bytes": 2 << 20}
+    assert [len(task) for task in tasks_of(sized(*sizes), "batches", **given)] == [1] * 8
+    given["max_partition_bytes"] = 3 << 20
+    assert [len(task) for task in tasks_of(sized(*sizes), "batches", **given)] == [2] * 4
+
+
+@pytest.mark.parametrize("name", ["records", "transactions", "offsets"])
+def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) -> None:
+    whose = TopicPartition("orders" if name == "records" else READS[name].topic or "", 0)
+    folder = replica(broker_dir(tmp_path), busy_log(roll_bytes=1 << 20), whose)
+    (path,) = logs_of(folder)
+    write_dense_index(path)
+    small = Division(parallelism=1, open_cost_bytes=1, max_partition_bytes=4_000)
+    cut = msgspec.structs.replace(options(tmp_path, name), division=small)
+    parts = [one for share in shares_of(cut, Wanted(), READS[name]) for one in share.segments]
+    assert len(parts) > 2
+    rows = table(tmp_path, name)
+    assert rows
+    job = Job(options=cut, columns=tuple(rows[0]))
+    schema = TABLES[name].arrow(tuple(rows[0]))
+    assert rows == [
+        row
+        for share in shares_of(cut, Wanted(), READS[name])
+        for part in rows_of(share, job)
+        for row in part.in_schema(schema).to_pylist()
+    ]
+    index = path.with_suffix(".index")
+    index.write_bytes(index.read_bytes()[::-1])
+    assert [
+        row
+        for share in shares_of(cut, Wanted(), READS[name])
+        for part in rows_of(share, job)
+        for row in part.in_schema(schema).to_pylist()
+    ] == rows, "a wrong index parts it otherwise, and loses nothing"
+
+
+def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None:
+    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=1_000))
+    for number in range(30):
+        driver.txn(number, timestamp=NOW + number)
+    folder = replica(broker_dir(tmp_path), driver)
+    rows = table(tmp_path, "segments")
+    assert len(rows) > 2
+    greatest = [row["max_timestamp_ms"] for row in rows]
+
+    def planned(time_min_ms: int) -> list[int]:
+        shares = shares_of(options(tmp_path), Wanted(time_min_ms=time_min_ms), SEGMENTS)
+        return [one.base_offset for share in shares for one in share.segments]
+
+    bases = planned(0)
+    for number, (newest, base) in enumerate(zip(greatest[:-1], bases, strict=False)):
+        assert planned(newest)[0] == base
+        assert planned(newest + 1) == bases[number + 1 :]
+    assert planned(greatest[-1] + 1) == bases[-1:], "nothing is known of the active segment"
+
+    first = logs_of(folder)[0].with_suffix(".timeindex")
+    good = first.read_bytes()
+    wrong = {
+        "none": b"",
+        "torn": good[:-1],
+        "outside of the segment": good[:-4] + b"\x7f\xff\xff\xff",
+        "before its first entry": good + bytes(12),
+    }
+    for why, data in wrong.items():
+        first.write_bytes(data)
+        assert planned(greatest[0] + 1) == bases, why
+    first.unlink()
+    assert planned(greatest[0] + 1) == bases
+    first.write_bytes(good)
+    (tmp_path / names.CLEAN_SHUTDOWN_NAME).unlink()
+    assert planned(greatest[0] + 1) == bases, "what is cut in it ends those behind"
 
 
 def test_a_job_has_several_tasks_in_order_of_offset(tmp_path: Path) -> None:

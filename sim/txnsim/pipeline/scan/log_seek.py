@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is an exception class
 from typing import BinaryIO, Final
 
 import msgspec
@@ -19,6 +20,7 @@ import msgspec
 from txnsim.errors import CorruptBatchError
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.storage import names
+from txnsim.storage.indexes import TIME_ENTRY
 from txnsim.storage.log_file import (
     OldMessage,
     TornTail,
@@ -27,7 +29,7 @@ from txnsim.storage.log_file import (
     read_log_file,
     wrong_crc,
 )
-from txnsim.storage.regular_file import open_regular, read_regular
+from txnsim.storage.regular_file import open_regular, read_regular, size_of_open
 from txnsim.wire.batch import (
     BatchHeader,
     crc_is_valid,
@@ -156,6 +158,28 @@ def marked_producers(segment: SegmentFile, offset: int) -> Iterator[int]:
     for window, position, header in _batches(segment, offset):
         if header.base_offset >= offset and header.is_control and _is_marker(window, position):
             yield header.producer_id
+
+
+def greatest_timestamp_of(segment: SegmentFile) -> int | None:
+    """Of a closed segment, as the last entry of its ``.timeindex`` says; None where that can't be
+    gone by, as Kafka's own check of the index has it (TimeIndex.sanityCheck).
+
+    A segment gets this entry when it is closed (LogSegment.onBecomeInactiveSegment). It counts if
+    it is not before the first one, and no offset of it lies outside of the segment.
+    """
+    try:
+        with open_regular(Path(segment.path).with_suffix(names.TIME_INDEX_SUFFIX)) as file:
+            size = size_of_open(file)
+            if not size or size % TIME_ENTRY.size:
+                return None
+            first, _ = TIME_ENTRY.unpack(file.read(TIME_ENTRY.size))
+            file.seek(size - TIME_ENTRY.size)
+            greatest, relative = TIME_ENTRY.unpack(file.read(TIME_ENTRY.size))
+    except (OSError, StructError):  # gone, or cut since its size was asked: nothing is known
+        return None
+    behind = segment.next_base_offset
+    is_within = relative >= 0 and (behind is None or segment.base_offset + relative < behind)
+    return int(greatest) if is_within and 0 < first <= greatest else None
 
 
 def open_file(path: str) -> BinaryIO:
