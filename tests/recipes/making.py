@@ -140,7 +140,7 @@ def _digest_of_tree(folder: Path) -> str:
 def _copied(folder: Path, *, beside: Path) -> Path:
     """Sources, beside what was installed for them: there they find it."""
     for file in sorted([*folder.iterdir(), CLUSTER]):
-        if file.is_file() and file.name != "recipe.py":
+        if file.is_file():
             shutil.copy(file, beside)
     return beside
 

@@ -1,11 +1,28 @@
-"""What a recipe is: a small application of a framework, its tests, and what must come of them."""
+"""The recipes: small applications of a framework, their tests, and what must come of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+import os
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, NamedTuple
 
-from tests.recipes.lab import Lab
+from tests.recipes.judge import RecipeError
+from tests.recipes.lab import Lab, outside
+from tests.recipes.making import (
+    LAUNCHER,
+    RECIPES,
+    java_command,
+    node_project,
+    python_project,
+    tested_by_maven,
+)
+from tests.support.apache_kafka import REPOSITORY, tool
+
+NODE: Final = "this recipe needs Node.js 20"
+# Nothing of the repository's own settings for pytest.
+_PYTEST: Final = ("-m", "pytest", "-q", "-c", os.devnull, "--rootdir", ".", "test_receipts.py")
 
 
 class Recipe(NamedTuple):
@@ -20,3 +37,105 @@ class Recipe(NamedTuple):
     """
     has_brokers: bool = False
     """It starts brokers itself, by the helper for its language; they are judged by its tests."""
+
+
+def _kafkajs(lab: Lab) -> str:
+    """KafkaJS: consume, transform, produce; a service that fails between receipt and position. The
+    tests on a cluster that was there before, then on one that they start themselves.
+    """
+    node = tool("node", NODE, RecipeError)
+    project = node_project(RECIPES / "kafkajs")
+    lab.run([node, "--test"], directory=project)
+    seen = _receipts(lab, 20, ends=3)
+    lab.run([node, "--test"], directory=project, environment=outside())
+    return seen
+
+
+def _confluentjs(lab: Lab) -> str:
+    """Confluent's JavaScript client: a service that fails in the middle, and a marker that is lost.
+    The brokers of its tests are those that the helper starts.
+    """
+    node = tool("node", NODE, RecipeError)
+    helper = REPOSITORY / "helpers" / "node"
+    project = node_project(RECIPES / "confluentjs", helper=helper, builds=True)
+    tests = [node, "--test", "receipts.test.mjs"]  # the helper beside it has tests of its own
+    printed = lab.run(tests, directory=project, environment=outside())
+    if "pass 2" not in re.findall(r"pass \d+", printed):
+        raise RecipeError(f"fewer than 2 tests ran:\n{printed}")
+    return "2 tests passed"
+
+
+def _maven(folder: str, lab: Lab) -> str:
+    """``mvn test`` in a copy: its brokers are those that the helper starts. Spring Kafka: a
+    listener that fails in the middle, and a marker that is lost. Kafka Streams: a thread that dies
+    in the middle, and a commit whose answer is lost.
+    """
+    return f"{tested_by_maven(lab, RECIPES / folder, least=2)} tests passed"
+
+
+def _connect(lab: Lab) -> str:
+    """Kafka Connect: a source connector with exactly-once support, whose worker is killed."""
+    shards, count = 4, 400
+    _under_junit(lab, "connect", log_level="warn")
+    counted = lab.judge.only_topic("counted-")
+    lab.judge.assert_exactly_once(
+        counted, (f"{shard}-{number}" for shard in range(shards) for number in range(count))
+    )
+    aborted = len(lab.judge.everything(counted)) - len(lab.judge.committed(counted))
+    ids = lab.judge.transactional_ids()
+    return (
+        f"{shards * count} records, 1 worker killed, {aborted} aborted; "
+        f"{len(ids)} transactional ids"
+    )
+
+
+def _flink(lab: Lab) -> str:
+    """Flink: its exactly-once sink; a job that fails, and one that goes on from its checkpoint.
+    Flink's cluster is in the process of the test.
+    """
+    _under_junit(lab, "flink", log_level="error")
+    return _receipts(lab, 1_500)
+
+
+def _quix(lab: Lab) -> str:
+    """Quix Streams: exactly-once processing, by a service that fails and is started again. The test
+    on a cluster that was there before, then on one that it starts itself.
+    """
+    project = python_project(RECIPES / "quix")
+    python = str(project / "venv" / "bin" / "python")
+    lab.run([python, *_PYTEST], directory=project)
+    seen = _receipts(lab, 20, must_abort=False)
+    lab.run([python, *_PYTEST], directory=project, environment=outside())
+    return seen
+
+
+def _under_junit(lab: Lab, folder: str, *, log_level: str) -> None:
+    java, *options = java_command(RECIPES / folder, more=[RECIPES / "java" / "Txnsim.java"])
+    quiet = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
+    lab.run([java, quiet, *options, *LAUNCHER], directory=RECIPES / folder, timeout_s=240)
+
+
+def _receipts(lab: Lab, orders: int, *, ends: int = 0, must_abort: bool = True) -> str:
+    """Each order has its receipt, once."""
+    receipts = lab.judge.only_topic("receipts-")
+    expected = (f"receipt of order {number}" for number in range(orders))
+    lab.judge.assert_exactly_once(receipts, expected, ends=ends)
+    if must_abort:
+        lab.judge.assert_aborted(receipts)
+    aborted = len(lab.judge.everything(receipts)) - len(lab.judge.committed(receipts))
+    ids = lab.judge.transactional_ids()
+    return f"{orders} orders, {orders} receipts, {aborted} aborted; {len(ids)} transactional ids"
+
+
+ALL: Final[Mapping[str, Recipe]] = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe("kafkajs", _kafkajs),
+        Recipe("confluentjs", _confluentjs, has_brokers=True),
+        Recipe("spring", partial(_maven, "spring"), has_brokers=True),
+        Recipe("streams", partial(_maven, "streams"), has_brokers=True),
+        Recipe("connect", _connect),
+        Recipe("flink", _flink),
+        Recipe("quix", _quix),
+    )
+}

@@ -9,26 +9,16 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from tests.recipes.confluentjs.recipe import RECIPE as CONFLUENTJS
-from tests.recipes.connect.recipe import RECIPE as CONNECT
-from tests.recipes.flink.recipe import RECIPE as FLINK
 from tests.recipes.judge import RecipeError
-from tests.recipes.kafkajs.recipe import RECIPE as KAFKAJS
 from tests.recipes.lab import CLUSTER, Lab
-from tests.recipes.quix.recipe import RECIPE as QUIX
-from tests.recipes.recipe import Recipe
-from tests.recipes.spring.recipe import RECIPE as SPRING
-from tests.recipes.streams.recipe import RECIPE as STREAMS
+from tests.recipes.recipe import ALL, Recipe
 from tests.support.saying import say
 from tests.support.txnsim_server import TxnsimServer, TxnsimServerError
 from txnsim.client.errors import ClientError
 
-RECIPES: Final[Mapping[str, Recipe]] = {
-    recipe.name: recipe for recipe in (KAFKAJS, CONFLUENTJS, SPRING, STREAMS, CONNECT, FLINK, QUIX)
-}
 LEVELS: Final = (0, 1, 2)
 
 
@@ -38,9 +28,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "recipe",
         nargs="*",
-        choices=[*RECIPES, []],
+        choices=[*ALL, []],
         metavar="NAME",
-        help=f"of {', '.join(RECIPES)} (default: all)",
+        help=f"of {', '.join(ALL)} (default: all)",
     )
     parser.add_argument(
         "--level",
@@ -54,12 +44,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--bootstrap", metavar="ADDRESSES", help="three brokers that are there, a real Kafka's"
     )
     options = parser.parse_args(argv)
-    names = options.recipe or list(RECIPES)
+    names = options.recipe or list(ALL)
     if options.bootstrap is not None:
-        there = [RECIPES[name] for name in names if not RECIPES[name].has_brokers]
+        there = [ALL[name] for name in names if not ALL[name].has_brokers]
         outcomes = [_passes(recipe, options.bootstrap, "there") for recipe in there]
     else:
-        outcomes = [_passes_here(RECIPES[name], level) for name in names for level in options.level]
+        outcomes = [_passes_here(ALL[name], level) for name in names for level in options.level]
     say(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed")
     return 0 if all(outcomes) else 1
 
