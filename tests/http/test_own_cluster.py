@@ -49,6 +49,8 @@ async def test_what_can_not_be_played_here_is_refused_with_its_reason() -> None:
         assert "in a run of its story" in told["error"]
         await ask("POST", "/api/v1/lessons/L99/begin", 404, {})
         await ask("GET", "/api/v1/lessons/L10/parts/99/now", 404)
+        told = await ask("GET", "/api/v1/lessons/L10/parts/0/now", 404)  # it has not begun
+        assert "l10-first" in told["error"]
         await ask("GET", "/api/v1/lessons/L10/parts/1/answer", 404)
 
 

@@ -24,13 +24,15 @@ from txnsim.http.judging import LOOK_TIMEOUT_MS, outside_of
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.replies import Body, RefusedError, digits_of
 from txnsim.http.runs.lessons import LessonAnswer, lesson_of
+from txnsim.http.topics import partition_of
 from txnsim.http.work_thread import beside
 from txnsim.scenario.onlooker import ONLOOKER, look
 from txnsim.scenario.recorder import Recorder
 from txnsim.scenario.teaching.facts import fact, in_words, is_fact
 from txnsim.scenario.teaching.lessons import Lesson, OwnCluster, Part
-from txnsim.scenario.teaching.seen import judged, places, seen_fact
+from txnsim.scenario.teaching.seen import is_seen, judged, places, seen_fact
 from txnsim.server.cluster import SimCluster
+from txnsim.server.inputs import input_event
 from txnsim.trace.reading import recording
 
 NOTED_MAX: Final = 10_000
@@ -144,7 +146,8 @@ class OwnClusterRoutes(ClusterNoun):
         self._noted[one.id] = []
         for rule in one.rules():
             if self._cluster.injector.get(rule) is not None:
-                self._cluster.injector.disarm(rule)
+                with input_event(self._cluster.environment, "disarm-fault", rule=rule):
+                    self._cluster.injector.disarm(rule)
         settings = ClientSettings(client_id=ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
         try:
             async with outside_of(self._cluster, settings) as outside:
@@ -166,17 +169,14 @@ class OwnClusterRoutes(ClusterNoun):
         pieces = self._cluster.environment.tracer.pieces()
         reading = partial(_of_trace, pieces, [each for each in words if is_fact(each)])
         found = await beside(reading)
-        try:
-            found |= {each: seen_fact(history, each) for each in words if each not in found}
-        except HistoryError as error:
-            raise RefusedError(422, f"what your client has noted is no history: {error}") from None
-        return found, because
+        seen = {each: seen_fact(history, each) for each in words if is_seen(each)}
+        return found | seen, because
 
     async def _looked(self, one: Lesson, words: tuple[str, ...]) -> tuple[History, tuple[str, ...]]:
         """What the learner's client has noted, then what an onlooker sees."""
         environment = self._cluster.environment
         recorder = Recorder(environment.clock)
-        wanted = places(words)
+        wanted = [partition_of(self._cluster, one.topic, one.partition) for one in places(words)]
         settings = ClientSettings(client_id=ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
         try:
             if wanted:
