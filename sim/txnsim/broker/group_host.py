@@ -87,8 +87,7 @@ class GroupHost(CoordinatorHost):
             log=self,
             image=lambda: replicas.image,
             new_id=lambda: str(new_id()),
-            # In Kafka's own form (Uuid), as members of the consumer protocol get it.
-            new_short_id=lambda: urlsafe_b64encode(new_id().bytes).rstrip(b"=").decode(),
+            new_short_id=lambda: short_id(new_id),
             timers=timer_gate(crossings),
             partitions=partitions,
             tracer=environment.tracer,
@@ -206,6 +205,16 @@ class GroupHost(CoordinatorHost):
             ),
         )
         return completion
+
+
+def short_id(new_id: Callable[[], uuid.UUID]) -> str:
+    """A new id in Kafka's own form, as members of the consumer protocol get it: it begins with no
+    dash (Uuid.randomUuid), which a command would take for an option.
+    """
+    while True:
+        text = urlsafe_b64encode(new_id().bytes).rstrip(b"=").decode()
+        if not text.startswith("-"):
+            return text
 
 
 def _ids(random_bits: Callable[[int], int]) -> Callable[[], uuid.UUID]:

@@ -278,7 +278,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         "KAFKA-20268",
         "4.3",
         after="a consumer group begins at epoch 1, and its first member gets epoch 2",
-        before="it begins at epoch 0, and its first member gets epoch 1",
+        before="it begins at epoch 0, and its first member gets epoch 1, also without a topic",
     )
     what_is_given_up_is_described: bool = _switch(
         "KAFKA-20431",

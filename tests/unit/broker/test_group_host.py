@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
+
 from tests.support.group_api import GROUP, GroupApi, group_api
-from txnsim.broker.group_host import GroupHost
+from txnsim.broker.group_host import GroupHost, short_id
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.offset_commands import CommittingProducer
@@ -121,3 +123,9 @@ async def test_markers_on_other_topics_are_ignored(groups: GroupApi) -> None:
     host(groups).marker_written(TopicPartition("orders", 0), marker(7), 0)
     host(groups).marker_written(at(HOME), marker(7), 0)
     assert await groups.committed() == (-1, E.none)
+
+
+def test_an_id_in_kafka_s_own_form_begins_with_no_dash() -> None:
+    # Uuid.randomUuid draws again; a real broker has never given the first one to a member.
+    drawn = iter([uuid.UUID("fa23a309-3952-4ecf-b3fb-26118a831847"), uuid.UUID(int=1)])
+    assert short_id(lambda: next(drawn)) == "AAAAAAAAAAAAAAAAAAAAAQ"

@@ -114,6 +114,14 @@ def test_before_kafka_20268_a_group_began_at_epoch_0() -> None:
     assert (driver.group.epoch, driver.group.assignment_epoch) == (1, 1)
 
 
+def test_before_kafka_20268_a_new_group_left_epoch_0_also_without_a_topic() -> None:
+    # A real 4.0.2 and 4.1.2: "group.groupEpoch() == 0" raises the epoch.
+    driver = ConsumerDriver(rules=Rules(consumer_groups_begin_at_one=False))
+    assert driver.told(driver.join("a")).member_epoch == 1
+    assert (driver.group.epoch, driver.group.assignment_epoch) == (1, 1)
+    assert driver.told(driver.join("b", "t")).member_epoch == 2
+
+
 def test_a_member_that_was_fenced_joins_again() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
