@@ -233,9 +233,11 @@ class Child:
             self._streams[1].close()
         elif not self._is_opening:
             self._connection.close()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        gone = ProcessLookupError, PermissionError
+        with contextlib.suppress(*gone):
             # A hundred processes take a second of a busy machine to end: not before others.
             os.setpriority(os.PRIO_PGRP, self._pid, LOWEST)
+        with contextlib.suppress(*gone):
             os.killpg(self._pid, signal.SIGKILL)
 
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
