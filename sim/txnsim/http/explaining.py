@@ -2,11 +2,13 @@
 where it stands, which producers two brokers disagree about.
 
 Read from the trace alone, by the functions of ``txnsim explain``, in a thread beside the brokers.
+A page asks about the newest event of a living cluster again and again. What was read for one answer
+is not read for the next: all that a ring keeps takes seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -17,13 +19,15 @@ from txnsim.errors import BadInputError
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import CURSOR_MAX, RefusedError, number_of
 from txnsim.http.work_thread import WorkThread
-from txnsim.runtime.trace import Tracer
+from txnsim.runtime.trace import Event, Tracer
 from txnsim.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches
 from txnsim.trace.faults_and_decisions import Remembered
-from txnsim.trace.reading import recording
+from txnsim.trace.reading import event_of, no_event, recording
 from txnsim.trace.state import TraceState, state_at
 from txnsim.txn.open_txn_verdict import program_at
 
+_encode: Final = msgspec.json.encode
+_state_of: Final = msgspec.json.Decoder(TraceState).decode
 PARTITIONS_MAX: Final = 200
 """So many are explained at once, unless one is named."""
 
@@ -52,7 +56,7 @@ class ExplainRoutes(Noun):
         run_trace: Finds runs.
         """
         self._tracer = tracer
-        self._bootstrap = bootstrap
+        self._living = _Living(program_at(bootstrap))
         self._run_trace = run_trace
         self._thread = WorkThread("explain")
         self._is_closed = False
@@ -88,15 +92,88 @@ class ExplainRoutes(Noun):
             raise RefusedError(
                 409, f'nothing is recorded: POST {PREFIX}/trace {{"level": "brief"}}'
             )
-        pieces = tracer.pieces() if run is None else iter([run])
-        program = program_at(self._bootstrap if run is None else None)
-        reading = partial(_explained, pieces, None if at == CURSOR_MAX else at, wanted, program)
+        asked = None if at == CURSOR_MAX else at
+        if run is None:
+            reading = self._living.reading(tracer, asked, wanted)
+        else:
+            reading = partial(_explained, iter([run]), asked, wanted, program_at(None))
         if self._is_closed:
             raise RefusedError(503, "the control port is closing")
         try:
             return await self._thread.do(reading)
         except BadInputError as error:
             raise RefusedError(404, str(error)) from error
+
+
+class _Living:
+    """The cluster's own trace, as far as it was read. Only the thread reads.
+
+    What it leads to grows with what was read, so it is read anew when the ring has dropped all that
+    it kept then.
+    """
+
+    def __init__(self, program: str) -> None:
+        self._program = program
+        self._state = TraceState()
+        self._remembered = Remembered()
+        self._next = 0
+        """The event that is read next."""
+        self._begun_at = -1
+        """Where the trace ended when it was read from its beginning; -1: it was not."""
+        self._level = ""
+        """What was recorded then."""
+
+    def reading(
+        self, tracer: Tracer, at: int | None, wanted: str | None
+    ) -> Callable[[], Explained]:
+        """Work for the thread: the answer for the trace as it is now."""
+        return partial(
+            self._answer,
+            at,
+            wanted,
+            newer=tracer.texts(self._next),
+            whole=tracer.pieces(),
+            nodes=tracer.nodes,
+            first=tracer.first,
+            level=tracer.level.value,
+        )
+
+    def _answer(
+        self,
+        at: int | None,
+        wanted: str | None,
+        *,
+        newer: Iterator[bytes],
+        whole: Iterator[bytes],
+        nodes: Sequence[str],
+        first: int,
+        level: str,
+    ) -> Explained:
+        if at is not None and at < self._next - 1:
+            return _explained(whole, at, wanted, self._program)
+        if first > min(self._begun_at, self._next) or level != self._level:
+            run = recording("the trace", b"".join(whole).splitlines())
+            self._state, self._remembered = TraceState(level=run.level), Remembered()
+            self._next, self._level = 0, level
+            self._begun_at = run.events[-1].i if run.events else -1
+            self._follow(run.events, nodes, at)
+        else:
+            lines = (line for text in newer for line in text.splitlines())
+            self._follow(map(event_of, lines), nodes, at)
+        position = self._next - 1
+        if at is not None and position != at:
+            raise no_event(at, first, position)
+        state = _state_of(_encode(self._state))  # it goes on while the answer is sent
+        return _told(state, self._remembered, position, wanted, self._program)
+
+    def _follow(self, events: Iterable[Event], nodes: Sequence[str], at: int | None) -> None:
+        for event in events:
+            if at is not None and event.i > at:
+                return
+            if event.i >= self._next:
+                self._state.follow(event, nodes)
+                self._remembered.follow(event)
+                self._next = event.i + 1
 
 
 def _explained(
@@ -106,7 +183,12 @@ def _explained(
     events = run.through(at)
     state = state_at(events, run.nodes, level=run.level)
     position = events[-1].i if events else -1
-    remembered = Remembered.of(events)
+    return _told(state, Remembered.of(events), position, wanted, program)
+
+
+def _told(
+    state: TraceState, remembered: Remembered, position: int, wanted: str | None, program: str
+) -> Explained:
     names = [wanted] if wanted is not None else _shown(state)
     return Explained(
         at=position,

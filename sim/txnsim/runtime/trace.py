@@ -435,6 +435,11 @@ class Tracer:
         self._keep()
         return self._ring.batches(from_index)
 
+    def texts(self, from_index: int) -> Iterator[bytes]:
+        """The same in pieces of whole lines, as it is now: any thread may ask for the pieces."""
+        self._keep()
+        return self._ring.texts_from(from_index)
+
     @property
     def rows_start_ns(self) -> int | None:
         """From when the times of such rows count, in ns; None: they are microseconds of the run."""

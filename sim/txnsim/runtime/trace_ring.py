@@ -269,8 +269,13 @@ class Ring:
 
         A piece is made when it is asked for, in a millisecond or two.
         """
-        batches = [batch for chunk in self._chunks for batch in chunk.batches]
-        return chain(_joined(self._older()), self._texts(batches))
+        return chain(_joined(self._older()), self.texts_from(self.first))
+
+    def texts_from(self, from_index: int) -> Iterator[bytes]:
+        """The same of events from a cursor on, without older transactions. The first piece may
+        begin before the cursor.
+        """
+        return self._texts(list(self._batches(from_index)))
 
     def _texts(self, batches: Sequence[_Batch]) -> Iterator[bytes]:
         some: list[bytes] = []

@@ -14,7 +14,8 @@ from txnsim.runtime.trace import SCHEMA_VERSION, Event
 
 SCHEMAS: Final = (1, SCHEMA_VERSION)
 _header: Final = msgspec.json.Decoder(dict[str, Any])
-_event: Final = msgspec.json.Decoder(Event)
+event_of: Final = msgspec.json.Decoder(Event).decode
+"""The event of a line that a tracer has written."""
 _encoder: Final = msgspec.json.Encoder()
 
 
@@ -53,8 +54,13 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         found = tuple(event for event in self.events if event.i <= last)
         if not found or found[-1].i != last:
             first, end = (self.events[0].i, self.events[-1].i) if self.events else (0, -1)
-            raise BadInputError(f"there is no event {last}: the trace has {first} to {end}")
+            raise no_event(last, first, end)
         return found
+
+
+def no_event(at: int, first: int, end: int) -> BadInputError:
+    """What is wrong with a position."""
+    return BadInputError(f"there is no event {at}: the trace has {first} to {end}")
 
 
 def read(path: Path) -> Recording:
@@ -98,7 +104,7 @@ def recording(name: str, lines: Iterable[bytes]) -> Recording:
             trailer = _header.decode(line)
             continue
         try:
-            event = _event.decode(line)
+            event = event_of(line)
         except msgspec.MsgspecError as error:
             raise BadInputError(f"{where}: no event of a trace: {error}") from None
         if not 0 <= event.n < nodes:
