@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -34,6 +35,8 @@ from txnsim.http.page.files import MEDIA_TYPES, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+
+    from benchmarks.trace import Server
 
 EVENTS: Final = 1_000_000
 MILLION: Final = "million.jsonl"
@@ -52,7 +55,10 @@ TARGETS: Final = {
     "longest task under load, ms": 100,
     "longest task under load, CPU ms": 100,
     "page in the wheel, bytes": 200_000,
+    "10 pages, % more CPU": 5,
 }
+MORE: Final = "10 pages, % more CPU"
+LISTEN_S: Final = 4.0
 FLOOD_MS: Final = 4_000
 LIVE_VIEWS: Final = ("stage", "lanes", "events")
 CLIENTS_PER_SECOND: Final = 500
@@ -333,34 +339,52 @@ while True:
 
 
 def streams(rounds: int) -> dict[str, list[float]]:
-    """CPU time of the server per transaction and transactions per second, with none and with ten
-    listeners, in alternation.
+    """CPU time of the server per event under clients at a fixed rate, with none and with ten
+    listeners, in alternation; and how much more it is with ten.
     """
-    from benchmarks import build
-    from benchmarks.generator import Generator
     from benchmarks.trace import serving
 
-    load = build.go_program("load")
-    found: dict[str, list[float]] = {}
+    found: dict[str, list[float]] = defaultdict(list)
     with serving() as server:
-        generator = Generator(binary=load, bootstrap=server.bootstrap, server_pid=server.pid)
+        request = urllib.request.Request(
+            f"{server.http}/api/v1/topics", data=b'{"name": "orders", "partitions": 16}'
+        )
+        urllib.request.urlopen(request).close()
         server.record("brief")
-        for number in range(rounds + 1):  # the first warms up
-            for pages in (0, PAGES) if number % 2 else (PAGES, 0):
-                command = [sys.executable, "-c", LISTEN, server.http, str(pages)]
-                listeners = subprocess.Popen(command) if pages else None
-                done = generator.transactions(
-                    flow="v2", producers=32, warm_up_s=1.0, measured_s=4.0
-                )
-                if listeners is not None:
-                    assert listeners.poll() is None, "the listeners have ended"
-                    listeners.kill()
-                    listeners.wait()
+        with clients(server.bootstrap):
+            for number in range(rounds + 1):  # the first warms up
+                cpu_us = {}
+                for pages in (0, PAGES) if number % 2 else (PAGES, 0):
+                    cpu_us[pages] = listened(server, pages)
+                    if number:
+                        found[f"{pages} pages, CPU us per event"].append(cpu_us[pages])
                 if number:
-                    cpu_ms = done.server_cpu_seconds / done.transactions * 1_000
-                    found.setdefault(f"{pages} pages, CPU ms per txn", []).append(cpu_ms)
-                    found.setdefault(f"{pages} pages, txn/s", []).append(done.per_second)
+                    found[MORE].append((cpu_us[PAGES] / cpu_us[0] - 1) * 100)
     return found
+
+
+def listened(server: Server, pages: int) -> float:
+    """CPU microseconds of the server per event that it tells, with so many listeners."""
+    command = [sys.executable, "-c", LISTEN, server.http, str(pages)]
+    listeners = subprocess.Popen(command) if pages else None
+    try:
+        time.sleep(LISTEN_S / 4)  # they are there
+        events, cpu_s = server.record("brief")["next"], cpu_seconds(server.pid)
+        time.sleep(LISTEN_S)
+        cpu_s = cpu_seconds(server.pid) - cpu_s
+        events = server.record("brief")["next"] - events
+        assert listeners is None or listeners.poll() is None, "the listeners have ended"
+    finally:
+        if listeners is not None:
+            listeners.kill()
+            listeners.wait()
+    return float(cpu_s / events * 1e6)
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process that lives has used so far, of all its threads."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int(Path(one, "schedstat").read_text().split()[0]) for one in threads) / 1e9
 
 
 def cold(browser: Browser, found: dict[str, list[float]]) -> None:
