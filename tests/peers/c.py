@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.peers.c_reasons import CLIENT_REASONS, TRANSACTIONS_REASONS
 from tests.peers.sdists import source_distribution
 from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
 from tests.support.apache_kafka import (
@@ -31,6 +30,14 @@ from tests.support.apache_kafka import (
     tool,
 )
 from tests.support.txnsim_server import TxnsimServer
+
+TRANSACTIONS_REASONS: Final[Mapping[str, str]] = {}
+
+CLIENT_REASONS: Final[Mapping[str, str]] = {
+    "0107_topic_recreate": "It is for a cluster that does not create topics by itself (the tests' "
+    "scenario `noautocreate`), and is skipped on others.",
+}
+
 
 _PACKAGE: Final = "@confluentinc/kafka-javascript"
 _PACKAGE_VERSION: Final = "1.10.1"

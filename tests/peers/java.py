@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.peers.java_reasons import GROUPS_REASONS, STREAMS_REASONS, TRANSACTIONS_REASONS
 from tests.peers.suite import NO_REASONS, Outcome, PeerError, Result, Suite, Target
 from tests.support.apache_kafka import (
     CACHE,
@@ -27,6 +26,26 @@ from tests.support.apache_kafka import (
     made_once,
 )
 from tests.support.txnsim_server import installed_txnsim
+
+_INSIDE: Final = "It reaches for objects inside a broker, past the wire."
+
+TRANSACTIONS_REASONS: Final[Mapping[str, str]] = {
+    "ProducerIdExpirationTest.testDynamicProducerIdExpirationMs": _INSIDE,
+    "ProducerIntegrationTest.testUniqueProducerIds": "It asks for a cluster whose metadata.version "
+    "is 3.3; txnsim's brokers are of a release as a whole, and there is none of that one.",
+    "TransactionsTest.testRecoveryFromEpochOverflow": _INSIDE,
+}
+
+GROUPS_REASONS: Final[Mapping[str, str]] = {
+    "ListGroupsRequestTest.testListGroupsWithNewConsumerGroupProtocol": "The groups are those that "
+    "it expects, in another order: a real Kafka lists them as they lie in a hash table.",
+}
+
+STREAMS_REASONS: Final[Mapping[str, str]] = {
+    "RebalanceProtocolMigrationIntegrationTest.*": "It moves an application to groups of Kafka "
+    "Streams' own (KIP-1071) and back; txnsim has none.",
+}
+
 
 _VERSION: Final = "4.3.1"
 """The newest release whose jars of tests could be had: none of 4.4.0 or 4.2.2 were."""

@@ -7,19 +7,22 @@ Each metric of ours that names a bean of Kafka's is read there too, at each mome
 from __future__ import annotations
 
 import asyncio
+import re
+import subprocess
 import time  # noqa: TID251 - a real broker's clock
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.real.conftest import SETTINGS
 from tests.real.hang import make_hanging, produce_without_adding
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.jmx import Bean, Jmx
+from tests.support.apache_kafka import POM, ApacheKafka, ApacheKafkaError, tool
+from tests.support.lived import Lived
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -33,6 +36,63 @@ from txnsim.metrics import table
 from txnsim.metrics.table import METRICS
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import IsolationLevel, TopicPartition
+
+READER: Final = POM.with_name("jmx") / "JmxReader.java"
+_PROPERTY: Final = re.compile(r'(\w+)=("[^"]*"|[^,]*)')
+
+
+class Bean(msgspec.Struct, frozen=True, kw_only=True):
+    """One attribute of one bean."""
+
+    name: str
+    attribute: str
+    value: float
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The key properties of its name, such as ``request`` and ``version``."""
+        _, _, rest = self.name.partition(":")
+        return {key: value.strip('"') for key, value in _PROPERTY.findall(rest)}
+
+
+class Jmx(Lived):
+    """A reader of one JVM's beans, as a context manager.
+
+    Args:
+        pid: Whose; a process of this user.
+    """
+
+    def __init__(self, pid: int) -> None:
+        java = tool("java", "JMX needs a JDK 17")
+        self._process = subprocess.Popen(
+            [java, "-Xmx128m", "-XX:TieredStopAtLevel=1", str(READER), str(pid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def _left(self, exc: BaseException | None) -> None:
+        with self._process as process:
+            assert process.stdin is not None
+            process.stdin.close()  # it ends with its questions
+
+    def read(self, pattern: str, *attributes: str) -> list[Bean]:
+        """These attributes of the beans whose names match, as far as they have them."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write("\t".join((pattern, *attributes)) + "\n")
+        stdin.flush()
+        found: list[Bean] = []
+        while True:
+            line = stdout.readline()
+            if not line:
+                raise ApacheKafkaError(f"JMX: no answer to {pattern}")
+            if line == "\n":
+                return found
+            name, attribute, value = line.rstrip("\n").split("\t")
+            found.append(Bean(name=name, attribute=attribute, value=float(value)))
+
 
 TOPIC: Final = "watched"
 HOUR_MS: Final = 3_600_000
