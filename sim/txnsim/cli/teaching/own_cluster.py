@@ -125,8 +125,9 @@ class _Player:
             print_text("\nNot yet.")
             print_filled(self._filled(chosen.then))
             for each in now["goal"]:
-                mark = "✓" if each["found"] == each["wanted"] else "✕"
-                print_text(f"  {mark} {each['fact']}: {each['found']}; wanted: {each['wanted']}")
+                is_met = each["found"] == each["wanted"]
+                rest = "" if is_met else f"; wanted: {each['wanted']}"
+                print_text(f"  {'✓' if is_met else '✕'} {each['fact']}: {each['found']}{rest}")
             for line in now["because"]:
                 print_text(f"    {line}")
 

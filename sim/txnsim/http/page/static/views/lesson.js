@@ -217,7 +217,7 @@ function Aim({ part, now }) {
   });
   return html`<p>${filled(part.say)}</p><${Code} part=${part} />
     ${now.tried && html`<p class="wrong"><b>✕ Not yet.</b> ${filled(now.tried.then)} ${!now.cluster && html`<button class="link" disabled=${!driven.value?.back} onClick=${() => act(() => back(now.tried))}>Take it back</button>`}</p>
-      ${now.tried.goal && html`<ul>${now.tried.goal.map((one) => html`<li class=${one.found === one.wanted ? "right" : "wrong"}>${one.found === one.wanted ? "✓" : "✕"} ${one.fact}: ${one.found}; wanted: ${one.wanted}</li>`)}${now.tried.because.map((one) => html`<li>${one}</li>`)}</ul>`}`}
+      ${now.tried.goal && html`<ul>${now.tried.goal.map((one) => one.found === one.wanted ? html`<li class="right">✓ ${one.fact}: ${one.found}</li>` : html`<li class="wrong">✕ ${one.fact}: ${one.found}; wanted: ${one.wanted}</li>`)}${now.tried.because.map((one) => html`<li>${one}</li>`)}</ul>`}`}
     ${part.actions.map((one, n) => html`<p><button id=${`lesson-action-${n}`} disabled=${busy.value} onClick=${() => attempt(one)}>${filled(one.text)}</button></p>`)}
     <${Hints} part=${part} now=${now} />`;
 }
