@@ -17,7 +17,6 @@ from txnsim.pipeline.scan.recovery import crcs_are_right
 from txnsim.pipeline.scan.segments import Replica, SegmentFile, broker_of
 from txnsim.pipeline.scan.walk import Damage, batch_rows, damage_of
 from txnsim.pipeline.schemas import ErrorRow
-from txnsim.pipeline.tables.aborted import txn_indexes
 from txnsim.pipeline.tables.decoded import decoded_batches
 from txnsim.pipeline.tables.rows import (
     Job,
@@ -30,6 +29,7 @@ from txnsim.pipeline.tables.rows import (
     of_structs,
     same,
 )
+from txnsim.pipeline.tables.small_files import txn_indexes
 from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
 from txnsim.storage.metadata_files import (
     decode_meta_properties,

@@ -13,17 +13,14 @@ from txnsim.pipeline.scan.log_dirs import LogDirectory
 from txnsim.pipeline.scan.recovery import cut_short
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
 from txnsim.pipeline.tables import (
-    aborted,
     batches,
     endings,
     errors,
     fragments,
-    leader_epochs,
     offsets,
-    producer_state,
     records,
-    replicas,
     segments,
+    small_files,
     transactions,
 )
 from txnsim.pipeline.tables.rows import Job, Rows
@@ -38,9 +35,9 @@ OF_SEGMENT: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Rows]]]] = 
     "segments": segments.read,
 }
 OF_REPLICA: Final[Mapping[str, Callable[[Replica, Job], Iterator[Rows]]]] = {
-    "producer_state": producer_state.read,
-    "aborted": aborted.read,
-    "leader_epochs": leader_epochs.read,
+    "producer_state": small_files.producer_state,
+    "aborted": small_files.aborted,
+    "leader_epochs": small_files.leader_epochs,
 }
 """All but those that need more than their unit: ``replicas``, ``errors`` and ``findings``."""
 
@@ -77,7 +74,7 @@ def _replicas(share: Share, job: Job) -> Iterator[Rows]:
     directory_at = cache(LogDirectory.at)
     for replica in share.replicas:
         directory = directory_at(Path(replica.log_dir))
-        yield from _sound(partial(replicas.read, replica, job, directory))
+        yield from _sound(partial(small_files.replicas, replica, job, directory))
 
 
 def _errors(share: Share, job: Job) -> Iterator[Rows]:
