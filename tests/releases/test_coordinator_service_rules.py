@@ -20,6 +20,17 @@ TV_0: Final = TransactionVersion.TV_0
 PREPARE_COMMIT: Final = TransactionState.PREPARE_COMMIT
 
 
+async def unmarked(rules: Rules) -> World:
+    """A transaction was ended, and its markers are not answered."""
+    world = World(rules=rules)
+    world.answers_markers = False
+    identity = await world.ready()
+    await world.add(identity, FOO_0)
+    await world.end(identity)
+    await world.settle()
+    return world
+
+
 @pytest.mark.parametrize(
     ("rules", "error"),
     [
@@ -107,12 +118,7 @@ async def test_a_late_answer_to_a_marker_of_an_older_coordinator_epoch() -> None
         (LATEST, "CompleteCommit"),
         (Rules(stale_answers_spare_newer_debt=False), "PrepareCommit"),
     ):
-        world = World(rules=rules)
-        world.answers_markers = False
-        identity = await world.ready()
-        await world.add(identity, FOO_0)
-        await world.end(identity)
-        await world.settle()
+        world = await unmarked(rules)
         (first,) = world.sent
         # The partition is lost and comes back to the same broker under a newer epoch.
         load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
@@ -124,33 +130,22 @@ async def test_a_late_answer_to_a_marker_of_an_older_coordinator_epoch() -> None
         assert not world.entry().partitions
 
 
+NO_RETRY: Final = Rules(storage_errors_are_retried=False)
+
+
 @pytest.mark.parametrize(
-    ("rules", "sent"), [(LATEST, 2), (Rules(storage_errors_are_retried=False), 1)]
+    ("rules", "error", "sent"),
+    [
+        (LATEST, ErrorCode.kafka_storage_error, 2),
+        (NO_RETRY, ErrorCode.kafka_storage_error, 1),
+        (NO_RETRY, ErrorCode.not_leader_or_follower, 2),
+    ],
 )
-async def test_a_leader_whose_disk_failed(rules: Rules, sent: int) -> None:
-    world = World(rules=rules)
-    world.answers_markers = False
-    identity = await world.ready()
-    await world.add(identity, FOO_0)
-    await world.end(identity)
-    await world.settle()
-    world.sent[0].reply(ErrorCode.kafka_storage_error)
+async def test_a_leader_whose_disk_failed(rules: Rules, error: ErrorCode, sent: int) -> None:
+    world = await unmarked(rules)
+    world.sent[0].reply(error)
     await world.settle()
     world.clock.pass_ms(1_000)
     await world.settle()
     assert len(world.sent) == sent
     assert world.entry().state is PREPARE_COMMIT
-
-
-async def test_a_failed_disk_spoils_no_other_error() -> None:
-    world = World(rules=Rules(storage_errors_are_retried=False))
-    world.answers_markers = False
-    identity = await world.ready()
-    await world.add(identity, FOO_0)
-    await world.end(identity)
-    await world.settle()
-    world.sent[0].reply(ErrorCode.not_leader_or_follower)
-    await world.settle()
-    world.clock.pass_ms(1_000)
-    await world.settle()
-    assert len(world.sent) == 2

@@ -49,9 +49,9 @@ class World:
             loop, clock=self.clock, tasks=self.tasks, tracer=self.tracer, **options
         )
 
-    def handled_by(self, target: BrokerId) -> list[object]:
+    def handled_by(self, target: BrokerId, before: list[object] | None = None) -> list[object]:
         """Register a broker that answers with nothing; what it will have handled."""
-        handled: list[object] = []
+        handled = [] if before is None else before
 
         async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
             handled.append(command)
@@ -84,6 +84,8 @@ class Script:
 
     def cross(self, crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:
         self.crossings.append(crossing)
+        if crossing.is_copy:
+            return None
         verdict = self._verdicts.get(crossing.point.replace(".", "_"))
         return verdict() if callable(verdict) else verdict
 
@@ -112,13 +114,7 @@ async def test_a_request_is_answered_by_its_target() -> None:
 
 async def test_delivery_is_in_a_later_turn_also_to_oneself() -> None:
     world = World()
-    seen: list[object] = []
-
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
-        seen.append(command)
-        return None
-
-    world.network.register(A, handler)
+    seen = world.handled_by(A)
     future = world.ask(target=A)
     assert seen == []
     await future
@@ -269,28 +265,30 @@ async def test_requests_of_a_broker_that_went_away_fail_too() -> None:
     await world.tasks.close()
 
 
-async def test_a_handler_that_fails_is_a_bug_and_an_error_answer() -> None:
+@pytest.mark.parametrize(
+    ("raised", "answered", "told"),
+    [
+        (ValueError("broken"), ErrorCode.unknown_server_error, ["peer.handler_failed"]),
+        (
+            PeerAnsweredError("no", error=int(ErrorCode.not_coordinator)),
+            ErrorCode.not_coordinator,
+            [],
+        ),
+    ],
+    ids=["a bug", "an error alone"],
+)
+async def test_a_handler_that_fails_answers_with_an_error(
+    raised: Exception, answered: ErrorCode, told: list[str]
+) -> None:
     async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
-        raise ValueError("broken")
+        raise raised
 
     world = World()
     world.network.register(B, handler)
     with capture_logs() as logs, pytest.raises(PeerAnsweredError) as caught:
         await world.ask()
-    assert caught.value.error == ErrorCode.unknown_server_error
-    assert [entry["event"] for entry in logs] == ["peer.handler_failed"]
-
-
-async def test_a_handler_may_answer_with_an_error_alone() -> None:
-    async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
-        raise PeerAnsweredError("not here", error=int(ErrorCode.not_coordinator))
-
-    world = World()
-    world.network.register(B, handler)
-    with capture_logs() as logs, pytest.raises(PeerAnsweredError) as caught:
-        await world.ask()
-    assert caught.value.error == ErrorCode.not_coordinator
-    assert logs == []
+    assert caught.value.error == answered
+    assert [entry["event"] for entry in logs] == told
 
 
 async def test_a_failure_in_delivery_loses_no_other_request_of_its_turn() -> None:
@@ -505,13 +503,6 @@ async def test_what_is_lost_times_out_as_soon_as_the_clock_is_advanced_that_far(
 
 async def test_a_copy_crosses_and_is_handled_and_its_answer_is_ignored() -> None:
     script = Script(peer_request=FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=2))
-    original = script.cross
-
-    def once(crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:
-        verdict = original(crossing)
-        return None if crossing.is_copy else verdict
-
-    script.cross = once  # type: ignore[method-assign]
     world = World(interceptor=script)
     handled: list[object] = []
 
@@ -622,15 +613,9 @@ async def test_a_request_released_after_its_deadline_is_handled_and_its_answer_t
 @pytest.mark.parametrize("timeout_ms", [1, 30_000])
 async def test_a_held_request_is_lost_with_its_connection(way: str, timeout_ms: int) -> None:
     gate: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
-    handled: list[object] = []
-
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
-        handled.append(command)
-        return None
-
     script = Script(peer_request=lambda: gate)
     world = World(interceptor=script)
-    world.network.register(B, handler)
+    handled = world.handled_by(B)
     held = world.ask("held", timeout_ms=timeout_ms)
     if timeout_ms == 1:
         with pytest.raises(PeerTimeoutError):
@@ -643,7 +628,7 @@ async def test_a_held_request_is_lost_with_its_connection(way: str, timeout_ms: 
         world.network.heal(A, B)
     else:
         world.network.unregister(B)
-        world.network.register(B, handler)
+        world.handled_by(B, handled)
     if timeout_ms != 1:
         with pytest.raises(PeerDisconnectedError):
             await held
@@ -728,13 +713,6 @@ async def test_brief_tells_of_other_exchanges_and_of_what_is_lost() -> None:
 
 async def test_a_copy_is_traced_before_it_arrives() -> None:
     script = Script(peer_request=FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=1))
-    original = script.cross
-
-    def once(crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:
-        verdict = original(crossing)
-        return None if crossing.is_copy else verdict
-
-    script.cross = once  # type: ignore[method-assign]
     world = World(interceptor=script)
     world.tracer.level = TraceLevel.FULL
     world.network.register(B, echo)
