@@ -162,7 +162,11 @@ def _remove(place: Path) -> None:
 
 
 def _is_about(error: OSError, part: Path) -> bool:
-    return error.errno in NO_ROOM or str(error.filename).startswith(str(part))
+    """Whether something has no room, or is wrong with what is made, or with a folder above."""
+    if error.errno in NO_ROOM:
+        return True
+    place = Path(str(error.filename))
+    return place == part or part in place.parents or place in part.parents
 
 
 def _not_written(path: Path, error: OSError, what: str) -> ConfigError:

@@ -55,6 +55,13 @@ def test_a_place_that_is_not_there_is_said_without_advice(tmp_path: Path) -> Non
         write_all(tmp_path / "file", {"out": b""})
 
 
+def test_a_folder_that_can_t_be_made_is_no_bug() -> None:
+    with pytest.raises(ConfigError, match=r"^/proc/none/out/a: "):
+        write_all(Path("/proc/none/out"), {"a": b""})
+    with pytest.raises(ConfigError, match=r"^/proc/none/out: "):
+        write_folder(Path("/proc/none/out"), b"")
+
+
 def test_files_are_written_all_or_none(tmp_path: Path) -> None:
     folder = tmp_path / "made" / "out"
     with little_room(), pytest.raises(ConfigError, match=f"out/b{NO_ROOM}"):
