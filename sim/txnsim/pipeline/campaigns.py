@@ -9,8 +9,11 @@ seed of each kind of finding is then looked at closely, on the workers as well.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -77,7 +80,6 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     seeds: tuple[int, ...]
     wanted: Wanted
     cpu_s: float = SEED_S
-    shrinks: bool = True
 
 
 class _Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +123,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 Record = Mapping[str, Any]
 """A row of the table."""
+Place = tuple[str, str, str]
 Play = Callable[[Sequence[range]], Iterator[Record]]
 """Rows of all these seeds, in any order."""
 Examine = Callable[[Sequence[int]], Iterator[Look]]
@@ -160,7 +163,7 @@ def here(wanted: Wanted, *, jobs: int, cpu_s: float) -> tuple[Play, Examine]:
         seeds = (seed for part in ranges for seed in part)
         yield from in_pool(partial(record_of, wanted=wanted, cpu_s=cpu_s), seeds, jobs=jobs)
 
-    return play, lambda seeds: in_pool(partial(_look, wanted), seeds, jobs=jobs)
+    return play, lambda seeds: in_pool(partial(_look, wanted), seeds, jobs=jobs, chunk=1)
 
 
 def on_spark(spark: SparkSession, wanted: Wanted, *, cpu_s: float) -> tuple[Play, Examine]:
@@ -216,6 +219,11 @@ _NUMBERS: Final = ("virtual_ms", "cpu_ms", "acts", "answered", "committed", "str
 def group_of(row: Record) -> tuple[str, ...]:
     """By which findings of one kind are known: their causes, else what they are."""
     return tuple(row["causes"] or row["anomalies"])
+
+
+def places_of(row: Record) -> set[Place]:
+    """What was exercised: state, what was asked for, outcome."""
+    return {(one["state"], one["asked"], one["outcome"]) for one in row["places"]}
 
 
 def _played(share: Share) -> Iterator[pa.RecordBatch]:
@@ -314,54 +322,70 @@ class Folder:
     def take(self, ranges: Sequence[range], records: Iterable[Record]) -> Iterator[range]:
         """Write each range as soon as all its rows are there; yields it then.
 
+        Args:
+            ranges: Of ``missing``, or some of them in that order.
+            records: A row for each of their seeds.
+
         Raises:
             ConfigError: It can't be written.
         """
-        waiting: dict[range, list[Record]] = {one: [] for one in ranges}
-        of_seed = {seed: one for one in ranges for seed in one}
+        waiting: dict[range, list[Record]] = {}
+        starts = [one.start for one in ranges]
         for record in records:
-            where = of_seed[record["seed"]]
-            rows = waiting[where]
+            where = ranges[bisect_right(starts, record["seed"]) - 1]
+            rows = waiting.setdefault(where, [])
             rows.append(record)
             if len(rows) == len(where):
                 self._write(where, sorted(rows, key=lambda row: int(row["seed"])))
                 del waiting[where]
                 yield where
 
-    def read(self, columns: Sequence[str] = ()) -> pa.Table:
-        """All rows, by seed."""
+    def read(self) -> pa.Table:
+        """All rows, by seed.
+
+        Raises:
+            BadInputError: A seed is in two files: somebody has put one there.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        files = [self._file(one) for one in sorted(self._ranges(), key=lambda one: one.start)]
-        schema = TABLE.arrow(columns)
-        tables = [pq.read_table(file, columns=[*columns] or None) for file in files]
-        return pa.concat_tables(tables) if tables else schema.empty_table()
+        tables = [pq.read_table(file) for file in self._files()]
+        return pa.concat_tables(tables) if tables else TABLE.arrow().empty_table()
+
+    def records(self, columns: Sequence[str]) -> Iterator[Record]:
+        """The rows, by seed; a file at a time, as there may be millions.
+
+        Raises:
+            BadInputError: A seed is in two files.
+        """
+        import pyarrow.parquet as pq
+
+        for file in self._files():
+            yield from pq.read_table(file, columns=[*columns]).to_pylist()
 
     def summary(self) -> Summary:
-        """What there is."""
-        columns = ("seed", "verdict", "anomalies", "causes")
-        numbers = ("virtual_ms", "cpu_ms", "committed", "places")
-        rows = self.read((*columns, *numbers)).to_pylist()
+        """What there is.
+
+        Raises:
+            BadInputError: A seed is in two files.
+        """
         groups: dict[tuple[str, ...], list[Record]] = {}
-        for row in rows:
+        totals = Counter[str]()
+        places: set[Place] = set()
+        numbers = ("virtual_ms", "cpu_ms", "committed")
+        for row in self.records(("seed", "verdict", "anomalies", "causes", *numbers, "places")):
+            totals.update({row["verdict"]: 1, **{name: row[name] for name in numbers}})
+            places |= places_of(row)
             if row["verdict"] == FOUND:
                 groups.setdefault(group_of(row), []).append(row)
-        verdicts = [row["verdict"] for row in rows]
         return Summary(
-            seeds=len(rows),
-            found=verdicts.count(FOUND),
-            failed=verdicts.count(FAILED),
-            virtual_ms=sum(row["virtual_ms"] for row in rows),
-            cpu_ms=sum(row["cpu_ms"] for row in rows),
-            committed=sum(row["committed"] for row in rows),
-            places=len(
-                {
-                    (one["state"], one["asked"], one["outcome"])
-                    for row in rows
-                    for one in row["places"]
-                }
-            ),
+            seeds=sum(totals[one] for one in (HEALTHY, FOUND, FAILED)),
+            found=totals[FOUND],
+            failed=totals[FAILED],
+            virtual_ms=totals["virtual_ms"],
+            cpu_ms=totals["cpu_ms"],
+            committed=totals["committed"],
+            places=len(places),
             firsts=tuple(
                 First(
                     seed=alike[0]["seed"],
@@ -385,6 +409,13 @@ class Folder:
             packed = msgspec.json.format(msgspec.json.encode(report))
             written(report, {kept[report.seed].name: packed}, folder=self._path / FINDINGS)
         return [msgspec.json.decode(file.read_bytes(), type=Report) for file in kept.values()]
+
+    def _files(self) -> list[Path]:
+        held = sorted(self._ranges(), key=lambda one: one.start)
+        for one, other in pairwise(held):
+            if other.start < one.stop:
+                raise BadInputError(f"{self._path}: two files have the seed {other.start}")
+        return [self._file(one) for one in held]
 
     def _ranges(self) -> Iterator[range]:
         for file in self._path.iterdir():

@@ -201,6 +201,7 @@ def in_pool(
     seeds: Iterable[int],
     *,
     jobs: int,
+    chunk: int = CHUNK,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Iterator[T]:
     """What work makes of each seed, in other processes, as it comes.
@@ -213,18 +214,18 @@ def in_pool(
     with _pool(jobs) as pool:
         while True:
             while len(under_way) < 2 * jobs and goes_on():
-                chunk = list(islice(left, CHUNK))
-                if not chunk:
+                some = list(islice(left, chunk))
+                if not some:
                     break
-                under_way[pool.submit(_all_of, work, chunk)] = chunk
+                under_way[pool.submit(_all_of, work, some)] = some
             if not under_way:
                 return
             for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                chunk = under_way.pop(future)
+                some = under_way.pop(future)
                 try:
                     yield from future.result()
                 except BrokenProcessPool as error:
-                    raise ConfigError(f"a process died at the seeds {chunk}") from error
+                    raise ConfigError(f"a process died at the seeds {some}") from error
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def test_it_goes_on_where_it_was_stopped_and_counts_none_twice(tmp_path: Path, a
     rest = again.missing(range(20), size=6)
     assert len(rest) <= len(missing)
     [*again.take(rest, rows_of(rest))]
-    assert again.read(("seed",)).column(0).to_pylist() == [*range(20)]
+    assert again.read().column("seed").to_pylist() == [*range(20)]
 
 
 def test_other_ranges_and_sizes_fit_in_between(tmp_path: Path) -> None:
@@ -72,8 +72,17 @@ def test_other_ranges_and_sizes_fit_in_between(tmp_path: Path) -> None:
     for seeds, size in ((range(12, 17), 5), (range(3, 5), 100), (range(30), 10)):
         missing = folder.missing(seeds, size=size)
         [*folder.take(missing, rows_of(missing))]
-    assert folder.read(("seed",)).column(0).to_pylist() == [*range(30)]
+    assert folder.read().column("seed").to_pylist() == [*range(30)]
     assert folder.missing(range(8, 31), size=10) == [range(30, 31)]
+
+
+def test_a_seed_that_two_files_have_is_refused(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, Wanted())
+    [*folder.take([range(10)], rows_of([range(10)]))]
+    (file,) = tmp_path.glob("*.parquet")
+    file.with_name("seeds-0000000009-0000000019.parquet").write_bytes(file.read_bytes())
+    with pytest.raises(BadInputError, match="two files have the seed 9"):
+        folder.summary()
 
 
 def test_a_folder_has_one_campaign(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element
 
 import msgspec
 
-from txnsim.pipeline.campaigns import FOUND, Folder, group_of
+from txnsim.pipeline.campaigns import FOUND, Folder, Place, group_of, places_of
 from txnsim.pipeline.figures import COLORS, figure
 from txnsim.pipeline.report_page.elements import document, element, table
 from txnsim.pipeline.report_page.page import POLICY, STYLE
@@ -27,7 +27,7 @@ POINTS_MAX: Final = 500
 """Of a curve."""
 _COLUMNS: Final = (
     *("seed", "mode", "verdict", "anomalies", "causes"),
-    *("virtual_ms", "cpu_ms", "places"),
+    *("virtual_ms", "cpu_ms"),
 )
 
 
@@ -38,6 +38,8 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     """Its release and switches."""
     rows: Sequence[Mapping[str, Any]]
     """By seed."""
+    places: Sequence[int]
+    """How many different ones had been visited after each of them."""
 
 
 def played_in(path: Path) -> Played:
@@ -52,7 +54,13 @@ def played_in(path: Path) -> Played:
     name = ", ".join(
         [wanted.as_version or REFERENCE.name, *turned, *filter(None, [wanted.workload])]
     )
-    return Played(name=name, rows=folder.read(_COLUMNS).to_pylist())
+    rows, sizes = [], []
+    known: set[Place] = set()
+    for row in folder.records((*_COLUMNS, "places")):
+        known |= places_of(row)
+        sizes.append(len(known))
+        rows.append({column: row[column] for column in _COLUMNS})
+    return Played(name=name, rows=rows, places=sizes)
 
 
 def page(campaigns: Sequence[Played]) -> str:
@@ -156,14 +164,9 @@ def _growth(campaigns: Sequence[Played]) -> Iterator[Element]:
 
 def _curves(axes: Axes, campaigns: Sequence[Played]) -> None:
     for number, one in enumerate(campaigns):
-        known: set[tuple[str, str, str]] = set()
-        sizes = []
-        for row in one.rows:
-            known |= {(at["state"], at["asked"], at["outcome"]) for at in row["places"]}
-            sizes.append(len(known))
-        step = max(1, len(sizes) // POINTS_MAX)
-        at = [*range(0, len(sizes), step)]
+        step = max(1, len(one.places) // POINTS_MAX)
+        seeds = range(1, len(one.places) + 1)[::step]
         color = COLORS[number % len(COLORS)]
-        axes.plot([one + 1 for one in at], [sizes[one] for one in at], color=color, label=one.name)
+        axes.plot([*seeds], [*one.places[::step]], color=color, label=one.name)
     axes.set_xlabel("seeds")
     axes.set_ylabel("places")
