@@ -94,6 +94,8 @@ export function put(other, kind) {
 /** However quickly events come, they are drawn so often at most; and behind each drawing is a rest, so many
  *  times as long as it took. So a page takes a part of a core, however slow it is to draw. */
 const DRAWN_MS = 100, RESTS = 3;
+/** No rest is longer: a page that was hidden meanwhile measures what it was not busy with. */
+const REST_MAX_MS = 2000;
 let drawing = 0, dueMs = 0;
 /** What else changes with the next drawing. */
 let awaiting = [];
@@ -139,7 +141,7 @@ function drawn() {
 
 /** Draw no more for a while: a drawing took so long. */
 function rest(tookMs) {
-  dueMs = Math.max(dueMs, performance.now() + RESTS * tookMs);
+  dueMs = Math.max(dueMs, performance.now() + Math.min(REST_MAX_MS, RESTS * tookMs));
 }
 
 /** Events that came in the last second. */
