@@ -96,6 +96,36 @@ def test_a_transaction_has_a_bracket_and_readers_and_clients_are_drawn(
     assert "its coordinator was loaded anew" in again.first.inner_text()
 
 
+JUST_DECIDED: Final = """(us) => {
+  const { events, take } = __page["store.js"];
+  let { i, t } = events[events.length - 1];
+  const entry = { pid: 7, epoch: 0, partitions: ["t-0"], timeout_ms: 60000, pending: null };
+  const add = (node, k, d, later = 1) => {
+    [i, t] = [i + 1, t + later];
+    return { node, i, t, n: 0, l: i, p: [], k, tx: k === "node.role" ? "" : "app/7:0", d };
+  };
+  take([
+    add("broker/1", "node.role", { role: "leader", epoch: 0, tp: "t-0" }),
+    add("broker/1/txn/7", "txn.complete", { ...entry, state: "Ongoing" }),
+    add("broker/1/txn/7", "txn.complete", { ...entry, state: "PrepareCommit" }),
+    add("broker/1/txn/7", "marker.owed", { tp: "t-0", committed: true }),
+    add("broker/1/txn/7", "marker.acked", { tp: "t-0", committed: true }, us),
+  ]);
+}"""
+
+
+def test_a_coordinator_that_is_about_to_be_done_does_not_wait(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    """Under load the stage said it of some transaction nearly always."""
+    for us, waits in ((999_000, 0), (1_001_000, 1)):
+        page = new_page(fresh_server.http, expects=("/explain?at=",))
+        page.wait_for_selector(".link-state.live")
+        page.evaluate(JUST_DECIDED, us)
+        page.wait_for_selector(".belief:has-text('no marker is owed')")
+        assert page.locator(".agreement:has-text('The coordinator waits')").count() == waits
+
+
 PAUSED: Final = """async ([name, run, steps]) => {
   const { play, command } = __page["api.js"];
   await play(name, run, "armed", 1, { paused: true });

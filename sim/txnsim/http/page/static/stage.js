@@ -15,6 +15,8 @@ const MESSAGES_MAX = 4;
 const JUST_NOW = 40;
 /** So many events of a step are looked at: the last one of a story goes on for as long as its cluster. */
 const STEP_MAX = 2000;
+/** A decided transaction is about to be complete for a moment, in which a coordinator under load often is. */
+const WAITS_US = 1_000_000;
 /** Held messages and releases that are looked at, newest first. */
 const HELD_MAX = 200;
 /** So many events back clients and readers are looked for. */
@@ -251,6 +253,8 @@ export function agreement(now, tp, open, index) {
 export function waiting(now, id, index) {
   const said = coordinated(now, id, index);
   if (!said.t || !said.entry.state.startsWith("Prepare") || said.entry.pending || said.owed.length) return null;
+  const decided = events[indexOf(said.entry.i) ?? -1];
+  if (decided && events[index].t - decided.t < WAITS_US) return null;
   const what = said.entry.state === "PrepareCommit" ? "commit" : "abort";
   return { kind: "unknown", title: "The coordinator waits.", text: `The coordinator of ${id} has decided to ${what} T${said.t.number}, and goes on waiting. Every partition has its marker, and none is owed.` };
 }

@@ -87,7 +87,7 @@ function Story() {
 /** One sentence for each partition in question; where all is well, one for all of them. */
 function Agreement({ now, tps, ids, open }) {
   const all = [...ids.map((id) => waiting(now, id, at.value)).filter(Boolean), ...tps.map((tp) => agreement(now, tp, open, at.value))];
-  const some = all.filter(({ kind }) => kind !== "nothing");
+  const some = all.filter(({ kind }) => kind !== "nothing").sort((a, b) => Number(b.kind === "hanging") - Number(a.kind === "hanging"));
   const nothing = { kind: "nothing", title: "They agree.", text: "No transaction is open." };
   return html`<section id="agreement" aria-label="Do they agree?" aria-live="polite">${(some.length ? some : all.length ? [nothing] : []).map(({ kind, title, text }) =>
     html`<p class=${`agreement ${kind}`}><b>${title}</b> ${text}</p>`)}</section>`;
