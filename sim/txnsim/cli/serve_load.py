@@ -118,7 +118,7 @@ def set_clock(environment: Environment, text: str, disks: Disks | None) -> None:
     """
     clock = environment.clock
     if text == STOPPED:
-        from txnsim.storage.newest_time import newest_time
+        from txnsim.storage.disks import newest_time
 
         assert disks is not None
         found = newest_time(disks)

@@ -1,4 +1,4 @@
-"""Cut links between nodes, and the messages that wait for them to heal.
+"""Cut links between nodes, and the messages that wait for them to heal; links that take time.
 
 A link can be cut in two ways. **Refused**: connections break and new ones are refused, so the
 sender knows at once. **A black hole**: neither side hears anything; the sender waits until its
@@ -8,9 +8,13 @@ heal, unless its sender has given up and closed the connection by then.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from enum import Enum
 
+import msgspec
+
+from txnsim.runtime.clock import Clock
 from txnsim.types import BrokerId
 
 Link = tuple[BrokerId, BrokerId]
@@ -72,3 +76,20 @@ class LinkCuts:
         """A link has healed: call its watchers."""
         for watcher in list(self._watchers):
             watcher(*link)
+
+
+class Pipe(msgspec.Struct, eq=False):
+    """Latency with order: a message never overtakes an earlier one of the same direction."""
+
+    _clock: Clock
+    _last_ms: float = 0.0
+    _waiting: deque[Callable[[], object]] = msgspec.field(default_factory=deque)
+
+    def send(self, latency_ms: float, deliver: Callable[[], object]) -> None:
+        """Call ``deliver`` after ``latency_ms``, or with the message before it if that is later."""
+        now_ms = self._clock.monotonic_us() / 1_000
+        self._last_ms = max(self._last_ms, now_ms + latency_ms)
+        self._waiting.append(deliver)
+        # One timer per message, but each takes the oldest: equal deadlines fire in no promised
+        # order.
+        self._clock.call_later(self._last_ms - now_ms, lambda: self._waiting.popleft()())

@@ -42,8 +42,7 @@ from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject, subject_of
 from txnsim.loggers import Logger
 from txnsim.runtime.clock import Clock, TimerHandle
-from txnsim.runtime.link_cuts import Cut, Link, LinkCuts
-from txnsim.runtime.link_pipe import Pipe
+from txnsim.runtime.link_cuts import Cut, Link, LinkCuts, Pipe
 from txnsim.runtime.peer_call import (
     PeerCall,
     PeerHandler,

@@ -11,7 +11,7 @@
 - ``metadata_log``: what the copy of a KRaft cluster's metadata log says; ``metadata_snapshot``: one
   that says what our cluster is.
 - ``disks``: the log directories of a cluster; ``replica_files``, ``replica_loading``: a replica's
-  log made from its folder, as a starting broker makes it; ``newest_time``: when it was stopped.
+  log made from its folder, as a starting broker makes it; ``disks`` also tells when it was stopped.
 - ``transplant``: replicas put into the directory of a stopped broker; ``lock``: is it stopped?
 - ``stored_file``: a file before it is written, and an archive of them.
 """

@@ -17,14 +17,16 @@ import msgspec
 
 from txnsim.errors import ConfigError, CorruptLogRecordError
 from txnsim.storage import checkpoints, names
+from txnsim.storage.log_file import read_log_file
 from txnsim.storage.metadata_files import (
     MetaProperties,
     decode_meta_properties,
     decode_partition_metadata,
 )
 from txnsim.storage.metadata_log import FOLDER_NAME, StoredMetadata, read_metadata_log
+from txnsim.storage.replica_files import replica_files
 from txnsim.storage.replica_loading import Noted
-from txnsim.types import BrokerId, TopicPartition
+from txnsim.types import INTERNAL_TOPICS, BrokerId, TopicPartition
 
 _METADATA: Final = names.topic_partition_of(FOLDER_NAME)
 
@@ -208,3 +210,26 @@ def _by_broker(
         broker_id: tuple(folder for _, folder in sorted(found[broker_id].items()))
         for broker_id in sorted(found)
     }
+
+
+def newest_time(disks: Disks) -> int | None:
+    """The newest time that the disks know, about when the cluster was stopped: milliseconds since
+    the epoch; None where there is no record. Coordinators stamp their records by their brokers'
+    clocks, so their logs come first; producers stamp theirs by any clock.
+
+    Raises:
+        OSError: A file can't be read.
+    """
+    folders = [folder for _, folder in disks.all_folders()]
+    own = [one for one in folders if one.replica.topic_partition.topic in INTERNAL_TOPICS]
+    return _newest(own) or _newest(folders)
+
+
+def _newest(folders: Iterable[StoredFolder]) -> int | None:
+    """The newest time in the segments that were written last."""
+    newest = 0
+    for folder in folders:
+        for segment in replica_files(folder.replica.path).segments[-1:]:
+            for batch in read_log_file(segment.log, on_torn=lambda _: None, check_crc=False):
+                newest = max(newest, batch.header.max_timestamp_ms)
+    return newest or None

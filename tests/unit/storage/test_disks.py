@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.log_dirs import write_disk
-from tests.support.logs import LogDriver, plain
+from tests.support.logs import NOW, LogDriver, plain
 from tests.support.metadata_logs import partition, registered, topic, write_metadata_log
 from txnsim.errors import ConfigError
-from txnsim.storage.disks import Disks, find_disks
+from txnsim.storage.disks import Disks, find_disks, newest_time
 from txnsim.types import TopicPartition
 
 ORDERS = ("orders", 0)
@@ -154,3 +154,28 @@ def test_a_mere_controller_is_no_broker(tmp_path: Path) -> None:
     write_disk(tmp_path / "empty", {}, node_id=7)
     assert list(find_disks([tmp_path / "controller", tmp_path / "empty"]).folders) == [7]
     assert "no broker has left anything there" in refused(tmp_path / "controller")
+
+
+def stamped(*times: int) -> LogDriver:
+    driver = LogDriver()
+    for time in times:
+        driver.append(plain(timestamp=time))
+    return driver
+
+
+def test_coordinators_clocks_are_asked_before_producers(tmp_path: Path) -> None:
+    write_disk(
+        tmp_path,
+        {("orders", 0): stamped(NOW + 900_000).log, ("__transaction_state", 3): stamped(NOW).log},
+    )
+    assert newest_time(find_disks([tmp_path])) == NOW
+
+
+def test_records_have_to_do_where_no_coordinator_wrote(tmp_path: Path) -> None:
+    write_disk(tmp_path, {("orders", 0): stamped(NOW, NOW - 5).log, ("orders", 1): stamped().log})
+    assert newest_time(find_disks([tmp_path])) == NOW
+
+
+def test_without_a_record_nothing_is_known(tmp_path: Path) -> None:
+    write_disk(tmp_path, {("orders", 0): stamped().log})
+    assert newest_time(find_disks([tmp_path])) is None
