@@ -108,8 +108,8 @@ class ExplainRoutes(Noun):
 class _Living:
     """The cluster's own trace, as far as it was read. Only the thread reads.
 
-    What it leads to grows with what was read, so it is read anew when the ring has dropped all that
-    it kept then.
+    The state is as large as the cluster. What is remembered beside it is forgotten with the events
+    that the ring drops.
     """
 
     def __init__(self, program: str) -> None:
@@ -118,10 +118,8 @@ class _Living:
         self._remembered = Remembered()
         self._next = 0
         """The event that is read next."""
-        self._begun_at = -1
-        """Where the trace ended when it was read from its beginning; -1: it was not."""
         self._level = ""
-        """What was recorded then."""
+        """What was recorded when the trace was read from its beginning; empty: it was not."""
 
     def reading(
         self, tracer: Tracer, at: int | None, wanted: str | None
@@ -151,15 +149,15 @@ class _Living:
     ) -> Explained:
         if at is not None and at < self._next - 1:
             return _explained(whole, at, wanted, self._program)
-        if first > min(self._begun_at, self._next) or level != self._level:
+        if first > self._next or level != self._level:
             run = recording("the trace", b"".join(whole).splitlines())
             self._state, self._remembered = TraceState(level=run.level), Remembered()
             self._next, self._level = 0, level
-            self._begun_at = run.events[-1].i if run.events else -1
             self._follow(run.events, nodes, at)
         else:
             lines = (line for text in newer for line in text.splitlines())
             self._follow(map(event_of, lines), nodes, at)
+        self._remembered.forget(first)
         position = self._next - 1
         if at is not None and position != at:
             raise no_event(at, first, position)

@@ -4,6 +4,7 @@ coordinators wrote down about transactions that they have finished.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ class Remembered(msgspec.Struct, kw_only=True):
     """Fault rule -> position of the last crossing that it has struck."""
     decisions: dict[int, list[Noted]] = {}
     """Producer id -> what was decided about its transactions, oldest first."""
+    order: list[tuple[int, int]] = []
+    """Position and producer id of all decisions, in order."""
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Remembered:
@@ -42,6 +45,18 @@ class Remembered(msgspec.Struct, kw_only=True):
         elif event.k == "txn.complete" and event.d["state"].startswith(_PREPARED):
             noted = _noted(event.d)
             self.decisions.setdefault(noted.producer_id, []).append(noted)
+            self.order.append((event.i, noted.producer_id))
+
+    def forget(self, before: int) -> None:
+        """Forget what events before a position have told, as a reader does who can't have them."""
+        cut = bisect_left(self.order, (before,))
+        for _, producer_id in self.order[:cut]:
+            of_producer = self.decisions[producer_id]
+            del of_producer[0]
+            if not of_producer:
+                del self.decisions[producer_id]
+        del self.order[:cut]
+        self.hits = {rule: at for rule, at in self.hits.items() if at >= before}
 
     def decided(
         self,
