@@ -53,6 +53,37 @@ def test_under_load_there_is_a_rate_a_pause_and_only_what_hangs(
     page.evaluate("clearInterval(__flood)")
 
 
+BEHIND: Final = """() => {
+  const { events, take } = __page["store.js"];
+  const { leader, end } = __sim.stateAt(events.length - 1).logs["orders-0"];
+  let { i, t } = events[events.length - 1];
+  const batch = { tp: "orders-0", pid: -1, epoch: -1, seq: -1, txn: false };
+  take(Array.from({ length: 200 }, (_, n) => {
+    const d = { ...batch, base: end + n, last: end + n };
+    const node = `broker/${leader}/log/orders-0`;
+    return { node, i: ++i, t: ++t, n: 0, l: i, p: [], k: "log.append", d };
+  }));
+}"""
+"""Many batches behind the one that hangs."""
+
+
+def test_what_hangs_far_back_has_its_name_and_numbers_are_whole(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(fresh_server.http)
+    page.route("**/explain?*", lambda one: one.continue_(url=one.request.url.split("?")[0]))
+    page.click("#practise")
+    page.wait_for_selector("#why:has-text('T1 of billing (producer id')")
+    page.evaluate(BEHIND)
+    page.wait_for_selector(".tape .cell.more:has-text('more')")
+    assert "T1 of billing (producer id" in page.inner_text("#why")
+    page.keyboard.press("5")
+    number = page.locator(".row span").first
+    assert number.evaluate(
+        "(one) => { one.textContent = '#1500000'; return one.scrollWidth <= one.clientWidth; }"
+    )
+
+
 def test_a_long_recording_is_read_and_then_nothing_says_that_it_is_read(
     server: TxnsimServer, new_page: Any
 ) -> None:

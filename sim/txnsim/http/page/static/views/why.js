@@ -43,7 +43,8 @@ const told = ({ sentences }, asks, name) => sentences.filter((one) => !asks || !
 
 /** The transaction that begins at the last stable offset, as the stage calls it. */
 function called(tp, { last_stable_offset: lso }) {
-  const cell = tape(tp, at.value, lso).cells.find(({ first, last, how }) => first <= lso && lso <= last && how === "open");
+  const { cells, far } = tape(tp, at.value, lso);
+  const cell = [...(far ? [far.cell] : []), ...cells].find(({ first, last, how }) => first <= lso && lso <= last && how === "open");
   return cell?.t ? `T${cell.t.number} of ${cell.t.id}` : "";
 }
 
