@@ -84,7 +84,9 @@ def causes_of(plan: Plan) -> tuple[Cause, ...]:
         best: tuple[Played, _Cure] | None = None
         for cure in _cures(plan):
             left = play(cure[0])
-            helps = set(left.kinds) <= set(played.kinds) and _count(left) < _count(played)
+            # Where one thing is healed the run goes on, and may meet another.
+            is_other = set(left.kinds).isdisjoint(played.kinds)
+            helps = is_other or _count(left) < _count(played)
             if helps and (best is None or _count(left) < _count(best[0])):
                 best = left, cure
             if not left.kinds:
