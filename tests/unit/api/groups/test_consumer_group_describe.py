@@ -35,11 +35,14 @@ async def test_a_stable_group(groups: GroupApi, version: int) -> None:
         assert member.member_type == 1
 
 
-@pytest.mark.parametrize(("release", "owned"), [("4.2", (0, 1)), ("4.3", (0, 1, 2))])
+@pytest.mark.parametrize(
+    ("rules", "owned"),
+    [({}, (0, 1, 2)), ({"what_is_given_up_is_described": False}, (0, 1))],
+)
 async def test_a_partition_that_is_not_given_up_yet_is_a_member_s(
-    release: str, owned: tuple[int, ...]
+    rules: dict[str, bool], owned: tuple[int, ...]
 ) -> None:
-    async with group_api(as_version=(release,)) as groups:
+    async with group_api(rules=rules) as groups:
         epoch = (await groups.consume("a")).member_epoch
         await groups.consume("b")
         await groups.consume("a", epoch)
