@@ -55,6 +55,14 @@ def undisturbed_clients(request: pytest.FixtureRequest) -> None:
         gc.freeze()
 
 
+@pytest.fixture(autouse=True)
+def loggers_as_they_were() -> Iterator[None]:
+    """What a test sets up counts for that test alone: one that plays runs here quietens brokers."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
+
+
 @pytest.fixture
 def all_levels() -> Iterator[None]:
     """Another test may have set a level below which nothing is captured."""
