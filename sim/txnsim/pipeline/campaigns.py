@@ -2,7 +2,7 @@
 
 The table is a folder of Parquet files. A file holds a range of seeds, and is there whole or not at
 all. So a campaign that was stopped goes on with the seeds that no file holds, and counts none
-twice, whatever was killed meanwhile. This process writes the files; workers only compute. The first
+twice, also after a kill. This process writes the files; workers only compute. The first
 seed of each kind of finding is then looked at closely, on the workers as well.
 """
 
@@ -190,7 +190,7 @@ def on_spark(spark: SparkSession, wanted: Wanted, *, cpu_s: float) -> tuple[Play
 
 
 def record_of(seed: int, wanted: Wanted, cpu_s: float) -> Record:
-    """Play one seed; whatever becomes of it is a row."""
+    """Play one seed; its result is a row, also a failure."""
     try:
         row = row_of(seed, wanted, cpu_s=cpu_s)
     except ConfigError as error:

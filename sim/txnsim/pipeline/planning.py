@@ -43,7 +43,7 @@ _TASK_BYTES_MAX: Final = 512 << 20
 _OPEN_BYTES: Final = 4 << 20
 """A file costs as long to open as reading this."""
 _DECODED_COST: Final = 4.0
-"""Of tables that cost as much or more a segment is worth to be shared by tasks."""
+"""A large segment of a table that costs so much, or more, is shared by tasks."""
 _SHARERS_MAX: Final = 8
 """Each of them walks over all headers of the segment."""
 REPLICAS_PER_TASK: Final = 64

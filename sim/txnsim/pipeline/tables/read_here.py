@@ -84,7 +84,10 @@ def bytes_in(table: str, paths: Sequence[Path], topics: frozenset[str] = frozens
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
     options = KafkaLogOptions(
-        paths=tuple(path.absolute() for path in paths), table=table, topics=topics
+        paths=tuple(path.absolute() for path in paths),
+        table=table,
+        topics=topics,
+        task_bytes=TASK_BYTES,  # by size alone, so that no segment comes in parts
     )
     shares = shares_of(options, Wanted(), READS[table])
     return sum(segment.size for share in shares for segment in share.segments)

@@ -9,12 +9,17 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from tests.support.broker_dirs import BrokerDir, move
+from tests.support.log_tables import broker_dir, logs_of, replica, write_dense_index
 from tests.support.logs import PID, LogDriver
+from txnsim.log.config import LogConfig
 from txnsim.pipeline.log_query import Wanted
+from txnsim.pipeline.options import KafkaLogOptions
+from txnsim.pipeline.planning import READS, shares_of
 from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.source import schema_of
 from txnsim.pipeline.tables import read_here as module
 from txnsim.pipeline.tables.read_here import bytes_in, is_little, read_here
+from txnsim.releases.rules import LATEST
 
 
 @pytest.fixture
@@ -66,3 +71,19 @@ def test_how_much_is_little(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert is_little(["batches"], [log_dir], orders)
     assert not is_little(["batches"], [log_dir], frozenset())
     assert not is_little(["batches", "records"], [log_dir], orders)
+
+
+def test_a_segment_that_several_tasks_decode_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    driver = LogDriver(LogConfig(rules=LATEST))
+    for number in range(40):
+        driver.txn(number, value=bytes(100_000))
+    (path,) = logs_of(replica(broker_dir(tmp_path), driver))
+    write_dense_index(path)
+    shares = shares_of(
+        KafkaLogOptions(paths=(tmp_path,), table="records"), Wanted(), READS["records"]
+    )
+    assert sum(len(share.segments) for share in shares) > 1
+    assert bytes_in("records", [tmp_path]) == path.stat().st_size
