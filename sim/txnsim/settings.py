@@ -159,8 +159,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         dynamic=True,
         kafka="log.message.timestamp.before.max.ms",
     )
-    message_timestamp_after_max_ms: int = said(
-        3_600_000, "how far ahead of it", dynamic=True, kafka="log.message.timestamp.after.max.ms"
+    message_timestamp_after_max_ms: int | None = said(
+        None,
+        "how far ahead of it; unset: an hour, before 4.0 no bound (KIP-1030)",
+        dynamic=True,
+        kafka="log.message.timestamp.after.max.ms",
     )
     message_timestamp_type: str = said(
         "CreateTime",

@@ -107,16 +107,6 @@ ACCEPTED: Final[Accepted] = (
         "3.6 refuses level 0 of a feature that its brokers do not know; 3.9 and ours let it pass",
     ),
     (
-        r"leader/batches/timestamp-window-v\d+-\w+ at 0: Produce ",
-        "default values are those of 4.3: before 4.0 message.timestamp.after.max.ms had "
-        "no bound (KIP-1030)",
-    ),
-    (
-        r"leader/fetch/isolation-unknown-v\d+ at 0: Fetch .*\.records: None != \[\]",
-        "3.9 answers null where later releases answer no records, for an isolation level that is "
-        "none (FetchRequest.getErrorResponse)",
-    ),
-    (
         r"loggers at \d: IncrementalAlterConfigs v1 .*'-1 unknown_server_error' != ",
         "the jars of 4.0 from Maven come without log4j, which its Log4jController needs",
     ),

@@ -49,7 +49,6 @@ def test_a_default_that_differs_from_kafkas_says_so() -> None:
         ("producer_id_expiration_check_interval_ms", 600_000),
         ("message_max_bytes", 1_048_588),
         ("message_timestamp_before_max_ms", 9_223_372_036_854_775_807),
-        ("message_timestamp_after_max_ms", 3_600_000),
         ("message_timestamp_type", "CreateTime"),
         ("min_insync_replicas", 1),
         ("segment_bytes", 1_073_741_824),

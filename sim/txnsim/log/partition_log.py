@@ -107,13 +107,15 @@ class PartitionLog:
 
         Where DeleteRecords cut into a transaction that is still open, it is the base offset of the
         batch that holds the log start, and may lie below it
-        (UnifiedLog.maybeIncrementFirstUnstableOffset).
+        (UnifiedLog.maybeIncrementFirstUnstableOffset; before KAFKA-17803 it is the log start).
         """
         first_unstable = self.producers.state.first_unstable_offset()
         if first_unstable is None:
             return self.high_watermark
         if first_unstable < self.log_start_offset:
-            first_unstable = self.local.base_of(self.log_start_offset)
+            first_unstable = self.log_start_offset
+            if self.config.rules.cut_transactions_begin_at_batch:
+                first_unstable = self.local.base_of(first_unstable)
         return min(first_unstable, self.high_watermark)
 
     @property

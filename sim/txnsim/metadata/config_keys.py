@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
+from functools import cache
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -123,9 +125,15 @@ _OF_4_4: Final = frozenset(
         "remote.copy.lag.ms",
     }
 )
-_OLDER: Final = {name: key for name, key in TOPIC_CONFIGS.items() if name not in _OF_4_4}
+_AFTER_MAX: Final = "message.timestamp.after.max.ms"
 
 
+@cache
 def topic_configs(rules: Rules) -> Mapping[str, ConfigKey]:
-    """Those that a release has."""
-    return TOPIC_CONFIGS if rules.topics_have_dead_letters else _OLDER
+    """Those that a release has, with its defaults."""
+    keys = dict(TOPIC_CONFIGS)
+    if not rules.topics_have_dead_letters:
+        keys = {name: key for name, key in keys.items() if name not in _OF_4_4}
+    if not rules.future_records_are_refused:
+        keys[_AFTER_MAX] = msgspec.structs.replace(keys[_AFTER_MAX], default=LONG_MAX_TEXT)
+    return MappingProxyType(keys)

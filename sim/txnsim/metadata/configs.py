@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import dropwhile
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -32,7 +34,7 @@ from txnsim.metadata.config_keys import (
     topic_configs,
 )
 from txnsim.metadata.image import ClusterImage, TopicImage
-from txnsim.releases.rules import Rules
+from txnsim.releases.rules import LATEST, Rules
 from txnsim.settings import Settings
 from txnsim.types import INTERNAL_TOPICS, BrokerId
 from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
@@ -125,14 +127,17 @@ _FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
 _THROTTLED: Final = re.compile(r"\*|(?:\d+:\d+)?")
 
 
-def _broker_configs() -> dict[str, ConfigKey]:
-    """Every setting that has a Kafka name, and the broker side of every topic config."""
+@cache
+def broker_configs(rules: Rules) -> Mapping[str, ConfigKey]:
+    """Every setting that has a Kafka name, and the broker side of every topic config of a
+    release.
+    """
     keys: dict[str, ConfigKey] = {"log.flush.scheduler.interval.ms": ConfigKey(LONG, LONG_MAX_TEXT)}
     keys |= {
         key.broker_name: ConfigKey(
             key.type, key.default, None, key.minimum, key.maximum, key.choices
         )
-        for key in TOPIC_CONFIGS.values()
+        for key in topic_configs(rules).values()
         if key.broker_name is not None
     }
     for name, documentation in settings_module.documentation().items():
@@ -141,7 +146,7 @@ def _broker_configs() -> dict[str, ConfigKey]:
         default = getattr(settings_module.DEFAULTS, name)
         kind = _KINDS.get(documentation.kafka, _PYTHON_TYPES[type(default)])
         keys[documentation.kafka] = ConfigKey(kind, "" if default is None else text(default))
-    return dict(sorted(keys.items()))
+    return MappingProxyType(dict(sorted(keys.items())))
 
 
 def text(value: object) -> str:
@@ -149,7 +154,7 @@ def text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-BROKER_CONFIGS: Final[Mapping[str, ConfigKey]] = _broker_configs()
+BROKER_CONFIGS: Final = broker_configs(LATEST)
 _SETTING_OF: Final[Mapping[str, str]] = {
     documentation.kafka: name
     for name, documentation in settings_module.documentation().items()
@@ -285,13 +290,6 @@ def shown_of_topic(topic: Mapping[str, str], rules: Rules) -> tuple[str, ...]:
     return tuple(one for one in keys if one in topic or one != INTERNAL_SEGMENT_BYTES)
 
 
-def shown_of_broker(rules: Rules) -> tuple[str, ...]:
-    """The configs that a broker tells of itself, whether they are set or not."""
-    keys = topic_configs(rules)
-    came = {key.broker_name for name, key in TOPIC_CONFIGS.items() if name not in keys}
-    return tuple(name for name in BROKER_CONFIGS if name not in came)
-
-
 def topic_value(
     name: str,
     *,
@@ -299,9 +297,10 @@ def topic_value(
     image: ClusterImage,
     settings: Settings,
     broker_id: BrokerId = NO_BROKER,
+    keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
 ) -> ConfigValue:
     """The effective value of a topic config on a broker and its synonyms, nearest first."""
-    key = TOPIC_CONFIGS[name]
+    key = keys[name]
     found: list[tuple[str, str, ConfigSource]] = []
     if name in topic:
         found.append((name, topic[name], ConfigSource.TOPIC))
@@ -330,11 +329,14 @@ def resolved_value(
     image: ClusterImage,
     settings: Settings,
     broker_id: BrokerId,
+    keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
 ) -> ConfigValue:
     """The same as a controller tells it, for which what a broker's file says in hours is the
     broker's as well (KafkaConfigSchema.resolveEffectiveTopicConfig).
     """
-    found = topic_value(name, topic=topic, image=image, settings=settings, broker_id=broker_id)
+    found = topic_value(
+        name, topic=topic, image=image, settings=settings, broker_id=broker_id, keys=keys
+    )
     others = _STAND_INS.get(TOPIC_CONFIGS[name].broker_name or "", {})
     if found.synonyms or all(_static(other, settings) is None for other in others):
         return found
@@ -360,20 +362,28 @@ def topic_text(
     image: ClusterImage,
     settings: Settings,
     broker_id: BrokerId = NO_BROKER,
+    keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
 ) -> str:
     """The effective value of a topic config alone; there always is one."""
     value = topic_value(
-        name, topic=topic, image=image, settings=settings, broker_id=broker_id
+        name, topic=topic, image=image, settings=settings, broker_id=broker_id, keys=keys
     ).value
     assert value is not None, name
     return value
 
 
-def broker_value(name: str, *, broker: str, image: ClusterImage, settings: Settings) -> ConfigValue:
+def broker_value(
+    name: str,
+    *,
+    broker: str,
+    image: ClusterImage,
+    settings: Settings,
+    keys: Mapping[str, ConfigKey] = BROKER_CONFIGS,
+) -> ConfigValue:
     """The effective value of a broker config; ``broker`` is its id as text, or empty for the
     dynamic defaults of all brokers.
     """
-    key = BROKER_CONFIGS.get(name)
+    key = keys.get(name)
     if key is None:
         return _unknown_value(name, source_of(broker))
     scopes = (broker, "") if broker else ("",)
@@ -475,9 +485,17 @@ def log_config(
     the config of all brokers counts. ``rules`` are those of the broker's release.
     """
 
+    keys = topic_configs(rules)
+
     def value(name: str) -> str:
-        own = topic.configs
-        return topic_text(name, topic=own, image=image, settings=settings, broker_id=broker_id)
+        return topic_text(
+            name,
+            topic=topic.configs,
+            image=image,
+            settings=settings,
+            broker_id=broker_id,
+            keys=keys,
+        )
 
     # Some configs of the log have no topic form.
     cluster = effective_settings(settings, image, broker_id)

@@ -474,6 +474,31 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         "watermark, besides the last one of each producer",
         before="it keeps the last batch of each round, wherever the log goes on",
     )
+    cut_transactions_begin_at_batch: bool = _switch(
+        "KAFKA-17803",
+        "4.0",
+        after="where DeleteRecords cut into an open transaction, the last stable offset is the "
+        "first of the batch that holds the log start, and may lie below it",
+        before="it is the log start",
+    )
+    future_records_are_refused: bool = _switch(
+        "KIP-1030",
+        "4.0",
+        after="message.timestamp.after.max.ms is an hour where it is not set",
+        before="it has no bound then",
+    )
+    repeated_partitions_are_answered_once: bool = _switch(
+        "KAFKA-15859, KIP-1075",
+        "4.0",
+        after="ListOffsets refuses a partition that a request names twice with one answer",
+        before="with an answer each time it is named",
+    )
+    refused_fetches_have_records: bool = _switch(
+        "KAFKA-18646",
+        "4.0",
+        after="a Fetch below version 13 that is refused as a whole has no records",
+        before="its records are null",
+    )
     reads_know_one_high_watermark: bool = _switch(
         "KAFKA-9807",
         "2.5",

@@ -12,7 +12,6 @@ def test_defaults_are_those_of_the_settings() -> None:
     assert config.max_message_bytes == DEFAULTS.message_max_bytes
     assert config.segment_bytes == DEFAULTS.segment_bytes
     assert config.timestamp_before_max_ms == DEFAULTS.message_timestamp_before_max_ms == NEVER_MS
-    assert config.timestamp_after_max_ms == DEFAULTS.message_timestamp_after_max_ms
     assert config.producer_id_expiration_ms == DEFAULTS.producer_id_expiration_ms
     assert config.verification_enabled == DEFAULTS.transaction_partition_verification_enable
     assert config.timestamp_type is TimestampType.CREATE_TIME

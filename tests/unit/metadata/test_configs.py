@@ -7,12 +7,13 @@ import pytest
 from tests.support.images import cluster, topic
 from txnsim.log.config import TimestampType
 from txnsim.metadata import configs
-from txnsim.metadata.config_keys import TOPIC_CONFIGS, ConfigSource, ConfigType
+from txnsim.metadata.config_keys import LONG_MAX, TOPIC_CONFIGS, ConfigSource, ConfigType
 from txnsim.metadata.configs import (
     BROKER_CONFIGS,
     DYNAMIC_BROKER_CONFIGS,
     INTERNAL_SEGMENT_BYTES,
     broker_complaint,
+    broker_configs,
     broker_value,
     effective_settings,
     log_config,
@@ -22,7 +23,7 @@ from txnsim.metadata.configs import (
     topic_complaint,
     topic_value,
 )
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST, Rules
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import BrokerId
 
@@ -215,6 +216,30 @@ def test_a_log_may_have_smaller_segments_than_a_topic_may_ask_for() -> None:
     assert (config.segment_bytes, config.roll_bytes) == (1_000, 1_000)
     assert name in shown_of_topic(own, LATEST)
     assert name not in shown_of_topic({}, LATEST)
+
+
+BOUND = "message.timestamp.after.max.ms"
+OLDER = Rules(future_records_are_refused=False)
+
+
+@pytest.mark.parametrize(("now_or_before", "unset"), [(LATEST, 3_600_000), (OLDER, LONG_MAX)])
+@pytest.mark.parametrize("own", [{}, {BOUND: "5"}])
+@pytest.mark.parametrize("given", [None, 3_600_000, 7])
+def test_how_far_ahead_a_record_may_be_stamped(
+    now_or_before: Rules, unset: int, own: dict[str, str], given: int | None
+) -> None:
+    settings = Settings(message_timestamp_after_max_ms=given)
+    config = log_config(cluster(), topic(configs=own), settings, rules=now_or_before)
+    of_broker = unset if given is None else given
+    assert config.timestamp_after_max_ms == (5 if own else of_broker)
+    found = broker_value(
+        f"log.{BOUND}",
+        broker="1",
+        image=cluster(),
+        settings=settings,
+        keys=broker_configs(now_or_before),
+    )
+    assert (found.value, found.synonyms[-1][1]) == (str(of_broker), str(unset))
 
 
 def test_every_setting_of_kafkas_and_every_fallback_is_a_broker_config() -> None:

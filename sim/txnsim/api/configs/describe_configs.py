@@ -21,7 +21,7 @@ from txnsim.api.request import INVALID_REQUEST_TEXT, Reply, Request, invalid
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
 from txnsim.metadata.client_metrics_configs import client_metrics_values
-from txnsim.metadata.config_keys import TOPIC_CONFIGS, ConfigSource
+from txnsim.metadata.config_keys import TOPIC_CONFIGS, ConfigSource, topic_configs
 from txnsim.metadata.configs import ConfigValue
 from txnsim.metadata.group_configs import group_values
 from txnsim.settings import documentation
@@ -125,7 +125,7 @@ def _values(request: Request, kind: ResourceType, name: str) -> Outcome:
 
 
 def _topic_values(request: Request, name: str) -> list[ConfigValue]:
-    broker = request.broker
+    broker, rules = request.broker, request.broker.release.rules
     own = broker.image.topics[name].configs
     return [
         configs.topic_value(
@@ -134,8 +134,9 @@ def _topic_values(request: Request, name: str) -> list[ConfigValue]:
             image=broker.image,
             settings=broker.metadata.settings,
             broker_id=broker.broker_id,
+            keys=topic_configs(rules),
         )
-        for key in configs.shown_of_topic(own, broker.release.rules)
+        for key in configs.shown_of_topic(own, rules)
     ]
 
 
@@ -152,13 +153,14 @@ def _group_values(request: Request, name: str) -> list[ConfigValue]:
 
 def _broker_values(request: Request, name: str) -> list[ConfigValue]:
     broker = request.broker
+    keys = configs.broker_configs(broker.release.rules)
     # The nameless resource stands for the dynamic defaults of all brokers: only the configs that
     # were set.
-    known = configs.shown_of_broker(broker.release.rules) if name else ()
+    known = keys if name else ()
     names = dict.fromkeys((*known, *broker.image.broker_configs.get(name, {})))
     values = [
         configs.broker_value(
-            key, broker=name, image=broker.image, settings=broker.metadata.settings
+            key, broker=name, image=broker.image, settings=broker.metadata.settings, keys=keys
         )
         for key in names
     ]

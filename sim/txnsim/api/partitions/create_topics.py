@@ -104,7 +104,7 @@ def _result(request: Request, name: str, outcome: Outcome) -> Any:
 def _configs(request: Request, topic: TopicImage) -> tuple[Any, ...]:
     if request.api_version < 5:
         return ()
-    broker = request.broker
+    broker, rules = request.broker, request.broker.release.rules
     values = (
         configs.resolved_value(
             name,
@@ -112,8 +112,9 @@ def _configs(request: Request, topic: TopicImage) -> tuple[Any, ...]:
             image=broker.image,
             settings=broker.metadata.settings,
             broker_id=broker.broker_id,
+            keys=configs.topic_configs(rules),
         )
-        for name in configs.shown_of_topic(topic.configs, broker.release.rules)
+        for name in configs.shown_of_topic(topic.configs, rules)
     )
     return tuple(
         request.schema.CreatableTopicConfigs(

@@ -105,13 +105,10 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
             for topic in request.message.topics
             for partition in topic.partitions
         ]
-    return _answer(
-        request,
-        [_result_of(request, leaders, (key, outcome)) for key in listed],
-        leaders,
-        error=error,
-        session_id=session_id,
-    )
+    partitions = [_result_of(request, leaders, (key, outcome)) for key in listed]
+    if not request.broker.release.rules.refused_fetches_have_records:
+        partitions = [(key, replace(partition, records=None)) for key, partition in partitions]
+    return _answer(request, partitions, leaders, error=error, session_id=session_id)
 
 
 def subject(request: Request) -> Subject:

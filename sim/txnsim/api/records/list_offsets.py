@@ -76,7 +76,7 @@ async def handle(request: Request) -> Reply:
     answers: list[tuple[Any, list[Any]]] = []
     for topic in topics:
         answers.append((topic, []))
-        for partition in _named_once(topic):
+        for partition in _to_be_answered(request, topic):
             place = TopicPartition(topic.name, partition.partition_index)
             found = Found(error=ErrorCode.invalid_request)
             if place not in twice:
@@ -92,14 +92,16 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     return _answer(
         request,
         [
-            (topic, [_partition_answer(request, one, failed) for one in _named_once(topic)])
+            (topic, [_partition_answer(request, one, failed) for one in topic.partitions])
             for topic in request.message.topics
         ],
     )
 
 
-def _named_once(topic: Any) -> Iterable[Any]:
-    """A partition that the request repeats is answered once."""
+def _to_be_answered(request: Request, topic: Any) -> Iterable[Any]:
+    """A partition that the request repeats is answered once, before 4.0 each time."""
+    if not request.broker.release.rules.repeated_partitions_are_answered_once:
+        return topic.partitions  # type: ignore[no-any-return]
     return {one.partition_index: one for one in topic.partitions}.values()
 
 

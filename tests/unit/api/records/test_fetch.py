@@ -113,6 +113,18 @@ async def test_a_request_is_about_the_partitions_of_its_session_too(filled: Api)
     assert [str(one) for one in stale.partitions] == ["orders-1"]
 
 
+@pytest.mark.parametrize(
+    ("rules", "records"), [({}, b""), ({"refused_fetches_have_records": False}, None)]
+)
+async def test_records_of_a_fetch_that_is_refused(
+    rules: dict[str, bool], records: bytes | None
+) -> None:
+    async with handlers(rules=rules) as api:
+        answer = await api.ask("Fetch", 12, **{**fetch("orders", 0), "isolation_level": 2})
+    assert part(answer).error_code is ErrorCode.unknown_server_error
+    assert part(answer).records == records
+
+
 @pytest.mark.parametrize("version", [4, 12, 13])
 async def test_a_large_request_that_waits_keeps_no_message_but_what_it_is_about(
     filled: Api, version: int

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.handlers import STAMP_MS, Api, batch, produce
+from tests.support.handlers import STAMP_MS, Api, batch, handlers, produce
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.log.leader_append import append_client
 from txnsim.types import TopicPartition
@@ -86,6 +86,22 @@ async def test_an_unknown_isolation_level_is_an_unknown_error_as_on_a_real_broke
 ) -> None:
     answer = await filled.ask("ListOffsets", 11, **values(-1, name=name, isolation=isolation))
     assert found(answer) == (ErrorCode.unknown_server_error, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("rules", "times"), [({}, 1), ({"repeated_partitions_are_answered_once": False}, 2)]
+)
+async def test_a_partition_that_is_named_twice_is_refused(
+    rules: dict[str, bool], times: int
+) -> None:
+    asked = values(-1)
+    asked["topics"][0]["partitions"] *= 2
+    async with handlers(rules=rules) as api:
+        answer = await api.ask("ListOffsets", 6, **asked)
+        refused = api.refuse("ListOffsets", 6, ErrorCode.request_timed_out, **asked)
+    errors = [one.error_code for one in answer.topics[0].partitions]
+    assert errors == [ErrorCode.invalid_request] * times
+    assert len(refused.topics[0].partitions) == 2
 
 
 @pytest.mark.slow
