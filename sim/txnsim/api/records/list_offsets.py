@@ -100,9 +100,10 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 def _to_be_answered(request: Request, topic: Any) -> Iterable[Any]:
     """A partition that the request repeats is answered once, before 4.0 each time."""
-    if not request.broker.release.rules.repeated_partitions_are_answered_once:
-        return topic.partitions  # type: ignore[no-any-return]
-    return {one.partition_index: one for one in topic.partitions}.values()
+    partitions: tuple[Any, ...] = topic.partitions
+    if request.broker.release.rules.repeated_partitions_are_answered_once:
+        return {one.partition_index: one for one in partitions}.values()
+    return partitions
 
 
 def _answer(request: Request, found: list[tuple[Any, list[Any]]]) -> Reply:
