@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -32,7 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     run.add_argument("--driver", required=True, metavar="CMD", help="starts the library's driver")
     _add_choice(run)
-    run.add_argument("--as-version", metavar="RELEASE", help="of Kafka")
+    where = run.add_mutually_exclusive_group()
+    where.add_argument("--as-version", metavar="RELEASE", help="of Kafka")
+    where.add_argument("--on", metavar="WHERE",
+                       help="real brokers behind a proxy: HOST:PORT or apache-4.4.0")  # fmt: skip
     run.add_argument("--known", type=Path, metavar="FILE",
                      help="misses that don't count, a line each: commit-late@1")  # fmt: skip
     run.add_argument("--report", type=Path, metavar="FILE", help="write a page of it: FILE.html")
@@ -47,6 +51,8 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
                         help="situations or classes that begin so; may be repeated")  # fmt: skip
     parser.add_argument("--transaction-version", type=int, action="append", default=[],
                         choices=LEVELS, help="only this level; may be repeated")  # fmt: skip
+    parser.add_argument("--core", action="store_true",
+                        help="the most telling situations, at the levels 1 and 2")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,11 +62,11 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: The driver can't be started, or an argument is wrong.
     """
     from txnsim.simulation.play import quieten
-    from txnsim.testing.exam.sitting import chosen, sit
+    from txnsim.testing.exam.sitting import CORE_LEVELS, chosen
     from txnsim.testing.exam.situations import SITUATIONS
 
-    situations = chosen(SITUATIONS, args.only)
-    levels = sorted(set(args.transaction_version)) or LEVELS
+    situations = chosen(SITUATIONS, args.only, core=args.core)
+    levels = sorted(set(args.transaction_version)) or (CORE_LEVELS if args.core else LEVELS)
     if args.part == "list":
         _list(situations, args)
         return 0
@@ -68,19 +74,39 @@ def run(args: argparse.Namespace) -> int:
     known = _known(args.known)
     total = sum(level in one.levels for one in situations for level in levels)
     progress = _Progress(total, quiet=args.json)
-    sitting = asyncio.run(
-        sit(args.driver, situations, levels=levels, as_version=args.as_version, tell=progress.show)
-    )
+    sitting = asyncio.run(_sit(situations, levels, args, progress))
     progress.end()
     if args.report is not None:
         from txnsim.testing.exam.results import page
 
         write_whole(args.report, page(sitting))
     if args.json:
-        print_json(msgspec.to_builtins(sitting))
+        results = [msgspec.structs.replace(one, recording=b"") for one in sitting.results]
+        print_json(msgspec.to_builtins(msgspec.structs.replace(sitting, results=tuple(results))))
     else:
         _show(sitting, known, args)
     return MISSED_STATUS if any(one.id not in known for one in sitting.misses()) else 0
+
+
+async def _sit(
+    situations: list[Situation],
+    levels: Sequence[int],
+    args: argparse.Namespace,
+    progress: _Progress,
+) -> Sitting:
+    from txnsim.client.errors import ClientError
+    from txnsim.testing.exam.hall import Halls, SimulatedHalls
+    from txnsim.testing.exam.sitting import sit
+
+    halls: Halls = SimulatedHalls(args.as_version)
+    if args.on is not None:
+        from txnsim.testing.exam.real_hall import RealHalls
+
+        try:
+            halls = await RealHalls.at(args.on, say=progress.say)
+        except ClientError as error:
+            raise ConfigError(f"--on {args.on}: {error}") from None
+    return await sit(args.driver, situations, levels=levels, halls=halls, tell=progress.show)
 
 
 def _list(situations: list[Situation], args: argparse.Namespace) -> None:
@@ -115,11 +141,15 @@ def _show(sitting: Sitting, known: frozenset[str], args: argparse.Namespace) -> 
     )
     for one in sitting.misses():
         print_line(f"{one.id}{' (known)' if one.id in known else ''}: {one.asks}")
-        for line in (*one.because, *(f"the library: {error}" for error in one.errors[:6])):
+        for line in (
+            *one.because,
+            *one.choices,
+            *(f"the library: {error}" for error in one.errors[:6]),
+        ):
             print_line(f"  {line}")
         print_line(
             f"  again: txnsim exam run --driver '{args.driver}' --only {one.situation}"
-            f" --transaction-version {one.level}"
+            f" --transaction-version {one.level}{_where(args)}"
         )
     healed = known & {one.id for one in sitting.results if one.outcome is Outcome.PASSED}
     for name in sorted(healed):
@@ -129,6 +159,11 @@ def _show(sitting: Sitting, known: frozenset[str], args: argparse.Namespace) -> 
         f"{sitting.library} {sitting.version} ({sitting.language}), which speaks version"
         f" {sitting.speaks} of transactions: {counts}"
     )
+
+
+def _where(args: argparse.Namespace) -> str:
+    given = (("--as-version", args.as_version), ("--on", args.on))
+    return "".join(f" {name} {value}" for name, value in given if value is not None)
 
 
 class _Progress:
@@ -143,6 +178,10 @@ class _Progress:
         """One more is done."""
         self._done += 1
         self._write(f"{self._done}/{self._total} {result.id}: {result.outcome}")
+
+    def say(self, text: str) -> None:
+        """What is going on besides."""
+        self._write(text)
 
     def end(self) -> None:
         """Leave no line behind."""

@@ -137,7 +137,7 @@ class KafkaGround:
         await group_coordinator(self._cluster, f"{self.prefix}nobody", self._cluster.deadline())
         counts = {}
         for name in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC):
-            topic = await self._admin.wait_for_topic(name)
+            topic = await self.admin.wait_for_topic(name)
             counts[name] = len(topic.partitions)
             if self._hands is not None:
                 await self._until_whole(name)  # the story before may have ended a broker
@@ -174,12 +174,12 @@ class KafkaGround:
         # From now on it may be there, also where no answer comes.
         self._topics[name] = len(assignments)
         try:
-            outcome = (await self._admin.create_topics([asked]))[name]
+            outcome = (await self.admin.create_topics([asked]))[name]
             if isinstance(outcome, ClientError):
                 if outcome.error is not None and not outcome.error.retriable:
                     del self._topics[name]
                 raise outcome
-            await self._admin.wait_for_topic(name)
+            await self.admin.wait_for_topic(name)
         except ClientError as error:
             raise ConfigError(f"{self._scenario.name}: topic {name}: {error}") from None
 
@@ -198,7 +198,7 @@ class KafkaGround:
                 await self._reassign(needed(act.partition), replicas)
             case "configure":
                 topic, name = act.topic or "", act.name or ""
-                await log_care.configure(self._admin, topic, name, act.value)
+                await log_care.configure(self.admin, topic, name, act.value)
             case "roll" | "clean" | "delete-old":
                 await self._care_for_log(act)
             case "create-topic":
@@ -239,12 +239,13 @@ class KafkaGround:
     # Transactions
 
     @property
-    def _admin(self) -> Admin:
+    def admin(self) -> Admin:
+        """An operator's client, past the proxy."""
         return Admin(self._cluster)
 
     async def _ours(self) -> list[TransactionListing]:
         found: list[TransactionListing] = []
-        for listed in (await self._admin.list_transactions()).values():
+        for listed in (await self.admin.list_transactions()).values():
             if not isinstance(listed, ClientError):
                 found += [one for one in listed if one.transactional_id.startswith(self.prefix)]
         return found
@@ -257,7 +258,7 @@ class KafkaGround:
         deadline: Deadline | None = None
         while True:
             names = [one.transactional_id for one in await self._ours() if one.state == ONGOING]
-            described = (await self._admin.describe_transactions(names)).values()
+            described = (await self.admin.describe_transactions(names)).values()
             due = [
                 one.timeout_ms
                 for one in described
@@ -277,6 +278,10 @@ class KafkaGround:
     def _id(self, number: int) -> int:
         """The broker that a story calls by this number."""
         return self._ids[(number - 1) % len(self._ids)]
+
+    def number_of(self, broker: int) -> int:
+        """What a story calls a broker."""
+        return self._ids.index(broker) + 1
 
     async def _place(self, act: ClusterAct) -> TopicPartition:
         if act.partition is not None:
@@ -355,7 +360,7 @@ class KafkaGround:
         place = needed(act.partition)
         if self._hands is None:
             raise StoryFailedError(f"{act.do}: these brokers are not ours")
-        admin, clock = self._admin, self.environment.clock
+        admin, clock = self.admin, self.environment.clock
         match act.do:
             case "roll":
                 await log_care.roll(admin, clock, place)
@@ -365,10 +370,10 @@ class KafkaGround:
                 await log_care.delete_old(admin, clock, self._hands, place)
 
     async def _delete(self, name: str) -> None:
-        outcome = (await self._admin.delete_topics([name]))[name]
+        outcome = (await self.admin.delete_topics([name]))[name]
         if outcome is not None:
             raise StoryFailedError(f"topic {name}: {outcome}")
-        await self._admin.wait_without_topics([name], timeout_ms=TIMEOUT_MS)
+        await self.admin.wait_without_topics([name], timeout_ms=TIMEOUT_MS)
         self._topics.pop(name, None)
 
     # Cleaning up

@@ -17,7 +17,7 @@ from txnsim.errors import ConfigError
 CONTRACT: Final = 1
 HANGS_S: Final = 30.0
 """A command without an answer for so long hangs. The libraries' own patience is half of it."""
-LINE_BYTES_MAX: Final = 1 << 20
+LINE_BYTES_MAX: Final = 1 << 24
 UNSUPPORTED: Final = "UNSUPPORTED_COMMAND"
 
 
@@ -47,6 +47,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """Partition, offset and value of what a poll brought."""
     positions: dict[str, int] = {}
     """Partition to where the reader goes on."""
+    ends: dict[str, int] = {}
+    """Partition to its end, as a reader of its isolation is told."""
     contract: int = 0
     library: str = ""
     version: str = ""

@@ -21,6 +21,14 @@ class Outcome(StrEnum):
     """The library has no such command, or never sends what would be struck."""
 
 
+class MissError(Exception):
+    """The library does something that it must not."""
+
+
+class NotAskedError(Exception):
+    """The situation does not come about: with this library, or on this cluster."""
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One situation at one level."""
 
@@ -32,8 +40,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     because: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     """What the library told on the way."""
+    choices: tuple[str, ...] = ()
+    """Where it is free to do otherwise than the Java client, and does."""
     story: tuple[str, ...] = ()
     """What happened in the cluster, of a miss."""
+    recording: bytes = b""
+    """The same as a trace."""
     about: tuple[str, ...] = ()
     """Known bugs that look like this."""
     seconds: float = 0.0
@@ -51,7 +63,8 @@ class Sitting(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     language: str
     contract: int
-    as_version: str
+    kafka: str
+    """On which Kafka it sat."""
     speaks: int
     """The newest version of transactions that it was seen to use."""
     results: tuple[Result, ...]

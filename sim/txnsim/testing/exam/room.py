@@ -11,23 +11,39 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from txnsim.client.inspection.reading import Fate
+from txnsim.client.errors import ClientError
+from txnsim.client.inspection.reading import Fate, ReadRecord, read_topic
+from txnsim.client.offsets import LATEST
 from txnsim.client.positions import committed_positions
+from txnsim.client.producer import Producer
+from txnsim.errors import ConfigError
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.exam.book import Book, Entry, Told
 from txnsim.testing.exam.driver import UNSUPPORTED, Answer, Driver, LibraryError
+from txnsim.testing.exam.hall import TOPICS, Hall, home_of_group, home_of_id
+from txnsim.testing.exam.results import MissError, NotAskedError
 from txnsim.testing.faults import AsyncFault
-from txnsim.types import TopicPartition
+from txnsim.types import IsolationLevel, TopicPartition
 
 TOPIC: Final = "t"
-PARTITIONS: Final = 2
+PARTITIONS: Final = TOPICS[TOPIC]
 INPUT: Final = "input"
 """Whose positions groups commit."""
+NAMES: Final = ("topic", "transactional_id", "group")
+"""Fields of a rule that name something of the situation."""
+TIMED_OUT_MS: Final = 30_000
+UNDER_WAY: Final = ("Ongoing", "PrepareEpochFence", "PrepareAbort")
+"""States of a transaction that is still to time out."""
 CLIENT: Final = "exam"
 """The client id that drivers take: faults strike and count its requests alone."""
 ID: Final = "shop"
 REQUEST_TIMEOUT_MS: Final = 2_000
 PATIENCE_MS: Final = 15_000
+BOUNDS: Final = {
+    "transaction_timeout_ms": 60_000,
+    "request_timeout_ms": REQUEST_TIMEOUT_MS,
+    "patience_ms": PATIENCE_MS,
+}
 REPEATS_MAX: Final = 10
 """Of a call that is said to be retriable."""
 PAUSE_S: Final = 0.1
@@ -35,20 +51,14 @@ POLLS_MAX: Final = 20
 POLL_MS: Final = 400
 
 
-class MissError(Exception):
-    """The library does something that it must not."""
-
-
-class NotAskedError(Exception):
-    """The situation does not come about with this library."""
-
-
 class Room:
     """One situation, being played."""
 
-    def __init__(self, kafka: AsyncSimulatedKafka, driver: Driver) -> None:
-        self.kafka = kafka
+    def __init__(self, hall: Hall, driver: Driver) -> None:
+        self.hall = hall
         self.book = Book()
+        self.choices: list[str] = []
+        """Where the library is free to do otherwise than the Java client, and does."""
         self.errors: list[str] = []
         """What the library has told, call by call."""
         self.must_strike: list[AsyncFault] = []
@@ -61,6 +71,15 @@ class Room:
         """Producers and consumers, by name."""
         self._ids: dict[str, str] = {}
         """Producers to their transactional ids."""
+
+    @property
+    def kafka(self) -> AsyncSimulatedKafka:
+        """The simulated cluster.
+
+        Raises:
+            NotAskedError: It is a real one: the situation needs more than a proxy can do.
+        """
+        return self.hall.simulator()
 
     # What the library is asked
 
@@ -90,34 +109,52 @@ class Room:
             raise MissError(f"{verb} failed: {_words(answer.error)}")
         return answer
 
-    async def init(self, producer: str = "p", *, transactional_id: str = ID) -> Answer:
-        """A transactional producer; the call is repeated while the library says it may be."""
+    def name(self, own: str) -> str:
+        """What a topic, an id or a group is called in the cluster."""
+        return self.hall.prefix + own
+
+    async def init(
+        self,
+        producer: str = "p",
+        *,
+        transactional_id: str = ID,
+        repeats: int = REPEATS_MAX,
+        **bounds: int,
+    ) -> Answer:
+        """A transactional producer; the call is repeated while the library says it may be.
+
+        Args:
+            producer: Its name.
+            transactional_id: Its id.
+            repeats: How often it is called at most.
+            bounds: Other bounds than the usual ones, as the contract names them.
+        """
         self.dead.discard(producer)
         self.opened.add(producer)
         self._ids[producer] = transactional_id
-        for _ in range(REPEATS_MAX):
+        for _ in range(repeats):
             answer = await self.do(
                 "init",
                 producer=producer,
-                bootstrap=self.kafka.bootstrap,
+                bootstrap=self.hall.bootstrap,
                 client_id=CLIENT,
-                transactional_id=transactional_id,
-                transaction_timeout_ms=60_000,
-                request_timeout_ms=REQUEST_TIMEOUT_MS,
-                patience_ms=PATIENCE_MS,
+                transactional_id=self.name(transactional_id),
+                **{**BOUNDS, **bounds},
             )
             if answer.error is None or not answer.error.retriable:
                 return answer
             await asyncio.sleep(PAUSE_S)
         return answer
 
-    async def must_init(self, producer: str = "p", *, transactional_id: str = ID) -> None:
-        """A producer that has to come up.
+    async def must_init(
+        self, producer: str = "p", *, transactional_id: str = ID, **bounds: int
+    ) -> None:
+        """A producer that has to come up; see ``init``.
 
         Raises:
             MissError: It does not.
         """
-        answer = await self.init(producer, transactional_id=transactional_id)
+        answer = await self.init(producer, transactional_id=transactional_id, **bounds)
         if answer.error is not None:
             raise MissError(f"init failed: {_words(answer.error)}")
 
@@ -145,7 +182,7 @@ class Room:
         return await self.do(
             "send",
             producer=producer,
-            topic=TOPIC,
+            topic=self.name(TOPIC),
             partition=ord(value[-1]) % PARTITIONS,
             value=value,
             wait=wait,
@@ -159,20 +196,41 @@ class Room:
         group: str = "",
         position: int = -1,
         wait: bool = True,
+        member: str = "",
     ) -> Told:
-        """A whole transaction of an application that obeys."""
+        """A whole transaction of an application that obeys.
+
+        Args:
+            values: Of its records.
+            producer: Whose.
+            end: commit or abort.
+            group: Whose positions go with it.
+            position: Where that group goes on.
+            wait: Each record is acknowledged before the next one.
+            member: The consumer, a member of that group, whose positions they are.
+        """
         entry = self.book.begin(*values, group=group, position=position)
         answer = await self.do("begin", producer=producer)
         for value in values:
             if answer.error is None:
                 answer = await self.send(value, producer, wait=wait)
         if group and answer.error is None:
-            answer = await self.do(
-                "send-offsets", producer=producer, group=group, offsets=[[INPUT, 0, position]]
-            )
+            answer = await self.send_offsets(group, position, producer=producer, member=member)
         if answer.error is None:
             return await self.end(entry, producer=producer, how=end)
         return await self._give_up(entry, producer, answer.error)
+
+    async def send_offsets(
+        self, group: str, position: int, *, producer: str = "p", member: str = ""
+    ) -> Answer:
+        """Positions into a transaction."""
+        return await self.do(
+            "send-offsets",
+            producer=producer,
+            group=self.name(group),
+            offsets=[[self.name(INPUT), 0, position]],
+            **({"consumer": member} if member else {}),
+        )
 
     async def end(self, entry: Entry, *, producer: str = "p", how: str = "commit") -> Told:
         """End a transaction, as the library wants it."""
@@ -205,54 +263,88 @@ class Room:
         self.dead.add(name)
         await self.do("close", name=name)
 
-    async def goes_on(self, producer: str = "p", *, value: str = "after") -> None:
+    async def goes_on(self, producer: str = "p", *, value: str = "after") -> bool:
         """The application commits again: with the same producer, or with a new one where the
         library has called that one dead.
+
+        Returns:
+            Whether it takes a new one.
 
         Raises:
             MissError: It can't.
         """
         for attempt in ("-1", "-2"):
-            if producer in self.dead:
+            was_dead = producer in self.dead
+            if was_dead:
                 answer = await self.init(producer, transactional_id=self._ids[producer])
                 if answer.error is not None:
                     raise MissError(f"a new producer can't begin: {_words(answer.error)}")
             if await self.transact(value + attempt, producer=producer) is Told.COMMITTED:
-                return
+                return was_dead or attempt == "-2"
         raise MissError(f"nothing can be committed after that: {self.errors[-1]}")
 
     # Readers
 
-    async def consumer(self, name: str = "c", *, group: str = "readers") -> None:
+    async def consumer(
+        self,
+        name: str = "c",
+        *,
+        group: str = "readers",
+        topic: str = TOPIC,
+        partitions: int = PARTITIONS,
+    ) -> None:
         """A ``read_committed`` reader from the beginning."""
         self.opened.add(name)
         await self.must(
             "consumer",
             consumer=name,
-            bootstrap=self.kafka.bootstrap,
-            client_id=CLIENT,
-            group=group,
-            topic=TOPIC,
-            partitions=PARTITIONS,
-            isolation="read_committed",
+            **self._reading(group, topic),
+            partitions=partitions,
         )
 
-    async def poll(self, count: int, *, to: int = -1, name: str = "c") -> list[str]:
+    async def subscribe(self, name: str, group: str, protocol: str) -> None:
+        """A member of a group that reads the input."""
+        self.opened.add(name)
+        reading = self._reading(group, INPUT)
+        await self.must("subscribe", consumer=name, **reading, protocol=protocol)
+
+    def _reading(self, group: str, topic: str) -> dict[str, Any]:
+        return {
+            "bootstrap": self.hall.bootstrap,
+            "client_id": CLIENT,
+            "group": self.name(group),
+            "topic": self.name(topic),
+            "isolation": "read_committed",
+        }
+
+    async def poll(
+        self, count: int, *, to: int = -1, name: str = "c", partition: int = 1
+    ) -> list[str]:
         """Values, in the order in which they came.
 
         Args:
             count: Look until so many have come, and once more.
-            to: Look until the reader stands there in partition 1.
+            to: Look until the reader stands there.
             name: The reader.
+            partition: In which partition.
         """
         found: list[str] = []
         for is_last in (*[False] * POLLS_MAX, True):
-            if len(found) >= count and self.positions.get(1, -1) >= to and not is_last:
+            if len(found) >= count and self.positions.get(partition, -1) >= to and not is_last:
                 continue
-            answer = await self.must("poll", consumer=name, timeout_ms=POLL_MS)
-            found += [value for _, _, value in answer.records]
-            self.positions = {int(index): at for index, at in answer.positions.items()}
+            found += await self.poll_once(name)
         return found
+
+    async def poll_once(self, name: str = "c") -> list[str]:
+        """What one poll brings."""
+        answer = await self.must("poll", consumer=name, timeout_ms=POLL_MS)
+        self.positions = {int(index): at for index, at in answer.positions.items()}
+        return [value for _, _, value in answer.records]
+
+    async def ends(self, name: str = "c") -> dict[int, int]:
+        """The end offsets as the library tells them."""
+        answer = await self.must("end-offsets", consumer=name)
+        return {int(index): at for index, at in answer.ends.items()}
 
     def expect(self, found: object, wanted: object, what: str) -> None:
         """Hold one against the other.
@@ -266,10 +358,18 @@ class Room:
     # The cluster
 
     async def arm(self, *, must_strike: bool = True, **rule: Any) -> AsyncFault:
-        """A fault on the driver's own requests, unless the rule is of another kind."""
+        """A fault on the driver's own requests, unless the rule is of another kind.
+
+        Raises:
+            NotAskedError: The proxy in front of this cluster can't do that.
+        """
         if str(rule.get("point", "")).startswith("client."):
             rule.setdefault("client_id", CLIENT)
-        fault = await self.kafka.faults.arm(may_miss=True, **rule)
+        rule |= {field: self.name(rule[field]) for field in NAMES if field in rule}
+        try:
+            fault = await self.hall.faults.arm(may_miss=True, **rule)
+        except (ValueError, ConfigError) as error:
+            raise NotAskedError(f"not on this cluster: {error}") from None
         if must_strike:
             self.must_strike.append(fault)
         return fault
@@ -284,24 +384,72 @@ class Room:
         Raises:
             MissError: There is no open transaction.
         """
-        await self.kafka.clock.advance("2m")
-        try:
-            await self.kafka.transactions.wait_for_state(ID, "CompleteAbort", timeout_ms=10_000)
-        except TimeoutError as error:
-            raise MissError(f"no transaction could time out: {error}") from None
+        await self.hall.pass_time()
+        admin, name = await self.hall.admin(), self.name(ID)
+        deadline = admin.cluster.deadline(TIMED_OUT_MS)
+        while True:
+            found = (await admin.describe_transactions([name]))[name]
+            state = str(found) if isinstance(found, ClientError) else found.state
+            if state == "CompleteAbort":
+                return
+            if state not in UNDER_WAY or deadline.passed:
+                raise MissError(f"no transaction has timed out: {state}")
+            await asyncio.sleep(PAUSE_S)
+
+    async def move_leader(self, partition: int) -> None:
+        """Another replica leads a partition of the topic."""
+        await self.hall.move_leader(TopicPartition(self.name(TOPIC), partition))
+
+    async def move_coordinator(self) -> None:
+        """Another broker coordinates the transactional id, and loads its log."""
+        await self.hall.move_leader(await home_of_id(self.hall, self.name(ID)))
+
+    async def move_group(self, group: str) -> None:
+        """Another broker coordinates a group."""
+        await self.hall.move_leader(await home_of_group(self.hall, self.name(group)))
+
+    async def kill_coordinator(self) -> None:
+        """The coordinator's broker dies and stays dead."""
+        admin = await self.hall.admin()
+        await self.hall.kill(await admin.leader_of(await home_of_id(self.hall, self.name(ID))))
+
+    async def kill_group_coordinator(self, group: str) -> None:
+        """The broker of a group's coordinator dies and stays dead."""
+        admin = await self.hall.admin()
+        home = await home_of_group(self.hall, self.name(group))
+        await self.hall.kill(await admin.leader_of(home))
+
+    async def fill_input(self, *values: str) -> None:
+        """Records in the first partition of the input, by an application of another kind."""
+        admin = await self.hall.admin()
+        async with Producer(admin.cluster) as producer:
+            for value in values:
+                await producer.send(self.name(INPUT), 0, value.encode())
+
+    # The log
+
+    async def end_of(self, partition: int, *, committed: bool = False) -> int:
+        """Where a partition of the topic ends, or is stable."""
+        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        admin = await self.hall.admin()
+        return await admin.offset_of(TopicPartition(self.name(TOPIC), partition), LATEST, isolation)
+
+    async def records(self, *, settle_ms: int = 2_000) -> tuple[ReadRecord, ...]:
+        """All records of the topic, each with its fate."""
+        return await read_topic(await self.hall.admin(), self.name(TOPIC), settle_ms=settle_ms)
 
     async def judge(self, groups: Sequence[str] = ()) -> list[str]:
         """What the log says to all that was told."""
-        records = await self.kafka.topics.read(TOPIC)
+        records = await self.records()
         committed = [(r.value or b"").decode() for r in records if r.fate is Fate.COMMITTED]
         positions = {group: await self.position_of(group) for group in groups}
         return list(self.book.misses(committed, positions))
 
     async def position_of(self, group: str, topic: str = INPUT, partition: int = 0) -> int:
         """Where a group would go on."""
-        where = TopicPartition(topic, partition)
-        admin = await self.kafka.rebuilt.admin()
-        return (await committed_positions(admin.cluster, group, [where]))[where]
+        where = TopicPartition(self.name(topic), partition)
+        admin = await self.hall.admin()
+        return (await committed_positions(admin.cluster, self.name(group), [where]))[where]
 
 
 def _words(error: LibraryError) -> str:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.exam.driver import Answer, Driver, NoAnswerError
-from txnsim.testing.exam.results import Outcome, Result, Sitting
-from txnsim.testing.exam.room import MissError, NotAskedError, Room
+from txnsim.testing.exam.hall import Hall, Halls, SimulatedHalls
+from txnsim.testing.exam.results import MissError, NotAskedError, Outcome, Result, Sitting
+from txnsim.testing.exam.room import Room
 from txnsim.testing.exam.situation import Situation
 
-SETTINGS: Final = {"broker.session.timeout.ms": 3_000, "broker.heartbeat.interval.ms": 300}
-"""A dead broker is known as dead in three seconds."""
 STORY_LINES_MAX: Final = 80
 NEWEST: Final = 2
+CORE_LEVELS: Final = (1, 2)
+"""At which ``--core`` is asked: what a client does at 0 it does at 1."""
 Tell = Callable[[Result], None]
 
 
@@ -25,7 +27,7 @@ async def sit(
     situations: Sequence[Situation],
     *,
     levels: Sequence[int],
-    as_version: str | None = None,
+    halls: Halls | None = None,
     tell: Tell = lambda _: None,
 ) -> Sitting:
     """Have a library sit the exam.
@@ -33,18 +35,18 @@ async def sit(
     Args:
         command: Starts its driver.
         situations: What is asked.
-        levels: Of ``transaction.version``.
-        as_version: The release of Kafka.
+        levels: Of ``transaction.version``; those that the cluster can't have are left out.
+        halls: Where; simulated clusters unless given.
         tell: Hears each result when it is there.
 
     Raises:
         ConfigError: The driver can't be started, or does not speak the contract.
     """
-    exam = _Exam(command, as_version)
+    exam = Exam(command, halls or SimulatedHalls())
     try:
         who = await exam.begin()
         results = []
-        for level in levels:
+        for level in (level for level in levels if level in exam.halls.levels):
             for one in situations:
                 if level in one.levels:
                     results.append(await exam.play(one, level))
@@ -56,65 +58,81 @@ async def sit(
         version=who.version,
         language=who.language,
         contract=who.contract,
-        as_version=as_version or "",
+        kafka=exam.halls.about,
         speaks=exam.speaks,
         results=tuple(results),
     )
 
 
-class _Exam:
+class Exam:
     """One sitting, with the process of the driver, which is started again where it hangs."""
 
-    def __init__(self, command: str, as_version: str | None) -> None:
-        self._command = command
-        self._as_version = as_version
-        self._driver: Driver | None = None
+    def __init__(self, command: str, halls: Halls) -> None:
+        """Nothing runs: ``begin`` it.
+
+        Args:
+            command: Starts the driver.
+            halls: Where situations are played.
+        """
+        self.halls: Final = halls
         self.speaks = 1
+        """The newest version of transactions that the library was seen to use."""
+        self._command = command
+        self._driver: Driver | None = None
 
     async def begin(self) -> Answer:
+        """Start the driver, and ask who it is.
+
+        Raises:
+            ConfigError: It can't be started, or does not speak the contract.
+        """
         self._driver = await Driver.start(self._command)
         return await self._driver.describe()
 
     async def end(self) -> None:
+        """End the driver and what else runs."""
         if self._driver is not None:
             await self._driver.end()
+        await self.halls.close()
 
     async def play(self, one: Situation, level: int) -> Result:
+        """Play one situation."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         if self._driver is None:
             self._driver = await Driver.start(self._command)
-        async with AsyncSimulatedKafka(
-            topics={"t": 2, "input": 1},
-            transaction_version=level,
-            settings=SETTINGS,
-            as_version=self._as_version or (),
-            trace="brief",
-        ) as kafka:
-            room = Room(kafka, self._driver)
-            adds = await room.requests("AddPartitionsToTxn")
-            outcome, because = await self._outcome(one, room)
-            if level == NEWEST and outcome is Outcome.PASSED and not adds.matched:
-                self.speaks = NEWEST
-            is_version_1 = level < NEWEST or adds.matched
-            if outcome is Outcome.MISSED and one.needs_version_2 and is_version_1:
-                outcome = Outcome.PROTOCOL
-            missed = outcome in (Outcome.MISSED, Outcome.PROTOCOL)
-            story = [str(line.text) for line in await kafka.trace.story()] if missed else []
-            if missed or not await self._tidied(room):
-                await self._driver.end()
-                self._driver = None
-        return Result(
-            situation=one.name,
-            kind=one.kind,
-            level=level,
-            asks=one.asks,
-            outcome=outcome,
+        try:
+            async with self.halls.open(level, begins_as=one.begins_as) as hall:
+                result = await self._played(one, level, hall, self._driver)
+        except NotAskedError as reason:
+            result = _result(one, level, Outcome.DOES_NOT_APPLY, because=(str(reason),))
+        return msgspec.structs.replace(result, seconds=round(loop.time() - began, 2))
+
+    async def _played(self, one: Situation, level: int, hall: Hall, driver: Driver) -> Result:
+        room = Room(hall, driver)
+        adds = await room.requests("AddPartitionsToTxn")
+        outcome, because = await self._outcome(one, room)
+        await hall.faults.disarm_all()
+        if level == NEWEST and outcome is Outcome.PASSED and not adds.matched:
+            self.speaks = NEWEST
+        is_version_1 = level < NEWEST or adds.matched
+        if outcome is Outcome.MISSED and one.needs_version_2 and is_version_1:
+            outcome = Outcome.PROTOCOL
+        missed = outcome in (Outcome.MISSED, Outcome.PROTOCOL)
+        story = await hall.story() if missed else []
+        if missed or not await self._tidied(room):
+            await driver.end()
+            self._driver = None
+        return _result(
+            one,
+            level,
+            outcome,
             because=tuple(because),
             errors=tuple(room.errors),
+            choices=tuple(room.choices),
             story=tuple(story[-STORY_LINES_MAX:]),
+            recording=await hall.recording() if missed else b"",
             about=one.about if missed else (),
-            seconds=round(loop.time() - began, 2),
         )
 
     async def _outcome(self, one: Situation, room: Room) -> tuple[Outcome, list[str]]:
@@ -142,8 +160,21 @@ class _Exam:
         return True
 
 
-def chosen(situations: Sequence[Situation], only: Sequence[str]) -> list[Situation]:
+def _result(one: Situation, level: int, outcome: Outcome, **more: Any) -> Result:
+    return Result(
+        situation=one.name, kind=one.kind, level=level, asks=one.asks, outcome=outcome, **more
+    )
+
+
+def chosen(
+    situations: Sequence[Situation], only: Sequence[str] = (), *, core: bool = False
+) -> list[Situation]:
     """Those whose name or kind begins with one of the words; all without words.
+
+    Args:
+        situations: Of which.
+        only: The words.
+        core: Of these the core alone.
 
     Raises:
         ConfigError: A word chooses none.
@@ -152,7 +183,8 @@ def chosen(situations: Sequence[Situation], only: Sequence[str]) -> list[Situati
         if not any(_fits(one, word) for one in situations):
             names = ", ".join(one.name for one in situations)
             raise ConfigError(f"--only {word}: no situation is called so; there are {names}")
-    return [one for one in situations if not only or any(_fits(one, word) for word in only)]
+    asked = [one for one in situations if one.core or not core]
+    return [one for one in asked if not only or any(_fits(one, word) for word in only)]
 
 
 def _fits(one: Situation, word: str) -> bool:

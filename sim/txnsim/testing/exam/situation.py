@@ -30,6 +30,10 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """Known bugs that it shows."""
     needs_version_2: bool = False
     """Version 1 of transactions can't tell: a miss by it is the protocol's."""
+    core: bool = False
+    """Asked by ``--core``."""
+    begins_as: str = ""
+    """The release of Kafka at the beginning, where it wants a certain one."""
 
 
 def situation(
@@ -41,6 +45,8 @@ def situation(
     groups: tuple[str, ...] = (),
     about: tuple[str, ...] = (),
     needs_version_2: bool = False,
+    core: bool = False,
+    begins_as: str = "",
 ) -> Callable[[Play], Situation]:
     """Make a situation of a coroutine function.
 
@@ -52,6 +58,8 @@ def situation(
         groups: Whose positions are judged.
         about: Known bugs.
         needs_version_2: Version 1 of transactions can't tell.
+        core: Asked by ``--core``.
+        begins_as: The release of Kafka at the beginning.
     """
     return lambda play: Situation(
         name=name,
@@ -62,4 +70,6 @@ def situation(
         groups=groups,
         about=about,
         needs_version_2=needs_version_2,
+        core=core,
+        begins_as=begins_as,
     )

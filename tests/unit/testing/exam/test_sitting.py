@@ -50,7 +50,8 @@ def test_a_driver_that_says_ok_to_everything_passes_nothing() -> None:
 
 
 def test_a_driver_that_says_ok_is_caught_in_each_class() -> None:
-    quick = ("fenced-by-newer", "commit-lost", "produce-answer-lost", "lag-is-zero", "offsets-")
+    quick = ("fenced-by-newer", "commit-lost", "produce-answer-lost", "lag-is-zero", "offsets-",
+             "endtxn-silent")  # fmt: skip
     sitting = played(YES, *quick)
     assert [one.outcome for one in sitting.results] == [Outcome.MISSED] * len(quick)
     assert "told committed, but not readable" in sitting.results[1].because[0]
@@ -79,6 +80,12 @@ def test_what_does_not_speak_the_contract_is_refused(program: str, said: str) ->
 def test_a_program_that_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigError, match="no-such-program"):
         asyncio.run(sit("no-such-program", SITUATIONS, levels=(2,)))
+
+
+def test_the_core_has_something_of_every_kind() -> None:
+    core = chosen(SITUATIONS, core=True)
+    assert {one.kind for one in core} == {one.kind for one in SITUATIONS}
+    assert len(core) < len(SITUATIONS) / 2
 
 
 def test_an_unknown_word_names_the_situations() -> None:

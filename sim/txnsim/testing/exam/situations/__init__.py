@@ -7,11 +7,12 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.testing.exam.situation import Situation
-from txnsim.testing.exam.situations import ends, fenced, groups, liveness, middle, readers
+from txnsim.testing.exam.situations import codes, ends, fenced, groups, liveness, middle, readers
 
 SITUATIONS: Final[tuple[Situation, ...]] = (
     *fenced.SITUATIONS,
     *ends.SITUATIONS,
+    *codes.SITUATIONS,
     *middle.SITUATIONS,
     *readers.SITUATIONS,
     *groups.SITUATIONS,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from txnsim.testing.exam.book import Told
-from txnsim.testing.exam.room import CLIENT, ID, MissError, Room
+from txnsim.testing.exam.results import MissError
+from txnsim.testing.exam.room import CLIENT, ID, REQUEST_TIMEOUT_MS, Room
 from txnsim.testing.exam.situation import Situation, situation
 
 
 @situation("fenced-by-newer", "fenced", "A newer producer of the same id has come: is the older one"
-           " refused, and is it told that it is dead?")  # fmt: skip
+           " refused, and is it told that it is dead?", core=True)  # fmt: skip
 async def by_newer(room: Room) -> None:
     """Yardstick: ProducerFencedException, which is fatal (KIP-98)."""
     await room.must_init("old")
@@ -42,10 +44,11 @@ async def while_sending(room: Room) -> None:
 
 
 @situation("timed-out", "fenced", "The coordinator has aborted the transaction, which took too"
-           " long: does the commit fail, and how does the application go on?")  # fmt: skip
+           " long: does the commit fail, and how does the application go on?",
+           core=True)  # fmt: skip
 async def timed_out(room: Room) -> None:
     """Yardstick: an error, and a next transaction; KIP-588 spares the producer."""
-    await room.must_init()
+    await room.must_init(transaction_timeout_ms=room.hall.expiring_ms)
     entry = await room.open("lost-1")
     await room.time_out()
     if await room.end(entry) is Told.COMMITTED:
@@ -57,7 +60,7 @@ async def timed_out(room: Room) -> None:
            " the next record comes: is it kept out, and who goes on?")  # fmt: skip
 async def timed_out_sending(room: Room) -> None:
     """A record after the time-out must not open a transaction that hangs."""
-    await room.must_init()
+    await room.must_init(transaction_timeout_ms=room.hall.expiring_ms)
     entry = await room.open("lost-1")
     await room.time_out()
     answer = await room.send("lost-3")
@@ -71,16 +74,54 @@ async def timed_out_sending(room: Room) -> None:
 
 @situation("fenced-by-administrator", "fenced", "An administrator fences the id while its"
            " transaction is open: does it work, and does the producer learn it?",
-           about=("KAFKA-16570",))  # fmt: skip
+           about=("KAFKA-16570",), core=True)  # fmt: skip
 async def by_administrator(room: Room) -> None:
     """Yardstick: ``fenceProducers``, which waits while the transaction is being aborted."""
     await room.must_init()
     entry = await room.open("lost-1")
-    await room.must("fence", bootstrap=room.kafka.bootstrap, client_id=CLIENT, transactional_id=ID)
+    await room.must("fence", bootstrap=room.hall.bootstrap, client_id=CLIENT,
+                    transactional_id=room.name(ID))  # fmt: skip
     if await room.end(entry) is Told.COMMITTED:
         raise MissError("told committed, though an administrator has fenced it")
     await room.close("p")
     await room.goes_on()
+
+
+@situation("fenced-by-own-late-init", "fenced", "The library's own InitProducerId is held for"
+           " longer than it waits, is asked again, and arrives in the middle of the first"
+           " transaction: it fences its own producer. How does the application go on?",
+           about=("librdkafka #3928",))  # fmt: skip
+async def by_own_late_init(room: Room) -> None:
+    """The late request bumps the epoch and aborts what is open (KIP-360 names no client)."""
+    late = await room.arm(point="client.request", api="InitProducerId", limit=1, action="hold")
+    await room.must_init()
+    entry = await room.open("a-1")
+    answered = await room.arm(
+        must_strike=False, point="client.response", api="InitProducerId", action="pass"
+    )
+    await late.release()
+    await answered.wait_until_struck(timeout_ms=2 * REQUEST_TIMEOUT_MS)
+    await asyncio.sleep(0.3)  # the markers of the abort
+    await room.end(entry)
+    await room.goes_on()
+
+
+@situation("fenced-one-of-a-pool", "fenced", "Of a pool of ids one is taken over by a newer"
+           " instance: are the producers of the other ids left alone?",
+           about=("Flink's pooled ids",), core=True)  # fmt: skip
+async def one_of_a_pool(room: Room) -> None:
+    """An id fences its own older producer, and no other."""
+    await room.must_init("p", transactional_id="shop")
+    await room.must_init("q", transactional_id="till")
+    lost = await room.open("lost-1", producer="p")
+    kept = await room.open("a-1", producer="q")
+    await room.must_init("newer", transactional_id="shop")
+    await room.must_send(kept, "b-2", "q")
+    await room.must_end(kept, "q", "commit")
+    room.expect(await room.transact("c-1", producer="newer"), Told.COMMITTED, "the newer one")
+    if await room.end(lost, producer="p") is Told.COMMITTED:
+        raise MissError("the older producer was told that it has committed")
+    await room.goes_on("q")
 
 
 SITUATIONS: Final[tuple[Situation, ...]] = (
@@ -89,4 +130,6 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     timed_out,
     timed_out_sending,
     by_administrator,
+    by_own_late_init,
+    one_of_a_pool,
 )

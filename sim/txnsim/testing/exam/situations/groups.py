@@ -24,14 +24,13 @@ async def commit_and_abort(room: Room) -> None:
 
 @situation("group-coordinator-dies", "groups", "The group's coordinator dies and stays dead before"
            " the positions are sent: is the new one found?", groups=("g",),
-           about=("librdkafka #5511",))  # fmt: skip
+           about=("librdkafka #5511",), core=True)  # fmt: skip
 async def coordinator_dies(room: Room) -> None:
     """The coordinator is known from the transaction before."""
     await room.must_init()
     told = await room.transact("a-1", group="g", position=3)
     room.expect(told, Told.COMMITTED, "the first one")
-    at = await room.kafka.topics.of_group("g")
-    await room.kafka.brokers.kill(await room.kafka.leaders.of(at.topic, at.partition))
+    await room.kill_group_coordinator("g")
     await asyncio.sleep(1)
     told = await room.transact("b-2", group="g", position=4)
     room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
@@ -44,8 +43,7 @@ async def coordinator_moves(room: Room) -> None:
     await room.must_init()
     told = await room.transact("a-1", group="g", position=3)
     room.expect(told, Told.COMMITTED, "the first one")
-    at = await room.kafka.topics.of_group("g")
-    await room.kafka.leaders.move(at.topic, at.partition)
+    await room.move_group("g")
     told = await room.transact("b-2", group="g", position=4)
     room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final
 
 from txnsim.testing.exam.book import Told
-from txnsim.testing.exam.room import MissError, Room
-from txnsim.testing.exam.situation import Play, Situation, situation
+from txnsim.testing.exam.results import MissError
+from txnsim.testing.exam.room import Room
+from txnsim.testing.exam.situation import ALL, Play, Situation, situation
+from txnsim.testing.exam.situations.codes import CLIENTS_ADD
 
 LASTS_S: Final = 3
 REQUESTS_PER_S_MAX: Final = 60
@@ -16,25 +19,61 @@ RECONNECTS_PER_S_MAX: Final = 2_000
 """The Java client waits before it connects again only where it could not connect: some hundreds."""
 
 
-def _lasts(api: str, action: Any, *, requests_per_s_max: int = REQUESTS_PER_S_MAX) -> Play:
+HEALED_WITHIN_S: Final = 10
+"""A client has gone on by then, or has given an error that says that it won't."""
+
+
+def _lasts(api: str, action: Any, requests_per_s_max: int) -> Play:
     """One API is struck for some seconds, in the middle of which a transaction is played."""
 
     async def play(room: Room) -> None:
-        await room.must_init()
-        asked = await room.requests()
         rule = await room.arm(point="client.request", api=api, action=action)
+        loop = asyncio.get_running_loop()
+        asked = await room.requests()
 
         async def heal() -> float:
             await asyncio.sleep(LASTS_S)
             rate = asked.matched / LASTS_S
-            await room.kafka.faults.disarm(rule.id)
+            await rule.disarm()
             return rate
 
-        told, rate = await asyncio.gather(room.transact("a-1", "b-2"), heal())
+        async def begin() -> float:
+            await room.must_init()
+            told = await room.transact("a-1", "b-2", group="g", position=3)
+            room.expect(
+                told, Told.COMMITTED, f"it is over, and the application is told, {room.errors}"
+            )
+            return loop.time()
+
+        began = loop.time()
+        ended, rate = await asyncio.gather(begin(), heal())
         if rate > requests_per_s_max:
             raise MissError(f"{rate:.0f} requests per second while {api} is struck")
-        room.expect(told, Told.COMMITTED, f"when it is over the application is told, {room.errors}")
+        if (late := ended - began - LASTS_S) > HEALED_WITHIN_S:
+            raise MissError(f"it goes on {late:.0f} s after {api} is healed")
         await room.goes_on()
+
+    return play
+
+
+def _reads(api: str, action: Any, requests_per_s_max: int) -> Play:
+    """A reader's requests are struck for some seconds."""
+
+    async def play(room: Room) -> None:
+        await room.must_init()
+        room.expect(await room.transact("a-1", "b-1"), Told.COMMITTED, "the transaction")
+        rule = await room.arm(point="client.request", api=api, action=action)
+        asked = await room.requests()
+        await room.consumer()
+        loop = asyncio.get_running_loop()
+        until, found = loop.time() + LASTS_S, list[str]()
+        while loop.time() < until:
+            found += await room.poll_once()
+        rate = asked.matched / LASTS_S
+        await rule.disarm()
+        if rate > requests_per_s_max:
+            raise MissError(f"{rate:.0f} requests per second while {api} is struck")
+        room.expect(found + await room.poll(2 - len(found)), ["a-1", "b-1"], "the reader gets")
 
     return play
 
@@ -43,15 +82,43 @@ def _error(error: str) -> dict[str, str]:
     return {"do": "error", "error": error}
 
 
+_ACTIONS: Final = (
+    ("breaks", "disconnect", RECONNECTS_PER_S_MAX, "each connection breaks at"),
+    ("silent", "drop", REQUESTS_PER_S_MAX, "nothing answers"),
+)
+_REQUESTS: Final = (
+    ("FindCoordinator", "COORDINATOR_NOT_AVAILABLE", ALL),
+    ("InitProducerId", "CONCURRENT_TRANSACTIONS", ALL),
+    ("AddPartitionsToTxn", "CONCURRENT_TRANSACTIONS", CLIENTS_ADD),
+    ("AddOffsetsToTxn", "COORDINATOR_LOAD_IN_PROGRESS", CLIENTS_ADD),
+    ("TxnOffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", ALL),
+    ("Produce", "NOT_LEADER_OR_FOLLOWER", ALL),
+    ("EndTxn", "COORDINATOR_LOAD_IN_PROGRESS", ALL),
+)
+_READS: Final = (("Fetch", ""), ("ListOffsets", "NOT_LEADER_OR_FOLLOWER"))
+"""A broker refuses single partitions of a Fetch, and an injected error would refuse all of it."""
+_CORE: Final = ("endtxn-breaks-long", "endtxn-refused-long", "produce-refused-long",
+                "initproducerid-refused-long", "fetch-breaks-long")  # fmt: skip
+
+
+def _table(
+    api: str, error: str, levels: tuple[int, ...], play: Callable[..., Play]
+) -> list[Situation]:
+    refused = (("refused", _error(error), REQUESTS_PER_S_MAX, f"{error} answers"),)
+    return [
+        situation(
+            f"{api}-{name}-long".lower(),
+            "liveness",
+            f"For {LASTS_S} seconds {words} {api}: is there no storm, and does it then go on?",
+            levels=levels,
+            groups=("g",) if play is _lasts else (),
+            core=f"{api}-{name}-long".lower() in _CORE,
+        )(play(api, action, most))
+        for name, action, most, words in (*(refused if error else ()), *_ACTIONS)
+    ]
+
+
 SITUATIONS: Final[tuple[Situation, ...]] = (
-    situation("coordinator-loads-long", "liveness", "The coordinator loads for three seconds when"
-              " the commit comes.")(_lasts("EndTxn", _error("COORDINATOR_LOAD_IN_PROGRESS"))),
-    situation("partition-without-leader", "liveness", "A record meets NOT_LEADER_OR_FOLLOWER for"
-              " three seconds.")(_lasts("Produce", _error("NOT_LEADER_OR_FOLLOWER"))),
-    situation("transactions-concurrent-long", "liveness", "AddPartitionsToTxn meets"
-              " CONCURRENT_TRANSACTIONS for three seconds.", levels=(0, 1))(
-                  _lasts("AddPartitionsToTxn", _error("CONCURRENT_TRANSACTIONS"))),
-    situation("connections-break-long", "liveness", "Each connection breaks at its commit, for"
-              " three seconds.")(
-                  _lasts("EndTxn", "disconnect", requests_per_s_max=RECONNECTS_PER_S_MAX)),
-)  # fmt: skip
+    *(one for api, error, levels in _REQUESTS for one in _table(api, error, levels, _lasts)),
+    *(one for api, error in _READS for one in _table(api, error, ALL, _reads)),
+)

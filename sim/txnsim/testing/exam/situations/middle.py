@@ -4,82 +4,63 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from txnsim.releases.kafka import REFERENCE
 from txnsim.testing.exam.book import Told
-from txnsim.testing.exam.room import Room
+from txnsim.testing.exam.room import ID, Room
 from txnsim.testing.exam.situation import ALL, Play, Situation, situation
+from txnsim.testing.exam.situations.codes import CLIENTS_ADD
+from txnsim.types import PRODUCER_EPOCH_MAX, BrokerId, ProducerEpoch, TransactionalId
 
-_CLIENTS_ADD: Final = (0, 1)
-"""Levels at which clients add partitions and groups by themselves (KIP-890 ends that)."""
+_BEFORE: Final[dict[str, Any]] = {"point": "client.request", "action": "disconnect"}
+_LOST: Final[dict[str, Any]] = {"point": "client.request", "action": "drop"}
+_ANSWER_LOST: Final[dict[str, Any]] = {"point": "client.response", "action": "drop"}
+_AFTER: Final[dict[str, Any]] = {"point": "client.response", "action": "disconnect"}
+_FAULTS: Final = (
+    ("lost", "is lost", _LOST),
+    ("answer-lost", "takes effect, and its answer is lost", _ANSWER_LOST),
+    ("connection-breaks-before", "is not read, as its connection breaks", _BEFORE),
+    ("connection-breaks-after", "takes effect, and its connection breaks", _AFTER),
+)
+_REQUESTS: Final = (
+    ("InitProducerId", ALL),
+    ("AddPartitionsToTxn", CLIENTS_ADD),
+    ("AddOffsetsToTxn", CLIENTS_ADD),
+    ("TxnOffsetCommit", ALL),
+    ("Produce", ALL),
+)
 
 
-def _struck(api: str, *, commits: bool = True, limit: int = 2, **fault: Any) -> Play:
-    """A transaction with records and positions, one request of which meets a fault.
-
-    Args:
-        api: Which request.
-        commits: The library has to get over it by itself.
-        limit: How often it is struck.
-        fault: The rest of the rule.
+def _broken(api: str, fault: dict[str, Any]) -> Play:
+    """A transaction with records and positions, one request of which meets a fault that the
+    library has to get over by itself.
     """
 
     async def play(room: Room) -> None:
+        rule = await room.arm(api=api, limit=1, **fault)
         await room.must_init()
-        rule = await room.arm(api=api, limit=limit, **fault)
         told = await room.transact("a-1", "b-2", group="g", position=3)
-        if commits:
-            room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
-        await room.kafka.faults.disarm(rule.id)
+        room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
+        await rule.disarm()
         await room.goes_on()
 
     return play
 
 
-def _answered(
-    api: str, error: str, levels: tuple[int, ...] = ALL, *, commits: bool = True
-) -> Situation:
-    end = "is it asked again?" if commits else "may the application abort and go on?"
-    return situation(
-        f"{api}-{error}".lower().replace("_", "-"),
-        "middle",
-        f"{api} is answered {error}{', twice' if commits else ''}: {end}",
-        levels=levels,
-        groups=("g",),
-    )(
-        _struck(
-            api,
-            commits=commits,
-            limit=2 if commits else 1,
-            point="client.request",
-            action={"do": "error", "error": error},
-        )
-    )
-
-
-def _broken(
-    name: str, asks: str, api: str, levels: tuple[int, ...] = ALL, **fault: Any
-) -> Situation:
-    play = _struck(api, limit=1, **fault)
-    return situation(name, "middle", asks, levels=levels, groups=("g",))(play)
-
-
-_RETRIABLE: Final = (
-    ("AddPartitionsToTxn", "CONCURRENT_TRANSACTIONS", _CLIENTS_ADD),
-    ("AddPartitionsToTxn", "NOT_COORDINATOR", _CLIENTS_ADD),
-    ("AddPartitionsToTxn", "COORDINATOR_LOAD_IN_PROGRESS", _CLIENTS_ADD),
-    ("AddOffsetsToTxn", "CONCURRENT_TRANSACTIONS", _CLIENTS_ADD),
-    ("AddOffsetsToTxn", "NOT_COORDINATOR", _CLIENTS_ADD),
-    ("TxnOffsetCommit", "NOT_COORDINATOR", ALL),
-    ("TxnOffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", ALL),
-    ("Produce", "NOT_LEADER_OR_FOLLOWER", ALL),
-    ("Produce", "NOT_ENOUGH_REPLICAS", ALL),
-)
-_ABORTABLE: Final = (
-    ("Produce", "INVALID_PRODUCER_EPOCH", ALL),
-    ("Produce", "OUT_OF_ORDER_SEQUENCE_NUMBER", ALL),
-    ("Produce", "MESSAGE_TOO_LARGE", ALL),
-    ("Produce", "TRANSACTION_ABORTABLE", (2,)),
-    ("TxnOffsetCommit", "UNKNOWN_MEMBER_ID", ALL),
-)
+@situation("produce-lost-in-flight", "middle", "The first of some records that are on their way to"
+           " one partition is lost, so the next ones have a gap in front of them: is each in the"
+           " log once, in order?", core=True)  # fmt: skip
+async def lost_in_flight(room: Room) -> None:
+    """Yardstick: OUT_OF_ORDER_SEQUENCE_NUMBER of a batch behind one that is still to come."""
+    await room.must_init()
+    room.expect(await room.transact("a-1"), Told.COMMITTED, "the first one")
+    rule = await room.arm(api="Produce", limit=1, **_BEFORE)
+    values = ("b-1", "c-1", "d-1", "e-1", "f-1")
+    told = await room.transact(*values, wait=False)
+    room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
+    await rule.disarm()
+    order = [(one.value or b"").decode() for one in await room.records() if one.partition == 1]
+    room.expect(order, ["a-1", *values], "the log has")
+    await room.goes_on()
 
 
 @situation("leader-moves", "middle", "A partition gets another leader between two records.")
@@ -87,7 +68,7 @@ async def leader_moves(room: Room) -> None:
     """A real move."""
     await room.must_init()
     entry = await room.open("a-1")
-    await room.kafka.leaders.move("t", 1)
+    await room.move_leader(1)
     answer = await room.send("b-1")
     room.expect(answer.error, None, f"the record behind the move: {room.errors}")
     entry.values = ("a-1", "b-1")
@@ -107,21 +88,78 @@ async def init_while_aborting(room: Room) -> None:
     await room.goes_on("new")
 
 
+@situation("epoch-runs-out", "middle", "The producer's epoch reaches its end within some"
+           " transactions: does it go on with a new producer id?", core=True)  # fmt: skip
+async def epoch_runs_out(room: Room) -> None:
+    """Epochs end at 32,767. Transactions v2 bump them with each one, so a long-lived producer is
+    given its new id by EndTxn; before, only a new session is.
+    """
+    await room.must_init("old")
+    room.expect(await room.transact("a-1", producer="old"), Told.COMMITTED, "the first one")
+    await room.close("old")
+    home = BrokerId(await room.kafka.leaders.coordinator_of(ID))
+    near = ProducerEpoch(PRODUCER_EPOCH_MAX - 3)
+    await room.kafka.cluster.brokers[home].coordinator.age(TransactionalId(ID), near)
+    await room.must_init()
+    for value in ("b-1", "c-2", "d-1", "e-2", "f-1"):
+        told = await room.transact(value)
+        room.expect(told, Told.COMMITTED, f"{value} is told, after {room.errors}")
+
+
+@situation("level-raised", "middle", "transaction.version is raised while the producer runs: does"
+           " it go on, its group's positions too?", levels=(0, 1), groups=("g",),
+           core=True)  # fmt: skip
+async def raised(room: Room) -> None:
+    """Yardstick: the newer protocol is taken up between two transactions (KIP-890)."""
+    await room.must_init()
+    room.expect(await room.transact("a-1", group="g", position=1), Told.COMMITTED, "before it")
+    entry = await room.open("b-2")
+    await (await room.kafka.rebuilt.admin()).update_features({"transaction.version": 2})
+    room.expect(await room.end(entry), Told.COMMITTED, f"across it, after {room.errors}")
+    for number, value in enumerate(("c-1", "d-2", "e-1"), 2):
+        told = await room.transact(value, group="g", position=number)
+        room.expect(told, Told.COMMITTED, f"{value} behind it, after {room.errors}")
+    await room.goes_on()
+
+
+@situation("rolling-upgrade", "middle", "The brokers are upgraded from 3.9, one after the other,"
+           " and transaction.version is raised, while the producer runs.", levels=(0,),
+           groups=("g",), begins_as="3.9", core=True)  # fmt: skip
+async def upgraded(room: Room) -> None:
+    """Each broker is stopped in order, and its leaders and coordinators move."""
+    await room.must_init()
+    told = await room.transact("a-1", group="g", position=1)
+    room.expect(told, Told.COMMITTED, "before it")
+    for number in sorted(await room.kafka.brokers.states()):
+        entry = await room.open(f"b{number}-1", f"b{number}-2")
+        await room.kafka.brokers.stop(number)
+        await room.kafka.brokers.start(number, as_version=REFERENCE.name)
+        told = await room.end(entry)
+        room.expect(told, Told.COMMITTED, f"while broker {number} is upgraded: {room.errors}")
+    admin = await room.kafka.rebuilt.admin()
+    newest = REFERENCE.features["metadata.version"].max_level
+    await admin.update_features({"metadata.version": newest, "transaction.version": 2})
+    for number, value in enumerate(("c-1", "d-2"), 2):
+        told = await room.transact(value, group="g", position=number)
+        room.expect(told, Told.COMMITTED, f"{value} behind it, after {room.errors}")
+    await room.goes_on()
+
+
 SITUATIONS: Final[tuple[Situation, ...]] = (
-    *(_answered(*row) for row in _RETRIABLE),
-    *(_answered(*row, commits=False) for row in _ABORTABLE),
-    _broken("produce-answer-lost", "The answer to a record is lost: is it in the log once?",
-            "Produce", point="client.response", action="drop"),
-    _broken("produce-connection-breaks-after", "The connection breaks when a record is in.",
-            "Produce", point="client.response", action="disconnect"),
-    _broken("produce-answered-twice", "A record arrives twice.",
-            "Produce", point="client.request", action="duplicate"),
-    _broken("addpartitionstotxn-answer-lost", "The answer to AddPartitionsToTxn is lost.",
-            "AddPartitionsToTxn", _CLIENTS_ADD, point="client.response", action="drop"),
-    _broken("addoffsetstotxn-answer-lost", "The answer to AddOffsetsToTxn is lost.",
-            "AddOffsetsToTxn", _CLIENTS_ADD, point="client.response", action="drop"),
-    _broken("txnoffsetcommit-answer-lost", "The answer to TxnOffsetCommit is lost.",
-            "TxnOffsetCommit", point="client.response", action="drop"),
+    *(
+        situation(
+            f"{api}-{name}".lower(), "middle", f"{api} {what}.", levels=levels, groups=("g",),
+            core=name == "answer-lost",
+        )(_broken(api, fault))
+        for api, levels in _REQUESTS
+        for name, what, fault in _FAULTS
+    ),
+    situation("produce-answered-twice", "middle", "A record arrives twice.", groups=("g",))(
+        _broken("Produce", {"point": "client.request", "action": "duplicate"})),
+    lost_in_flight,
     leader_moves,
     init_while_aborting,
+    epoch_runs_out,
+    raised,
+    upgraded,
 )  # fmt: skip

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from txnsim.testing.exam.book import Told
+from txnsim.testing.exam.papers import PAPERS, Paper, overlapping, shown, written
 from txnsim.testing.exam.room import Room
-from txnsim.testing.exam.situation import Situation, situation
+from txnsim.testing.exam.situation import Play, Situation, situation
 
 
 @situation("reads-around-aborted", "readers", "Transactions of two producers lie through each"
@@ -49,19 +50,19 @@ async def position_behind_marker(room: Room) -> None:
     """Yardstick: ``position()`` steps over markers."""
     await room.must_init()
     room.expect(await room.transact("a-1"), Told.COMMITTED, "the transaction")
-    end = (await room.kafka.topics.offsets("t", 1)).high_watermark
+    end = await room.end_of(1)
     await room.consumer()
     room.expect(await room.poll(1, to=end), ["a-1"], "the reader gets")
     room.expect(room.positions.get(1), end, "the reader's position, where the log ends")
 
 
 @situation("lag-is-zero", "readers", "All is read, and the reader commits where it stands: is its"
-           " lag zero?", about=("librdkafka #3917", "spring-kafka #1587"))  # fmt: skip
+           " lag zero?", about=("librdkafka #3917", "spring-kafka #1587"), core=True)  # fmt: skip
 async def lag_is_zero(room: Room) -> None:
     """Yardstick: ``commitSync()`` commits the position, which is behind the marker."""
     await room.must_init()
     room.expect(await room.transact("a-1"), Told.COMMITTED, "the transaction")
-    end = (await room.kafka.topics.offsets("t", 1)).high_watermark
+    end = await room.end_of(1)
     await room.consumer()
     room.expect(await room.poll(1), ["a-1"], "the reader gets")
     await room.must("commit-positions", consumer="c")
@@ -69,13 +70,13 @@ async def lag_is_zero(room: Room) -> None:
 
 
 @situation("nothing-but-aborted", "readers", "A partition has aborted transactions only: does the"
-           " reader get to its end, with nothing?")  # fmt: skip
+           " reader get to its end, with nothing?", core=True)  # fmt: skip
 async def nothing_but_aborted(room: Room) -> None:
     """A reader that waits for a record here waits for ever."""
     await room.must_init()
     for value in ("lost-1", "lost-3", "lost-5"):
         room.expect(await room.transact(value, end="abort"), Told.ABORTED, "the abort")
-    end = (await room.kafka.topics.offsets("t", 1)).high_watermark
+    end = await room.end_of(1)
     await room.consumer()
     room.expect(await room.poll(0, to=end), [], "the reader gets")
     room.expect(room.positions.get(1), end, "the reader's position, where the log ends")
@@ -87,13 +88,78 @@ async def seek_to_marker(room: Room) -> None:
     """Committed positions are often there."""
     await room.must_init()
     room.expect(await room.transact("a-1"), Told.COMMITTED, "the first one")
-    marker = (await room.kafka.topics.offsets("t", 1)).high_watermark - 1
+    marker = await room.end_of(1) - 1
     room.expect(await room.transact("b-1"), Told.COMMITTED, "the second one")
     await room.consumer()
     room.expect(await room.poll(2), ["a-1", "b-1"], "the reader gets")
-    await room.must("seek", consumer="c", topic="t", partition=1, offset=marker)
+    await room.must("seek", consumer="c", topic=room.name("t"), partition=1, offset=marker)
     room.expect(await room.poll(1), ["b-1"], "behind the marker the reader gets")
 
+
+@situation("reads-across-leader-change", "readers", "A transaction is open, and its partition gets"
+           " another leader: does the reader still stop before it, and go on when it ends?",
+           core=True)  # fmt: skip
+async def across_leader_change(room: Room) -> None:
+    """The last stable offset stands, goes with its leader, and comes back with the next one."""
+    await room.must_init("p", transactional_id="shop")
+    await room.must_init("q", transactional_id="till")
+    held = await room.open("a-1", producer="p")
+    room.expect(await room.transact("b-1", producer="q"), Told.COMMITTED, "the one behind")
+    await room.consumer()
+    room.expect(await room.poll(0), [], "before the move the reader gets")
+    await room.move_leader(1)
+    room.expect(await room.poll(0), [], "behind the move the reader gets")
+    await room.must_end(held, "p", "commit")
+    room.expect(await room.poll(2), ["a-1", "b-1"], "in the end the reader gets")
+
+
+@situation("end-is-stable", "readers", "A transaction is open: is the end, as the library tells it"
+           " to a reader, where that reader can get to?",
+           about=("klag-exporter #104",), core=True)  # fmt: skip
+async def end_is_stable(room: Room) -> None:
+    """Yardstick: ``endOffsets()`` of a ``read_committed`` consumer is the last stable offset."""
+    await room.must_init("p", transactional_id="shop")
+    await room.must_init("q", transactional_id="till")
+    room.expect(await room.transact("a-1", producer="q"), Told.COMMITTED, "the first one")
+    stable = await room.end_of(1)
+    held = await room.open("b-1", producer="p")
+    room.expect(await room.transact("c-1", producer="q"), Told.COMMITTED, "the one behind")
+    await room.consumer()
+    room.expect(await room.poll(1), ["a-1"], "the reader gets")
+    room.expect((await room.ends()).get(1), stable, "the end that it is told")
+    room.expect(room.positions.get(1), stable, "its position, so that its lag is zero")
+    await room.must_end(held, "p", "commit")
+    room.expect(await room.poll(2), ["b-1", "c-1"], "in the end the reader gets")
+
+
+def _reads(paper: Paper, **fault: Any) -> Play:
+    """A reader of a paper, from its beginning.
+
+    Args:
+        paper: Which.
+        fault: On what it is answered.
+    """
+
+    async def play(room: Room) -> None:
+        topic = await written(room.hall, paper)
+        if fault:
+            await room.arm(point="client.response", **fault)
+        await room.consumer(topic=paper.expected.topic, partitions=1)
+        values, stable = paper.expected.values, paper.expected.stable
+        found = shown(await room.poll(len(values), to=stable, partition=0))
+        room.expect(found, values, f"the reader of {topic} gets")
+        room.expect(room.positions.get(0), stable, "its position in the end")
+
+    return play
+
+
+def _paper(paper: Paper, *, core: bool = False) -> Situation:
+    name = f"reads-{paper.expected.topic}"
+    asks = f"{paper.expected.about} Does the reader get what is committed, and to its end?"
+    return situation(name, "readers", asks, core=core)(_reads(paper))
+
+
+_UNSORTED: Final = {"do": "rewrite", "field": "aborted_transactions", "how": "reverse"}
 
 SITUATIONS: Final[tuple[Situation, ...]] = (
     around_aborted,
@@ -102,4 +168,10 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     lag_is_zero,
     nothing_but_aborted,
     seek_to_marker,
-)
+    across_leader_change,
+    end_is_stable,
+    *(_paper(one, core=one.expected.topic in ("overlapping", "compacted")) for one in PAPERS),
+    situation("reads-unsorted-list", "readers", "The list of aborted transactions comes in another"
+              " order than that of offsets: are all of them left out?")(
+                  _reads(overlapping, api="Fetch", action=_UNSORTED)),
+)  # fmt: skip
