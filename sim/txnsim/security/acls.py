@@ -6,13 +6,17 @@ AclBinding, AclBindingFilter, ResourcePatternFilter, AclControlManager.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
+from functools import lru_cache, reduce
+from operator import or_
 from typing import Final
 
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.security.principals import EVERYBODY
 
 CLUSTER_NAME: Final = "kafka-cluster"
 """The one name of the CLUSTER resource (Resource.CLUSTER_NAME)."""
@@ -78,7 +82,7 @@ _VALUES: Final[Mapping[type[IntEnum], frozenset[int]]] = {
 }
 
 
-class AclBinding(msgspec.Struct, frozen=True, kw_only=True, order=True):
+class AclBinding(msgspec.Struct, frozen=True, kw_only=True, order=True, gc=False):
     """One rule: a resource pattern, and who may or may not do which operation on it."""
 
     resource_type: int
@@ -135,117 +139,146 @@ class AclFilter(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-class _OfOneType(msgspec.Struct, frozen=True, kw_only=True):
-    """The bindings for one type of resource, to be found by name."""
+_Resource = tuple[int, int, str]
+"""What ACLs are for: the type of a resource, the type of its pattern, its name."""
+_Holders = Mapping[tuple[str, str], int]
+"""What those who call as a principal from a host may and may not do: bits (``right``)."""
 
-    all: tuple[AclBinding, ...] = ()
-    """In their order."""
-    literal: Mapping[str, list[AclBinding]] = {}
-    prefixed: Mapping[str, list[AclBinding]] = {}
-    prefix_lengths: tuple[int, ...] = ()
-    """Of the names in ``prefixed``, each once."""
 
-    @classmethod
-    def of(cls, acls: Iterable[AclBinding]) -> _OfOneType:
-        """Bindings in any order."""
-        found = tuple(sorted(acls))
-        literal: dict[str, list[AclBinding]] = {}
-        prefixed: dict[str, list[AclBinding]] = {}
-        for acl in found:
-            named = literal if acl.pattern == PatternType.LITERAL else prefixed
-            named.setdefault(acl.name, []).append(acl)
-        return cls(
-            all=found,
-            literal=literal,
-            prefixed=prefixed,
-            prefix_lengths=tuple(sorted({len(name) for name in prefixed})),
-        )
+def right(operation: int, permission: int) -> int:
+    """The bit of an operation that is denied or allowed."""
+    return 1 << operation + (len(Operation) if permission == Permission.ALLOW else 0)
 
-    def named(self, name: str) -> Iterator[AclBinding]:
-        """Those whose own name it is."""
-        yield from self.literal.get(name, ())
-        yield from self.prefixed.get(name, ())
 
-    def covering(self, name: str) -> Iterator[AclBinding]:
-        """Those that ``AclBinding.covers`` it."""
-        yield from self.literal.get(name, ())
-        if name != WILDCARD:
-            yield from self.literal.get(WILDCARD, ())
-        for length in self.prefix_lengths:
-            if length > len(name):
-                break
-            yield from self.prefixed.get(name[:length], ())
+@lru_cache(maxsize=1_024)
+def _rights(bits: int) -> tuple[tuple[int, int], ...]:
+    """The operations and permissions of bits."""
+    return tuple(
+        (int(operation), int(permission))
+        for operation in Operation
+        for permission in (Permission.DENY, Permission.ALLOW)
+        if bits & right(operation, permission)
+    )
 
 
 class Acls(msgspec.Struct, frozen=True, kw_only=True):
-    """Every binding of the cluster, by resource type. Never changed in place."""
+    """Every binding of the cluster. Never changed in place.
 
-    by_type: Mapping[int, _OfOneType] = {}
+    A check looks up what it needs, so that it takes no longer where others have many ACLs.
+    """
 
-    def all(self) -> list[AclBinding]:
-        """Every binding, in an order of its own."""
-        return [acl for kind in sorted(self.by_type) for acl in self.by_type[kind].all]
+    by_resource: Mapping[_Resource, _Holders] = {}
+    prefixes: Mapping[tuple[int, int], int] = {}
+    """How many prefixed resources there are, by type and length of the name."""
+    count: int = 0
+    """How many bindings there are."""
 
-    @property
-    def count(self) -> int:
-        """How many bindings there are."""
-        return sum(len(of_type.all) for of_type in self.by_type.values())
+    def all(self) -> Iterator[AclBinding]:
+        """Every binding."""
+        return self._bindings(self.by_resource)
 
-    def about(self, resource_type: int) -> tuple[AclBinding, ...]:
-        """The bindings of one type of resource."""
-        return self._of(resource_type).all
+    def rights(
+        self, resource_type: int, principal: str, host: str
+    ) -> Iterator[tuple[int, str, int]]:
+        """Pattern, name and bits of the resources of one type that are said of that principal,
+        calling from that host.
+        """
+        for (kind, pattern, name), holders in self.by_resource.items():
+            if kind == resource_type:
+                yield pattern, name, _bits(holders, principal, host)
 
-    def covering(self, resource_type: int, name: str) -> Iterator[AclBinding]:
-        """The bindings for the resource of that type and name."""
-        return self._of(resource_type).covering(name)
+    def right(self, resource_type: int, name: str, principal: str, host: str) -> int | None:
+        """The bits for a resource of that type and name; None where no binding is about it."""
+        found = [
+            _bits(self.by_resource[resource], principal, host)
+            for resource in self._covering(resource_type, name)
+        ]
+        return reduce(or_, found) if found else None
 
-    def found(self, wanted: AclFilter) -> list[AclBinding]:
-        """The bindings that a filter takes, in their order."""
-        name = wanted.name
-        if name is None:
-            return [acl for acl in self.all() if wanted.takes(acl)]
-        is_match = wanted.pattern == PatternType.MATCH
-        return sorted(
-            acl
-            for of_type in self.by_type.values()
-            for acl in (of_type.covering(name) if is_match else of_type.named(name))
-            if wanted.takes(acl)
-        )
+    def found(self, wanted: AclFilter) -> Iterator[AclBinding]:
+        """The bindings that a filter may take: all, or those of its name."""
+        if wanted.name is None:
+            return self.all()
+        resources: list[_Resource] = []
+        for kind in ResourceType:
+            if wanted.pattern == PatternType.MATCH:
+                resources.extend(self._covering(kind, wanted.name))
+            else:
+                patterns = PatternType.LITERAL, PatternType.PREFIXED
+                resources.extend((kind, pattern, wanted.name) for pattern in patterns)
+        return self._bindings(filter(self.by_resource.__contains__, resources))
 
     def plus(self, acls: Iterable[AclBinding]) -> Acls:
         """With those bindings too; this very set where it has them all."""
-        here = {kind: set(of_type.all) for kind, of_type in self.by_type.items()}
-        new: dict[int, list[AclBinding]] = {}
-        for acl in dict.fromkeys(acls):
-            if acl not in here.get(acl.resource_type, ()):
-                new.setdefault(acl.resource_type, []).append(acl)
-        return self._with({kind: [*self.about(kind), *found] for kind, found in new.items()})
+        return self._changed(acls, or_)
 
     def minus(self, acls: Iterable[AclBinding]) -> Acls:
         """Without those bindings; this very set where it has none of them."""
-        gone: dict[int, set[AclBinding]] = {}
+        return self._changed(acls, lambda bits, bit: bits & ~bit)
+
+    def _bindings(self, resources: Iterable[_Resource]) -> Iterator[AclBinding]:
+        for resource in resources:
+            kind, pattern, name = resource
+            for (principal, host), bits in self.by_resource[resource].items():
+                for operation, permission in _rights(bits):
+                    yield AclBinding(
+                        resource_type=kind,
+                        name=name,
+                        pattern=pattern,
+                        principal=principal,
+                        host=host,
+                        operation=operation,
+                        permission=permission,
+                    )
+
+    def _covering(self, resource_type: int, name: str) -> Iterator[_Resource]:
+        """The resources that cover that one (``AclBinding.covers``)."""
+        literal = (name,) if name == WILDCARD else (name, WILDCARD)
+        resources = [(resource_type, int(PatternType.LITERAL), text) for text in literal]
+        for kind, length in self.prefixes:
+            if kind == resource_type and length <= len(name):
+                resources.append((kind, int(PatternType.PREFIXED), name[:length]))
+        return filter(self.by_resource.__contains__, resources)
+
+    def _changed(self, acls: Iterable[AclBinding], change: Callable[[int, int], int]) -> Acls:
+        """With ``change`` made to the bits where each binding is."""
+        changed: dict[_Resource, dict[tuple[str, str], int]] = {}
+        count = self.count
         for acl in acls:
-            gone.setdefault(acl.resource_type, set()).add(acl)
-        left = {
-            kind: [acl for acl in self.about(kind) if acl not in found]
-            for kind, found in gone.items()
-        }
-        return self._with(
-            {kind: found for kind, found in left.items() if len(found) < len(self.about(kind))}
-        )
-
-    def _of(self, resource_type: int) -> _OfOneType:
-        return self.by_type.get(resource_type, _NONE_OF_TYPE)
-
-    def _with(self, changed: Mapping[int, list[AclBinding]]) -> Acls:
-        """With other bindings of some types; this very set where there are no such types."""
-        if not changed:
+            resource, holder = (acl.resource_type, acl.pattern, acl.name), (acl.principal, acl.host)
+            holders = changed.get(resource)
+            if holders is None:
+                holders = changed[resource] = dict(self.by_resource.get(resource, {}))
+            before = holders.get(holder, 0)
+            bits = change(before, right(acl.operation, acl.permission))
+            count += bits.bit_count() - before.bit_count()
+            if bits:
+                holders[holder] = bits
+            else:
+                holders.pop(holder, None)
+        if count == self.count:
             return self
-        made = {kind: _OfOneType.of(acls) for kind, acls in changed.items()}
-        return Acls(by_type={**self.by_type, **made})
+        by_resource: dict[_Resource, _Holders] = {**self.by_resource, **changed}
+        prefixes = Counter(self.prefixes)
+        for resource, left in changed.items():
+            kind, pattern, name = resource
+            if pattern == PatternType.PREFIXED:
+                prefixes[kind, len(name)] += bool(left) - (resource in self.by_resource)
+            if not left:
+                del by_resource[resource]
+        return Acls(by_resource=by_resource, prefixes=dict(+prefixes), count=count)
 
 
-_NONE_OF_TYPE: Final = _OfOneType()
+def _bits(holders: _Holders, principal: str, host: str) -> int:
+    """What concerns a principal that calls from a host."""
+    return (
+        holders.get((principal, host), 0)
+        | holders.get((principal, WILDCARD), 0)
+        | holders.get((EVERYBODY, host), 0)
+        | holders.get((EVERYBODY, WILDCARD), 0)
+    )
+
+
 NO_ACLS: Final = Acls()
 
 

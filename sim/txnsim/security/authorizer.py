@@ -8,20 +8,21 @@ Authorizer.authorizeByResourceType.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import Final
 
 import msgspec
 
 from txnsim.security.acls import (
     WILDCARD,
-    AclBinding,
     Acls,
     Operation,
     PatternType,
     Permission,
     ResourceType,
+    right,
 )
-from txnsim.security.principals import EVERYBODY
 
 _IMPLIED_BY: Final = {
     Operation.DESCRIBE: frozenset(
@@ -30,6 +31,22 @@ _IMPLIED_BY: Final = {
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
 }
 """Operations whose ALLOW allows another one as well. A DENY implies nothing."""
+_DENIES: Final = {
+    operation: right(operation, Permission.DENY) | right(Operation.ALL, Permission.DENY)
+    for operation in Operation
+}
+"""The bits that forbid an operation."""
+_ALLOWS: Final = {
+    operation: reduce(
+        or_,
+        (
+            right(one, Permission.ALLOW)
+            for one in (operation, Operation.ALL, *_IMPLIED_BY.get(operation, ()))
+        ),
+    )
+    for operation in Operation
+}
+"""And those that allow it."""
 
 
 class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,14 +69,10 @@ class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the principal may do that to the resource of that name."""
         if principal in self.super_users:
             return True
-        is_known = is_allowed = False
-        for acl in acls.covering(resource_type, name):
-            is_known = True
-            if _concerns(acl, principal, host) and _is_meant(acl, operation):
-                if acl.permission == Permission.DENY:
-                    return False
-                is_allowed = True
-        return is_allowed or (not is_known and self.allow_everyone_if_no_acl_found)
+        bits = acls.right(resource_type, name, principal, host)
+        if bits is None:
+            return self.allow_everyone_if_no_acl_found
+        return not bits & _DENIES[operation] and bool(bits & _ALLOWS[operation])
 
     def allows_any(
         self,
@@ -85,10 +98,11 @@ class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
             return True
         literal: dict[Permission, set[str]] = {Permission.ALLOW: set(), Permission.DENY: set()}
         prefixed: dict[Permission, set[str]] = {Permission.ALLOW: set(), Permission.DENY: set()}
-        for acl in acls.about(resource_type):
-            if _concerns(acl, principal, host) and acl.operation in (operation, Operation.ALL):
-                kind = literal if acl.pattern == PatternType.LITERAL else prefixed
-                kind[Permission(acl.permission)].add(acl.name)
+        for pattern, name, bits in acls.rights(resource_type, principal, host):
+            kind = literal if pattern == PatternType.LITERAL else prefixed
+            for permission in (Permission.ALLOW, Permission.DENY):
+                if bits & (right(operation, permission) | right(Operation.ALL, permission)):
+                    kind[permission].add(name)
         if WILDCARD in literal[Permission.DENY]:
             return False
         if WILDCARD in literal[Permission.ALLOW]:
@@ -105,13 +119,3 @@ class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
 
 _ANY_NAME: Final = "hardcode"
 """A name that stands for any (Authorizer.authorizeByResourceType asks with this very one)."""
-
-
-def _concerns(acl: AclBinding, principal: str, host: str) -> bool:
-    return acl.principal in (principal, EVERYBODY) and acl.host in (WILDCARD, host)
-
-
-def _is_meant(acl: AclBinding, operation: Operation) -> bool:
-    if acl.operation in (operation, Operation.ALL):
-        return True
-    return acl.permission == Permission.ALLOW and acl.operation in _IMPLIED_BY.get(operation, ())

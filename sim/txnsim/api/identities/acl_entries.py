@@ -6,7 +6,6 @@ Kafka's counterpart: RequestUtils, DescribeAclsResponse.aclsResources.
 from __future__ import annotations
 
 from functools import partial
-from itertools import compress
 from typing import Any, Final
 
 from txnsim.api.request import Request
@@ -28,14 +27,6 @@ def filter_of(asked: Any) -> AclFilter:
         operation=int(asked.operation),
         permission=int(asked.permission_type),
     )
-
-
-async def found_in_slices(request: Request, acls: Acls, wanted: AclFilter) -> list[AclBinding]:
-    """What ``Acls.found`` finds; all of many ACLs are looked at with breaks."""
-    if wanted.name is not None:
-        return acls.found(wanted)
-    everything = acls.all()
-    return list(compress(everything, await request.each(wanted.takes, everything)))
 
 
 def check_creations(message: Any) -> None:
@@ -71,13 +62,17 @@ def _check_known(*kinds: int) -> None:
         raise MalformedFrameError("an ACL is of the kind UNKNOWN")
 
 
-async def described(request: Request, found: list[AclBinding]) -> tuple[Any, ...]:
-    """Bindings by their resources; many of them are made with breaks."""
+async def described(request: Request, acls: Acls, wanted: AclFilter) -> tuple[Any, ...]:
+    """The bindings that a filter takes, by their resources; many are looked at with breaks."""
     schema = request.schema
-    rules = await request.each(partial(_rule, schema), found)
+    if wanted.name is None:
+        request.expect(acls.count)
     by_resource: dict[tuple[int, str, int], list[Any]] = {}
-    for acl, rule in zip(found, rules, strict=True):
-        by_resource.setdefault((acl.resource_type, acl.name, acl.pattern), []).append(rule)
+    for acl in acls.found(wanted):
+        if wanted.takes(acl):
+            rules = by_resource.setdefault((acl.resource_type, acl.name, acl.pattern), [])
+            rules.append(_rule(schema, acl))
+        await request.have_done(1)
     resources = await request.each(partial(_resource, schema), by_resource.items())
     return tuple(resources)
 

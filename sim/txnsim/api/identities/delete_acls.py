@@ -12,13 +12,12 @@ from typing import Any, Final
 from txnsim.api.identities.acl_entries import (
     check_filters,
     filter_of,
-    found_in_slices,
     security_disabled,
 )
 from txnsim.api.request import Reply, Request, error_fields, invalid
 from txnsim.controller.controller import RECORDS_MAX
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.security.acls import AclBinding
+from txnsim.security.acls import AclBinding, AclFilter, Acls
 
 KEY: Final = 31
 VERSIONS: Final = (1, 3)
@@ -79,7 +78,7 @@ async def _removed(request: Request) -> _Outcomes | None:
             if complaint is not None:
                 outcomes.append(complaint)
                 continue
-            found = await found_in_slices(request, acls, wanted)
+            found = await _found(request, acls, wanted)
             matches += len(found)
             if matches > MATCHES_MAX or not _has_room(gone, found):
                 return None
@@ -88,6 +87,22 @@ async def _removed(request: Request) -> _Outcomes | None:
         if metadata.image.acls is acls:
             metadata.publish(metadata.image.with_acls(acls.minus(gone)))
             return outcomes
+
+
+async def _found(request: Request, acls: Acls, wanted: AclFilter) -> list[AclBinding]:
+    """The bindings that a filter takes, and no more than are too many for ``_has_room``; many are
+    looked at with breaks.
+    """
+    if wanted.name is None:
+        request.expect(acls.count)
+    found: list[AclBinding] = []
+    for acl in acls.found(wanted):
+        if wanted.takes(acl):
+            found.append(acl)
+            if len(found) > RECORDS_MAX:
+                break
+        await request.have_done(1)
+    return found
 
 
 def _has_room(gone: set[AclBinding], found: list[AclBinding]) -> bool:

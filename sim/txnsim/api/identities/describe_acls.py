@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api.identities.acl_entries import check_filters, described, filter_of, found_in_slices
+from txnsim.api.identities.acl_entries import check_filters, described, filter_of
 from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode
 
@@ -27,9 +27,9 @@ async def handle(request: Request) -> Reply:
     if request.access is None:
         error = ErrorCode.security_disabled
         return request.answer(error_code=error, error_message=_NO_AUTHORIZER, resources=())
-    found = await found_in_slices(request, request.broker.image.acls, filter_of(request.message))
+    acls, wanted = request.broker.image.acls, filter_of(request.message)
     return request.answer(
         error_code=ErrorCode.none,
         error_message="",
-        resources=await described(request, found),
+        resources=await described(request, acls, wanted),
     )

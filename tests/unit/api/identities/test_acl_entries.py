@@ -11,21 +11,16 @@ from tests.support.security import acl
 from txnsim.api.identities.acl_entries import described
 from txnsim.api.request import parsed
 from txnsim.errors import MalformedFrameError
-from txnsim.security.acls import Operation, ResourceType
+from txnsim.security.acls import NO_ACLS, AclFilter, Operation, ResourceType
 from txnsim.wire import codec
 
 
 async def test_bindings_of_one_resource_stand_together(api: Api) -> None:
     request = api.request("DescribeAcls", 3)
     topic = ResourceType.TOPIC
-    found = await described(
-        request,
-        [
-            acl(topic, "a", Operation.READ),
-            acl(topic, "b", Operation.READ),
-            acl(topic, "a", Operation.WRITE),
-        ],
-    )
+    rules = (("a", Operation.READ), ("b", Operation.READ), ("a", Operation.WRITE))
+    acls = NO_ACLS.plus(acl(topic, name, operation) for name, operation in rules)
+    found = await described(request, acls, AclFilter())
     operations = {one.resource_name: [rule.operation for rule in one.acls] for one in found}
     assert operations == {"a": [Operation.READ, Operation.WRITE], "b": [Operation.READ]}
 
