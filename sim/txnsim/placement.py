@@ -9,7 +9,6 @@ Counterpart in Kafka: TransactionStateManager.partitionFor, GroupCoordinatorServ
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from functools import lru_cache
 
 
@@ -23,17 +22,18 @@ def partition_for(name: str, partitions: int) -> int:
     return 0 if hash_ == -0x8000_0000 else abs(hash_) % partitions
 
 
-def in_hash_order(names: Sequence[str], *, room_for: int) -> list[str]:
-    """The order in which a java.util.HashSet made for so many strings tells some of them."""
+def hash_buckets(room_for: int) -> int:
+    """How many buckets a java.util.HashSet has that was made for so many elements."""
     buckets = 16
     while buckets < room_for / 0.75 + 1:
         buckets *= 2
+    return buckets
 
-    def bucket(name: str) -> int:
-        hash_ = java_hash(name) & 0xFFFF_FFFF
-        return (hash_ ^ hash_ >> 16) & buckets - 1
 
-    return sorted(names, key=bucket)
+def hash_bucket(buckets: int, name: str) -> int:
+    """In which of them a string is; a HashSet is told bucket by bucket."""
+    hash_ = java_hash(name) & 0xFFFF_FFFF
+    return (hash_ ^ hash_ >> 16) & buckets - 1
 
 
 def java_hash(text: str) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection
 from functools import partial
+from operator import itemgetter
 from typing import Any, Final
 
 from txnsim.api.request import (
@@ -22,7 +23,7 @@ from txnsim.api.request import (
 from txnsim.controller.controller import name_complaint
 from txnsim.errors import ErrorCode
 from txnsim.metadata.image import NO_LEADER, PartitionImage, TopicImage
-from txnsim.placement import in_hash_order
+from txnsim.placement import hash_bucket, hash_buckets
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
 from txnsim.wire.codec import build
 
@@ -60,7 +61,7 @@ async def handle(request: Request) -> Reply:
     missing: list[str] = []
     broker = request.broker
     hashed = broker.release.rules.unknown_topics_are_hashed
-    ordered = _ordered(request, names) if hashed else names
+    ordered = await _ordered(request, names) if hashed else names
     found = await request.each(partial(_by_name, request, missing), ordered)
     if missing and may_create and broker.settings.auto_create_topics_enable:
         creatable = [name for name in missing if name not in _NOT_MADE]
@@ -108,14 +109,13 @@ def _by_id(request: Request, topic_id: uuid.UUID) -> Any:
     return topic
 
 
-def _ordered(request: Request, names: Collection[Any]) -> list[str]:
+async def _ordered(request: Request, names: Collection[Any]) -> list[str]:
     """The topics that there are as they were asked for, then the others (getTopicMetadata)."""
     topics = request.broker.image.topics
     unknown = [name for name in names if name not in topics]
-    return [
-        *(name for name in names if name in topics),
-        *in_hash_order(unknown, room_for=len(names)),
-    ]
+    where = await request.each(partial(hash_bucket, hash_buckets(len(names))), unknown)
+    hashed = sorted(zip(where, unknown, strict=True), key=itemgetter(0))
+    return [*(name for name in names if name in topics), *(name for _, name in hashed)]
 
 
 def _by_name(request: Request, missing: list[str], name: str) -> Any:
