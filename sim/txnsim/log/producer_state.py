@@ -267,21 +267,21 @@ class ProducerState:
         (ProducerStateManager.loadFromSnapshot).
         """
         state = cls()
-        for saved in entries:
-            is_open = saved.txn_first_offset != NO_OFFSET
-            if not is_open and now_ms - saved.timestamp >= expiration_ms:
+        for kept in entries:
+            is_open = kept.txn_first_offset != NO_OFFSET
+            if not is_open and now_ms - kept.timestamp >= expiration_ms:
                 continue
-            entry = state.by_id[saved.producer_id] = ProducerEntry(saved.producer_id)
-            entry.producer_epoch = saved.producer_epoch
-            entry.coordinator_epoch = saved.coordinator_epoch
-            entry.last_timestamp = saved.timestamp
-            entry.txn_first_offset = saved.txn_first_offset
-            if saved.last_offset != NO_OFFSET:
+            entry = state.by_id[kept.producer_id] = ProducerEntry(kept.producer_id)
+            entry.producer_epoch = kept.producer_epoch
+            entry.coordinator_epoch = kept.coordinator_epoch
+            entry.last_timestamp = kept.timestamp
+            entry.txn_first_offset = kept.txn_first_offset
+            if kept.last_offset != NO_OFFSET:
                 newest = BatchMetadata(
-                    last_sequence=saved.last_sequence,
-                    last_offset=saved.last_offset,
-                    offset_delta=saved.offset_delta,
-                    timestamp=saved.timestamp,
+                    last_sequence=kept.last_sequence,
+                    last_offset=kept.last_offset,
+                    offset_delta=kept.offset_delta,
+                    timestamp=kept.timestamp,
                 )
                 entry.batches = (newest,)
         state._ongoing = {
@@ -293,7 +293,7 @@ class ProducerState:
 
     def to_snapshot(self) -> tuple[SnapshotEntry, ...]:
         """What a snapshot keeps of this state (ProducerStateManager.writeSnapshot)."""
-        return tuple([_saved(entry) for entry in self.by_id.values()])
+        return tuple(map(saved, self.by_id.values()))
 
     # Queries
 
@@ -340,7 +340,8 @@ class ProducerState:
         return tuple([copy(entry) for _, entry in sorted(self.by_id.items())])
 
 
-def _saved(entry: ProducerEntry) -> SnapshotEntry:
+def saved(entry: ProducerEntry) -> SnapshotEntry:
+    """What a snapshot keeps of a producer."""
     newest = entry.batches[-1] if entry.batches else None
     return SnapshotEntry(
         producer_id=entry.producer_id,

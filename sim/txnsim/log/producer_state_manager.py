@@ -11,7 +11,13 @@ from collections.abc import Callable, Generator, Sequence
 from copy import copy
 from typing import Final
 
-from txnsim.log.producer_state import NO_OFFSET, ProducerEntry, ProducerState, SnapshotEntry
+from txnsim.log.producer_state import (
+    NO_OFFSET,
+    ProducerEntry,
+    ProducerState,
+    SnapshotEntry,
+    saved,
+)
 from txnsim.log.replicated import described
 from txnsim.log.segments import Segments
 from txnsim.log.verification import VerificationEntries
@@ -112,7 +118,12 @@ class ProducerStateManager:
                         state.apply(described(batch, header))
                 yield STEP_BATCHES
         if end > start:
-            self.snapshots.take(end, state.to_snapshot())
+            producers, taken = list(state.entries()), list[SnapshotEntry]()
+            for at in range(0, len(producers), STEP_BATCHES):
+                if at:
+                    yield STEP_BATCHES
+                taken += map(saved, producers[at : at + STEP_BATCHES])
+            self.snapshots.take(end, tuple(taken))
         state.release_below(released())
         self.state, self._steps = state, None
 

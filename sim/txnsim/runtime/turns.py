@@ -5,7 +5,8 @@ a client notes what its requests took (``spent_ns``); once the turn's share is u
 here with what is left. In the next turn those go first who have used least and want least: a
 client with one small request waits for no more than the work that is being done. All requests that
 are a lot of work wait as one (``LargeRequests``): however many there are, a client with small ones
-can have as much of the loop as all of them. Each request counts with a fixed cost besides its time:
+can have as much of the loop as all of them; so do those that are still being read (``LargeReads``).
+Each request counts with a fixed cost besides its time:
 in virtual time, where work takes none, turns end all the same, and always at the same place.
 
 Kafka's counterpart: Processors that poll their selectors between requests, and the scheduler of the
@@ -15,6 +16,7 @@ operating system.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Generator
 from contextvars import copy_context
 from heapq import heappop, heappush
@@ -29,6 +31,8 @@ REQUEST_NS: Final = 20_000
 LIMIT_NS_DEFAULT: Final = 2_000_000
 SLICE_NS: Final = 1_000_000
 """What one request with a lot of work may do before it waits for its next turn."""
+READ_BYTES: Final = 1 << 20
+"""Of large requests, so much is read in one turn: it takes about a slice."""
 ROUND: Final = 32
 """So many slices a large request has before the next one has as many: fewer of them are half done,
 and take memory for that, at a time.
@@ -74,6 +78,7 @@ class Turns:
         "_waiting",
         "large",
         "limit_ns",
+        "reads",
         "spent_ns",
     )
 
@@ -81,6 +86,7 @@ class Turns:
         self._loop = loop
         self._waiting: list[tuple[int, int, Worker]] = []
         self.large: Final = LargeRequests(self)
+        self.reads: Final = LargeReads(self)
         self._number = 0
         self._contest = 1
         self._least_ns = 0
@@ -164,6 +170,42 @@ class LargeRequests:
         if self._is_waiting:
             self._turns.wait(self, wanted_ns=SLICE_NS)
         slices.grant()
+
+
+class LargeReads:
+    """All sockets from which a large request is being read, as one ``Worker``.
+
+    Taking bytes from a socket is work too, and a loop takes megabytes of one before it looks at the
+    next. After ``READ_BYTES`` of all of them they stand in a line, and one goes on in each turn.
+    """
+
+    __slots__ = ("_bytes", "_line", "_turns", "contest", "used_ns")
+
+    def __init__(self, turns: Turns) -> None:
+        self.used_ns = self.contest = 0
+        self._turns = turns
+        self._bytes = 0
+        self._line: deque[Callable[[], None]] = deque()
+
+    def have_read(self, count: int) -> bool:
+        """Note so many bytes; whether who has read them should stop and ``wait``."""
+        self._bytes += count
+        return self._bytes >= READ_BYTES
+
+    def wait(self, resume: Callable[[], None]) -> None:
+        """Call ``resume`` in a later turn."""
+        if not self._line:
+            self._turns.wait(self, wanted_ns=SLICE_NS)
+        self._line.append(resume)
+
+    def go_on(self, limit_ns: int) -> None:  # noqa: ARG002 - one goes on, however much time there is
+        """Let the next one read."""
+        self._bytes = 0
+        self._turns.spent_ns += SLICE_NS
+        self.used_ns += SLICE_NS
+        self._line.popleft()()
+        if self._line:
+            self._turns.wait(self, wanted_ns=SLICE_NS)
 
 
 class Slices:

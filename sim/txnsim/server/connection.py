@@ -29,7 +29,7 @@ from txnsim.runtime.turns import BYTE_NS, REQUEST_NS, Pace
 from txnsim.security.principals import ANONYMOUS
 from txnsim.server.crossings import ClientCrossings, Struck, batch_in_answer
 from txnsim.server.forwarding import FORWARDED, controller_reached
-from txnsim.server.intake import FRAME_BYTES, Intake
+from txnsim.server.intake import FRAME_BYTES, LARGE_BYTES, Intake
 from txnsim.server.outbox import Outbox, whole
 from txnsim.server.request_log import instead, logged, raise_bug, too_large
 from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened, tell_refused
@@ -69,8 +69,7 @@ class Connection(asyncio.Protocol):
         self._turns = listener.tasks.turns
         self._waits_for_turn = False
         self.used_ns = self.contest = 0
-        self._is_busy = False
-        self._is_pumping = False
+        self._is_busy = self._is_pumping = False
         self._outbox = Outbox(listener, go_on=self.go_on, give_up=self._give_up)
         self._send_buffer_bytes = listener.send_buffer_bytes
         self._peer = "?"
@@ -155,6 +154,8 @@ class Connection(asyncio.Protocol):
             intake.queued_bytes += sum(map(len, frames)) + FRAME_BYTES * len(frames)
             if not self._is_pumping:
                 self.go_on(0 if self._waits_for_turn else self._turns.limit_ns)
+        elif intake.reader.buffered_bytes > LARGE_BYTES:
+            intake.read_by_turns(len(data), self._turns.reads, self._outbox.transport)
         if self._sasl is not None and self._sasl.state is not SaslState.COMPLETE:
             held = intake.queued_bytes + intake.reader.buffered_bytes
             self._listener.strangers.note(self, held)
@@ -596,5 +597,4 @@ class Connection(asyncio.Protocol):
 
     def _unmute(self) -> None:
         self._is_busy = False
-        if not self._is_pumping:
-            self.pump()
+        self.pump()

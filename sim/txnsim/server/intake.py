@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import Final
 
+from txnsim.runtime.turns import LargeReads
 from txnsim.wire.framing import FrameReader
 
+LARGE_BYTES: Final = 256 << 10
+"""A frame of which so much has come, and which is not whole, is a large one."""
 FRAME_BYTES: Final = 256
 """What a request that waits counts for besides its bytes: an empty one takes room and time too."""
 
@@ -19,7 +23,7 @@ FRAME_BYTES: Final = 256
 class Intake:
     """The reading side of one connection."""
 
-    __slots__ = ("frames", "is_paused", "queued_bytes", "reader")
+    __slots__ = ("frames", "is_in_line", "is_paused", "queued_bytes", "reader")
 
     def __init__(self, frame_bytes_max: int) -> None:
         self.reader = FrameReader(frame_bytes_max)
@@ -30,7 +34,9 @@ class Intake:
         self.queued_bytes = 0
         """What they count for."""
         self.is_paused = False
-        """The socket is not read."""
+        """The socket is not read: too much waits."""
+        self.is_in_line = False
+        """It is not read: other large requests have their turns (``LargeReads``)."""
 
     def forget(self) -> None:
         """Nothing that waits will be handled."""
@@ -54,7 +60,26 @@ class Intake:
             waiting_bytes += self.reader.buffered_bytes
         if not self.is_paused and waiting_bytes > limit_bytes:
             self.is_paused = True
-            transport.pause_reading()
+            if not self.is_in_line:
+                transport.pause_reading()
         elif self.is_paused and waiting_bytes <= limit_bytes // 2:
             self.is_paused = False
+            if not self.is_in_line:
+                transport.resume_reading()
+
+    def read_by_turns(
+        self, count: int, reads: LargeReads, transport: asyncio.Transport | None
+    ) -> None:
+        """So many bytes of a large frame have come: stop reading where others have their turns."""
+        if not reads.have_read(count) or self.is_in_line or self.is_paused:
+            return
+        if transport is None or transport.is_closing():
+            return
+        self.is_in_line = True
+        transport.pause_reading()
+        reads.wait(partial(self._leave_line, transport))
+
+    def _leave_line(self, transport: asyncio.Transport) -> None:
+        self.is_in_line = False
+        if not self.is_paused and not transport.is_closing():
             transport.resume_reading()
