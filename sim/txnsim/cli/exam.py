@@ -52,7 +52,7 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--transaction-version", type=int, action="append", default=[],
                         choices=LEVELS, help="only this level; may be repeated")  # fmt: skip
     parser.add_argument("--core", action="store_true",
-                        help="the most telling situations, at the levels 1 and 2")  # fmt: skip
+                        help="the most telling situations, each at its newest level")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -62,11 +62,11 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: The driver can't be started, or an argument is wrong.
     """
     from txnsim.simulation.play import quieten
-    from txnsim.testing.exam.sitting import CORE_LEVELS, chosen
+    from txnsim.testing.exam.sitting import chosen
     from txnsim.testing.exam.situations import SITUATIONS
 
     situations = chosen(SITUATIONS, args.only, core=args.core)
-    levels = sorted(set(args.transaction_version)) or (CORE_LEVELS if args.core else LEVELS)
+    levels = sorted(set(args.transaction_version)) or LEVELS
     if args.part == "list":
         _list(situations, args)
         return 0

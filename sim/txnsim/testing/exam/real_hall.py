@@ -82,18 +82,17 @@ class RealHall:
             raise NotAskedError(f"it moves a leader of {place.topic}, and these brokers are yours")
         led = await (await self.admin()).describe_partition(place)
         to = next(one for one in led.isr if one != led.leader_id)
-        act = ClusterAct(do="move-leader", partition=place, to=self._ground.number_of(to))
-        await self._do(act)
+        await self._do("move-leader", partition=str(place), to=self._ground.number_of(to))
 
     async def kill(self, broker: int) -> None:
         """See ``Hall``."""
         if not self._has_brokers:
             raise NotAskedError("it kills a broker, and these brokers are yours")
-        await self._do(ClusterAct(do="kill", broker=self._ground.number_of(broker)))
+        await self._do("kill", broker=self._ground.number_of(broker))
 
-    async def _do(self, act: ClusterAct) -> None:
+    async def _do(self, verb: str, **more: object) -> None:
         try:
-            await self._ground.act(None, act)
+            await self._ground.act(None, ClusterAct.model_validate({"do": verb, **more}))
         except StoryFailedError as error:
             raise NotAskedError(str(error)) from None
 
@@ -106,7 +105,7 @@ class RealHall:
         if not self._has_brokers:
             raise NotAskedError("it waits for the cleaner, and these brokers are yours")
         for verb in ("roll", "clean"):
-            await self._do(ClusterAct(do=verb, partition=place))
+            await self._do(verb, partition=str(place))
 
     async def pass_time(self) -> None:
         """Wait until the coordinator has ended what takes too long."""

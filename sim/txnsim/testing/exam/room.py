@@ -39,6 +39,8 @@ CLIENT: Final = "exam"
 ID: Final = "shop"
 REQUEST_TIMEOUT_MS: Final = 2_000
 PATIENCE_MS: Final = 15_000
+SESSION_MS: Final = 6_000
+"""Of a member of a classic group: the least that a broker takes."""
 BOUNDS: Final = {
     "transaction_timeout_ms": 60_000,
     "request_timeout_ms": REQUEST_TIMEOUT_MS,
@@ -218,7 +220,7 @@ class Room:
             answer = await self.send_offsets(group, position, producer=producer, member=member)
         if answer.error is None:
             return await self.end(entry, producer=producer, how=end)
-        return await self._give_up(entry, producer, answer.error)
+        return await self.give_up(entry, producer, answer.error)
 
     async def send_offsets(
         self, group: str, position: int, *, producer: str = "p", member: str = ""
@@ -251,7 +253,7 @@ class Room:
         await self.close(producer)
         return entry.told
 
-    async def _give_up(self, entry: Entry, producer: str, error: LibraryError) -> Told:
+    async def give_up(self, entry: Entry, producer: str, error: LibraryError) -> Told:
         """After an error in the middle: abort, unless the producer is dead."""
         if error.fatal:
             await self.close(producer)
@@ -306,7 +308,13 @@ class Room:
         """A member of a group that reads the input."""
         self.opened.add(name)
         reading = self._reading(group, INPUT)
-        await self.must("subscribe", consumer=name, **reading, protocol=protocol)
+        await self.must(
+            "subscribe",
+            consumer=name,
+            **reading,
+            protocol=protocol,
+            session_timeout_ms=SESSION_MS,
+        )
 
     def _reading(self, group: str, topic: str) -> dict[str, Any]:
         return {

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from txnsim.client.errors import ClientError
 from txnsim.errors import ConfigError
 from txnsim.testing.exam.driver import Answer, Driver, NoAnswerError
 from txnsim.testing.exam.hall import Hall, Halls, SimulatedHalls
@@ -17,8 +18,6 @@ from txnsim.testing.exam.situation import Situation
 
 STORY_LINES_MAX: Final = 80
 NEWEST: Final = 2
-CORE_LEVELS: Final = (1, 2)
-"""At which ``--core`` is asked: what a client does at 0 it does at 1."""
 Tell = Callable[[Result], None]
 
 
@@ -111,9 +110,10 @@ class Exam:
     async def _played(self, one: Situation, level: int, hall: Hall, driver: Driver) -> Result:
         room = Room(hall, driver)
         adds = await room.requests("AddPartitionsToTxn")
+        ends = await room.requests("EndTxn")
         outcome, because = await self._outcome(one, room)
         await hall.faults.disarm_all()
-        if level == NEWEST and outcome is Outcome.PASSED and not adds.matched:
+        if level == NEWEST and ends.matched and not adds.matched:
             self.speaks = NEWEST
         is_version_1 = level < NEWEST or adds.matched
         if outcome is Outcome.MISSED and one.needs_version_2 and is_version_1:
@@ -142,6 +142,8 @@ class Exam:
             return Outcome.DOES_NOT_APPLY, [str(reason)]
         except (MissError, NoAnswerError) as reason:
             return Outcome.MISSED, [str(reason)]
+        except ClientError as reason:
+            return Outcome.DOES_NOT_APPLY, [f"the cluster: {reason}"]
         because = await room.judge(one.groups)
         if because:
             return Outcome.MISSED, because
@@ -174,7 +176,7 @@ def chosen(
     Args:
         situations: Of which.
         only: The words.
-        core: Of these the core alone.
+        core: Of these the core alone, each at its newest level.
 
     Raises:
         ConfigError: A word chooses none.
@@ -183,8 +185,11 @@ def chosen(
         if not any(_fits(one, word) for one in situations):
             names = ", ".join(one.name for one in situations)
             raise ConfigError(f"--only {word}: no situation is called so; there are {names}")
-    asked = [one for one in situations if one.core or not core]
-    return [one for one in asked if not only or any(_fits(one, word) for word in only)]
+    asked = [one for one in situations if not only or any(_fits(one, word) for word in only)]
+    if not core:
+        return asked
+    newest = ((one, max(one.levels)) for one in asked if one.core)
+    return [msgspec.structs.replace(one, levels=(level,)) for one, level in newest]
 
 
 def _fits(one: Situation, word: str) -> bool:

@@ -50,8 +50,8 @@ def test_a_driver_that_says_ok_to_everything_passes_nothing() -> None:
 
 
 def test_a_driver_that_says_ok_is_caught_in_each_class() -> None:
-    quick = ("fenced-by-newer", "commit-lost", "produce-answer-lost", "lag-is-zero", "offsets-",
-             "endtxn-silent")  # fmt: skip
+    quick = ("fenced-by-newer", "commit-lost", "produce-answer-lost", "lag-is-zero",
+             "pending-positions-consumer", "endtxn-silent")  # fmt: skip
     sitting = played(YES, *quick)
     assert [one.outcome for one in sitting.results] == [Outcome.MISSED] * len(quick)
     assert "told committed, but not readable" in sitting.results[1].because[0]

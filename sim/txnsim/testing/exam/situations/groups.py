@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final, cast
 
+from txnsim.client.members.membership import GroupProtocol
 from txnsim.testing.exam.book import Told
+from txnsim.testing.exam.driver import Answer
 from txnsim.testing.exam.room import Room
-from txnsim.testing.exam.situation import Situation, situation
+from txnsim.testing.exam.situation import Play, Situation, situation
+
+PENDING_POLLS: Final = 3
 
 
 @situation("offsets-commit-and-abort", "groups", "Positions go with their transaction: do those of"
@@ -48,4 +53,119 @@ async def coordinator_moves(room: Room) -> None:
     room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
 
 
-SITUATIONS: Final[tuple[Situation, ...]] = (commit_and_abort, coordinator_dies, coordinator_moves)
+PROTOCOLS: Final = ("classic", "consumer")
+STEPS: Final = ("begin", "record", "positions")
+INPUTS: Final = ("i-1", "i-2", "i-3")
+
+
+def _rebalanced(protocol: str, step: str) -> Play:
+    """A worker reads, writes, and puts its positions into its transaction, while another member
+    joins its group.
+    """
+
+    async def play(room: Room) -> None:
+        await room.fill_input(*INPUTS)
+        await room.must_init()
+        await room.subscribe("m", "g", protocol)
+        room.expect(await room.poll(3, name="m"), list(INPUTS), "the member reads")
+        entry = room.book.begin("a-1", group="g", position=3)
+        acts: dict[str, Callable[[], Awaitable[Answer]]] = {
+            "begin": lambda: room.do("begin", producer="p"),
+            "record": lambda: room.send("a-1"),
+            "positions": lambda: room.send_offsets("g", 3, member="m"),
+        }
+        answer: Answer | None = None
+        for name, act in acts.items():
+            if answer is None or answer.error is None:
+                answer = await act()
+            if name == step:
+                await _another_joins(room, protocol)
+        assert answer is not None
+        if answer.error is None:
+            await room.end(entry)
+        else:
+            await room.give_up(entry, "p", answer.error)
+        await room.goes_on()
+
+    return play
+
+
+async def _another_joins(room: Room, protocol: str) -> None:
+    """A member of another kind joins; the driver's has to poll for it to get its share."""
+
+    async def follow() -> None:
+        while not joined:
+            await room.poll_once("m")
+
+    async def join() -> None:
+        await room.kafka.members.join("g", ["input"], protocol=cast("GroupProtocol", protocol))
+        joined.append(True)
+
+    joined: list[bool] = []
+    await asyncio.gather(join(), follow())
+
+
+def _expelled(protocol: str) -> Play:
+    """A member that its group has given up sends positions."""
+
+    async def play(room: Room) -> None:
+        await room.fill_input(*INPUTS)
+        await room.must_init()
+        await room.subscribe("m", "g", protocol)
+        room.expect(await room.poll(3, name="m"), list(INPUTS), "the member reads")
+        api = "Heartbeat" if protocol == "classic" else "ConsumerGroupHeartbeat"
+        silent = await room.arm(must_strike=False, point="client.request", api=api, action="drop")
+        await room.kafka.members.join("g", ["input"], protocol=cast("GroupProtocol", protocol))
+        told = await room.transact("a-1", group="g", position=3, member="m")
+        if told is Told.COMMITTED:
+            room.choices.append("it sends positions without its member's generation (KIP-447)")
+        await silent.disarm()
+        await room.goes_on()
+
+    return play
+
+
+def _pending(protocol: str) -> Play:
+    """Positions lie in an open transaction, and a member asks for them."""
+
+    async def play(room: Room) -> None:
+        await room.fill_input(*INPUTS)
+        await room.must_init()
+        entry = await room.open("a-1")
+        entry.group, entry.position = "g", 2
+        room.expect((await room.send_offsets("g", 2)).error, None, "the positions")
+        await room.subscribe("m", "g", protocol)
+        for _ in range(PENDING_POLLS):
+            room.expect(await room.poll_once("m"), [], "while positions are pending a member gets")
+        await room.must_end(entry, "p", "commit")
+        room.expect(await room.poll(1, name="m"), ["i-3"], "then it gets")
+
+    return play
+
+
+def _of(protocol: str) -> Iterator[Situation]:
+    group = f"{protocol} protocol"
+    for step in STEPS:
+        yield situation(
+            f"rebalance-after-{step}-{protocol}", "groups", f"Another member joins the group"
+            f" ({group}) behind {step}: do the positions go with their transaction?",
+            groups=("g",), core=step == "record",
+        )(_rebalanced(protocol, step))  # fmt: skip
+    yield situation(
+        f"expelled-member-{protocol}", "groups", f"A member whose heartbeats are lost is given up"
+        f" by its group ({group}), and puts positions into a transaction: are they refused?",
+        groups=("g",), core=True,
+    )(_expelled(protocol))  # fmt: skip
+    yield situation(
+        f"pending-positions-{protocol}", "groups", f"A group's positions ({group}) lie in an open"
+        " transaction, and a member asks where it goes on: does it wait for the end?",
+        groups=("g",), about=("confluent-kafka-go #525",), core=True,
+    )(_pending(protocol))  # fmt: skip
+
+
+SITUATIONS: Final[tuple[Situation, ...]] = (
+    commit_and_abort,
+    coordinator_dies,
+    coordinator_moves,
+    *(one for protocol in PROTOCOLS for one in _of(protocol)),
+)

@@ -82,10 +82,11 @@ def _error(error: str) -> dict[str, str]:
     return {"do": "error", "error": error}
 
 
-_ACTIONS: Final = (
+_BREAKS: Final = (
     ("breaks", "disconnect", RECONNECTS_PER_S_MAX, "each connection breaks at"),
-    ("silent", "drop", REQUESTS_PER_S_MAX, "nothing answers"),
+    ("silent", "drop", RECONNECTS_PER_S_MAX, "nothing answers"),
 )
+"""A reader waits for an answer as long as its own request timeout says, so it is not asked."""
 _REQUESTS: Final = (
     ("FindCoordinator", "COORDINATOR_NOT_AVAILABLE", ALL),
     ("InitProducerId", "CONCURRENT_TRANSACTIONS", ALL),
@@ -98,7 +99,7 @@ _REQUESTS: Final = (
 _READS: Final = (("Fetch", ""), ("ListOffsets", "NOT_LEADER_OR_FOLLOWER"))
 """A broker refuses single partitions of a Fetch, and an injected error would refuse all of it."""
 _CORE: Final = ("endtxn-breaks-long", "endtxn-refused-long", "produce-refused-long",
-                "initproducerid-refused-long", "fetch-breaks-long")  # fmt: skip
+                "initproducerid-refused-long", "listoffsets-refused-long")  # fmt: skip
 
 
 def _table(
@@ -114,7 +115,10 @@ def _table(
             groups=("g",) if play is _lasts else (),
             core=f"{api}-{name}-long".lower() in _CORE,
         )(play(api, action, most))
-        for name, action, most, words in (*(refused if error else ()), *_ACTIONS)
+        for name, action, most, words in (
+            *(refused if error else ()),
+            *(_BREAKS if play is _lasts else _BREAKS[:1]),
+        )
     ]
 
 
