@@ -83,7 +83,7 @@ def check_commit(shard: GroupShard, command: CommitOffsets, rules: Rules) -> Rej
             return None
         return Rejection(
             error=ErrorCode.group_id_not_found
-            if command.missing_group_named
+            if command.missing_group_named and rules.missing_groups_are_named
             else ErrorCode.illegal_generation,
             reason=f"there is no group {command.group_id}",
         )

@@ -274,6 +274,13 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         "in a transaction",
     )
 
+    missing_groups_are_named: bool = _switch(
+        "KIP-848",
+        "4.0",
+        after="OffsetCommit 9 with the generation of a group that does not exist is "
+        "GROUP_ID_NOT_FOUND",
+        before="it is ILLEGAL_GENERATION, as in older versions",
+    )
     consumer_groups_begin_at_one: bool = _switch(
         "KAFKA-20268",
         "4.3",

@@ -16,6 +16,7 @@ from txnsim.group.offset_commands import (
     Position,
 )
 from txnsim.group.offset_machine import (
+    check_commit,
     decide_commit,
     decide_delete_offsets,
     delete_all_offsets,
@@ -32,7 +33,7 @@ from txnsim.group.records import (
 )
 from txnsim.group.shard import GroupShard
 from txnsim.group.state import ClassicGroupState
-from txnsim.releases import LATEST
+from txnsim.releases import LATEST, Rules
 from txnsim.types import ProducerId, TopicPartition
 
 E = ErrorCode
@@ -114,6 +115,9 @@ def test_a_missing_group_is_made_for_who_is_no_member(
 ) -> None:
     command = commit(generation=generation, missing_group_named=named)
     assert decided(shard_with(), command) is error
+    older = Rules(missing_groups_are_named=False)
+    answered = check_commit(shard_with(), command, older)
+    assert (answered and answered.error) is (error and E.illegal_generation)
 
 
 def test_a_group_with_members_asks_who_commits() -> None:
