@@ -121,7 +121,7 @@ class Stage:
                 self._result.races[Race.TOO_LATE] += 1
                 return False
             self._take(operation, real, ours)
-        self._look_at_producers(operations[-1])
+        self._look_at_producers(*operations)
         return True
 
     def _ask_both(self, operation: Operation) -> tuple[Any, Any]:
@@ -176,9 +176,9 @@ class Stage:
 
     # Learning
 
-    def _look_at_producers(self, operation: Operation) -> None:
-        """What both coordinators say after the operation of those whom it may have changed."""
-        touched = {operation.transactional_id, operation.also} - {None}
+    def _look_at_producers(self, *operations: Operation) -> None:
+        """What both coordinators say after operations of those whom they may have changed."""
+        touched = {name for one in operations for name in (one.transactional_id, one.also)} - {None}
         for producer in self.world.producers:
             if producer.name in touched:
                 self._look(producer)

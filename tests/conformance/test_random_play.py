@@ -7,8 +7,10 @@ from collections import Counter
 
 import pytest
 
-from tests.conformance import cells
-from tests.conformance.model import STATES
+from tests.conformance import cells, changes
+from tests.conformance import stage as stages
+from tests.conformance.drawing import plain_init, right_add
+from tests.conformance.model import STATES, Producer
 from tests.conformance.operations import Operation
 from tests.conformance.random_play import (
     LONG_PLAY,
@@ -23,6 +25,7 @@ from tests.conformance.random_play import (
 from tests.conformance.reachable import UNREACHABLE
 from tests.conformance.result import ACCEPTED, Cell, Result
 from tests.conformance.session import PLAYS_PER_SEED, Session
+from tests.conformance.stage import SHORT_MS, Stage
 
 SEED = 20_261_120
 PLAYS = 8
@@ -65,6 +68,25 @@ def test_brokers_that_differ_in_one_rule_are_told_apart_by_a_short_play() -> Non
     # Both are verified; which one a play meets first depends on how often it is shrunk.
     assert found.operation.api in {"Produce", "TxnOffsetCommit"}, "one takes what the other refuses"
     assert len(found.trail) < 20, "\n".join(report(result))
+
+
+@pytest.mark.slow
+def test_a_transaction_that_times_out_is_waited_for_whoever_asked_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stages, "TOO_LATE_S", 60.0)
+    result = Result(level=2, seed=1, plays_per_seed=1)
+    with our_broker(2) as one, our_broker(2) as other:
+        stage = Stage((one, other), "late", level=2, result=result, counts=True)
+        producer = Producer("late-id", timeout_ms=SHORT_MS, style="old")
+        stage.await_coordinator(producer)
+        stage.world.producers.append(producer)
+        stage.ask(plain_init(producer))
+        place = stage.world.places[0]
+        of_nobody = changes.alter_verification(enabled=True)
+        assert stage.ask_in_time((right_add(producer, place), of_nobody))
+        stage.close()
+    assert producer.state == "CompleteAbort"
 
 
 # The map
