@@ -25,7 +25,7 @@ from txnsim.types import Decision, TopicPartition
 _NONE: Final = ErrorCode.none
 
 CommitDecision = Decision[OffsetCommitted, PartitionErrors, None]
-DeleteDecision = Decision[OffsetDeleted, PartitionErrors, None]
+DeleteDecision = Decision[GroupRecord, PartitionErrors, None]
 
 
 def decide_commit(
@@ -145,7 +145,9 @@ def _position(
 
 
 def decide_delete_offsets(shard: GroupShard, command: DeleteOffsets) -> DeleteDecision | Rejection:
-    """Which positions go; those of a topic that a member consumes stay."""
+    """Which positions go; those of a topic that a member consumes stay. Before 4.0 a group without
+    members goes with its last one (GroupMetadataManager.cleanupGroupMetadata).
+    """
     group = shard.groups.get(command.group_id)
     if group is None:
         return Rejection(
@@ -154,26 +156,34 @@ def decide_delete_offsets(shard: GroupShard, command: DeleteOffsets) -> DeleteDe
     refusal = group.check_offset_delete()
     if refusal is not None:
         return refusal
-    records: list[OffsetDeleted] = []
+    records: list[GroupRecord] = []
     errors: list[tuple[TopicPartition, ErrorCode]] = []
+    left = _places_of(shard, command.group_id)
     for topic_partition in command.partitions:
         if group.is_subscribed(topic_partition.topic):
             errors.append((topic_partition, ErrorCode.group_subscribed_to_topic))
             continue
         errors.append((topic_partition, _NONE))
-        is_there = shard.offsets.committed(command.group_id, topic_partition) is not None
-        if is_there or shard.offsets.is_pending(command.group_id, topic_partition):
+        if left.pop(topic_partition, topic_partition) is None:
             records.append(
                 OffsetDeleted(group_id=command.group_id, topic_partition=topic_partition)
             )
+    if records and not left and group.is_empty and not shard.rules.groups_outlive_positions:
+        records += group.tombstones()
     return Decision(records=tuple(records), reply=tuple(errors))
 
 
 def delete_all_offsets(shard: GroupShard, group_id: str) -> tuple[OffsetDeleted, ...]:
     """Tombstones of everything that a group has committed or is about to commit."""
-    partitions = {record.topic_partition: None for record in shard.offsets.all_committed(group_id)}
-    partitions.update(dict.fromkeys(shard.offsets.pending_partitions(group_id)))
-    return tuple(OffsetDeleted(group_id=group_id, topic_partition=each) for each in partitions)
+    places = _places_of(shard, group_id)
+    return tuple(OffsetDeleted(group_id=group_id, topic_partition=each) for each in places)
+
+
+def _places_of(shard: GroupShard, group_id: str) -> dict[TopicPartition, None]:
+    """Partitions on which a group has a position, or is about to."""
+    committed = (record.topic_partition for record in shard.offsets.all_committed(group_id))
+    pending = shard.offsets.pending_partitions(group_id)
+    return dict.fromkeys((*committed, *pending))
 
 
 def delete_topic_offsets(shard: GroupShard, topics: frozenset[str]) -> tuple[OffsetDeleted, ...]:

@@ -281,6 +281,25 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         "GROUP_ID_NOT_FOUND",
         before="it is ILLEGAL_GENERATION, as in older versions",
     )
+    groups_outlive_positions: bool = _switch(
+        "KIP-848",
+        "4.0",
+        after="a group without members stays when OffsetDelete takes its last position, until the "
+        "next look for expired ones",
+        before="it is gone at once",
+    )
+    positions_are_told_as_asked: bool = _switch(
+        "KIP-848",
+        "4.0",
+        after="OffsetFetch tells a position each time its partition is named",
+        before="it tells it once",
+    )
+    large_positions_are_server_errors: bool = _switch(
+        "KIP-848",
+        "4.0",
+        after="positions that do not fit into the log are UNKNOWN_SERVER_ERROR",
+        before="they are INVALID_COMMIT_OFFSET_SIZE",
+    )
     consumer_groups_begin_at_one: bool = _switch(
         "KAFKA-20268",
         "4.3",

@@ -262,6 +262,29 @@ def test_positions_can_t_be_deleted(shard: GroupShard, error: ErrorCode) -> None
     assert outcome.error is error
 
 
+@pytest.mark.parametrize("rules", [LATEST, Rules(groups_outlive_positions=False)])
+@pytest.mark.parametrize(
+    ("shard", "goes"),
+    [
+        (shard_with(committed()), True),
+        (shard_with(committed(), committed(P1)), False),
+        (shard_with(committed(), pending=(committed(P1),)), False),
+        (shard_with(live("consumer"), committed(TopicPartition("u", 0))), False),
+    ],
+)
+def test_a_group_that_loses_a_position_is_gone_with_the_last_one_before_4_0(
+    shard: GroupShard, goes: bool, rules: Rules
+) -> None:
+    shard.rules = rules
+    places = (P0, TopicPartition("u", 0))
+    decision = decide_delete_offsets(shard, DeleteOffsets(group_id="g", partitions=places))
+    assert not isinstance(decision, Rejection)
+    is_last = goes and not rules.groups_outlive_positions
+    tombstones = shard.groups["g"].tombstones()
+    assert (decision.records[1:] == tombstones) is is_last
+    assert len(decision.records) == 1 + is_last
+
+
 def test_pending_positions_are_deleted_too_and_none_twice() -> None:
     shard = shard_with(committed(), pending=(committed(), committed(P1)))
     tombstones = (

@@ -100,6 +100,8 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
             continue
         asked[name] = named
         partitions += [TopicPartition(name, index) for index in topic.partition_indexes]
+    if not request.broker.release.rules.positions_are_told_as_asked:
+        partitions = list(dict.fromkeys(partitions))
     outcome = await request.broker.groups.fetch(
         FetchOffsets(
             group_id=group.group_id,

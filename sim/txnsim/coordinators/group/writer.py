@@ -20,7 +20,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.group.log_format import EncodedRecords, encode_batch, encode_in_batch
 from txnsim.group.offset_commands import CommittingProducer
 from txnsim.group.offset_machine import CommitDecision
-from txnsim.group.records import GroupRecord
+from txnsim.group.records import GroupRecord, OffsetCommitted
 from txnsim.group.shard import GroupShard
 from txnsim.log.producer_state import NO_EPOCH
 from txnsim.runtime.env import Clock
@@ -29,6 +29,14 @@ from txnsim.types import TopicPartition
 
 _NONE: Final = ErrorCode.none
 _TRIPPED: Final = ErrorCode.unknown_server_error
+_SIZE: Final = ErrorCode.invalid_commit_offset_size
+_TOO_LARGE: Final = frozenset(
+    {
+        ErrorCode.message_too_large,
+        ErrorCode.record_list_too_large,
+        ErrorCode.invalid_fetch_size,
+    }
+)
 
 _WORDS: Final = {
     ErrorCode.invalid_fetch_size: ErrorCode.unknown_server_error,
@@ -90,7 +98,10 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         )
         appended = self.log.append(shard.partition, batch, guard=guard)
         if isinstance(appended, Rejection):
-            return Rejection(error=coordinator_error(appended.error), reason=appended.reason)
+            error = coordinator_error(appended.error)
+            if appended.error in _TOO_LARGE and isinstance(records[0], OffsetCommitted):
+                error = error if shard.rules.large_positions_are_server_errors else _SIZE
+            return Rejection(error=error, reason=appended.reason)
         if takes_effect:
             replicated = self.log.replicated(shard.partition)
             for index, record in enumerate(records):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.group_api import GROUP, GroupApi
+from tests.support.group_api import GROUP, GroupApi, group_api
 from txnsim.errors import ErrorCode
 
 E = ErrorCode
@@ -44,6 +44,30 @@ async def test_several_groups_each_with_its_error(groups: GroupApi) -> None:
     wanted = [base, {**base, "group_id": "new", "member_id": "b", "member_epoch": 1}]
     answer = await groups.api.ask("OffsetFetch", 9, groups=wanted, require_stable=False)
     assert [each.error_code for each in answer.groups] == [E.none, E.unknown_member_id]
+
+
+@pytest.mark.parametrize(("rules", "times"), [({}, 2), ({"positions_are_told_as_asked": False}, 1)])
+async def test_a_partition_that_is_named_twice(rules: dict[str, bool], times: int) -> None:
+    async with group_api(rules=rules) as groups:
+        answer = await groups.api.ask("OffsetFetch", 9, **values(groups, 0, 0))
+    assert len(answer.groups[0].topics[0].partitions) == times
+
+
+@pytest.mark.parametrize(
+    ("rules", "error"),
+    [
+        ({}, E.unknown_server_error),
+        ({"large_positions_are_server_errors": False}, E.invalid_commit_offset_size),
+    ],
+)
+async def test_a_position_that_does_not_fit(rules: dict[str, bool], error: ErrorCode) -> None:
+    small = {"name": "max.message.bytes", "config_operation": 0, "value": "100"}
+    topic = {"resource_type": 2, "resource_name": "__consumer_offsets", "configs": [small]}
+    async with group_api(rules=rules) as groups:
+        await groups.commit(5)
+        await groups.api.ask("IncrementalAlterConfigs", 1, resources=[topic])
+        answer = await groups.commit(6)
+    assert answer.topics[0].partitions[0].error_code is error
 
 
 async def test_a_deleted_topic_has_no_id(groups: GroupApi) -> None:
