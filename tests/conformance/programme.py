@@ -86,7 +86,10 @@ SYNONYMS: Final = Ground(
 """Configs of which several stand for the same."""
 WITH_GROUPS: Final = Ground(name="with groups", properties=PROPERTIES)
 """Other stories begin where ``__consumer_offsets`` does not exist."""
+WITHOUT_SESSIONS: Final = Ground(name="without sessions", properties=PROPERTIES)
+"""Sessions that others have left in the cache would take slots."""
 GROUNDS: Final = {
+    "session_cache": WITHOUT_SESSIONS,
     "group_operations": WITH_GROUPS,
     "reassign_partitions": TWO_OF_THREE,
     "client_telemetry": TELEMETRY,

@@ -3,7 +3,7 @@
 ::
 
     python -m tests.conformance.record                              # all, about a minute
-    python -m tests.conformance.record --story old_flow --level 2
+    python -m tests.conformance.record --story new_flow --level 2
     python -m tests.conformance.record --times 3                    # finds answers that vary
     python -m tests.conformance.record --check                      # compares, changes nothing
 

@@ -118,41 +118,6 @@ def metadata(player: Player) -> None:
     player.note("all topics", [one for one in everything.topics if one.name == topic])
 
 
-def auto_create(player: Player) -> None:
-    """A Metadata request for an unknown topic creates it."""
-    for version in (0, 3, 4, 9, 12, 13):
-        name = player.name(f"auto-{version}")
-        player.ask(
-            "Metadata", version, "creates", topics=[{"name": name}], allow_auto_topic_creation=True
-        )
-        player.until(
-            lambda answer: answer.topics[0].error_code == 0,
-            "Metadata",
-            4,
-            topics=[{"name": name}],
-            allow_auto_topic_creation=False,
-        )
-        player.ask(
-            "Metadata", version, "created", topics=[{"name": name}], allow_auto_topic_creation=True
-        )
-    player.ask(
-        "Metadata",
-        12,
-        "bad name",
-        topics=[{"name": "a/b"}, {"name": "."}, {"name": ""}],
-        allow_auto_topic_creation=True,
-    )
-    # Kafka folds '.' and '_' into one another in the names of metrics.
-    player.topic("dot.ted")
-    collides = player.name("dot_ted")
-    player.ask(
-        "Metadata", 12, "collides", topics=[{"name": collides}], allow_auto_topic_creation=True
-    )
-    player.ask(
-        "Metadata", 12, "collides", topics=[{"name": collides}], allow_auto_topic_creation=True
-    )
-
-
 def create(
     player: Player, note: str, version: int = 7, *, validate_only: bool = False, **values: Any
 ) -> None:
@@ -167,57 +132,6 @@ def create(
         timeout=5_000,
         validate_only=validate_only,
     )
-
-
-def create_topics(player: Player) -> None:
-    """Every version, validate only, defaults, several at once; bad names and counts."""
-    topic, _ = player.topic("there")
-    long = "x" * 250
-    for version in range(2, 8):
-        create(player, "plain", version, name=player.name(f"v{version}"), num_partitions=2)
-        create(player, "exists", version, name=topic)
-        create(player, "only a check", version, name=player.name("check"), validate_only=True)
-        create(player, "only a check, exists", version, name=topic, validate_only=True)
-    for version in (4, 7):
-        create(
-            player,
-            "defaults",
-            version,
-            name=player.name(f"default-{version}"),
-            num_partitions=-1,
-            replication_factor=-1,
-        )
-    for bad in ("", ".", "..", "a b", "a/b", "é", long, "__cluster_metadata"):
-        create(player, f"name {bad[:20]!r}", name=bad)
-    player.topic("under_score")
-    create(player, "collision", name=player.name("under.score"))
-    create(player, "0 partitions", name=player.name("e1"), num_partitions=0)
-    create(player, "-2 partitions", name=player.name("e2"), num_partitions=-2)
-    create(player, "0 replicas", name=player.name("e3"), replication_factor=0)
-    create(player, "-2 replicas", name=player.name("e4"), replication_factor=-2)
-    create(player, "2 replicas", name=player.name("e5"), replication_factor=2)
-    create(player, "0 and 0", name=player.name("e6"), replication_factor=0, num_partitions=0)
-    create(player, "exists and 0", name=topic, num_partitions=0)
-    player.ask(
-        "CreateTopics",
-        7,
-        "several",
-        timeout=5_000,
-        topics=[
-            {"name": player.name("s1"), "num_partitions": 1, "replication_factor": 1},
-            {"name": topic, "num_partitions": 1, "replication_factor": 1},
-            {"name": player.name("s2"), "num_partitions": 0, "replication_factor": 1},
-        ],
-    )
-    twice = {"name": player.name("d1"), "num_partitions": 1, "replication_factor": 1}
-    player.ask(
-        "CreateTopics",
-        7,
-        "duplicate",
-        timeout=5_000,
-        topics=[twice, twice, {**twice, "name": player.name("d2")}],
-    )
-    player.ask("CreateTopics", 7, "none", topics=[])
 
 
 def create_topics_by_hand(player: Player) -> None:
@@ -428,8 +342,6 @@ STORIES: Final[tuple[Story, ...]] = (
     api_versions,
     bad_frames,
     metadata,
-    auto_create,
-    create_topics,
     create_topics_by_hand,
     create_topics_with_configs,
     delete_topics,

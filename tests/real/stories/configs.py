@@ -254,40 +254,6 @@ def shown(player: Player, name: str, key: str, value: str | None, *, kind: int =
     player.ask("DescribeConfigs", 4, "afterwards", include_synonyms=True, resources=wanted)
 
 
-def alter_configs(player: Player) -> None:
-    """Operations on a topic, one by one."""
-    topic, _ = player.topic()
-    for version in (0, 1):
-        alter(player, topic, "set", ("retention.ms", 0, f"{version + 5}"), version=version)
-        shown(player, topic, "retention.ms", f"{version + 5}")
-    alter(player, topic, "only a check", ("retention.ms", 0, "99"), validate_only=True)
-    alter(player, topic, "only a check, bad", ("retention.ms", 0, "x"), validate_only=True)
-    shown(player, topic, "retention.ms", "6")
-    alter(player, topic, "delete", ("retention.ms", 1, None))
-    shown(player, topic, "retention.ms", "604800000")
-    alter(player, topic, "delete again", ("retention.ms", 1, None))
-    alter(player, topic, "delete unknown", ("nonsense", 1, None))
-    alter(player, topic, "append", ("cleanup.policy", 2, "compact"))
-    shown(player, topic, "cleanup.policy", "delete,compact")
-    alter(player, topic, "append again", ("cleanup.policy", 2, "compact"))
-    shown(player, topic, "cleanup.policy", "delete,compact")
-    alter(player, topic, "subtract", ("cleanup.policy", 3, "delete"))
-    shown(player, topic, "cleanup.policy", "compact")
-    alter(player, topic, "subtract what is not there", ("cleanup.policy", 3, "delete"))
-    alter(player, topic, "subtract all", ("cleanup.policy", 3, "compact"))
-    shown(player, topic, "cleanup.policy", "")
-    alter(player, topic, "append to a number", ("retention.ms", 2, "5"))
-    alter(player, topic, "subtract from a number", ("retention.ms", 3, "5"))
-    alter(player, topic, "unknown operation", ("retention.ms", 9, "5"))
-    alter(player, topic, "negative operation", ("retention.ms", -1, "5"))
-    alter(player, topic, "null", ("retention.ms", 0, None))
-    alter(player, topic, "two nulls", ("retention.ms", 0, None), ("segment.ms", 0, None))
-    alter(player, topic, "null append", ("cleanup.policy", 2, None))
-    alter(player, topic, "same key twice", ("retention.ms", 0, "5"), ("retention.ms", 0, "6"))
-    alter(player, topic, "one good, one bad", ("retention.ms", 0, "5"), ("segment.ms", 0, "0"))
-    shown(player, topic, "retention.ms", "604800000")
-
-
 def alter_configs_refused(player: Player) -> None:
     """Bad values, resources that are not there, resources named twice."""
     topic, _ = player.plain_topic()
@@ -344,7 +310,6 @@ STORIES: Final[tuple[Story, ...]] = (
     describe_configs,
     describe_broker_configs,
     config_synonyms,
-    alter_configs,
     alter_configs_refused,
     alter_broker_configs,
 )

@@ -12,8 +12,6 @@ from txnsim.wire.batch import (
     LZ4,
     SNAPPY,
     ZSTD,
-    Record,
-    build_batch,
     control_batch,
     crc_of,
 )
@@ -169,91 +167,6 @@ def produce_batches(player: Player) -> None:
     player.ask("Fetch", 12, "all", **fetch(topic))
 
 
-def produce_by_config(player: Player) -> None:
-    """What depends on the topic: keys, times, sizes, codecs."""
-    topic = player.topic()
-    mixed = build_batch(
-        [
-            Record(key=b"k", value=b"1", timestamp_ms=STAMP_MS),
-            Record(key=b"k", value=b"2", timestamp_ms=STAMP_MS * 2),
-            Record(key=b"k", value=b"3", timestamp_ms=STAMP_MS * 3),
-        ],
-        timestamp_ms=STAMP_MS,
-    )
-    player.ask("Produce", 8, "two of three in the future", **produce(topic, mixed, 8))
-    compacted = player.topic("compacted", cleanup_policy="compact")
-    keyless = build_batch(
-        [Record(value=b"1"), Record(key=b"k", value=b"2"), Record(value=b"3")],
-        timestamp_ms=STAMP_MS,
-    )
-    player.ask("Produce", 8, "without keys", **produce(compacted, keyless, 8))
-    player.ask("Produce", 7, "without keys", **produce(compacted, keyless, 7))
-    player.ask("Produce", 8, "with keys", **produce(compacted, GOOD, 8))
-    stamped = player.topic("stamped", message_timestamp_type="LogAppendTime")
-    player.ask("Produce", 8, "stamped by the broker", **produce(stamped, GOOD, 8))
-    player.ask(
-        "Produce",
-        8,
-        "far future, stamped by the broker",
-        **produce(stamped, records("a", timestamp_ms=STAMP_MS * 2), 8),
-    )
-    player.ask("Fetch", 12, "stamped", **fetch(stamped))
-    small = player.topic("small", max_message_bytes="100")
-    player.ask("Produce", 8, "100 bytes", **produce(small, records("x" * 100), 8))
-    early = player.topic("early", message_timestamp_before_max_ms="1000")
-    player.ask("Produce", 8, "too early", **produce(early, GOOD, 8))
-    gzipped = player.topic("gzipped", compression_type="gzip")
-    player.ask("Produce", 8, "plain into gzip", **produce(gzipped, GOOD, 8))
-    player.ask("Fetch", 12, "gzip", **fetch(gzipped))
-
-
-def idempotence(player: Player) -> None:
-    """Sequences, duplicates, epochs without transactions."""
-    topic = player.topic()
-    pid = player.producer().producer_id
-
-    def send(
-        note: str,
-        sequence: int,
-        *,
-        epoch: int = 0,
-        count: int = 1,
-        version: int = 8,
-        producer: int = pid,
-    ) -> None:
-        batch = records(
-            *(["x"] * count), producer_id=producer, producer_epoch=epoch, base_sequence=sequence
-        )
-        player.ask("Produce", version, note, **produce(topic, batch, version))
-
-    send("first at 3", 3)
-    send("again 0", 0)
-    for sequence in (4, 5, 6, 7, 8, 9):
-        send(f"next {sequence}", sequence)
-    for sequence in (9, 8, 5, 4, 3):
-        send(f"duplicate {sequence}", sequence)
-    send("gap", 20)
-    send("half a duplicate", 9, count=2)
-    send("lower epoch", 0, epoch=-1)
-    send("higher epoch at 5", 5, epoch=2)
-    send("higher epoch at 0", 0, epoch=2, count=3)
-    send("stale epoch", 10, epoch=0)
-    send("stale epoch", 0, epoch=1)
-    send("duplicate of three", 0, epoch=2, count=3)
-    send("at the end", 2**31 - 1, epoch=2)
-    send("new epoch up to the end", 0, epoch=3)
-    send("unknown producer at 0", 0, producer=pid + 100_000)
-    send("unknown producer at 9", 9, producer=pid + 100_001)
-    send("unknown producer wraps", 2**31 - 1, producer=pid + 100_002, count=3)
-    send("goes on after the wrap", 2, producer=pid + 100_002)
-    for version in (3, 5, 9, 12, 13):
-        send("gap", 50, epoch=3, version=version)
-        send("stale", 50, epoch=0, version=version)
-        send("duplicate", 0, epoch=3, version=version)
-    player.ask("DescribeProducers", 0, "all", topics=[{"name": topic[0], "partition_indexes": [0]}])
-    player.ask("Fetch", 12, "all", **fetch(topic))
-
-
 def fetch_versions(player: Player) -> None:
     """Every version, offsets in and out of range, epochs, isolation, sizes."""
     topic = player.topic(partitions=2)
@@ -311,20 +224,6 @@ def fetch_versions(player: Player) -> None:
         "waits for more than there is",
         **{**fetch(topic, max_wait_ms=50), "min_bytes": 9999},
     )
-
-
-def fetch_sessions(player: Player) -> None:
-    """What a session is asked for where there is none."""
-    topic = player.topic()
-    player.quiet("Produce", 8, **produce(topic, records("a"), 8))
-    for version in (7, 12, 13, 18):
-        for session_id, epoch in ((0, -1), (99, -1), (99, 5), (0, 5), (99, 1)):
-            player.ask(
-                "Fetch",
-                version,
-                f"session {session_id} epoch {epoch}",
-                **{**fetch(topic), "session_id": session_id, "session_epoch": epoch},
-            )
 
 
 def list_offsets(player: Player) -> None:
@@ -410,29 +309,6 @@ def delete(
         timeout=1000,
         topics=[{"name": name, "partitions": [{"partition_index": partition, "offset": offset}]}],
     )
-
-
-def delete_records_refused(player: Player) -> None:
-    """Offsets, topics and partitions that are not there, and policies that forbid it."""
-    topic, _ = whole = player.topic()
-    for value in ("a", "b", "c"):
-        player.quiet("Produce", 8, **produce(whole, records(value, value), 8))
-
-    for version in range(3):
-        delete(player, topic, "at the start", 0, version)
-        delete(player, topic, "negative", -2, version)
-        delete(player, topic, "beyond", 7, version)
-        delete(player, player.name("missing"), "unknown topic", 0, version)
-        delete(player, "a b", "bad name", 0, version)
-        delete(player, topic, "unknown partition", 0, version, partition=5)
-        delete(player, topic, "negative partition", 0, version, partition=-1)
-    player.coordinator(player.name("x"))
-    delete(player, "__transaction_state", "internal", 0)
-    compacted, _ = player.topic("compacted", cleanup_policy="compact")
-    delete(player, compacted, "compacted", 0)
-    delete(player, compacted, "compacted high watermark", -1)
-    both, _ = player.topic("both", cleanup_policy="compact,delete")
-    delete(player, both, "compacted and deleted", 0)
 
 
 def delete_records(player: Player) -> None:
@@ -534,12 +410,8 @@ def offset_for_leader_epoch(player: Player) -> None:
 STORIES: Final[tuple[Story, ...]] = (
     produce_versions,
     produce_batches,
-    produce_by_config,
-    idempotence,
     fetch_versions,
-    fetch_sessions,
     list_offsets,
     delete_records,
-    delete_records_refused,
     offset_for_leader_epoch,
 )

@@ -1,10 +1,10 @@
-"""What operators and coordinators ask: markers, states of transactions, who coordinates."""
+"""What operators and coordinators ask: states of transactions, who coordinates."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.real.stories.player import Player, Story, Topic, fetch, produce, records
+from tests.real.stories.player import Player, Story
 from tests.real.stories.txn import Txn, marker, producers_of
 
 PATTERNS: Final = (
@@ -23,126 +23,6 @@ PATTERNS: Final = (
         "x*+",
     ),
 )
-
-
-def markers(player: Player) -> None:
-    """WriteTxnMarkers v1 and v2: epochs, coordinator epochs, repeats, who is not there."""
-    for version, level in ((1, 0), (2, 0), (2, 1), (2, 2), (2, 3), (2, -1)):
-        topic = player.topic(f"t{version}-{level}", partitions=2)
-        again: dict[str, Any] = {"version": version, "transaction_version": level}
-        txn = Txn(player, f"id-{version}-{level}")
-        txn.reinit("bump")
-        txn.reinit("bump")
-        txn.add("add", topic, 3)
-        txn.send("open", topic, 11, 0)
-        marker(player, topic, "lower epoch", txn.pid, txn.epoch - 1, **again)
-        marker(player, topic, "same epoch", txn.pid, txn.epoch, coordinator_epoch=5, **again)
-        producers_of(player, topic, "after same epoch")
-        marker(player, topic, "same epoch again", txn.pid, txn.epoch, coordinator_epoch=5, **again)
-        marker(
-            player,
-            topic,
-            "higher epoch",
-            txn.pid,
-            txn.epoch + 1,
-            coordinator_epoch=5,
-            committed=False,
-            **again,
-        )
-        marker(
-            player,
-            topic,
-            "higher epoch again",
-            txn.pid,
-            txn.epoch + 1,
-            coordinator_epoch=5,
-            **again,
-        )
-        marker(player, topic, "lower epoch", txn.pid, txn.epoch, coordinator_epoch=5, **again)
-        marker(
-            player, topic, "older coordinator", txn.pid, txn.epoch + 2, coordinator_epoch=4, **again
-        )
-        marker(
-            player, topic, "newer coordinator", txn.pid, txn.epoch + 2, coordinator_epoch=6, **again
-        )
-        marker(
-            player, topic, "coordinator -1", txn.pid, txn.epoch + 3, coordinator_epoch=-1, **again
-        )
-        marker(player, topic, "epoch -1", txn.pid, -1, **again)
-        marker(
-            player, topic, "unknown producer", txn.pid + 100_000, 3, coordinator_epoch=9, **again
-        )
-        marker(player, topic, "unknown producer, epoch -1", txn.pid + 100_001, -1, **again)
-        marker(player, topic, "negative producer", -1, 0, **again)
-        marker(
-            player,
-            topic,
-            "unknown producer, coordinator -1",
-            txn.pid + 100_002,
-            0,
-            coordinator_epoch=-1,
-            **again,
-        )
-        marker(player, topic, "top epoch", txn.pid, 32767, coordinator_epoch=9, **again)
-        marker(player, topic, "top epoch again", txn.pid, 32767, coordinator_epoch=9, **again)
-        marker_batches(player, topic, txn, again)
-        producers_of(player, topic, "afterwards")
-        player.ask("Fetch", 12, "markers", **fetch(topic, isolation=1))
-        txn.end("the coordinator's own", 4)
-
-
-def marker_batches(player: Player, topic: Topic, txn: Txn, again: dict[str, Any]) -> None:
-    """Several markers at once, and partitions that are not there."""
-    missing: Topic = (player.name("missing"), None)
-    version, level = again["version"], again["transaction_version"]
-    marker(player, missing, "unknown topic", txn.pid, 3, **again)
-    marker(
-        player,
-        topic,
-        "unknown partition",
-        txn.pid,
-        32767,
-        coordinator_epoch=9,
-        partitions=(0, 9, 1),
-        **again,
-    )
-    marker(player, topic, "no partitions", txn.pid, 3, partitions=(), **again)
-    one: dict[str, Any] = {
-        "producer_id": txn.pid + 100_005,
-        "producer_epoch": 0,
-        "transaction_result": True,
-        "coordinator_epoch": 0,
-        "transaction_version": level,
-        "topics": [{"name": topic[0], "partition_indexes": [0]}],
-    }
-    other: dict[str, Any] = {**one, "topics": [{"name": topic[0], "partition_indexes": [1]}]}
-    player.ask("WriteTxnMarkers", version, "merged", markers=[one, other])
-    player.ask("WriteTxnMarkers", version, "same twice", markers=[one, one])
-    player.ask(
-        "WriteTxnMarkers",
-        version,
-        "two producers",
-        markers=[one, {**one, "producer_id": txn.pid + 100_006}],
-    )
-    player.ask("WriteTxnMarkers", version, "none", markers=[])
-
-
-def overflow(player: Player) -> None:
-    """Epochs up to 32766 are a long way on foot; a marker brings the partition there at once."""
-    topic = player.topic()
-    pid = player.producer().producer_id
-    marker(player, topic, "32766", pid, 32766)
-    for version in (11,):
-        for epoch in (32765, 32766, 32767):
-            batch = records("x", producer_id=pid, producer_epoch=epoch, base_sequence=0)
-            player.ask("Produce", version, f"epoch {epoch}", **produce(topic, batch, version))
-    producers_of(player, topic)
-    txn = Txn(player)
-    txn.init("expected 32766", 4, expected=(txn.pid, 32766))
-    txn.init("expected 32767", 4, expected=(txn.pid, 32767))
-    txn.end("32766", 5, epoch=32766)
-    txn.end("32767", 5, epoch=32767)
-    txn.end("-1", 5, epoch=-1)
 
 
 def describing(player: Player) -> None:
@@ -294,12 +174,6 @@ def lasting_prepare(player: Player) -> None:
             producers_of(player, topic, "prepared")
 
 
-AT_EVERY_LEVEL: Final[tuple[Story, ...]] = (
-    find_coordinator,
-    lasting_prepare,
-    markers,
-    overflow,
-    describing,
-)
+AT_EVERY_LEVEL: Final[tuple[Story, ...]] = (find_coordinator, lasting_prepare, describing)
 STORIES: Final = tuple((story, level) for level in (0, 1, 2) for story in AT_EVERY_LEVEL)
 """Stories with the levels of ``transaction.version`` at which they are played."""

@@ -101,99 +101,6 @@ def session_life(player: Player) -> None:
         last.ask("everything listed and forgotten", fetch(topic), **forgotten(topic, 0, 1, 2))
 
 
-def session_news(player: Player) -> None:
-    """What an incremental answer lists: records, watermarks, log starts, errors, divergence."""
-    for version in VERSIONS:
-        topic = player.topic(f"t{version}", partitions=2)
-        reader = Reader(player, version)
-        reader.ask("opens", fetch(topic), fetch(topic, partition=1))
-        player.quiet("Produce", 8, **produce(topic, records("a", "b"), 8))
-        reader.ask("records")
-        reader.ask("the same records")
-        reader.ask("read on", fetch(topic, 2))
-        player.quiet("Produce", 8, **produce(topic, records("c"), 8))
-        reader.ask("only the watermark", max_bytes=0, min_bytes=0)
-        reader.ask("no room, no news", max_bytes=0, min_bytes=0)
-        reader.ask("read on", fetch(topic, 3))
-        player.quiet(
-            "DeleteRecords",
-            2,
-            timeout=1000,
-            topics=[{"name": topic[0], "partitions": [{"partition_index": 0, "offset": 1}]}],
-        )
-        reader.ask("log start")
-        reader.ask("no news")
-        reader.ask("out of range", fetch(topic, 9))
-        reader.ask("out of range again")
-        reader.ask("back in range", fetch(topic, 3))
-        reader.ask("no news")
-        reader.ask("unknown epoch", fetch(topic, 3, current_leader_epoch=7))
-        reader.ask("known epoch", fetch(topic, 3, current_leader_epoch=0))
-        reader.ask("diverged or not", fetch(topic, 3, last_fetched_epoch=0))
-        reader.ask("went elsewhere", fetch(topic, 5, last_fetched_epoch=0))
-        reader.ask("out of range by epoch", fetch(topic, 3, last_fetched_epoch=7))
-        reader.ask("no news of the other", fetch(topic, 3))
-        reader.close()
-
-
-def session_transactions(player: Player) -> None:
-    """A session that reads committed records only."""
-    topic = player.topic()
-    identity = player.producer(player.name("id"))
-    values = {
-        "transactional_id": player.name("id"),
-        "producer_id": identity.producer_id,
-        "producer_epoch": identity.producer_epoch,
-    }
-    reader = Reader(player, 12)
-    reader.ask("opens", fetch(topic), isolation_level=1)
-    player.quiet(
-        "AddPartitionsToTxn",
-        3,
-        v3_and_below_transactional_id=values["transactional_id"],
-        v3_and_below_producer_id=identity.producer_id,
-        v3_and_below_producer_epoch=identity.producer_epoch,
-        v3_and_below_topics=[{"name": topic[0], "partitions": [0]}],
-    )
-    batch = records(
-        "a",
-        producer_id=identity.producer_id,
-        producer_epoch=identity.producer_epoch,
-        base_sequence=0,
-        transactional=True,
-    )
-    player.quiet(
-        "Produce", 11, **produce(topic, batch, 11, transactional_id=values["transactional_id"])
-    )
-    reader.ask("open: the watermark", isolation_level=1)
-    reader.ask("open: no news", isolation_level=1)
-    player.quiet("EndTxn", 3, committed=False, **values)
-    player.until_state(values["transactional_id"], "CompleteAbort")
-    reader.ask("aborted", isolation_level=1)
-    reader.ask("the isolation is each request's own")
-    reader.close()
-
-
-def session_order(player: Player) -> None:
-    """Whoever had records comes last next time, so that a small limit starves nobody."""
-    for version in VERSIONS:
-        topic = player.topic(f"t{version}", partitions=3)
-        for partition in range(3):
-            player.quiet("Produce", 8, **produce(topic, records("a"), 8, partition=partition))
-        reader = Reader(player, version)
-        wanted = [fetch(topic, partition=partition) for partition in (2, 0, 1)]
-        reader.ask("opens", *wanted, max_bytes=1)
-        for turn in range(5):
-            reader.ask(f"turn {turn}", max_bytes=1)
-        reader.ask("listed anew, the place stays", fetch(topic, 1, partition=1), max_bytes=1)
-        reader.ask("all at once")
-        reader.ask("all at once, in their order")
-        reader.ask("one leaves", **forgotten(topic, 2), max_bytes=1)
-        reader.ask("and comes back last", fetch(topic, partition=2), max_bytes=1)
-        reader.ask("all at once")
-        reader.close()
-
-
 def session_topics(player: Player) -> None:
     """Names and ids, topics that go away and come back."""
     for version in (12, 13, 18):
@@ -248,9 +155,6 @@ def session_cache(player: Player) -> None:
 
 STORIES: Final[tuple[Story, ...]] = (
     session_life,
-    session_news,
-    session_transactions,
-    session_order,
     session_topics,
     session_cache,
 )
