@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from txnsim.cli import exam_readers
 from txnsim.cli.output import print_json, print_line, print_table
 from txnsim.errors import ConfigError
 from txnsim.written_files import write_whole
@@ -41,6 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                      help="misses that don't count, a line each: commit-late@1")  # fmt: skip
     run.add_argument("--report", type=Path, metavar="FILE", help="write a page of it: FILE.html")
     run.add_argument("--json", action="store_true", help="results as JSON")
+    readers = parts.add_parser("readers", description="Readers without a coordinator: topics and"
+                               " log directories with the answers expected of them.")  # fmt: skip
+    exam_readers.add_arguments(readers)
     listed = parts.add_parser("list", description="Say which situations there are.")
     _add_choice(listed)
     listed.add_argument("--json", action="store_true", help="as JSON")
@@ -61,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: The driver can't be started, or an argument is wrong.
     """
+    if args.part == "readers":
+        return exam_readers.run(args)
     from txnsim.simulation.play import quieten
     from txnsim.testing.exam.sitting import chosen
     from txnsim.testing.exam.situations import SITUATIONS

@@ -44,14 +44,16 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
 class Pen:
     """Writes one topic."""
 
-    def __init__(self, hall: Hall, cluster: Cluster, topic: str) -> None:
+    def __init__(self, hall: Hall, cluster: Cluster, topic: str, lasting_ms: int) -> None:
         """Nothing is written.
 
         Args:
             hall: Where.
             cluster: Connections to it.
             topic: Is there.
+            lasting_ms: Timeout of transactions, some of which stay open.
         """
+        self._lasting_ms = lasting_ms
         self.cluster = cluster
         self.place: Final = TopicPartition(topic, 0)
         self._hall = hall
@@ -71,7 +73,7 @@ class Pen:
             Producer(
                 self.cluster,
                 transactional_id=f"{self.place.topic}-{name}",
-                transaction_timeout_ms=TIMEOUT_MS,
+                transaction_timeout_ms=self._lasting_ms,
             )
             for name in names
         ]
@@ -110,23 +112,26 @@ class Paper(msgspec.Struct, frozen=True, kw_only=True):
     configs: dict[str, str] = {}
 
 
-def _paper(
+def topic_of(
     topic: str, about: str, values: str, stable: int, end: int, **more: Any
 ) -> Callable[[Write], Paper]:
+    """Make a paper of a coroutine function; values are apart by blanks."""
     expected = Expected(
         topic=topic, about=about, values=tuple(values.split()), stable=stable, end=end
     )
     return lambda write: Paper(expected=expected, write=write, **more)
 
 
-@_paper("position-on-marker", "The last record has a marker behind it.", "a b", 3, 3)
+@topic_of("position-on-marker", "The last record has a marker behind it.", "a b", 3, 3)
 async def on_marker(pen: Pen) -> None:
     """0 a, 1 b, 2 COMMIT."""
     async with pen.producers("p") as (p,):
         await pen.transact(p, "a", "b")
 
 
-@_paper("tail-of-markers", "Behind the last record come aborted ones and markers only.", "a", 8, 8)
+@topic_of(
+    "tail-of-markers", "Behind the last record come aborted ones and markers only.", "a", 8, 8
+)
 async def tail(pen: Pen) -> None:
     """0 a, 1 COMMIT, then three times a record and its ABORT."""
     async with pen.producers("p") as (p,):
@@ -135,7 +140,7 @@ async def tail(pen: Pen) -> None:
             await pen.transact(p, value, end="abort")
 
 
-@_paper("nothing-committed", "There are aborted transactions only.", "", 4, 4)
+@topic_of("nothing-committed", "There are aborted transactions only.", "", 4, 4)
 async def nothing(pen: Pen) -> None:
     """Twice a record and its ABORT."""
     async with pen.producers("p") as (p,):
@@ -143,7 +148,7 @@ async def nothing(pen: Pen) -> None:
             await pen.transact(p, value, end="abort")
 
 
-@_paper("overlapping", "Transactions of three producers overlap; some are aborted.",
+@topic_of("overlapping", "Transactions of three producers overlap; some are aborted.",
         "a b c d e", 15, 15)  # fmt: skip
 async def overlapping(pen: Pen) -> None:
     """The aborted ones end in another order than they began."""
@@ -168,7 +173,7 @@ async def overlapping(pen: Pen) -> None:
         pass
 
 
-@_paper("between", "Records outside of transactions lie among aborted ones.", "a b c", 6, 6)
+@topic_of("between", "Records outside of transactions lie among aborted ones.", "a b c", 6, 6)
 async def between(pen: Pen) -> None:
     """0 a, 1 lost, 2 b, 3 lost, 4 ABORT, 5 c."""
     async with Producer(pen.cluster) as plain, pen.producers("q") as (q,):
@@ -181,7 +186,7 @@ async def between(pen: Pen) -> None:
         await pen.put(plain, "c")
 
 
-@_paper("open", "A transaction is open, and committed ones lie behind it.", "a", 2, 5)
+@topic_of("open", "A transaction is open, and committed ones lie behind it.", "a", 2, 5)
 async def left_open(pen: Pen) -> None:
     """0 a, 1 COMMIT, 2 of the open one, 3 b, 4 COMMIT: the last stable offset stands at 2."""
     async with pen.producers("p", "q") as (p, q):
@@ -191,7 +196,7 @@ async def left_open(pen: Pen) -> None:
         await pen.transact(p, "b")
 
 
-@_paper("start-moved", "The log begins in the middle of an aborted transaction.", "b", 6, 6)
+@topic_of("start-moved", "The log begins in the middle of an aborted transaction.", "b", 6, 6)
 async def start_moved(pen: Pen) -> None:
     """0 lost, 1 a, 2 lost (the log begins here), 3 ABORT, 4 b, 5 COMMIT."""
     async with Producer(pen.cluster) as plain, pen.producers("p") as (p,):
@@ -205,7 +210,7 @@ async def start_moved(pen: Pen) -> None:
     await pen.cluster.ask(leader, delete_records({pen.place: 2}, timeout_ms=30_000))
 
 
-@_paper("compacted", "The cleaner has left a batch without records, and gaps.", "b c", 8, 8,
+@topic_of("compacted", "The cleaner has left a batch without records, and gaps.", "b c", 8, 8,
         configs={"cleanup.policy": "compact"})  # fmt: skip
 async def compacted(pen: Pen) -> None:
     """0 of an idempotent producer (overwritten, and its empty batch keeps the sequence), 1 a
@@ -227,7 +232,7 @@ async def compacted(pen: Pen) -> None:
 _NUMBERS: Final = tuple(f"{number:02}" for number in range(24))
 
 
-@_paper("large", "Batches are so large that an answer ends in the middle of one.",
+@topic_of("large", "Batches are so large that an answer ends in the middle of one.",
         " ".join(_NUMBERS), 38, 38)  # fmt: skip
 async def large(pen: Pen) -> None:
     """24 committed records of 100 kB in three transactions, and 8 aborted ones among them."""
@@ -244,8 +249,13 @@ PAPERS: Final[tuple[Paper, ...]] = (
 )  # fmt: skip
 
 
-async def written(hall: Hall, paper: Paper) -> str:
+async def written(hall: Hall, paper: Paper, *, lasting_ms: int = TIMEOUT_MS) -> str:
     """Make a paper's topic and write it.
+
+    Args:
+        hall: Where.
+        paper: Which.
+        lasting_ms: Timeout of transactions, some of which stay open.
 
     Returns:
         The topic's name.
@@ -256,7 +266,7 @@ async def written(hall: Hall, paper: Paper) -> str:
     """
     name = hall.prefix + paper.expected.topic
     await hall.create_topic(name, paper.configs)
-    await paper.write(Pen(hall, (await hall.admin()).cluster, name))
+    await paper.write(Pen(hall, (await hall.admin()).cluster, name, lasting_ms))
     return name
 
 

@@ -200,22 +200,27 @@ class RealHalls:
         loop = ClusterLoop(asyncio.get_running_loop())
         faults = AsyncFaults(_Proxied(loop, cluster.proxy.injector))
         left: list[Left] = []
-        async with kafka_ground(ground, left=left.extend):
-            for name, partitions in TOPICS.items():
-                await ground.create_topic(prefix + name, Topic(partitions=partitions))
-            yield RealHall(ground, faults, has_brokers=self.is_ours)
+        try:
+            async with kafka_ground(ground, left=left.extend):
+                for name, partitions in TOPICS.items():
+                    await ground.create_topic(prefix + name, Topic(partitions=partitions))
+                yield RealHall(ground, faults, has_brokers=self.is_ours)
+        except StoryFailedError as error:  # brokers that were started again and are not whole
+            await self.close()
+            raise NotAskedError(f"the cluster: {error}") from None
         for one in left if not self.is_ours else ():
             self._say(f"left behind: {one}")
 
     async def close(self) -> None:
         """See ``Halls``."""
+        self._cluster = None
         await self._closing.aclose()
 
     async def _running(self, level: int) -> tuple[RealCluster, Environment]:
         """The cluster at a level; one at another level ends first."""
         if self._cluster is not None and self._cluster[0] == level:
             return self._cluster[1:]
-        await self._closing.aclose()
+        await self.close()
         environment = real_environment(trace_level=TraceLevel.BRIEF)
         if not self.is_ours:
             context = cluster_there(environment, self._on, self._settings)
