@@ -72,12 +72,17 @@ class Aim:
         return producer
 
     def end_at_the_last_epoch(self, producer: Producer, flow: str) -> None:
-        """A transaction that is ended where no epoch is left: a new producer id takes over."""
+        """A transaction that is ended where no epoch is left, or a new session there: a new
+        producer id takes over.
+        """
         for _ in range(_TRIES + _TRIES):
             is_last = producer.current is not None and producer.current.epoch >= LAST_EPOCH
             if is_last or producer.state in PREPARED or producer.wedged:
                 break
             self._stage.ask(drawing.plain_init(producer))
+        if producer.state == EMPTY and self._choices.rarely(2):
+            self._stage.ask(drawing.plain_init(producer))
+            return
         if producer.state == EMPTY:
             self._stage.ask(drawing.right_add(producer, self._place()))
         self._stage.ask(drawing.right_end(producer, flow))

@@ -179,7 +179,9 @@ class OthersDrawer:
     def fetch_somewhere(self) -> Operation:
         """From the start, from somewhere, from beyond the end."""
         offset = self._choices.some((0, 2), (self._choices.between(0, 40), 3), (100_000, 0.2))
-        return self.fetch(self._place(), offset)
+        gone = [place for place in self._world.places if place[0] in self._world.deleted]
+        place = self._choices.pick(gone) if gone and self._choices.rarely(2) else self._place()
+        return self.fetch(place, offset)
 
     def delete_records(self) -> Operation:
         """Up to an offset, or all."""
