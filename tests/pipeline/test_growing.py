@@ -63,11 +63,11 @@ def test_a_backlog_comes_in_batches_of_a_bound(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.nightly
-def test_why_a_store_is_not_followed_is_said(spark: SparkSession) -> None:
-    rows = spark.readStream.format("kafka_log").load("s3a://bucket/broker-1")
-    query = rows.writeStream.format("noop").start()
-    with pytest.raises(StreamingQueryException, match="follows directories of this machine only"):
-        query.awaitTermination()
+def test_why_a_table_has_no_bound_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.readStream.format("kafka_log").option("table", "errors")
+    query = rows.option("maxFilesPerTrigger", 1).load(str(tmp_path)).writeStream
+    with pytest.raises(StreamingQueryException, match="table errors comes whole"):
+        query.format("noop").start().awaitTermination()
 
 
 @pytest.mark.slow  # each kill costs the start of a JVM: minutes

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.pipeline.damaged.make import unpacked
+from tests.pipeline.following import follow
+from tests.support.growing_dirs import GrowingDir
 from txnsim.cli.main import main
-from txnsim.errors import BadInputError
 from txnsim.pipeline import find_hanging, register
-from txnsim.pipeline.source import KafkaLogDataSource, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -351,7 +351,18 @@ def test_what_is_not_there_is_a_misuse(filled: Filled, capsys: pytest.CaptureFix
     assert f"{filled.uri}/none*" in capsys.readouterr().err
 
 
-def test_a_stream_of_a_store_is_refused() -> None:
-    source = KafkaLogDataSource({"path": "s3a://bucket/logs"})
-    with pytest.raises(BadInputError, match="readStream follows directories of this machine"):
-        source.streamReader(schema_of("batches"))
+def test_a_stream_follows_a_store(filled: Filled, spark: SparkSession, tmp_path: Path) -> None:
+    growing = GrowingDir(tmp_path / "broker-1")
+    place = f"{filled.store.uri}/growing-{tmp_path.name}"
+    for _ in range(2):  # the second one goes on from the checkpoint
+        growing.grow()
+        filled.store.put(growing.path, place.rpartition("/")[2])
+        writer = follow(spark, place, "records", str(tmp_path / "out"), maxFilesPerTrigger=2)
+        writer.trigger(availableNow=True).start().awaitTermination()
+        found = spark.read.parquet(str(tmp_path / "out" / "records"))
+        here = spark.read.format("kafka_log").option("table", "records").load(str(growing.path))
+        there = [repr(row) for row in found.select(*here.columns).collect()]
+        expected = sorted(map(repr, here.collect()))
+        renamed = [one.replace(place, str(growing.path)) for one in there]
+        assert sorted(renamed) == expected
+        assert not any(str(growing.path) in one for one in there)

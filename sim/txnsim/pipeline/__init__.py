@@ -8,7 +8,7 @@ imports none of it.
 - ``source``: the data source ``kafka_log``; ``options`` and ``schemas`` are its public face,
   ``planning`` shares segments out to tasks, ``following`` knows how far directories have grown,
   ``tables`` has a module per table.
-- ``hadoop``: directories in a store that Hadoop's file system reads.
+- ``stores``: directories in an object store or in HDFS.
 - ``tables.read_here``: the same tables in this process, where there is little.
 - ``scan``: from files to columns, the compiled walk over batch headers.
 - ``forensics``: what is open and what becomes of it; the life of a transactional id.

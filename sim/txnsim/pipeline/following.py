@@ -14,10 +14,8 @@ import hashlib
 import heapq
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby, islice
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -28,14 +26,14 @@ from txnsim.pipeline.planning import (
     READS,
     Share,
     divided,
-    grown_segments_of,
     replicas_of,
+    segments_in,
     shares_of,
 )
-from txnsim.pipeline.scan.log_dirs import LogDirectory
 from txnsim.pipeline.scan.log_seek import end_offset_of, position_before
 from txnsim.pipeline.scan.sections import cut_at, cut_behind
-from txnsim.pipeline.scan.segments import SegmentFile, log_dirs_in, segments_of
+from txnsim.pipeline.scan.segments import SegmentFile, log_dirs_in
+from txnsim.pipeline.stores.mirror import at_once, shown
 
 LOGS: Final = frozenset({"batches", "records", "endings", "transactions", "offsets"})
 """Tables whose rows never change, as each is made of what was appended to a log."""
@@ -50,15 +48,64 @@ class StreamOffset(msgspec.Struct, frozen=True, kw_only=True):
     """Of any other table: which state of the files was read."""
 
 
-def latest(options: KafkaLogOptions, start: StreamOffset) -> StreamOffset:
-    """How far it can be read now; the same as ``start`` where nothing is new.
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """One look at directories: all of a batch of rows goes by it."""
+
+    options: KafkaLogOptions
+    segments: Mapping[str, tuple[SegmentFile, ...]] = {}
+    """Of a table in ``LOGS``: folder of a replica -> its segments, in order."""
+
+
+def look_at(options: KafkaLogOptions) -> Look:
+    """What there is now.
 
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
     if options.table not in LOGS:
-        return StreamOffset(state=_state(options))
-    return later(start, StreamOffset(ends=_ends(options)))
+        return Look(options=options)
+    return Look(options=options, segments=segments_in(options, READS[options.table]))
+
+
+class Ends:
+    """Where logs end. What has not changed since the last time is not read again."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[SegmentFile, int, int]] = {}
+        """Folder of a replica -> its last segment, when that was written, where it ends."""
+
+    def of(self, segments: Mapping[str, tuple[SegmentFile, ...]]) -> dict[str, int]:
+        """Folder of each replica -> where its log ends; those that can't be read now are left out,
+        as a later look may find them.
+        """
+        lasts = {path: many[-1] for path, many in segments.items() if many}
+        with at_once(lasts) as mapped:
+            found: dict[str, int | None] = dict(
+                zip(lasts, mapped(self._end_or_none, lasts.values()), strict=True)
+            )
+        return {path: end for path, end in found.items() if end is not None}
+
+    def _end_or_none(self, last: SegmentFile) -> int | None:
+        path = last.replica.path
+        try:
+            written_ns = os.stat(last.path).st_mtime_ns
+            known = self._known.get(path)
+            if known is None or known[:2] != (last, written_ns):
+                known = self._known[path] = (last, written_ns, end_offset_of(last))
+        except OSError:
+            return None
+        return known[2]
+
+
+def latest(look: Look, start: StreamOffset, ends: Ends) -> StreamOffset:
+    """How far it can be read now; the same as ``start`` where nothing is new.
+
+    Raises:
+        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
+    """
+    if look.options.table not in LOGS:
+        return StreamOffset(state=_state(look.options))
+    return later(start, StreamOffset(ends=ends.of(look.segments)))
 
 
 def later(one: StreamOffset, other: StreamOffset) -> StreamOffset:
@@ -69,7 +116,7 @@ def later(one: StreamOffset, other: StreamOffset) -> StreamOffset:
     return StreamOffset(ends={**one.ends, **ends}, state=other.state)
 
 
-def shares_between(options: KafkaLogOptions, start: StreamOffset, end: StreamOffset) -> list[Share]:
+def shares_between(look: Look, start: StreamOffset, end: StreamOffset) -> list[Share]:
     """The tasks of one batch of rows; none where nothing is new.
 
     Raises:
@@ -77,14 +124,15 @@ def shares_between(options: KafkaLogOptions, start: StreamOffset, end: StreamOff
     """
     if start == end:
         return []
+    options = look.options
     if options.table not in LOGS:
         return shares_of(options, Wanted(), READS[options.table])
-    segments = tuple(_between(options, start, end))
+    segments = tuple(_between(look, start, end))
     return [Share(segments=part) for part in divided(segments, options)]
 
 
 def bounded(
-    options: KafkaLogOptions,
+    look: Look,
     start: StreamOffset,
     end: StreamOffset,
     *,
@@ -98,7 +146,7 @@ def bounded(
     is behind a recovery point comes at once: damage in it ends what follows.
 
     Args:
-        options: What is read: a table of ``LOGS``.
+        look: What there is, of a table in ``LOGS``.
         start: Where it begins.
         end: How far it can be read.
         bytes_max: How much is read of logs.
@@ -106,7 +154,7 @@ def bounded(
     """
     ends = dict(start.ends)
     left = sys.maxsize if bytes_max is None else bytes_max
-    queues = _by_replica(_between(options, start, end))
+    queues = _by_replica(_between(look, start, end))
     oldest_first = heapq.merge(*queues, key=_written_at)
     for segment in islice(oldest_first, files_max):
         first, until = segment.span or (0, 0)
@@ -130,15 +178,17 @@ def bounded(
     return StreamOffset(ends=ends)
 
 
-def _between(
-    options: KafkaLogOptions, start: StreamOffset, end: StreamOffset
-) -> Iterator[SegmentFile]:
+def _between(look: Look, start: StreamOffset, end: StreamOffset) -> Iterator[SegmentFile]:
     """The segments with rows between two offsets; nothing behind these is read."""
-    spans = {path: (start.ends.get(path, 0), until) for path, until in end.ends.items()}
-    grown = {path: span for path, span in spans.items() if span[0] < span[1]}
-    for segment in grown_segments_of(options, READS[options.table], grown):
-        cut = None if segment.is_recovered else cut_at(segment, spans[segment.replica.path][1])
-        yield segment if cut is None else msgspec.structs.replace(segment, size=cut.position)
+    for path, until in end.ends.items():
+        first = start.ends.get(path, 0)
+        if first >= until:
+            continue
+        grown = Wanted(offset_min=first, offset_max=until - 1)
+        for one in filter(grown.has_segment, look.segments.get(path, ())):
+            segment = msgspec.structs.replace(one, span=(first, until))
+            cut = None if segment.is_recovered else cut_at(segment, until)
+            yield segment if cut is None else msgspec.structs.replace(segment, size=cut.position)
 
 
 def _by_replica(segments: Iterable[SegmentFile]) -> list[list[SegmentFile]]:
@@ -159,21 +209,6 @@ def _written_at(segment: SegmentFile) -> tuple[int, str]:
         return 0, segment.path  # gone: nothing of it is read
 
 
-def _ends(options: KafkaLogOptions) -> dict[str, int]:
-    """Folder of each replica -> where its log ends."""
-    directory_at = cache(LogDirectory.at)
-    ends: dict[str, int] = {}
-    for replica in replicas_of(options, Wanted(), READS[options.table]):
-        directory = directory_at(Path(replica.log_dir))
-        try:
-            segments = list(segments_of(replica, directory))
-            if segments:
-                ends[replica.path] = end_offset_of(segments[-1])
-        except OSError:
-            continue  # a later look may find what can't be read now
-    return ends
-
-
 def _state(options: KafkaLogOptions) -> str:
     """A hash of names, sizes and times of all files that a table may be made of."""
     replicas = replicas_of(options, Wanted(), READS[options.table])
@@ -191,6 +226,8 @@ def _files_in(folder: str) -> Iterator[str]:
             for entry in sorted(below, key=lambda one: one.name):
                 if entry.is_file(follow_symlinks=False):
                     is_now = entry.stat(follow_symlinks=False)
-                    yield f"{entry.path}\n{is_now.st_ino} {is_now.st_size} {is_now.st_mtime_ns}\n"
+                    path = shown(entry.path)  # a store's files are made anew by each process
+                    number = is_now.st_ino if path == entry.path else 0
+                    yield f"{path}\n{number} {is_now.st_size} {is_now.st_mtime_ns}\n"
     except OSError:
         return  # what was renamed or deleted meanwhile is seen the next time

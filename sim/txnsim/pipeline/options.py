@@ -19,8 +19,8 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from txnsim.errors import BadInputError
-from txnsim.pipeline.hadoop.uris import is_elsewhere
 from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.stores.uris import is_elsewhere
 
 FORMAT: Final = "kafka_log"
 COSTS: Final = {"batches": 1.0, "records": 4.0, "transactions": 16.0, "offsets": 16.0}

@@ -33,7 +33,7 @@ from txnsim.pipeline.scan.segments import (
     replicas_in,
     segments_of,
 )
-from txnsim.storage.regular_file import is_mounted
+from txnsim.storage.regular_file import mounted_at
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
 _TASKS_PER_CORE: Final = 3
@@ -128,21 +128,13 @@ def shares_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Sh
     return shares
 
 
-def grown_segments_of(
-    options: KafkaLogOptions, reads: Reads, spans: Mapping[str, tuple[int, int]]
-) -> Iterator[SegmentFile]:
-    """What was appended to logs: those of each replica in order.
+def segments_in(options: KafkaLogOptions, reads: Reads) -> dict[str, tuple[SegmentFile, ...]]:
+    """Folder of each replica that can be read -> its segments, in order.
 
-    Args:
-        options: What is read.
-        reads: Segments.
-        spans: Folder of a replica -> its offsets, from the first one to behind the last one.
+    Raises:
+        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
-    grown = [one for one in replicas_of(options, Wanted(), reads) if one.path in spans]
-    starts = {path: first for path, (first, _) in spans.items()}
-    for one in _segments_of(grown, starts):
-        if one.base_offset < spans[one.replica.path][1]:
-            yield msgspec.structs.replace(one, span=spans[one.replica.path])
+    return dict(_by_replica(replicas_of(options, Wanted(), reads)))
 
 
 def replicas_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Replica]:
@@ -202,7 +194,7 @@ def _by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFile]:
     """A large segment, for each task the offsets whose batches it decodes. Where the index is
     wrong, the parts are not of one size; each batch is in one of them.
     """
-    if segment.is_recovered or is_mounted(Path(segment.path)):  # each part reads all headers
+    if segment.is_recovered or mounted_at(Path(segment.path)):  # each part reads all headers
         return [segment]
     first, end = segment.span or (0, sys.maxsize)
     cuts = cuts_of(segment, max(part_bytes, segment.size // _SHARERS_MAX))
@@ -237,14 +229,18 @@ def in_tasks(
 def _segments_of(
     replicas: Iterable[Replica], start_offsets: Mapping[str, int]
 ) -> Iterator[SegmentFile]:
+    for path, found in _by_replica(replicas):
+        yield from filter(Wanted(offset_min=start_offsets.get(path)).has_segment, found)
+
+
+def _by_replica(replicas: Iterable[Replica]) -> Iterator[tuple[str, tuple[SegmentFile, ...]]]:
     directory_at = cache(LogDirectory.at)
     for replica in replicas:
         directory = directory_at(Path(replica.log_dir))
         try:
-            found = tuple(segments_of(replica, directory))
+            yield replica.path, tuple(segments_of(replica, directory))
         except OSError:
             continue  # the table of errors tells
-        yield from filter(Wanted(offset_min=start_offsets.get(replica.path)).has_segment, found)
 
 
 def _is_older(segment: SegmentFile, time_min_ms: int | None) -> bool:

@@ -118,8 +118,8 @@ def register(spark: SparkSession) -> None:
         MissingExtraError: A library of the extra is missing.
     """
     try:
-        from txnsim.pipeline.hadoop.settings import settings_of
         from txnsim.pipeline.source import of_session
+        from txnsim.pipeline.stores.settings import settings_of
     except ImportError as error:
         raise MissingExtraError(NO_EXTRA) from error
 

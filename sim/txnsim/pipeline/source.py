@@ -35,36 +35,44 @@ from txnsim.errors import BadInputError
 from txnsim.pipeline.filters import taken_over
 from txnsim.pipeline.following import (
     LOGS,
+    Ends,
+    Look,
     StreamOffset,
     bounded,
     later,
     latest,
+    look_at,
     shares_between,
 )
-from txnsim.pipeline.hadoop.reading import Stores, stores_of
-from txnsim.pipeline.hadoop.settings import HadoopSettings
 from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.options import FORMAT, Division, KafkaLogOptions
 from txnsim.pipeline.planning import READS, Share, shares_of
 from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.stores.reading import Stores, stores_of
+from txnsim.pipeline.stores.settings import StoreSettings
 
 
 class Task(InputPartition):
     """What one task reads, on its way to a worker."""
 
-    def __init__(self, share: Share) -> None:
-        super().__init__(msgspec.msgpack.encode(share))
+    def __init__(self, share: Share, listed_ms: int = 0) -> None:
+        super().__init__(msgspec.msgpack.encode((share, listed_ms)))
 
     @property
-    def share(self) -> Share:
-        """What it reads."""
-        return msgspec.msgpack.decode(self.value, type=Share)
+    def told(self) -> tuple[Share, int]:
+        """What it reads, and when a store was asked for the names."""
+        return msgspec.msgpack.decode(self.value, type=tuple[Share, int])
+
+
+def tasks_of(shares: Iterable[Share], stores: Stores | None) -> list[InputPartition]:
+    """The tasks that read something."""
+    return [Task(share, 0 if stores is None else stores.listed_ms) for share in shares]
 
 
 class KafkaLogDataSource(DataSource):
     """Format ``kafka_log``."""
 
-    hadoop: HadoopSettings | None = None
+    hadoop: StoreSettings | None = None
     division: Division = Division()
     """Both of the session that it is registered with (``of_session``)."""
 
@@ -84,18 +92,13 @@ class KafkaLogDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Reads it as it grows; the same columns. One that refuses where it can't."""
         options, columns = self.asked(schema)
-        if options.uris:
-            return RefusingReader(
-                f"format {FORMAT}: readStream follows directories of this machine only, not"
-                f" {options.uris[0]}"
-            )
         is_bounded = options.max_bytes_per_trigger or options.max_files_per_trigger
         if is_bounded and options.table not in LOGS:
             return RefusingReader(
                 f"format {FORMAT}: table {options.table} comes whole whenever it changes, without"
                 f" a bound per trigger; {', '.join(sorted(LOGS))} can have one"
             )
-        return KafkaLogStreamReader(options, columns)
+        return KafkaLogStreamReader(options, columns, stores_of(self.hadoop, self.options))
 
     def asked(self, schema: StructType) -> tuple[KafkaLogOptions, pa.Schema]:
         """What to read, and the columns as Arrow has them."""
@@ -104,7 +107,7 @@ class KafkaLogDataSource(DataSource):
         return options, to_arrow_schema(columns_of(options.table, schema), timezone="UTC")
 
 
-def of_session(hadoop: HadoopSettings | None, division: Division) -> type[KafkaLogDataSource]:
+def of_session(hadoop: StoreSettings | None, division: Division) -> type[KafkaLogDataSource]:
     """The format, for a session that has these settings: where Spark plans and reads no session is
     at hand, so the class takes them there.
     """
@@ -134,19 +137,11 @@ class UnfilteredReader(DataSourceReader):
             options, wanted = self._stores.located(options), self._stores.mirrored(wanted)
         shares = shares_of(options, wanted, READS[options.table])
         # Spark takes no tasks for one task of which nothing is said.
-        return [Task(share) for share in shares or [Share()]]
+        return tasks_of(shares or [Share()], self._stores)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        options, stores = self._options, self._stores
-        if stores is None:
-            yield from _rows_of(partition, options, self._schema, self._wanted)
-            return
-        stores.fill(cast("Task", partition).share)
-        if READS[options.table].is_whole:
-            options = stores.located(options)
-        for batch in _rows_of(partition, options, self._schema, self._wanted):
-            yield stores.shown(batch)
+        return _read(partition, self._options, self._schema, self._wanted, self._stores)
 
 
 class KafkaLogReader(UnfilteredReader):
@@ -161,21 +156,26 @@ class KafkaLogReader(UnfilteredReader):
 
 
 class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows directories that grow. What a stream offset says: ``following``."""
+    """Follows directories that grow. What a stream offset says: ``following``. A batch of rows goes
+    by one look at the directories.
+    """
 
-    def __init__(self, options: KafkaLogOptions, schema: pa.Schema) -> None:
+    def __init__(self, options: KafkaLogOptions, schema: pa.Schema, stores: Stores | None) -> None:
         self._options = options
         self._schema = schema
+        self._stores = stores
+        self._ends = Ends()
+        self._look: Look | None = None
         self._target: StreamOffset | None = None
         """Of a query that takes what is there and ends."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Before anything was read."""
-        return _as_dict(StreamOffset())
+        return self._told(StreamOffset())
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """What is there now, and no more."""
-        self._target = latest(self._options, StreamOffset())
+        self._target = latest(self._looked(), StreamOffset(), self._ends)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """How much one batch of rows reads."""
@@ -187,25 +187,50 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """How far one batch of rows goes."""
-        begun = _of_dict(start)
-        end = latest(self._options, begun) if self._target is None else later(begun, self._target)
+        begun = self._taken(start)
+        if self._target is not None and self._look is not None:
+            look, end = self._look, later(begun, self._target)
+        else:
+            look = self._looked()
+            end = latest(look, begun, self._ends)
         match limit:
             case ReadMaxBytes(max_bytes=most):
-                end = bounded(self._options, begun, end, bytes_max=most)
+                end = bounded(look, begun, end, bytes_max=most)
             case ReadMaxFiles(max_files=most):
-                end = bounded(self._options, begun, end, files_max=most)
+                end = bounded(look, begun, end, files_max=most)
             case _:
                 pass  # all that is there
-        return _as_dict(end)
+        return self._told(end)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of what is between two offsets."""
-        shares = shares_between(self._options, _of_dict(start), _of_dict(end))
-        return [Task(share) for share in shares]
+        begun, until = self._taken(start), self._taken(end)
+        # A query that goes on from its checkpoint has not looked yet.
+        shares = shares_between(self._look or self._looked(), begun, until)
+        return tasks_of(shares, self._stores)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        return _rows_of(partition, self._options, self._schema, Wanted())
+        return _read(partition, self._options, self._schema, Wanted(), self._stores)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what only planning needs: a worker reads what its task says."""
+        return {**self.__dict__, "_look": None, "_target": None, "_ends": None}
+
+    def _looked(self) -> Look:
+        options = self._options if self._stores is None else self._stores.located(self._options)
+        self._look = look_at(options)
+        return self._look
+
+    def _told(self, offset: StreamOffset) -> dict[str, Any]:
+        ends = offset.ends if self._stores is None else self._stores.named(offset.ends)
+        return {"ends": ends, "state": offset.state}
+
+    def _taken(self, told: dict[str, Any]) -> StreamOffset:
+        offset = msgspec.convert(told, StreamOffset)
+        if self._stores is None:
+            return offset
+        return msgspec.structs.replace(offset, ends=self._stores.placed(offset.ends))
 
 
 class RefusingReader(DataSourceStreamReader):
@@ -249,24 +274,34 @@ class RefusingReader(DataSourceStreamReader):
         raise BadInputError(self._reason)
 
 
+def _read(
+    task: InputPartition,
+    options: KafkaLogOptions,
+    schema: pa.Schema,
+    wanted: Wanted,
+    stores: Stores | None,
+) -> Iterator[pa.RecordBatch]:
+    share, listed_ms = cast("Task", task).told
+    if stores is None:
+        yield from _rows_of(share, options, schema, wanted)
+        return
+    stores.fill(share, listed_ms)
+    if READS[options.table].is_whole:
+        options = stores.located(options)
+    for batch in _rows_of(share, options, schema, wanted):
+        yield stores.shown(batch)
+
+
 def _rows_of(
-    task: InputPartition, options: KafkaLogOptions, schema: pa.Schema, wanted: Wanted
+    share: Share, options: KafkaLogOptions, schema: pa.Schema, wanted: Wanted
 ) -> Iterator[pa.RecordBatch]:
     # Imported here: planning needs neither numba nor the compiled walks.
     from txnsim.pipeline.tables.readings import rows_of
     from txnsim.pipeline.tables.rows import Job
 
     job = Job(options=options, columns=tuple(schema.names), producer_ids=wanted.producer_ids)
-    for rows in rows_of(cast("Task", task).share, job):
+    for rows in rows_of(share, job):
         yield rows.in_schema(schema)
-
-
-def _as_dict(offset: StreamOffset) -> dict[str, Any]:
-    return {"ends": offset.ends, "state": offset.state}
-
-
-def _of_dict(offset: dict[str, Any]) -> StreamOffset:
-    return msgspec.convert(offset, StreamOffset)
 
 
 def schema_of(table: str) -> StructType:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from txnsim.pipeline.hadoop.mirror import carried, carry
 from txnsim.pipeline.schemas import arrow_types
+from txnsim.pipeline.stores.mirror import carried, carry
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -81,7 +81,7 @@ def read_log_file(
     Raises:
         OSError: The file can't be read.
     """
-    with open_regular(path) as file:
+    with open_regular(path, is_sequential=True) as file:
         size = size_of_open(file)
         if until is not None:
             size = min(size, until)

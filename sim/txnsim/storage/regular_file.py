@@ -14,7 +14,7 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 
@@ -51,22 +51,39 @@ class RangeFile(Protocol):
         ...
 
 
-OpenThere = Callable[[Path, bool], RangeFile]
-"""Opens the file of a store that a local one stands for, whether from beginning to end or not; an
-``OSError`` where it can't.
-"""
-_MOUNTS: dict[str, OpenThere] = {}
-"""Folder, with a slash at its end -> how its files are opened."""
+class Mounted(Protocol):
+    """A store that local files stand for."""
+
+    def open(self, place: Path, is_sequential: bool) -> RangeFile:  # noqa: FBT001 - internal
+        """Its file, to be read from beginning to end or not; an ``OSError`` where it can't be."""
+        ...
+
+    def expect(self, places: Sequence[Path]) -> None:
+        """Files that are going to be read from beginning to end, in this order."""
+        ...
 
 
-def mount(root: Path, open_there: OpenThere) -> None:
-    """Have all files below a folder opened by somebody else, in this process."""
-    _MOUNTS[f"{root}/"] = open_there
+_MOUNTS: dict[str, Mounted] = {}
+"""Folder, with a slash at its end -> what its files are read from."""
 
 
-def is_mounted(path: Path) -> bool:
-    """Whether somebody else opens a file."""
-    return any(str(path).startswith(root) for root in _MOUNTS)
+def mount(root: Path, store: Mounted) -> None:
+    """Have all files below a folder read from a store, in this process."""
+    _MOUNTS[f"{root}/"] = store
+
+
+def mounted_at(path: Path) -> Mounted | None:
+    """The store that a file is read from; None where it is this machine's."""
+    if not _MOUNTS:
+        return None
+    text = str(path)
+    return next((store for root, store in _MOUNTS.items() if text.startswith(root)), None)
+
+
+def expect(places: Sequence[str]) -> None:
+    """Files are going to be read from beginning to end, in this order: a store asks early."""
+    for root, store in _MOUNTS.items():
+        store.expect([Path(one) for one in places if one.startswith(root)])
 
 
 def open_ranges(path: Path, *, is_sequential: bool = False) -> RangeFile:
@@ -79,24 +96,26 @@ def open_ranges(path: Path, *, is_sequential: bool = False) -> RangeFile:
     Raises:
         OSError: It can't be opened, or is no regular file.
     """
-    if _MOUNTS:
-        text = str(path)
-        for root, open_there in _MOUNTS.items():
-            if text.startswith(root):
-                return open_there(path, is_sequential)
+    store = mounted_at(path)
+    if store is not None:
+        return store.open(path, is_sequential)
     file = _LocalFile(_descriptor_of(path))
     if is_sequential:
         file.read_ahead()
     return file
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path, *, is_sequential: bool = False) -> BinaryIO:
     """A file, to be read from its beginning.
+
+    Args:
+        path: The file.
+        is_sequential: To its end, for the most part.
 
     Raises:
         OSError: It can't be opened, or is no regular file.
     """
-    file = open_ranges(path)
+    file = open_ranges(path, is_sequential=is_sequential)
     if isinstance(file, _LocalFile):
         return os.fdopen(file.descriptor, "rb")
     return io.BufferedReader(_Stream(file), _BUFFER_BYTES)
@@ -179,6 +198,18 @@ class _Stream(io.RawIOBase):
         count = self._file.read_into(memoryview(buffer).cast("B"), self._position)
         self._position += count
         return count
+
+    def readall(self) -> bytes:
+        """The rest at once: Python would ask for 8 kB at a time."""
+        rest = bytearray(max(0, self._file.size - self._position))
+        filled = 0
+        while filled < len(rest):
+            count = self._file.read_into(memoryview(rest)[filled:], self._position)
+            if not count:
+                break
+            self._position += count
+            filled += count
+        return bytes(rest[:filled])
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Go on elsewhere."""

@@ -110,7 +110,7 @@ class Recorded:
 
 def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no session whose settings of Hadoop could be asked for."""
-    monkeypatch.setattr("txnsim.pipeline.hadoop.settings.settings_of", lambda _spark: None)
+    monkeypatch.setattr("txnsim.pipeline.stores.settings.settings_of", lambda _spark: None)
 
 
 @pytest.fixture

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from txnsim.storage.regular_file import (
+    expect,
     mount,
     open_ranges,
     open_regular,
@@ -73,14 +75,20 @@ class Elsewhere:
 def test_a_mounted_folder_is_read_from_elsewhere(tmp_path: Path) -> None:
     opened: list[tuple[str, bool, Elsewhere]] = []
 
-    def open_there(path: Path, is_sequential: bool) -> Elsewhere:
-        if path.name == "none":
-            raise FileNotFoundError(2, "No such file or directory", str(path))
-        opened.append((path.name, is_sequential, Elsewhere(b"abcdefg")))
-        return opened[-1][2]
+    class Store:
+        def open(self, place: Path, is_sequential: bool) -> Elsewhere:
+            if place.name == "none":
+                raise FileNotFoundError(2, "No such file or directory", str(place))
+            opened.append((place.name, is_sequential, Elsewhere(b"abcdefg")))
+            return opened[-1][2]
+
+        def expect(self, places: Sequence[Path]) -> None:
+            expected.extend(places)
+
+    expected: list[Path] = []
 
     (tmp_path / "mounted-too").write_bytes(b"here")
-    mount(tmp_path / "mounted", open_there)
+    mount(tmp_path / "mounted", Store())
     there = tmp_path / "mounted" / "file"
     assert read_regular(there) == b"abcdefg"
     with open_regular(there) as file:
@@ -92,3 +100,5 @@ def test_a_mounted_folder_is_read_from_elsewhere(tmp_path: Path) -> None:
     assert all(one.is_closed for _, _, one in opened)
     assert why_unreadable(tmp_path / "mounted" / "none") == "No such file or directory"
     assert read_regular(tmp_path / "mounted-too") == b"here"
+    expect([str(there), str(tmp_path / "mounted-too")])
+    assert expected == [there]

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import argparse
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from txnsim.cli.output import complain, may_move_cursor, progress
-from txnsim.pipeline.hadoop.uris import is_elsewhere
+from txnsim.pipeline.stores.uris import is_elsewhere
 from txnsim.written_files import advice
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def add_directories(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="DIR",
         help="a broker's log directory, a folder of several, or a replica's folder; s3a://, hdfs://"
-        " and what else Hadoop's file system reads, with patterns, is read by Spark",
+        ", gs:// and what else Hadoop's file system reads, with patterns, are stores",
     )
     parser.add_argument(
         "--spark-conf",
@@ -47,7 +47,7 @@ def add_directories(parser: argparse.ArgumentParser) -> None:
 
 
 def place(text: str) -> Path | str:
-    """A directory of this machine; text where Hadoop's file system reads it."""
+    """A directory of this machine; text where it lies in a store."""
     if is_elsewhere(text):
         return text
     return Path(unquote(text.removeprefix("file://"))) if text.startswith("file:/") else Path(text)
@@ -71,15 +71,12 @@ def add_master(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def session(
-    master: str | None, *, is_short: bool = False, config: Mapping[str, str] | None = None
-) -> Iterator[SparkSession]:
+def session(args: argparse.Namespace, *, is_short: bool = False) -> Iterator[SparkSession]:
     """The session of this process; one that was started here is stopped at the end.
 
     Args:
-        master: Where Spark runs; None for the default.
+        args: Of the action: where Spark runs, and its settings.
         is_short: A few queries, whose work is done in Python.
-        config: Settings of a new one.
 
     Raises:
         MissingExtraError: PySpark or Java is missing.
@@ -88,7 +85,8 @@ def session(
 
     progress("starting Spark")
     is_anothers = is_running()
-    spark = spark_session(master, config={**(SHORT_LIVED if is_short else {}), **(config or {})})
+    config = {**(SHORT_LIVED if is_short else {}), **dict(getattr(args, "spark_conf", ()))}
+    spark = spark_session(getattr(args, "master", None), config=config)
     done = threading.Event()
     watcher = threading.Thread(target=_watch, args=(spark, done), daemon=True)
     if may_move_cursor():

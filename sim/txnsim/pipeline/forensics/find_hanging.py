@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -51,7 +51,6 @@ from txnsim.pipeline.forensics.read_notes import NOTHING_READ, ReadNotes, seen_a
 from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_or_none
 from txnsim.pipeline.forensics.start_batch import dated, gaps_behind, start_batch_of
 from txnsim.pipeline.forensics.verdicts import OpenTxn, ReplicaEnds, Spread, leading, spread_of
-from txnsim.pipeline.hadoop.mirror import is_mirrored
 from txnsim.pipeline.libraries import require_libraries
 from txnsim.pipeline.scan.log_dirs import OnProblem
 from txnsim.pipeline.scan.log_seek import marked_producers
@@ -62,6 +61,8 @@ from txnsim.pipeline.scan.segments import (
     one_cluster,
     replicas_in,
 )
+from txnsim.pipeline.stores.mirror import at_once, is_mirrored
+from txnsim.storage.regular_file import expect
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
@@ -224,10 +225,7 @@ class Reading:
         replicas = replicas_in(paths, wanted, self._problem)
         self._log_dirs = _log_dirs(replicas)
         one_cluster(log_dirs_in(paths))
-        if any(map(is_mirrored, paths)) and not self._search.never_spark:
-            found = self._looked_at_by_spark(replicas)
-        else:
-            found = self._looked_at_here(replicas)
+        found = self._looked_at(replicas)
         self._markers = _Markers(found)
         return tuple(found)
 
@@ -249,36 +247,27 @@ class Reading:
         self._problem(doubt)
         return {}
 
-    def _looked_at_by_spark(self, replicas: Sequence[Replica]) -> list[ReplicaState]:
-        session = self._spark()
-        from txnsim.pipeline.forensics.states_by_spark import looked_at
-
-        self._progress(f"Spark looks at {len(replicas)} replicas")
-        looked = looked_at(session, replicas, use_snapshots=self._search.use_snapshots)
-        for one in looked:
-            for problem in one.problems:
-                self._problem(problem)
-        for file, written_ms in dict.fromkeys(note for one in looked for note in one.written_ms):
-            self._take_time(file, written_ms)
-        return [state for one in looked for state in one.states]
-
-    def _looked_at_here(self, replicas: Sequence[Replica]) -> list[ReplicaState]:
+    def _looked_at(self, replicas: Sequence[Replica]) -> list[ReplicaState]:
         notes = {log_dir: notes_of(Path(log_dir), self._problem) for log_dir in self._log_dirs}
         for one in notes.values():
             for file, written_ms in one.written_ms:
                 self._take_time(file, written_ms)
-        found = []
-        for number, replica in enumerate(replicas, 1):
-            if not number % _TOLD_EVERY:
-                self._progress(f"looked at {number} of {len(replicas)} replicas")
-            state = state_or_none(
+
+        def looked_at(replica: Replica) -> ReplicaState | None:
+            return state_or_none(
                 replica,
                 notes[replica.log_dir],
                 self._problem,
                 use_snapshots=self._search.use_snapshots,
             )
-            if state is not None:
-                found.append(state)
+
+        found = []
+        with at_once(self._log_dirs) as mapped:
+            for number, state in enumerate(mapped(looked_at, replicas), 1):
+                if not number % _TOLD_EVERY:
+                    self._progress(f"looked at {number} of {len(replicas)} replicas")
+                if state is not None:
+                    found.append(state)
         return found
 
     def _take_time(self, file: str, written_ms: int) -> None:
@@ -344,7 +333,7 @@ class Reading:
 
     def _has_all_cores(self, unread: Sequence[ReplicaState]) -> bool:
         """Whether processes may read: not within a task of Spark, which has one core, nor on a
-        broker that runs; nor in a store, which is read by this process's JVM.
+        broker that runs; nor in a store, whose connections no process inherits.
         """
         if self._search.never_spark:
             return False
@@ -593,7 +582,12 @@ class _Markers:
 
     def _producers(self, path: str, offset: int) -> Iterator[int]:
         segments = self._states[path].segments
-        for number, segment in enumerate(segments, 1):
-            if number == len(segments) or segments[number].base_offset > offset:
-                with suppress(OSError):  # reported where the replica was looked at
-                    yield from marked_producers(segment, offset)
+        behind = [
+            segment
+            for segment, following in zip_longest(segments, segments[1:])
+            if following is None or following.base_offset > offset
+        ]
+        expect([segment.path for segment in behind])
+        for segment in behind:
+            with suppress(OSError):  # reported where the replica was looked at
+                yield from marked_producers(segment, offset)

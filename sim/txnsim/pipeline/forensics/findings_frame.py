@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.pipeline.forensics import find_hanging as searching
-from txnsim.pipeline.hadoop.uris import is_elsewhere
 from txnsim.pipeline.options import time_ms_of
 from txnsim.pipeline.session import register
+from txnsim.pipeline.stores.uris import is_elsewhere
 from txnsim.runtime.wall_clock import wall_ms
 
 if TYPE_CHECKING:
@@ -52,10 +52,10 @@ def find_hanging(
     """
     import pyarrow as pa
 
-    from txnsim.pipeline.hadoop.reading import Stores
-    from txnsim.pipeline.hadoop.settings import settings_in
     from txnsim.pipeline.schemas import TABLES
     from txnsim.pipeline.source import schema_of
+    from txnsim.pipeline.stores.reading import Stores
+    from txnsim.pipeline.stores.settings import settings_in
     from txnsim.pipeline.tables.findings import rows_of
 
     register(spark)

@@ -20,9 +20,9 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from txnsim.pipeline.forensics.metadata_copies import KnownTopics, known_topics_in
-from txnsim.pipeline.hadoop.mirror import shown
 from txnsim.pipeline.scan.log_dirs import OnProblem, topic_id_of, untold
 from txnsim.pipeline.scan.segments import Replica, log_dirs_in, one_cluster, replicas_in
+from txnsim.pipeline.stores.mirror import shown
 from txnsim.storage.metadata_log import FOLDER_NAME
 from txnsim.types import INTERNAL_TOPICS
 

@@ -29,10 +29,10 @@ from txnsim.pipeline.forensics.read_notes import Note
 from txnsim.pipeline.forensics.replica_state import ReplicaState
 from txnsim.pipeline.forensics.segment_reading import walked
 from txnsim.pipeline.forensics.verdicts import OpenTxn
-from txnsim.pipeline.hadoop.mirror import carried, carry
 from txnsim.pipeline.planning import Share, in_tasks
 from txnsim.pipeline.scan import kernel_fragments as fk
 from txnsim.pipeline.scan.pieces import Ints
+from txnsim.pipeline.stores.mirror import carried, carry
 from txnsim.pipeline.tasks import arrow_schema, on_workers
 
 if TYPE_CHECKING:

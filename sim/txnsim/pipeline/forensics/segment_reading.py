@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from txnsim.pipeline.forensics.read_notes import Note, NoteKind
@@ -12,10 +12,11 @@ from txnsim.pipeline.scan.examining import Examined, Examiner
 from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.sections import stands_alone
 from txnsim.pipeline.scan.segments import Replica, Section, SegmentFile
+from txnsim.storage.regular_file import expect
 
 
 def walked(
-    segments: Iterable[SegmentFile], examiner: Examiner | None = None
+    segments: Sequence[SegmentFile], examiner: Examiner | None = None
 ) -> Iterator[tuple[SegmentFile, Ints | Note]]:
     """Go over segments, in order: what each producer did (``walk.fragment_rows``), and what came to
     light.
@@ -27,6 +28,7 @@ def walked(
     """
     ended: Replica | None = None
     examiner = examiner or Examiner()
+    expect([one.path for one in segments if one.section is None])
     for segment in segments:
         if segment.is_recovered and segment.replica == ended:
             continue  # it goes with what is cut off before it

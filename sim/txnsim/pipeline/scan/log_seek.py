@@ -233,6 +233,8 @@ def position_before(segment: SegmentFile, offset: int | None) -> int:
     Raises:
         OSError: The segment can't be read.
     """
+    if offset is not None and offset <= segment.base_offset:
+        return 0
     path = Path(segment.path).with_suffix(names.INDEX_SUFFIX)
     try:
         data = read_regular(path)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from txnsim.pipeline.hadoop.mirror import carried, carry
 from txnsim.pipeline.scan.sections import cuts_of, sections_at
 from txnsim.pipeline.scan.segments import SegmentFile, by_topic_id, one_cluster, replicas_in
 from txnsim.pipeline.soundness.facts import (
@@ -32,6 +31,7 @@ from txnsim.pipeline.soundness.parts import SegmentPart
 from txnsim.pipeline.soundness.replica_rules import comparable
 from txnsim.pipeline.soundness.segment_walk import examine
 from txnsim.pipeline.soundness.violations import Broken, Invariant, Severity, Violation
+from txnsim.pipeline.stores.mirror import carried, carry
 from txnsim.pipeline.tasks import arrow_schema, on_workers, shared_out
 from txnsim.storage import names
 from txnsim.storage.regular_file import why_unreadable

@@ -24,6 +24,7 @@ from txnsim.pipeline.tables import (
     transactions,
 )
 from txnsim.pipeline.tables.rows import Job, Rows
+from txnsim.storage.regular_file import expect
 
 OF_SEGMENT: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Rows]]]] = {
     "batches": batches.read,
@@ -61,6 +62,7 @@ def rows_of(share: Share, job: Job) -> Iterator[Rows]:
 
 
 def _of_segments(name: str, share: Share, job: Job) -> Iterator[Rows]:
+    expect([one.path for one in share.segments])
     for segment, _ in cut_short(share.segments, is_cut=_cuts(job)):
         yield from _sound(partial(OF_SEGMENT[name], segment, job))
 
@@ -78,6 +80,7 @@ def _replicas(share: Share, job: Job) -> Iterator[Rows]:
 
 
 def _errors(share: Share, job: Job) -> Iterator[Rows]:
+    expect([one.path for one in share.segments])
     for segment, cut in cut_short(share.segments, is_cut=_cuts(job)):
         yield from errors.read(segment, job, cut)
     for replica in share.replicas:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.pipeline.hadoop.gateway import os_error, reason_of
+from txnsim.pipeline.stores.hadoop import os_error, reason_of
 
 
 @pytest.mark.parametrize(

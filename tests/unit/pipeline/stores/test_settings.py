@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from txnsim.pipeline.hadoop.settings import HadoopSettings, class_path
+from txnsim.pipeline.stores.settings import StoreSettings, class_path
 
 
 def test_a_class_path_has_what_is_on_this_machine(
@@ -19,11 +19,18 @@ def test_a_class_path_has_what_is_on_this_machine(
     monkeypatch.setenv("SPARK_HOME", "/spark")
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
-    settings = HadoopSettings(root="/r", xml=b"", jars=(str(jar), "/none/b.jar", "/opt/*"))
+    settings = StoreSettings(root="/r", xml=b"", jars=(str(jar), "/none/b.jar", "/opt/*"))
     assert class_path(settings) == [str(jar), "/opt/*", "/spark/jars/*"]
 
 
 def test_settings_go_to_a_worker_as_they_are() -> None:
-    settings = HadoopSettings(root="/r", xml=b"packed", jars=("a.jar",))
+    settings = StoreSettings(root="/r", xml=b"packed", jars=("a.jar",))
     packed = msgspec.msgpack.encode(settings)
-    assert msgspec.msgpack.decode(packed, type=HadoopSettings) == settings
+    assert msgspec.msgpack.decode(packed, type=StoreSettings) == settings
+
+
+def test_a_later_setting_counts() -> None:
+    first = StoreSettings(root="/r").with_conf({"fs.a": "1", "fs.b": "<&>"})
+    assert first.with_conf({"fs.a": "2"}).conf == {"fs.a": "2", "fs.b": "<&>"}
+    assert first.reaches_as(msgspec.structs.replace(first, listed_ms=9))
+    assert not first.reaches_as(first.with_conf({"fs.a": "2"}))

@@ -1,5 +1,5 @@
-"""What a process needs to read through Hadoop's file system as a Spark session does: the session's
-Hadoop configuration and jars, and a folder with a local file for each file of the store.
+"""What a process needs to read a store as a Spark session does: the session's Hadoop configuration
+and jars, and a folder with a local file for each file of the store.
 
 The configuration holds credentials if the session's configuration does. It goes to workers with a
 task, as Spark sends its own configuration.
@@ -12,10 +12,13 @@ import os
 import shutil
 import tempfile
 import zlib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
+from xml.etree.ElementTree import fromstring
+from xml.sax.saxutils import escape
 
 import msgspec
 
@@ -24,6 +27,7 @@ from txnsim.errors import BadInputError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MEMORY: Final = "/dev/shm"
 JAR_SETTINGS: Final = {
     "spark.jars": ",",
     "spark.driver.extraClassPath": os.pathsep,
@@ -32,28 +36,56 @@ JAR_SETTINGS: Final = {
 """Setting -> what stands between its entries."""
 
 
-class HadoopSettings(msgspec.Struct, frozen=True, kw_only=True):
+class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Of one driver's process; its workers have the same."""
 
     root: str
     """The folder: the same path on every machine, made where it is needed."""
-    xml: bytes
+    xml: bytes = b""
     """Hadoop's configuration, packed; empty for that of the files on the class path."""
     jars: tuple[str, ...] = ()
     """Entries of a class path, such as those of ``--packages``. Those that are not on this machine
     count as nothing: Spark brings them to its workers itself.
     """
+    listed_ms: int = 0
+    """When the process that planned has asked the store for names."""
+
+    @property
+    def conf(self) -> Mapping[str, str]:
+        """Hadoop's settings by name; a later property counts, as in Hadoop's files."""
+        if not self.xml:
+            return {}
+        found = fromstring(zlib.decompress(self.xml)).iter("property")
+        return {one.findtext("name", ""): one.findtext("value", "") for one in found}
+
+    def reaches_as(self, other: StoreSettings) -> bool:
+        """Whether the other ones reach stores in the same way."""
+        return msgspec.structs.replace(self, listed_ms=other.listed_ms) == other
+
+    def with_conf(self, given: Mapping[str, str]) -> StoreSettings:
+        """With more of Hadoop's settings, over those that there are."""
+        if not given:
+            return self
+        properties = "".join(
+            f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
+            for name, value in sorted(given.items())
+        )
+        xml = zlib.decompress(self.xml).decode() if self.xml else "<configuration></configuration>"
+        changed = xml.replace("</configuration>", f"{properties}</configuration>")
+        return msgspec.structs.replace(self, xml=zlib.compress(changed.encode(), level=1))
 
 
 @cache
 def own_root() -> str:
     """The folder of this process, removed at its end."""
-    root = tempfile.mkdtemp(prefix="txnsim-hadoop-")
+    # Files without content, by the thousand: making one in memory takes a quarter of the time.
+    memory = MEMORY if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) else None
+    root = tempfile.mkdtemp(prefix="txnsim-stores-", dir=memory)
     atexit.register(_remove, root, os.getpid())
     return root
 
 
-def settings_of(spark: SparkSession) -> HadoopSettings | None:
+def settings_of(spark: SparkSession) -> StoreSettings | None:
     """The settings of a session as they are now; None of a session that has no JVM at hand."""
     try:
         jvm, java_session = spark._jvm, spark._jsparkSession
@@ -66,7 +98,7 @@ def settings_of(spark: SparkSession) -> HadoopSettings | None:
     writer = jvm.java.io.StringWriter()
     java_session.sessionState().newHadoopConf().writeXml(writer)
     conf = spark.sparkContext.getConf()
-    return HadoopSettings(
+    return StoreSettings(
         root=own_root(),
         xml=zlib.compress(writer.toString().encode(), level=1),
         jars=tuple(
@@ -78,7 +110,7 @@ def settings_of(spark: SparkSession) -> HadoopSettings | None:
     )
 
 
-def settings_in(spark: SparkSession) -> HadoopSettings:
+def settings_in(spark: SparkSession) -> StoreSettings:
     """The same of a session that has to have a JVM at hand.
 
     Raises:
@@ -90,7 +122,7 @@ def settings_in(spark: SparkSession) -> HadoopSettings:
     return settings
 
 
-def class_path(settings: HadoopSettings) -> list[str]:
+def class_path(settings: StoreSettings) -> list[str]:
     """Of a JVM on this machine: the session's jars, what Spark has brought along, Spark's own."""
     import pyspark
     from pyspark import SparkFiles

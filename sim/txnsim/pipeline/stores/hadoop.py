@@ -1,10 +1,10 @@
-"""A JVM that reads through Hadoop's file system for this process. A process with a Spark session
-uses the session's JVM. Any other process starts one (py4j's server out of Spark's own jars, no
-class of ours in it).
+"""A JVM that reads through Hadoop's file system for this process: HDFS, and what else the session
+has a file system for. A process with a Spark session uses the session's JVM. Any other process
+starts one (py4j's server out of Spark's own jars, no class of ours in it).
 
-Workers of PySpark can't reach the JVM that forked them, so each worker that reads a store starts
-one JVM, once. Bytes come in ranges, through a scratch file as large as one range. Memory does not
-grow with a file's size.
+Workers of PySpark can't reach the JVM that forked them, so each worker that reads HDFS starts one
+JVM, once. Bytes come in ranges, through a scratch file as large as one range, as py4j hands arrays
+of bytes over as text. Memory does not grow with a file's size.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from txnsim.errors import BadInputError, MissingExtraError
 from txnsim.pipeline.active import active_session
-from txnsim.pipeline.hadoop.settings import HadoopSettings, class_path
+from txnsim.pipeline.stores.settings import StoreSettings, class_path
+from txnsim.pipeline.stores.uris import Status
 
 BUFFER_BYTES: Final = 4 << 20
 """So much is read at once at most."""
@@ -37,31 +36,18 @@ fraction of a millisecond. Where it says something else, they are asked one by o
 """
 
 
-class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """What a store says of a file or folder."""
-
-    uri: str
-    is_folder: bool
-    size: int
-    modified_ms: int
-
-
 class Gateway:
     """The JVM, with a Hadoop configuration."""
 
     def __init__(self, jvm: Any, conf: Any) -> None:
         self._jvm = jvm
         self._conf = conf
-        self._lock = threading.Lock()
-        descriptor, path = tempfile.mkstemp(prefix="txnsim-range-")
-        self._scratch = descriptor
-        self._out = jvm.java.io.RandomAccessFile(path, "rw").getChannel()
-        Path(path).unlink()  # both have it open
+        self._of_thread = threading.local()
 
     # Names
 
     def globbed(self, uri: str) -> tuple[Status, ...]:
-        """What a name or a pattern stands for.
+        """The folders that a name or a pattern stands for.
 
         Raises:
             BadInputError: The store can't be asked; the message says why.
@@ -71,7 +57,7 @@ class Gateway:
             found = path.getFileSystem(self._conf).globStatus(path)
         except Exception as error:
             raise BadInputError(f"{uri}: {reason_of(error)}") from error
-        return tuple(map(_status, found or ()))
+        return tuple(one for one in map(_status, found or ()) if one.is_folder)
 
     def below(self, uri: str) -> tuple[Status, ...]:
         """All files below a folder.
@@ -105,7 +91,7 @@ class Gateway:
                 uri=one["path"],
                 is_folder=one["folder"] == "true",
                 size=int(one["size"] or 0),
-                modified_ms=int(one["time"]),
+                modified_ns=int(one["time"]) * 1_000_000,
             )
             for one in _STATUS.finditer(many.toString())
         ]
@@ -113,12 +99,13 @@ class Gateway:
 
     # Bytes
 
-    def open(self, uri: str, size: int, *, is_sequential: bool) -> HadoopFile:
-        """A file of a known size.
+    def open(self, file: Status, *, is_sequential: bool) -> HadoopFile:
+        """A file.
 
         Raises:
             OSError: It can't be opened.
         """
+        uri, size = file.uri, file.size
         path = self._path(uri)
         policy = "sequential" if is_sequential else "random"
         try:
@@ -130,18 +117,32 @@ class Gateway:
         channel = self._jvm.java.nio.channels.Channels.newChannel(stream)
         return HadoopFile(self, stream, channel, uri=uri, size=size)
 
+    def expect(self, files: Sequence[Status]) -> None:
+        """Nothing is asked for early."""
+
     def read(self, stream: Any, channel: Any, view: memoryview, position: int) -> int:
         """Fill a view, or less of it at the end; what the JVM throws comes through.
 
         py4j hands over arrays of bytes as text, twice, so a file is between.
         """
-        with self._lock:
-            stream.seek(position)
-            count: int = self._out.transferFrom(channel, 0, len(view))
-            filled = 0
-            while filled < count:
-                filled += os.preadv(self._scratch, [view[filled:count]], filled)
+        descriptor, out = self._scratch
+        stream.seek(position)
+        count: int = out.transferFrom(channel, 0, len(view))
+        filled = 0
+        while filled < count:
+            filled += os.preadv(descriptor, [view[filled:count]], filled)
         return count
+
+    @property
+    def _scratch(self) -> tuple[int, Any]:
+        """A file that this thread and the JVM have open, and no folder has."""
+        if not hasattr(self._of_thread, "scratch"):
+            descriptor, path = tempfile.mkstemp(prefix="txnsim-range-")
+            out = self._jvm.java.io.RandomAccessFile(path, "rw").getChannel()
+            Path(path).unlink()
+            self._of_thread.scratch = descriptor, out
+        found: tuple[int, Any] = self._of_thread.scratch
+        return found
 
     def _path(self, uri: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(uri)
@@ -184,7 +185,7 @@ def of_session() -> Gateway | None:
     return Gateway(gateway.jvm, conf)
 
 
-def launched(settings: HadoopSettings) -> Gateway:
+def launched(settings: StoreSettings) -> Gateway:
     """By a JVM that lives as long as this process.
 
     Raises:
@@ -247,7 +248,7 @@ def _status(status: Any) -> Status:
         uri=status.getPath().toString(),
         is_folder=status.isDirectory(),
         size=status.getLen(),
-        modified_ms=status.getModificationTime(),
+        modified_ns=status.getModificationTime() * 1_000_000,
     )
 
 

@@ -11,12 +11,12 @@ from txnsim.pipeline.options import KafkaLogOptions
 
 pytest.importorskip("pyarrow", reason="the extra spark is not installed")
 
-from txnsim.pipeline.hadoop.reading import stores_of
-from txnsim.pipeline.hadoop.settings import HadoopSettings
+from txnsim.pipeline.stores.reading import stores_of
+from txnsim.pipeline.stores.settings import StoreSettings
 
 
 def test_directories_of_this_machine_ask_for_nothing(tmp_path: Path) -> None:
-    settings = HadoopSettings(root=str(tmp_path / "root"), xml=b"")
+    settings = StoreSettings(root=str(tmp_path / "root"), xml=b"")
     assert stores_of(None, {"path": str(tmp_path)}) is None
     assert stores_of(settings, {"path": str(tmp_path)}) is None
     assert stores_of(settings, {"path": "s3a://b/x"}) is not None
@@ -24,8 +24,9 @@ def test_directories_of_this_machine_ask_for_nothing(tmp_path: Path) -> None:
 
 
 def test_a_store_without_a_sessions_settings_is_refused() -> None:
-    with pytest.raises(BadInputError, match="s3a://b/x is read with the settings of a session"):
-        stores_of(None, {"path": "s3a://b/x"})
+    with pytest.raises(BadInputError, match="hdfs://h/x is read with the settings of a session"):
+        stores_of(None, {"path": "hdfs://h/x"})
+    assert stores_of(None, {"path": "s3a://b/x"}) is not None
 
 
 def test_settings_of_hadoops_file_systems_are_taken_with_their_names() -> None:

@@ -5,7 +5,6 @@ planned, rows have the store's names again.
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -13,18 +12,18 @@ import msgspec
 import pyarrow as pa
 
 from txnsim.errors import BadInputError
-from txnsim.pipeline.hadoop.mirror import NO_AUTHORITY, Mirror, mounted
-from txnsim.pipeline.hadoop.settings import HadoopSettings
-from txnsim.pipeline.hadoop.uris import is_elsewhere
 from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.options import FORMAT, KafkaLogOptions
 from txnsim.pipeline.planning import Share
+from txnsim.pipeline.stores.mirror import NO_AUTHORITY, Mirror, mounted
+from txnsim.pipeline.stores.settings import StoreSettings, own_root
+from txnsim.pipeline.stores.uris import is_elsewhere, is_native
 
 
 class Stores:
     """The session's stores, on their way to where tasks are planned and run."""
 
-    def __init__(self, settings: HadoopSettings) -> None:
+    def __init__(self, settings: StoreSettings) -> None:
         self._settings = settings
 
     @property
@@ -43,10 +42,16 @@ class Stores:
         return msgspec.structs.replace(
             options,
             paths=here + mirror.located((*own, *options.uris)),
-            start_offsets={
-                self._place(folder): offset for folder, offset in options.start_offsets.items()
-            },
+            start_offsets=self.placed(options.start_offsets),
         )
+
+    def named(self, places: Mapping[str, int]) -> dict[str, int]:
+        """By the store's names: those of places are of one process."""
+        return {self._mirror.shown(place): value for place, value in places.items()}
+
+    def placed(self, named: Mapping[str, int]) -> dict[str, int]:
+        """By places of this machine."""
+        return {self._place(name): value for name, value in named.items()}
 
     def mirrored(self, wanted: Wanted) -> Wanted:
         """With the places of log directories."""
@@ -56,8 +61,14 @@ class Stores:
             wanted, log_dirs=frozenset(map(self._place, wanted.log_dirs))
         )
 
-    def fill(self, share: Share) -> None:
-        """Have the names that a task looks at on this machine."""
+    @property
+    def listed_ms(self) -> int:
+        """When the store was asked for names."""
+        return self._mirror.settings.listed_ms
+
+    def fill(self, share: Share, listed_ms: int) -> None:
+        """Have the names that a task looks at on this machine, as they were then or later."""
+        self._mirror.goes_by(listed_ms)
         replicas = [*share.replicas, *(segment.replica for segment in share.segments)]
         folders = [*share.log_dirs]
         for replica in replicas:
@@ -93,7 +104,7 @@ class Stores:
         return str(self._mirror.place_of(text)) if is_elsewhere(text) else text
 
 
-def stores_of(settings: HadoopSettings | None, options: Mapping[str, str]) -> Stores | None:
+def stores_of(settings: StoreSettings | None, options: Mapping[str, str]) -> Stores | None:
     """What reads the paths of a data source's options; None where all are this machine's.
 
     Raises:
@@ -105,24 +116,9 @@ def stores_of(settings: HadoopSettings | None, options: Mapping[str, str]) -> St
     )
     if not asked.uris and not is_own:
         return None
-    if settings is None:
+    if settings is None and not all(map(is_native, asked.uris)):
         raise BadInputError(
             f"format {FORMAT}: {asked.uris[0]} is read with the settings of a session:"
             " register the format by txnsim.pipeline.register(spark), not of Spark Connect"
         )
-    return Stores(_with(settings, asked.hadoop))
-
-
-def _with(settings: HadoopSettings, given: Mapping[str, str]) -> HadoopSettings:
-    """With a read's own settings: a later property counts in Hadoop's files."""
-    if not given:
-        return settings
-    from xml.sax.saxutils import escape
-
-    properties = "".join(
-        f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
-        for name, value in sorted(given.items())
-    )
-    xml = zlib.decompress(settings.xml).decode()
-    changed = xml.replace("</configuration>", f"{properties}</configuration>")
-    return msgspec.structs.replace(settings, xml=zlib.compress(changed.encode(), level=1))
+    return Stores((settings or StoreSettings(root=own_root())).with_conf(asked.hadoop))

@@ -1,0 +1,72 @@
+"""Which paths lie in a store, and who reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+_SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
+_PATTERN: Final = re.compile(r"[*?\[\]{}]")
+S3: Final = frozenset({"s3", "s3a", "s3n"})
+GCS: Final = frozenset({"gs"})
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """What a store says of a file or folder."""
+
+    uri: str
+    is_folder: bool
+    size: int
+    modified_ns: int
+
+
+def is_elsewhere(text: str) -> bool:
+    """Whether a store has this path. It has every path with a scheme, except ``file://`` without a
+    pattern, which is a directory of this machine.
+    """
+    if not _SCHEME.match(text):
+        return False
+    return urlsplit(text).scheme != "file" or is_pattern(text)
+
+
+def is_native(text: str) -> bool:
+    """Whether ``pyarrow.fs`` reads it; Hadoop's file system reads the others."""
+    return text.partition(":")[0] in S3 | GCS
+
+
+def is_pattern(text: str) -> bool:
+    """Whether it stands for several paths, as Hadoop has it."""
+    return _PATTERN.search(text) is not None
+
+
+def regex_of(pattern: str) -> re.Pattern[str]:
+    """What a pattern of names fits: ``*``, ``?``, ``[a-c]``, ``[^a-c]`` and ``{one,other}``.
+    Hadoop's counterpart: GlobPattern.
+    """
+    return re.compile("".join(_regex_parts(pattern)))
+
+
+def _regex_parts(pattern: str) -> Iterator[str]:
+    is_class = False
+    depth = 0
+    for sign in pattern:
+        if is_class:
+            is_class = sign != "]"
+            yield sign
+        elif sign == "[":
+            is_class = True
+            yield sign
+        elif sign == "{":
+            depth += 1
+            yield "(?:"
+        elif sign == "}" and depth:
+            depth -= 1
+            yield ")"
+        elif sign == "," and depth:
+            yield "|"
+        else:
+            yield {"*": "[^/]*", "?": "[^/]"}.get(sign) or re.escape(sign)
