@@ -44,10 +44,12 @@ OFFSETS: Final = frozenset(
 TIMES: Final[Mapping[str, frozenset[str]]] = {
     "batches": frozenset({"max_timestamp_ms"}),
     "records": frozenset({"timestamp_ms"}),
-    "endings": frozenset({"first_timestamp_ms", "timestamp_ms"}),
+    "endings": frozenset({"timestamp_ms"}),
     "fragments": frozenset({"last_timestamp_ms", "open_timestamp_ms", "open_last_timestamp_ms"}),
 }
-"""Table -> columns whose values are at most the greatest timestamp of the segment."""
+"""Table -> columns whose values are timestamps of the segment."""
+EARLIER_TIMES: Final[Mapping[str, frozenset[str]]] = {"endings": frozenset({"first_timestamp_ms"})}
+"""Table -> columns whose values may be timestamps of an earlier segment."""
 BY_SEGMENT: Final = frozenset(
     {"batches", "fragments", "endings", "records", "transactions", "offsets", "segments"}
 )
@@ -134,9 +136,15 @@ def _bounded(table: str, wanted: Wanted, one: Filter) -> Wanted:
             high = value
         case _:
             return wanted
-    if low is not None and name in TIMES.get(table, ()):
-        time_min_ms = low if wanted.time_min_ms is None else max(low, wanted.time_min_ms)
-        return msgspec.structs.replace(wanted, time_min_ms=time_min_ms)
+    is_time = name in TIMES.get(table, ())
+    if is_time or name in EARLIER_TIMES.get(table, ()):
+        lows = [bound for bound in (low, wanted.time_min_ms) if bound is not None]
+        highs = [bound for bound in (high, wanted.time_max_ms) if is_time and bound is not None]
+        return msgspec.structs.replace(
+            wanted,
+            time_min_ms=max(lows, default=None),
+            time_max_ms=min(highs, default=wanted.time_max_ms),
+        )
     if name not in OFFSETS or table not in BY_SEGMENT:
         return wanted
     lows = [bound for bound in (low, wanted.offset_min) if bound is not None]

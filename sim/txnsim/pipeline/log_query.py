@@ -25,6 +25,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """As fnmatch has them: the topic's name fits all of them."""
     time_min_ms: int | None = None
     """No earlier timestamps are asked for."""
+    time_max_ms: int | None = None
+    """No later ones."""
 
     def has_replica(self, replica: Replica) -> bool:
         """Whether rows of it are asked for."""

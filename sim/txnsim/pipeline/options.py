@@ -74,6 +74,8 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     check_crc: Check = Check.AUTO
     check_records: bool = False
     """Look into every batch for the table of errors."""
+    late_by_max_ms: int | None = None
+    """No record is so much older than the newest one before it in its log; None: any may be."""
     task_bytes: int | None = None
     """How much of a log a task reads; None: as Spark divides its own files."""
     division: Division = Division()
@@ -122,6 +124,7 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
             start_offsets=_start_offsets(given.get("startoffsets", "{}")),
             check_crc=_check(given.get("checkcrc", Check.AUTO.value)),
             check_records=_truth("checkRecords", given.get("checkrecords", "false")),
+            late_by_max_ms=_number(given, "lateByMaxMs", "milliseconds"),
             task_bytes=_number(given, "taskBytes", "bytes"),
             as_of_ms=None if "asof" not in given else time_ms_of(given["asof"]),
             max_transaction_timeout_ms=_number(given, "maxTransactionTimeoutMs", "milliseconds"),
@@ -133,7 +136,7 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
 NAMES: Final = (
     *("path", "paths", "table", "topics", "startOffsets"),
     *("checkCrc", "checkRecords", "taskBytes", "asOf", "maxTransactionTimeoutMs"),
-    *("maxBytesPerTrigger", "maxFilesPerTrigger"),
+    *("maxBytesPerTrigger", "maxFilesPerTrigger", "lateByMaxMs"),
 )
 """Of the options, as they are documented."""
 _KNOWN: Final = {name.lower(): name for name in NAMES}

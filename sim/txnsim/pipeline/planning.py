@@ -33,6 +33,7 @@ from txnsim.pipeline.scan.segments import (
     replicas_in,
     segments_of,
 )
+from txnsim.pipeline.stores.mirror import at_once
 from txnsim.storage.regular_file import mounted_at
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
@@ -105,8 +106,9 @@ def shares_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Sh
     if reads.segments:
         segments = [
             one
-            for one in _segments_of(replicas, options.start_offsets)
-            if wanted.has_segment(one) and not _is_older(one, wanted.time_min_ms)
+            for many in _segments_of(replicas, options.start_offsets)
+            for one in _in_time(many, wanted, options.late_by_max_ms)
+            if wanted.has_segment(one)
         ]
         shares += [Share(segments=part) for part in divided(segments, options)]
     if reads.replicas:
@@ -228,9 +230,10 @@ def in_tasks(
 
 def _segments_of(
     replicas: Iterable[Replica], start_offsets: Mapping[str, int]
-) -> Iterator[SegmentFile]:
+) -> Iterator[list[SegmentFile]]:
+    """Those of each replica."""
     for path, found in _by_replica(replicas):
-        yield from filter(Wanted(offset_min=start_offsets.get(path)).has_segment, found)
+        yield list(filter(Wanted(offset_min=start_offsets.get(path)).has_segment, found))
 
 
 def _by_replica(replicas: Iterable[Replica]) -> Iterator[tuple[str, tuple[SegmentFile, ...]]]:
@@ -243,14 +246,38 @@ def _by_replica(replicas: Iterable[Replica]) -> Iterator[tuple[str, tuple[Segmen
             continue  # the table of errors tells
 
 
-def _is_older(segment: SegmentFile, time_min_ms: int | None) -> bool:
-    """Whether all of a closed segment is from before a time, as its time index tells. One that a
-    starting broker would go through is read in any case: what is cut in it ends those behind.
+def _in_time(
+    segments: Sequence[SegmentFile], wanted: Wanted, late_by_max_ms: int | None
+) -> Iterator[SegmentFile]:
+    """A replica's segments without those from before a time or behind one, as time indexes tell.
+    One that a starting broker would go through is read in any case: what is cut in it ends those
+    behind.
+
+    Args:
+        segments: In order.
+        wanted: The times.
+        late_by_max_ms: By so much a record may be older than the newest one before it; None: by
+            any time, so that a segment behind a late one may hold an early one.
     """
-    if time_min_ms is None or segment.is_last or segment.is_recovered:
-        return False
-    greatest = greatest_timestamp_of(segment)
-    return greatest is not None and greatest < time_min_ms
+    first = wanted.time_min_ms
+    last = None if late_by_max_ms is None else wanted.time_max_ms
+    if first is None and last is None:
+        yield from segments
+        return
+    with at_once([one.path for one in segments[:1]]) as mapped:
+        greatest = list(mapped(_greatest_or_none, segments))
+    newest = -1
+    for segment, mine in zip(segments, greatest, strict=True):
+        is_older = first is not None and mine is not None and mine < first
+        is_later = last is not None and newest - (late_by_max_ms or 0) > last
+        if segment.is_recovered or not (is_older or is_later):
+            yield segment
+        newest = max(newest, -1 if mine is None else mine)
+
+
+def _greatest_or_none(segment: SegmentFile) -> int | None:
+    is_closed = not segment.is_last and not segment.is_recovered
+    return greatest_timestamp_of(segment) if is_closed else None
 
 
 def _go_together(before: SegmentFile, segment: SegmentFile) -> bool:

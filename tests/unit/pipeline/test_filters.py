@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from txnsim.pipeline.filters import OFFSETS, TIMES, taken_over
+from txnsim.pipeline.filters import EARLIER_TIMES, OFFSETS, TIMES, taken_over
 from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
 from txnsim.pipeline.schemas import TABLES
@@ -72,26 +72,28 @@ def test_patterns_of_topics_are_taken_over(condition: Filter, fits: set[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("table", "conditions", "least"),
+    ("table", "conditions", "least", "most"),
     [
-        ("records", [GreaterThan(("timestamp_ms",), 5)], 6),
-        ("batches", [GreaterThanOrEqual(("max_timestamp_ms",), 5)], 5),
-        ("endings", [EqualTo(("timestamp_ms",), 5), GreaterThan(("first_timestamp_ms",), 1)], 5),
-        ("records", [LessThan(("timestamp_ms",), 5)], None),
-        ("batches", [GreaterThan(("base_timestamp_ms",), 5)], None),
-        ("transactions", [GreaterThan(("last_update_timestamp_ms",), 5)], None),
+        ("records", [GreaterThan(("timestamp_ms",), 5)], 6, None),
+        ("batches", [GreaterThanOrEqual(("max_timestamp_ms",), 5)], 5, None),
+        ("endings", [EqualTo(("timestamp_ms",), 5), GreaterThan(("first_timestamp_ms",), 1)], 5, 5),
+        ("endings", [LessThan(("first_timestamp_ms",), 5)], None, None),
+        ("records", [LessThan(("timestamp_ms",), 5)], None, 4),
+        ("records", [LessThan(("timestamp_ms",), n) for n in (9, 5)], None, 4),
+        ("batches", [GreaterThan(("base_timestamp_ms",), 5)], None, None),
+        ("transactions", [GreaterThan(("last_update_timestamp_ms",), 5)], None, None),
     ],
 )
 def test_a_bound_of_times_leaves_out_segments_and_stays_with_spark(
-    table: str, conditions: list[Filter], least: int | None
+    table: str, conditions: list[Filter], least: int | None, most: int | None
 ) -> None:
     wanted, left = taken_over(table, conditions)
-    assert wanted == Wanted(time_min_ms=least)
+    assert wanted == Wanted(time_min_ms=least, time_max_ms=most)
     assert left == conditions
 
 
 def test_columns_that_bound_times_exist() -> None:
-    for table, columns in TIMES.items():
+    for table, columns in [*TIMES.items(), *EARLIER_TIMES.items()]:
         assert columns <= set(TABLES[table].names)
 
 

@@ -24,6 +24,7 @@ from txnsim.pipeline.tables import (
     transactions,
 )
 from txnsim.pipeline.tables.rows import Job, Rows
+from txnsim.pipeline.tables.silent import not_silent
 from txnsim.storage.regular_file import expect
 
 OF_SEGMENT: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Rows]]]] = {
@@ -35,6 +36,8 @@ OF_SEGMENT: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Rows]]]] = 
     "offsets": offsets.read,
     "segments": segments.read,
 }
+BY_PRODUCER: Final = frozenset({"batches", "endings", "fragments", "records"})
+"""Tables of segments whose rows are each of one producer."""
 OF_REPLICA: Final[Mapping[str, Callable[[Replica, Job], Iterator[Rows]]]] = {
     "producer_state": small_files.producer_state,
     "aborted": small_files.aborted,
@@ -62,8 +65,11 @@ def rows_of(share: Share, job: Job) -> Iterator[Rows]:
 
 
 def _of_segments(name: str, share: Share, job: Job) -> Iterator[Rows]:
-    expect([one.path for one in share.segments])
-    for segment, _ in cut_short(share.segments, is_cut=_cuts(job)):
+    segments = share.segments
+    if name in BY_PRODUCER:
+        segments = tuple(not_silent(segments, job.producer_ids))
+    expect([one.path for one in segments])
+    for segment, _ in cut_short(segments, is_cut=_cuts(job)):
         yield from _sound(partial(OF_SEGMENT[name], segment, job))
 
 
