@@ -84,7 +84,7 @@ def _writer(args: argparse.Namespace, wanted: Export, stack: ExitStack) -> Calla
 
     if args.master is None and is_little(export.tables_of(wanted), wanted.paths, wanted.topics):
         return lambda table: export.export_here(wanted, table)
-    spark = stack.enter_context(session(args))
+    spark = stack.enter_context(session(args.master))
     return lambda table: export.export(spark, wanted, table)
 
 

@@ -121,7 +121,7 @@ def _read(args: argparse.Namespace) -> Report:
         from txnsim.pipeline.forensics.collected_reading import find_hanging_in_archives
 
         return find_hanging_in_archives(search, progress=show_progress)
-    return find(args, find_hanging, search)
+    return find(args.master, find_hanging, search)
 
 
 def status_of(report: Report) -> int:

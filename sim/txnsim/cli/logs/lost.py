@@ -48,7 +48,7 @@ def _read(args: argparse.Namespace) -> Losses:
     require_libraries()
     from txnsim.pipeline.questions.lost import lost
 
-    return find(args, lost, search_of(args), args.to)
+    return find(args.master, lost, search_of(args), args.to)
 
 
 def _print(found: Losses) -> None:

@@ -44,7 +44,7 @@ def _read(args: argparse.Namespace) -> Written:
     require_libraries()
     from txnsim.pipeline.report_page.making import write_report
 
-    return find(args, write_report, search_of(args), args.out)
+    return find(args.master, write_report, search_of(args), args.out)
 
 
 def _print(written: Written) -> None:

@@ -44,18 +44,18 @@ def search_of(args: argparse.Namespace) -> Search:
     )
 
 
-def find(args: argparse.Namespace, look: Callable[..., T], *asked: Any) -> T:
+def find(master: str | None, look: Callable[..., T], *asked: Any) -> T:
     """Call what searches; Spark is started only where there is much to read.
 
     Args:
-        args: Where Spark runs, and its settings.
+        master: Where Spark runs.
         look: Takes ``asked``, ``new_session`` and ``progress``.
         asked: What to look for.
     """
     with ExitStack() as stack:
         return look(
             *asked,
-            new_session=lambda: stack.enter_context(session(args, is_short=True)),
+            new_session=lambda: stack.enter_context(session(master, is_short=True)),
             progress=show_progress,
         )
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import argparse
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from txnsim.pipeline.session import SparkSession
 
 POLL_SECONDS: Final = 0.5
+GIVEN: ContextVar[Mapping[str, str]] = ContextVar("GIVEN", default={})  # noqa: B039 - never changed
+"""Settings of ``--spark-conf``, for a session that is started later."""
 
 
 def add_directories(parser: argparse.ArgumentParser) -> None:
@@ -71,11 +74,11 @@ def add_master(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def session(args: argparse.Namespace, *, is_short: bool = False) -> Iterator[SparkSession]:
+def session(master: str | None, *, is_short: bool = False) -> Iterator[SparkSession]:
     """The session of this process; one that was started here is stopped at the end.
 
     Args:
-        args: Of the action: where Spark runs, and its settings.
+        master: Where Spark runs; None for the default.
         is_short: A few queries, whose work is done in Python.
 
     Raises:
@@ -85,8 +88,7 @@ def session(args: argparse.Namespace, *, is_short: bool = False) -> Iterator[Spa
 
     progress("starting Spark")
     is_anothers = is_running()
-    config = {**(SHORT_LIVED if is_short else {}), **dict(getattr(args, "spark_conf", ()))}
-    spark = spark_session(getattr(args, "master", None), config=config)
+    spark = spark_session(master, config={**(SHORT_LIVED if is_short else {}), **GIVEN.get()})
     done = threading.Event()
     watcher = threading.Thread(target=_watch, args=(spark, done), daemon=True)
     if may_move_cursor():

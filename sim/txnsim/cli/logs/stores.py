@@ -9,7 +9,7 @@ import os
 from contextlib import ExitStack
 from typing import Final
 
-from txnsim.cli.logs.spark import session
+from txnsim.cli.logs.spark import GIVEN, session
 from txnsim.cli.output import renamed
 from txnsim.pipeline.stores.uris import is_native
 
@@ -37,6 +37,8 @@ def at_hand(args: argparse.Namespace, stack: ExitStack) -> None:
         MissingExtraError: PyArrow, PySpark or Java is missing.
         OSError: What Spark needs can't be read or written.
     """
+    given = dict(getattr(args, "spark_conf", ()))
+    GIVEN.set(given)
     named = getattr(args, "directory", None)
     elsewhere = [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
     if not elsewhere:
@@ -51,7 +53,6 @@ def at_hand(args: argparse.Namespace, stack: ExitStack) -> None:
         and all(map(is_native, elsewhere))
         and os.environ.keys().isdisjoint(_CONFIGURED)
     ):
-        given = dict(getattr(args, "spark_conf", ()))
         hadoop = {
             name.removeprefix(_HADOOP): value
             for name, value in given.items()
@@ -59,8 +60,9 @@ def at_hand(args: argparse.Namespace, stack: ExitStack) -> None:
         }
         settings = StoreSettings(root=own_root()).with_conf(hadoop)
     else:
-        settings = settings_in(stack.enter_context(session(args, is_short=True)))
-        args.master = getattr(args, "master", None) or OWN_MASTER
+        master = getattr(args, "master", None)
+        settings = settings_in(stack.enter_context(session(master, is_short=True)))
+        args.master = master or OWN_MASTER
     stack.enter_context(renamed(shown))
     found = {uri: mounted(settings).located([uri]) for uri in elsewhere}
     args.directory = [

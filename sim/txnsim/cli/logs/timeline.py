@@ -52,7 +52,7 @@ def _read(args: argparse.Namespace) -> Timeline:
         from txnsim.pipeline.forensics.timeline_here import read_timeline_here
 
         return read_timeline_here(*asked)
-    with session(args) as spark:
+    with session(args.master) as spark:
         from txnsim.pipeline.forensics.timeline_by_spark import read_timeline
 
         return read_timeline(spark, *asked)

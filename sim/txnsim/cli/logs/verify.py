@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         if args.master is None and planned.bytes <= HERE_BYTES_MAX:
             findings = verify_here(planned)
         else:
-            findings = verify(stack.enter_context(session(args)), planned)
+            findings = verify(stack.enter_context(session(args.master)), planned)
         for finding in findings:
             found.append(finding)
             if not args.json:

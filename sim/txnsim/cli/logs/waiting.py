@@ -52,7 +52,7 @@ def _status(found: Waiting) -> int:
 def _read(args: argparse.Namespace) -> Waiting:
     from txnsim.pipeline.questions.waiting import waiting
 
-    return find(args, waiting, search_of(args))
+    return find(args.master, waiting, search_of(args))
 
 
 def _print(found: Waiting) -> None:

@@ -73,6 +73,7 @@ def find_hanging(
     report = searching.find_hanging(search, new_session=lambda: spark, progress=lambda _: None)
     schema = TABLES["findings"].arrow()
     batches = [rows.in_schema(schema) for rows in rows_of(report)]
+    batches = batches or [pa.RecordBatch.from_pylist([], schema)]
     if stores is not None:
         batches = [stores.shown(batch) for batch in batches]
     table = pa.Table.from_batches(batches, schema)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from txnsim.pipeline.forensics.read_notes import Note, NoteKind
@@ -16,7 +16,7 @@ from txnsim.storage.regular_file import expect
 
 
 def walked(
-    segments: Sequence[SegmentFile], examiner: Examiner | None = None
+    segments: Iterable[SegmentFile], examiner: Examiner | None = None
 ) -> Iterator[tuple[SegmentFile, Ints | Note]]:
     """Go over segments, in order: what each producer did (``walk.fragment_rows``), and what came to
     light.
@@ -28,6 +28,7 @@ def walked(
     """
     ended: Replica | None = None
     examiner = examiner or Examiner()
+    segments = tuple(segments)
     expect([one.path for one in segments if one.section is None])
     for segment in segments:
         if segment.is_recovered and segment.replica == ended:
