@@ -29,7 +29,8 @@ PROTOCOLS_ONLY: Final = "protocols and values, nothing runs"
 JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/__main__.py": "tests/unit/cli/test_main.py",
     "sim/txnsim/testing/exam/driver.py": "tests/unit/testing/exam/test_sitting.py",
-    "sim/txnsim/testing/exam/re*.py": "tests/unit/testing/exam/test_sitting.py",
+    "sim/txnsim/testing/exam/results.py": "tests/unit/testing/exam/test_sitting.py",
+    "sim/txnsim/testing/exam/real_hall.py": "tests/real/test_exam.py",
     "sim/txnsim/testing/exam/room.py": "tests/unit/testing/exam/test_sitting.py",
     "sim/txnsim/testing/exam/situation.py": "tests/unit/testing/exam/test_sitting.py",
     "sim/txnsim/testing/exam/situations/*.py": "tests/unit/testing/exam/test_sitting.py",

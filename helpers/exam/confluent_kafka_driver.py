@@ -3,7 +3,14 @@
 import time
 
 import confluent_kafka
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition, libversion
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaException,
+    Producer,
+    TopicPartition,
+    libversion,
+)
 from contract import CONTRACT, serve
 
 
@@ -108,7 +115,7 @@ class Driver:
                 "log_level": 0,
             }
         )
-        made.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
+        made.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(partitions)])
         self.consumers[consumer] = made
 
     def poll(self, consumer, timeout_ms):

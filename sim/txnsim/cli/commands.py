@@ -97,6 +97,22 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "txnsim exam run --driver 'python helpers/exam/aiokafka_driver.py' --report exam.html",
         "txnsim exam run --driver ./driver --only 'end unknown' --known known.txt",
     ),
+    "exam readers": (
+        "txnsim exam readers serve --expected expected.json",
+        "txnsim exam readers check expected.json answers.json",
+    ),
+    "exam readers serve": (
+        "txnsim exam readers serve --expected expected.json",
+        "txnsim exam readers serve --port 9092 --ready-file ready.json",
+    ),
+    "exam readers write": (
+        "txnsim exam readers write directories",
+        "txnsim exam readers write /tmp/exam-directories",
+    ),
+    "exam readers check": (
+        "txnsim exam readers check expected.json answers.json",
+        "txnsim exam readers check directories/expected.json answers.json",
+    ),
     "exam list": ("txnsim exam list", "txnsim exam list --only readers --json"),
     "diff": ("txnsim diff good.jsonl bad.jsonl", "txnsim diff --json good.jsonl bad.jsonl"),
     "explain": (

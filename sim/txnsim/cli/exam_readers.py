@@ -12,7 +12,7 @@ import msgspec
 
 from txnsim.cli.output import print_json, print_line
 from txnsim.errors import ConfigError
-from txnsim.written_files import whole, write_whole
+from txnsim.written_files import write_all, write_whole
 
 if TYPE_CHECKING:
     from txnsim.testing.exam.papers import Expected
@@ -87,11 +87,7 @@ def _write(directory: Path) -> None:
     if directory.exists():
         raise ConfigError(f"{directory}: it is there already; nothing is written over")
     files = asyncio.run(directories())
-    with whole(directory) as part:
-        for name, content in files.items():
-            (part / name).parent.mkdir(parents=True, exist_ok=True)
-            (part / name).write_bytes(content)
-        (part / EXPECTED).write_bytes(_as_json(expected(on_disk=True)))
+    write_all(directory, {**files, EXPECTED: _as_json(expected(on_disk=True))})
     print_line(f"{len(files)} files in {directory}; what is expected is in {directory / EXPECTED}")
 
 

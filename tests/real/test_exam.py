@@ -1,0 +1,35 @@
+"""The exam on a real Kafka behind the fault proxy: ``txnsim exam run --on``."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.clients.test_client_exam import driver
+from tests.real.conftest import Target
+from txnsim.testing.exam.real_hall import RealHalls
+from txnsim.testing.exam.results import Outcome
+from txnsim.testing.exam.sitting import chosen, sit
+from txnsim.testing.exam.situations import SITUATIONS
+
+SOME = ("fenced-by-newer", "timed-out", "commit-answer-lost", "commit-while-coordinator-moves",
+        "produce-not-leader", "reads-", "level-raised")  # fmt: skip
+
+
+@pytest.mark.clients
+def test_a_library_sits_some_of_the_exam_on_a_cluster_that_is_there(target: Target) -> None:
+    async def sat() -> dict[str, tuple[str, ...]]:
+        halls = await RealHalls.at(target.bootstrap, say=lambda _: None)
+        assert halls.levels == (target.level,)
+        found = await sit(
+            driver("confluent_kafka"), chosen(SITUATIONS, SOME), levels=halls.levels, halls=halls
+        )
+        assert found.count(Outcome.PASSED) > len(SOME)
+        return {
+            one.situation: one.because for one in found.results if one.outcome is not Outcome.PASSED
+        }
+
+    wrong = asyncio.run(sat())
+    one_broker = {name for name in wrong if "leader" in name or "coordinator" in name}
+    assert wrong.keys() - one_broker <= {"level-raised", "reads-compacted"}, wrong
