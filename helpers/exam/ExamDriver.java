@@ -4,7 +4,6 @@ import java.util.*;
 import java.util.concurrent.*;
 import java.util.regex.*;
 import java.util.stream.*;
-import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.*;
 import org.apache.kafka.clients.producer.*;
 import org.apache.kafka.common.*;
@@ -81,11 +80,7 @@ public final class ExamDriver {
             case "end-offsets" -> told = ",\"ends\":{" + byPartition(consumer.endOffsets(consumer.assignment())) + "}";
             case "seek" -> consumer.seek(new TopicPartition(command.get("topic"), Integer.parseInt(command.get("partition"))), Long.parseLong(command.get("offset")));
             case "commit-positions" -> consumer.commitSync();
-            case "fence" -> {
-                try (Admin admin = Admin.create(settings(Map.of()))) {
-                    admin.fenceProducers(List.of(command.get("transactional_id"))).all().get();
-                }
-            }
+            case "fence", "abort-open" -> ExamAdmin.carryOut(command, settings(Map.of()));
             case "close" -> {
                 Optional.ofNullable(producers.remove(command.get("name"))).ifPresent(one -> one.close(Duration.ofSeconds(1)));
                 Optional.ofNullable(consumers.remove(command.get("name"))).ifPresent(one -> one.close(Duration.ofSeconds(1)));

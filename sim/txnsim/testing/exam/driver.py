@@ -45,8 +45,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """Of a record that was sent."""
     records: tuple[tuple[int, int, str], ...] = ()
     """Partition, offset and value of what a poll brought."""
-    positions: dict[str, int] = {}
-    """Partition to where the reader goes on."""
+    positions: dict[str, int] | None = {}
+    """Partition to where the reader goes on; None where the library does not tell."""
     ends: dict[str, int] = {}
     """Partition to its end, as a reader of its isolation is told."""
     contract: int = 0

@@ -32,6 +32,8 @@ INPUT: Final = "input"
 NAMES: Final = ("topic", "transactional_id", "group")
 """Fields of a rule that name something of the situation."""
 TIMED_OUT_MS: Final = 30_000
+OVER_MS: Final = 5_000
+OVER: Final = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
 UNDER_WAY: Final = ("Ongoing", "PrepareEpochFence", "PrepareAbort")
 """States of a transaction that is still to time out."""
 CLIENT: Final = "exam"
@@ -66,6 +68,8 @@ class Room:
         self.must_strike: list[AsyncFault] = []
         self.positions: dict[int, int] = {}
         """Where the reader stood after its last poll, by partition."""
+        self.tells_positions = True
+        """So does the library, as far as it is known."""
         self._driver = driver
         self.dead: set[str] = set()
         """What was closed because the library has called it dead."""
@@ -199,6 +203,7 @@ class Room:
         position: int = -1,
         wait: bool = True,
         member: str = "",
+        needs_positions: bool = True,
     ) -> Told:
         """A whole transaction of an application that obeys.
 
@@ -210,17 +215,32 @@ class Room:
             position: Where that group goes on.
             wait: Each record is acknowledged before the next one.
             member: The consumer, a member of that group, whose positions they are.
+            needs_positions: It means nothing without them; else they are left out where the driver
+                has no such command.
+
+        Raises:
+            NotAskedError: The driver has no such command.
         """
         entry = self.book.begin(*values, group=group, position=position)
+        answer = await self.fill(values, producer, wait=wait)
+        if group and answer.error is None:
+            try:
+                answer = await self.send_offsets(group, position, producer=producer, member=member)
+            except NotAskedError:
+                if needs_positions:
+                    raise
+                entry.group = ""
+        if answer.error is None:
+            return await self.end(entry, producer=producer, how=end)
+        return await self.give_up(entry, producer, answer.error)
+
+    async def fill(self, values: Sequence[str], producer: str, *, wait: bool = True) -> Answer:
+        """Begin a transaction and send, up to the first error."""
         answer = await self.do("begin", producer=producer)
         for value in values:
             if answer.error is None:
                 answer = await self.send(value, producer, wait=wait)
-        if group and answer.error is None:
-            answer = await self.send_offsets(group, position, producer=producer, member=member)
-        if answer.error is None:
-            return await self.end(entry, producer=producer, how=end)
-        return await self.give_up(entry, producer, answer.error)
+        return answer
 
     async def send_offsets(
         self, group: str, position: int, *, producer: str = "p", member: str = ""
@@ -300,14 +320,15 @@ class Room:
         await self.must(
             "consumer",
             consumer=name,
-            **self._reading(group, topic),
+            **self.reading(group, topic),
             partitions=partitions,
         )
 
-    async def subscribe(self, name: str, group: str, protocol: str) -> None:
-        """A member of a group that reads the input."""
+    async def subscribe(self, name: str, group: str, protocol: str, *, topic: str = INPUT) -> None:
+        """A member of a group that reads a topic."""
+        self.dead.discard(name)
         self.opened.add(name)
-        reading = self._reading(group, INPUT)
+        reading = self.reading(group, topic)
         await self.must(
             "subscribe",
             consumer=name,
@@ -316,7 +337,8 @@ class Room:
             session_timeout_ms=SESSION_MS,
         )
 
-    def _reading(self, group: str, topic: str) -> dict[str, Any]:
+    def reading(self, group: str, topic: str) -> dict[str, Any]:
+        """What commands that make a reader have in common."""
         return {
             "bootstrap": self.hall.bootstrap,
             "client_id": CLIENT,
@@ -332,13 +354,14 @@ class Room:
 
         Args:
             count: Look until so many have come, and once more.
-            to: Look until the reader stands there.
+            to: Look until the reader stands there, if the library tells it.
             name: The reader.
             partition: In which partition.
         """
         found: list[str] = []
         for is_last in (*[False] * POLLS_MAX, True):
-            if len(found) >= count and self.positions.get(partition, -1) >= to and not is_last:
+            stands = self.positions.get(partition, -1) if self.tells_positions else to
+            if len(found) >= count and stands >= to and not is_last:
                 continue
             found += await self.poll_once(name)
         return found
@@ -346,13 +369,24 @@ class Room:
     async def poll_once(self, name: str = "c") -> list[str]:
         """What one poll brings."""
         answer = await self.must("poll", consumer=name, timeout_ms=POLL_MS)
-        self.positions = {int(index): at for index, at in answer.positions.items()}
+        self.tells_positions = answer.positions is not None
+        self.positions = {int(index): at for index, at in (answer.positions or {}).items()}
         return [value for _, _, value in answer.records]
 
     async def ends(self, name: str = "c") -> dict[int, int]:
         """The end offsets as the library tells them."""
         answer = await self.must("end-offsets", consumer=name)
         return {int(index): at for index, at in answer.ends.items()}
+
+    def position(self, partition: int) -> int | None:
+        """Where the reader stood after its last poll.
+
+        Raises:
+            NotAskedError: The library does not tell it.
+        """
+        if not self.tells_positions:
+            raise NotAskedError("the library does not tell where a reader stands")
+        return self.positions.get(partition)
 
     def expect(self, found: object, wanted: object, what: str) -> None:
         """Hold one against the other.
@@ -404,6 +438,24 @@ class Room:
                 raise MissError(f"no transaction has timed out: {state}")
             await asyncio.sleep(PAUSE_S)
 
+    async def is_over(self) -> None:
+        """What was told as ended ends at the coordinator too, and not at its timeout only.
+
+        Raises:
+            MissError: It is open still.
+        """
+        admin, name = await self.hall.admin(), self.name(ID)
+        deadline = admin.cluster.deadline(OVER_MS)
+        while True:
+            found = (await admin.describe_transactions([name]))[name]
+            if isinstance(found, ClientError) or found.state in OVER:
+                return
+            if deadline.passed:
+                raise MissError(
+                    f"told as ended, but {found.state}: readers wait until it times out"
+                )
+            await asyncio.sleep(PAUSE_S)
+
     async def move_leader(self, partition: int) -> None:
         """Another replica leads a partition of the topic."""
         await self.hall.move_leader(TopicPartition(self.name(TOPIC), partition))
@@ -448,10 +500,14 @@ class Room:
 
     async def judge(self, groups: Sequence[str] = ()) -> list[str]:
         """What the log says to all that was told."""
-        records = await self.records()
-        committed = [(r.value or b"").decode() for r in records if r.fate is Fate.COMMITTED]
+        committed = await self.committed()
         positions = {group: await self.position_of(group) for group in groups}
         return list(self.book.misses(committed, positions))
+
+    async def committed(self) -> list[str]:
+        """The values that a ``read_committed`` reader gets."""
+        records = await self.records()
+        return [(r.value or b"").decode() for r in records if r.fate is Fate.COMMITTED]
 
     async def position_of(self, group: str, topic: str = INPUT, partition: int = 0) -> int:
         """Where a group would go on."""

@@ -110,10 +110,10 @@ class Exam:
     async def _played(self, one: Situation, level: int, hall: Hall, driver: Driver) -> Result:
         room = Room(hall, driver)
         adds = await room.requests("AddPartitionsToTxn")
-        ends = await room.requests("EndTxn")
+        sends = await room.requests("Produce")
         outcome, because = await self._outcome(one, room)
         await hall.faults.disarm_all()
-        if level == NEWEST and ends.matched and not adds.matched:
+        if level == NEWEST and sends.matched and not adds.matched:
             self.speaks = NEWEST
         is_version_1 = level < NEWEST or adds.matched
         if outcome is Outcome.MISSED and one.needs_version_2 and is_version_1:

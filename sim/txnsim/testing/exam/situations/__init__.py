@@ -7,7 +7,16 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.testing.exam.situation import Situation
-from txnsim.testing.exam.situations import codes, ends, fenced, groups, liveness, middle, readers
+from txnsim.testing.exam.situations import (
+    codes,
+    ends,
+    fenced,
+    groups,
+    liveness,
+    middle,
+    readers,
+    workers,
+)
 
 SITUATIONS: Final[tuple[Situation, ...]] = (
     *fenced.SITUATIONS,
@@ -16,5 +25,6 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     *middle.SITUATIONS,
     *readers.SITUATIONS,
     *groups.SITUATIONS,
+    *workers.SITUATIONS,
     *liveness.SITUATIONS,
 )

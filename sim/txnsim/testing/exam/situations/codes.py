@@ -7,7 +7,7 @@ asks for a new producer and the Java client does not, or the other way round, it
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from txnsim.testing.exam.book import Told
 from txnsim.testing.exam.room import Room
@@ -19,6 +19,11 @@ new producer.
 """
 CLIENTS_ADD: Final = (0, 1)
 """Levels at which clients add partitions and groups by themselves (KIP-890 ends that)."""
+
+OF_POSITIONS: Final = ("AddOffsetsToTxn", "TxnOffsetCommit")
+"""Requests that are for positions; a driver without ``send-offsets`` is asked the others."""
+_RECORDS: Final = ("a-1", "b-2")
+_POSITIONS: Final[dict[str, Any]] = {"group": "g", "position": 3}
 
 _TABLE: Final[tuple[tuple[str, Then, tuple[int, ...], str], ...]] = (
     ("FindCoordinator", "asked again", ALL, "COORDINATOR_NOT_AVAILABLE"),
@@ -70,6 +75,7 @@ _ASKS: Final = {
 def _answered(api: str, error: str, then: Then) -> Play:
     """A transaction with records and positions, one request of which is answered with an error."""
     is_repeated = then == "asked again"
+    needs_positions = api in OF_POSITIONS
 
     async def play(room: Room) -> None:
         rule = await room.arm(
@@ -80,12 +86,12 @@ def _answered(api: str, error: str, then: Then) -> Play:
         )
         if is_repeated:
             await room.must_init()
-            told = await room.transact("a-1", "b-2", group="g", position=3)
+            told = await room.transact(*_RECORDS, needs_positions=needs_positions, **_POSITIONS)
             room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
         elif (await room.init()).error is not None:
             await room.close("p")
         else:
-            await room.transact("a-1", "b-2", group="g", position=3)
+            await room.transact(*_RECORDS, needs_positions=needs_positions, **_POSITIONS)
         await rule.disarm()
         takes_new = await room.goes_on()
         if takes_new is (then == "aborted") and not is_repeated and rule.struck:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from txnsim.client.producer import Producer
 from txnsim.testing.exam.book import Told
+from txnsim.testing.exam.hall import home_of_id
 from txnsim.testing.exam.results import MissError
-from txnsim.testing.exam.room import CLIENT, ID, REQUEST_TIMEOUT_MS, Room
+from txnsim.testing.exam.room import CLIENT, ID, REQUEST_TIMEOUT_MS, TOPIC, Room
 from txnsim.testing.exam.situation import Situation, situation
 
 
@@ -124,6 +126,27 @@ async def one_of_a_pool(room: Room) -> None:
     await room.goes_on("q")
 
 
+@situation("administrator-aborts", "fenced", "A producer is gone and its transaction is open: can"
+           " an administrator abort it?", about=("franz-go 8ad0127f",))  # fmt: skip
+async def administrator_aborts(room: Room) -> None:
+    """Yardstick: ``abortTransaction`` with the coordinator epoch that ``describeProducers`` tells.
+    The partition knows an epoch above 0, as the coordinator has moved before.
+    """
+    admin = await room.hall.admin()
+    await room.hall.move_leader(await home_of_id(room.hall, room.name("gone")))
+    gone = Producer(admin.cluster, transactional_id=room.name("gone"))
+    await gone.init_transactions()
+    for value in (b"lost-1", b"lost-3"):
+        gone.begin()
+        await gone.send(room.name(TOPIC), 1, value)
+        if value == b"lost-1":
+            await gone.abort()
+    await room.must("abort-open", bootstrap=room.hall.bootstrap, client_id=CLIENT,
+                    topic=room.name(TOPIC), partition=1)  # fmt: skip
+    stable = await room.end_of(1, committed=True)
+    room.expect(stable, await room.end_of(1), "readers get to")
+
+
 SITUATIONS: Final[tuple[Situation, ...]] = (
     by_newer,
     while_sending,
@@ -132,4 +155,5 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     by_administrator,
     by_own_late_init,
     one_of_a_pool,
+    administrator_aborts,
 )

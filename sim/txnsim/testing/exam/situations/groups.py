@@ -53,6 +53,17 @@ async def coordinator_moves(room: Room) -> None:
     room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
 
 
+@situation("positions-without-records", "groups", "A transaction has positions and no record, as"
+           " all inputs were filtered out: do the positions count?", groups=("g",))  # fmt: skip
+async def without_records(room: Room) -> None:
+    """Yardstick: EndTxn is sent where a group was added."""
+    await room.must_init()
+    entry = room.book.begin(group="g", position=3)
+    await room.must("begin", producer="p")
+    room.expect((await room.send_offsets("g", 3)).error, None, "the positions")
+    room.expect(await room.end(entry), Told.COMMITTED, f"the application is told, {room.errors}")
+
+
 PROTOCOLS: Final = ("classic", "consumer")
 STEPS: Final = ("begin", "record", "positions")
 INPUTS: Final = ("i-1", "i-2", "i-3")
@@ -167,5 +178,6 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     commit_and_abort,
     coordinator_dies,
     coordinator_moves,
+    without_records,
     *(one for protocol in PROTOCOLS for one in _of(protocol)),
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any, Final
 
 from txnsim.releases.kafka import REFERENCE
 from txnsim.testing.exam.book import Told
-from txnsim.testing.exam.room import ID, Room
+from txnsim.testing.exam.results import MissError
+from txnsim.testing.exam.room import ID, TOPIC, Room
 from txnsim.testing.exam.situation import ALL, Play, Situation, situation
-from txnsim.testing.exam.situations.codes import CLIENTS_ADD
+from txnsim.testing.exam.situations.codes import CLIENTS_ADD, OF_POSITIONS
 from txnsim.types import PRODUCER_EPOCH_MAX, BrokerId, ProducerEpoch, TransactionalId
 
 _BEFORE: Final[dict[str, Any]] = {"point": "client.request", "action": "disconnect"}
@@ -38,7 +40,9 @@ def _broken(api: str, fault: dict[str, Any]) -> Play:
     async def play(room: Room) -> None:
         rule = await room.arm(api=api, limit=1, **fault)
         await room.must_init()
-        told = await room.transact("a-1", "b-2", group="g", position=3)
+        told = await room.transact(
+            "a-1", "b-2", group="g", position=3, needs_positions=api in OF_POSITIONS
+        )
         room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
         await rule.disarm()
         await room.goes_on()
@@ -145,6 +149,63 @@ async def upgraded(room: Room) -> None:
     await room.goes_on()
 
 
+@situation("coordinator-dies-before-record", "middle", "The coordinator's broker dies between two"
+           " transactions, and stays dead: is the new coordinator found?")  # fmt: skip
+async def coordinator_dies(room: Room) -> None:
+    """The coordinator is known from the transaction before."""
+    await room.must_init()
+    room.expect(await room.transact("a-1"), Told.COMMITTED, "the first one")
+    await room.kill_coordinator()
+    told = await room.transact("b-1", "b-2")
+    room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
+
+
+@situation("second-partition-refused", "middle", "A record is in, and AddPartitionsToTxn is refused"
+           " for the next partition: does an abort end what is open?", levels=CLIENTS_ADD,
+           about=("franz-go 07525c50",))  # fmt: skip
+async def second_partition_refused(room: Room) -> None:
+    """Yardstick: EndTxn is sent where a partition was added before. The refused partition is in one
+    request with a further record of the one that was added.
+    """
+    leaders = room.kafka.leaders
+    leader = await leaders.of(TOPIC, 1)
+    if await leaders.of(TOPIC, 0) != leader:
+        await leaders.move(TOPIC, 0, to=leader)
+    await room.must_init()
+    entry = await room.open("a-1")
+    refused = {"do": "error", "error": "TOPIC_AUTHORIZATION_FAILED"}
+    await room.arm(point="client.request", api="AddPartitionsToTxn", limit=1, action=refused)
+    entry.values = ("a-1", "b-1", "b-2")
+    for value in entry.values[1:]:
+        await room.send(value, wait=False)
+    await _aborts(room, await room.end(entry))
+
+
+@situation("every-record-refused", "middle", "The only record is too large for its topic, and its"
+           " partition is in the transaction already: does an abort end it?",
+           about=("franz-go de5af46a",))  # fmt: skip
+async def every_record_refused(room: Room) -> None:
+    """At level 2 the leader adds the partition before it looks at the batch (KIP-890)."""
+    await room.hall.create_topic(room.name("narrow"), {"max.message.bytes": "200"})
+    await room.must_init()
+    entry = room.book.begin()
+    await room.must("begin", producer="p")
+    value = "".join(sha256(bytes([index])).hexdigest() for index in range(64))  # hard to compress
+    sent = await room.do("send", producer="p", topic=room.name("narrow"), partition=0,
+                         value=value, wait=True)  # fmt: skip
+    if sent.error is None:
+        raise MissError("a record that was refused is told as sent")
+    await _aborts(room, await room.give_up(entry, "p", sent.error))
+
+
+async def _aborts(room: Room, told: Told) -> None:
+    """What is told as aborted, by a producer that lives, is over."""
+    if "p" not in room.dead:
+        room.expect(told, Told.ABORTED, f"the application is told, after {room.errors}")
+        await room.is_over()
+    await room.goes_on()
+
+
 SITUATIONS: Final[tuple[Situation, ...]] = (
     *(
         situation(
@@ -162,4 +223,7 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     epoch_runs_out,
     raised,
     upgraded,
+    coordinator_dies,
+    second_partition_refused,
+    every_record_refused,
 )  # fmt: skip
