@@ -117,23 +117,20 @@ TOPIC_CONFIGS: Final[Mapping[str, ConfigKey]] = {
     "unclean.leader.election.enable": ConfigKey(BOOLEAN, "false", "unclean.leader.election.enable"),
 }
 
-_OF_4_4: Final = frozenset(
-    {
-        "errors.deadletterqueue.group.enable",
-        "max.decompressed.message.bytes",
-        "remote.copy.lag.bytes",
-        "remote.copy.lag.ms",
-    }
+_DEAD_LETTERS: Final = frozenset(
+    {"errors.deadletterqueue.group.enable", "remote.copy.lag.bytes", "remote.copy.lag.ms"}
 )
+_DECOMPRESSED: Final = "max.decompressed.message.bytes"
 _AFTER_MAX: Final = "message.timestamp.after.max.ms"
 
 
 @cache
 def topic_configs(rules: Rules) -> Mapping[str, ConfigKey]:
     """Those that a release has, with its defaults."""
-    keys = dict(TOPIC_CONFIGS)
-    if not rules.topics_have_dead_letters:
-        keys = {name: key for name, key in keys.items() if name not in _OF_4_4}
+    missing = set() if rules.topics_have_dead_letters else set(_DEAD_LETTERS)
+    if not rules.decompression_is_bounded:
+        missing.add(_DECOMPRESSED)
+    keys = {name: key for name, key in TOPIC_CONFIGS.items() if name not in missing}
     if not rules.future_records_are_refused:
         keys[_AFTER_MAX] = msgspec.structs.replace(keys[_AFTER_MAX], default=LONG_MAX_TEXT)
     return MappingProxyType(keys)

@@ -279,9 +279,16 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         """The image with the dynamic configs of one broker (``""``: cluster-wide) replaced."""
         return self._next(broker_configs={**self.broker_configs, name: dict(configs)})
 
-    def with_group_configs(self, name: str, configs: Mapping[str, str]) -> ClusterImage:
-        """The image with the configs of one group replaced; without any it is gone."""
-        return self._next(group_configs=_with(self.group_configs, name, configs))
+    def with_group_configs(
+        self, name: str, configs: Mapping[str, str], *, stays: bool = False
+    ) -> ClusterImage:
+        """The image with the configs of one group replaced; without any it is gone, or ``stays``
+        if it was there.
+        """
+        changed = _with(self.group_configs, name, configs)
+        if stays and name in self.group_configs:
+            changed.setdefault(name, {})
+        return self._next(group_configs=changed)
 
     def with_client_metrics(self, name: str, configs: Mapping[str, str]) -> ClusterImage:
         """The image with one subscription replaced; without any configs it is gone."""

@@ -269,7 +269,8 @@ RELEASE_4_3: Final = after(
     features={
         "metadata.version": FeatureRange(min_level=7, max_level=30, new_cluster_level=30),
     },
-    rules={"leaderless_partitions_keep_markers": False},
+    # What 4.2.2 got came after 4.3.1.
+    rules={"leaderless_partitions_keep_markers": False, "decompression_is_bounded": False},
 )
 
 RELEASE_4_4: Final = after(

@@ -486,12 +486,24 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         "tells the numbers between which a value must be",
         before="they have no such configs, and a refusal tells names of broker configs",
     )
+    groups_without_configs_go: bool = _switch(
+        "seen on a real 4.2.2",
+        "4.3",
+        after="ListConfigResources leaves out a group whose configs were all taken away",
+        before="it lists the group",
+    )
     topics_have_dead_letters: bool = _switch(
         "KIP-1191, and seen on a real 4.4.0",
         "4.4",
-        after="topics have errors.deadletterqueue.group.enable, max.decompressed.message.bytes, "
-        "remote.copy.lag.bytes and remote.copy.lag.ms, and brokers their defaults",
+        after="topics have errors.deadletterqueue.group.enable, remote.copy.lag.bytes and "
+        "remote.copy.lag.ms, and brokers their defaults",
         before="topics and brokers have no configs of these names",
+    )
+    decompression_is_bounded: bool = _switch(
+        "seen on a real 4.2.2",
+        "4.2.2, 4.4",
+        after="topics and brokers have max.decompressed.message.bytes",
+        before="they have no config of that name",
     )
     rounds_leave_no_mark: bool = _switch(
         "KAFKA-20452",

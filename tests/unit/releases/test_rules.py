@@ -38,6 +38,8 @@ NEVER_IN_THE_NEWEST_PATCH = {
     "loads_wait_for_replication",
 }
 """Mended within a line, or not yet."""
+IN_A_YOUNGER_PATCH = {"decompression_is_bounded"}
+"""4.2.2 came after 4.3.1."""
 
 
 def test_the_default_is_what_the_reference_does() -> None:
@@ -62,7 +64,7 @@ def test_every_switch_but_those_for_scenarios_differs_in_some_release() -> None:
 
 
 def test_a_switch_stays_on_once_it_is_on() -> None:
-    for name in set(NAMES) - OFF_IN_THE_REFERENCE:
+    for name in set(NAMES) - OFF_IN_THE_REFERENCE - IN_A_YOUNGER_PATCH:
         values = [getattr(release.rules, name) for release in RELEASES.values()]
         assert values == sorted(values), name
 

@@ -156,8 +156,10 @@ def altered_image(
         if isinstance(altered, Rejection):
             return altered
         if is_group:
-            refused = group_refusal(name, altered, metadata.settings, request.broker.release.rules)
-            return refused or image.with_group_configs(name, altered)
+            rules = request.broker.release.rules
+            refused = group_refusal(name, altered, metadata.settings, rules)
+            stays = not rules.groups_without_configs_go
+            return refused or image.with_group_configs(name, altered, stays=stays)
         return client_metrics_refusal(name, altered) or image.with_client_metrics(name, altered)
     if kind is ResourceType.TOPIC:
         current = {} if is_whole else image.topics[name].configs

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.handlers import Api
+from tests.support.handlers import Api, handlers
 from txnsim.errors import ErrorCode
 
-TOPIC, BROKER, LOGGER = 2, 4, 8
+TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,20 @@ async def test_resources_of_each_kind(
     told = [(one.resource_type, one.resource_name) for one in answer.config_resources]
     told = [one for one in told if not one[1].startswith("__")]
     assert (answer.error_code, len(told), set(told)) == (ErrorCode.none, len(found), found)
+
+
+@pytest.mark.parametrize(
+    ("rules", "found"), [({}, []), ({"groups_without_configs_go": False}, ["g"])]
+)
+async def test_a_group_whose_configs_are_taken_away(
+    rules: dict[str, bool], found: list[str]
+) -> None:
+    change = {"name": "consumer.session.timeout.ms", "value": "50000"}
+    async with handlers(rules=rules) as api:
+        for group, operation in (("g", 0), ("g", 1), ("other", 1)):
+            configs = [{**change, "config_operation": operation}]
+            group_configs = {"resource_type": GROUP, "resource_name": group, "configs": configs}
+            done = await api.ask("IncrementalAlterConfigs", 1, resources=[group_configs])
+            assert done.responses[0].error_code is ErrorCode.none
+        answer = await api.ask("ListConfigResources", 1, resource_types=[GROUP])
+    assert [one.resource_name for one in answer.config_resources] == found
