@@ -95,7 +95,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "exam run": (
         "txnsim exam run --driver 'python helpers/exam/aiokafka_driver.py' --report exam.html",
-        "txnsim exam run --driver ./driver --only 'end unknown' --known known.txt",
+        "txnsim exam run --driver ./driver --only 'end unknown' --known known.txt --misses misses",
     ),
     "exam readers": (
         "txnsim exam readers serve --expected expected.json",

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
+from os.path import relpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +15,7 @@ import msgspec
 from txnsim.cli import exam_readers
 from txnsim.cli.output import print_json, print_line, print_table
 from txnsim.errors import ConfigError
-from txnsim.written_files import write_whole
+from txnsim.written_files import write_all, write_whole
 
 if TYPE_CHECKING:
     from txnsim.testing.exam.results import Result, Sitting
@@ -41,6 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--known", type=Path, metavar="FILE",
                      help="misses that don't count, a line each: commit-late@1")  # fmt: skip
     run.add_argument("--report", type=Path, metavar="FILE", help="write a page of it: FILE.html")
+    run.add_argument("--misses", type=Path, metavar="DIR",
+                     help="a folder for each miss: report, story, versions, page")  # fmt: skip
     run.add_argument("--json", action="store_true", help="results as JSON")
     readers = parts.add_parser("readers", description="Readers without a coordinator: topics and"
                                " log directories with the answers expected of them.")  # fmt: skip
@@ -85,7 +88,13 @@ def run(args: argparse.Namespace) -> int:
     if args.report is not None:
         from txnsim.testing.exam.results import page
 
-        write_whole(args.report, page(sitting))
+        misses = "" if args.misses is None else relpath(args.misses, args.report.parent)
+        write_whole(args.report, page(sitting, misses=misses))
+    if args.misses is not None:
+        from txnsim.testing.exam.misses import folders
+
+        command = f"txnsim exam run --driver '{args.driver}'{_where(args)}"
+        write_all(args.misses, folders(sitting, command=command))
     if args.json:
         results = [msgspec.structs.replace(one, recording=b"") for one in sitting.results]
         print_json(msgspec.to_builtins(msgspec.structs.replace(sitting, results=tuple(results))))

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from txnsim.testing.life import AsyncClock
     from txnsim.testing.session import Guard
 
+pytest_plugins = ["txnsim.testing.exam.pytest_plugin"]
+
 MARKER: Final = "txnsim"
 GUARD: Final = pytest.StashKey["Guard"]()
 """The guard of this process; made when the first test wants a cluster."""

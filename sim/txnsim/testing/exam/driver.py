@@ -18,6 +18,7 @@ CONTRACT: Final = 1
 HANGS_S: Final = 30.0
 """A command without an answer for so long hangs. The libraries' own patience is half of it."""
 LINE_BYTES_MAX: Final = 1 << 24
+TCP: Final = "tcp://"
 UNSUPPORTED: Final = "UNSUPPORTED_COMMAND"
 
 
@@ -60,32 +61,44 @@ class NoAnswerError(Exception):
 
 
 class Driver:
-    """A running program."""
+    """A program that is driven: a process of ours, or one that listens."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(
+        self,
+        answers: asyncio.StreamReader,
+        commands: asyncio.StreamWriter,
+        process: asyncio.subprocess.Process | None = None,
+    ) -> None:
+        self._answers = answers
+        self._commands = commands
         self._process = process
         self._number = 0
 
     @classmethod
     async def start(cls, command: str) -> Driver:
-        """Start the program.
+        """Start the program, or connect to it.
 
         Args:
-            command: As a shell would take it; no shell is used.
+            command: As a shell would take it; no shell is used. Or ``tcp://HOST:PORT``, where each
+                connection has to be a driver.
 
         Raises:
             ConfigError: There is no such program.
         """
         pipe = asyncio.subprocess.PIPE
-        words = shlex.split(command)
         try:
+            if command.startswith(TCP):
+                host, _, port = command.removeprefix(TCP).rpartition(":")
+                return cls(*await asyncio.open_connection(host, int(port), limit=LINE_BYTES_MAX))
             process = await asyncio.create_subprocess_exec(
-                *words, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL,
+                *shlex.split(command), stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL,
                 limit=LINE_BYTES_MAX,
             )  # fmt: skip
-        except (OSError, IndexError) as error:
+        except (OSError, IndexError, TypeError, ValueError) as error:
             raise ConfigError(f"--driver {command}: {error}") from None
-        return cls(process)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        return cls(process.stdout, process.stdin, process)
 
     async def ask(self, do: str, *, within_s: float = HANGS_S, **arguments: Any) -> Answer:
         """Give one command and wait for its answer.
@@ -95,13 +108,11 @@ class Driver:
         """
         self._number += 1
         line = msgspec.json.encode({"id": self._number, "do": do, **arguments}) + b"\n"
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         try:
-            self._process.stdin.write(line)
-            await self._process.stdin.drain()
+            self._commands.write(line)
+            await self._commands.drain()
             async with asyncio.timeout(within_s):
-                told = await self._process.stdout.readline()
+                told = await self._answers.readline()
         except TimeoutError:
             raise NoAnswerError(f"{do} gave no answer in {within_s:g} s: it hangs") from None
         except (ConnectionError, ValueError) as error:
@@ -135,7 +146,12 @@ class Driver:
         return answer
 
     async def end(self) -> None:
-        """End the program, also where it hangs."""
+        """End the program, also where it hangs; one that listens sees its connection close."""
+        if self._process is None:
+            self._commands.close()
+            with contextlib.suppress(ConnectionError):
+                await self._commands.wait_closed()
+            return
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()

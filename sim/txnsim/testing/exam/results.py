@@ -55,6 +55,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         """As files of known misses have it."""
         return f"{self.situation}@{self.level}"
 
+    @property
+    def folder(self) -> str:
+        """As the folder of a miss is called."""
+        return f"{self.situation}-{self.level}"
+
 
 class Sitting(msgspec.Struct, frozen=True, kw_only=True):
     """All results of one library."""
@@ -91,12 +96,19 @@ STYLE: Final = (
     "pre{white-space:pre-wrap;background:#f6f6f6;padding:.6rem}"
 )
 
+PAGE: Final = "page.html"
+"""In the folder of a miss: the page of txnsim with what happened in the cluster."""
 UNDER_WORDS: Final = (Outcome.MISSED, Outcome.PROTOCOL)
 """What is told in full."""
 
 
-def page(sitting: Sitting) -> str:
-    """The report as HTML."""
+def page(sitting: Sitting, *, misses: str = "") -> str:
+    """The report as HTML.
+
+    Args:
+        sitting: What is reported.
+        misses: Where the folders of misses are, as the page links to them; empty for nowhere.
+    """
     title = f"The exam of {sitting.library} {sitting.version}"
     counts = ", ".join(f"{sitting.count(one)} {one}" for one in Outcome)
     return "\n".join(
@@ -107,7 +119,7 @@ def page(sitting: Sitting) -> str:
             "<table><tr><th>Class<th>Situation<th>transaction.version<th>Outcome</tr>",
             *map(_row, sitting.results),
             "</table>",
-            *_stories(sitting),
+            *_stories(sitting, misses),
         )
     )
 
@@ -122,9 +134,12 @@ def _row(result: Result) -> str:
     )
 
 
-def _stories(sitting: Sitting) -> Iterator[str]:
+def _stories(sitting: Sitting, misses: str) -> Iterator[str]:
     for result in (one for one in sitting.results if one.outcome in UNDER_WORDS):
         yield f'<h2 id="{escape(result.id)}">{escape(result.id)}</h2><p>{escape(result.asks)}</p>'
         yield f"<ul>{''.join(f'<li>{escape(one)}' for one in result.because)}</ul>"
+        if misses and result.recording and result.outcome is Outcome.MISSED:
+            place = f"{misses}/{result.folder}/{PAGE}"
+            yield f'<p><a href="{escape(place)}">What happened, step by step</a>'
         told = [f"the library: {error}" for error in result.errors]
         yield f"<pre>{escape(chr(10).join((*told, *result.story)))}</pre>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shlex
 import sys
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 import pytest
 
 from txnsim.errors import ConfigError
+from txnsim.testing.exam.driver import Driver
 from txnsim.testing.exam.results import Outcome, Result, Sitting, known_misses, page
 from txnsim.testing.exam.sitting import chosen, sit
 from txnsim.testing.exam.situations import SITUATIONS
@@ -100,3 +102,20 @@ def test_known_misses_have_remarks() -> None:
 def test_a_result_is_known_by_situation_and_level() -> None:
     result = Result(situation="a", kind="middle", level=1, asks="?", outcome=Outcome.PASSED)
     assert result.id == "a@1"
+
+
+async def test_a_driver_may_listen() -> None:
+    async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async for line in reader:
+            number = json.loads(line)["id"]
+            answer = {"id": number, "ok": True, "contract": 1, "library": "far away"}
+            writer.write(json.dumps(answer).encode() + b"\n")
+        writer.close()
+
+    async with await asyncio.start_server(served, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        made = await Driver.start(f"tcp://127.0.0.1:{port}")
+        assert (await made.describe()).library == "far away"
+        await made.end()
+    with pytest.raises(ConfigError, match="tcp://"):
+        await Driver.start(f"tcp://127.0.0.1:{port}")

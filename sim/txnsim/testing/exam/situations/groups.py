@@ -104,12 +104,14 @@ def _rebalanced(protocol: str, step: str) -> Play:
 async def _another_joins(room: Room, protocol: str) -> None:
     """A member of another kind joins; the driver's has to poll for it to get its share."""
 
+    members = room.kafka.members
+
     async def follow() -> None:
         while not joined:
             await room.poll_once("m")
 
     async def join() -> None:
-        await room.kafka.members.join("g", ["input"], protocol=cast("GroupProtocol", protocol))
+        await members.join("g", ["input"], protocol=cast("GroupProtocol", protocol))
         joined.append(True)
 
     joined: list[bool] = []
