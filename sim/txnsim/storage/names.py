@@ -8,6 +8,7 @@ number. Kafka's counterparts: LogFileUtils, UnifiedLog.parseTopicPartitionName.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -37,7 +38,14 @@ CHECKPOINTS: Final = (
 _DIRECTORY: Final = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
 _GOING: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")
 """A replica that is being deleted, moved to another directory, or that is stray."""
-_NUMBERED: Final = re.compile(r"(\d{20})(\.[a-z]+)")
+_TIERED: Final = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)-([a-zA-Z0-9_-]{21}[AQgw])")
+"""The folder of a partition in Kafka's LocalTieredStorage: topic, partition, topic id. An id's last
+letter has two bits, so that such a name is never that of a replica's folder.
+"""
+_NUMBERED: Final = re.compile(r"(\d{20})(?:-[a-zA-Z0-9_-]{22}(?!\.snapshot))?(\.[a-z]+)")
+"""Kafka's LocalTieredStorage has a segment's id behind the offset. Its snapshots are those of the
+segment's end, under the offset of its beginning, so they are not taken for the others.
+"""
 OFFSET_DIGITS: Final = 20
 
 
@@ -74,9 +82,25 @@ def topic_partition_of(name: str) -> TopicPartition | None:
     return None if found is None else TopicPartition(found[1], int(found[2]))
 
 
-def partition_directories(log_dir: Path) -> tuple[PartitionDirectory, ...]:
+def tiered_partition_of(name: str) -> tuple[TopicPartition, str] | None:
+    """Whose segments a folder of Kafka's LocalTieredStorage has, and the topic's id; None where it
+    is no such folder. Kafka's counterpart: RemoteTopicPartitionDirectory.
+    """
+    found = _TIERED.fullmatch(name)
+    return None if found is None else (TopicPartition(found[1], int(found[2])), found[3])
+
+
+def whose_folder(name: str) -> TopicPartition | None:
+    """Whose segments a folder has, of a replica or in tiered storage; None of another one."""
+    tiered = tiered_partition_of(name)
+    return topic_partition_of(name) if tiered is None else tiered[0]
+
+
+def partition_directories(
+    log_dir: Path, whose_of: Callable[[str], TopicPartition | None] = topic_partition_of
+) -> tuple[PartitionDirectory, ...]:
     """The replicas in a log directory, by topic and partition."""
-    found = ((topic_partition_of(path.name), path) for path in log_dir.iterdir() if path.is_dir())
+    found = ((whose_of(path.name), path) for path in log_dir.iterdir() if path.is_dir())
     return tuple(
         PartitionDirectory(topic_partition=whose, path=path)
         for whose, path in sorted(

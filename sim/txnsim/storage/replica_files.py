@@ -22,7 +22,10 @@ from txnsim.storage.names import (
     TXN_INDEX_SUFFIX,
 )
 
-_NUMBERED: Final = re.compile(r"(\d{20})(\.[a-z]+)(\.cleaned|\.swap|\.deleted)?")
+_NUMBERED: Final = re.compile(
+    r"(\d{20})(?:-[a-zA-Z0-9_-]{22}(?!\.snapshot))?(\.[a-z]+)(\.cleaned|\.swap|\.deleted)?"
+)
+"""As ``names`` has it, and the marks of interrupted compaction."""
 
 
 class SegmentFiles(msgspec.Struct, frozen=True, kw_only=True):

@@ -85,6 +85,9 @@ def meta_of(path: Path) -> MetaProperties | None:
 
 def topic_id_of(folder: Path, on_problem: OnProblem = untold) -> str | None:
     """The id of a replica's topic, as Kafka writes it; None where the folder does not tell."""
+    tiered = names.tiered_partition_of(folder.name)
+    if tiered is not None:
+        return tiered[1]
     file = folder / names.PARTITION_METADATA_NAME
     found = read_small(file, decode_partition_metadata, on_problem)
     return None if found is None else uuid_text(found)

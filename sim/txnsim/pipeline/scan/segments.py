@@ -3,8 +3,8 @@
 A path is a log directory, a folder with several of them, or the folder of one replica. In a log
 directory the folders of replicas that are being deleted (``-delete``) or moved (``-future``), or
 that are stray (``-stray``), are left out, because a broker does not serve them. Such a folder is
-read if its own path is given. Kafka's counterparts: LogManager.loadLogs,
-UnifiedLog.parseTopicPartitionName.
+read if its own path is given. The folders of Kafka's LocalTieredStorage are read as replicas of an
+unknown broker. Kafka's counterparts: LogManager.loadLogs, UnifiedLog.parseTopicPartitionName.
 """
 
 from __future__ import annotations
@@ -255,13 +255,15 @@ def _folders_in(log_dir: Path, on_problem: OnProblem) -> tuple[names.PartitionDi
         on_problem(f"{log_dir}: {error.strerror}; passed by")
         return ()
     for path in below:
-        if names.topic_partition_of(path.name) is None:
+        if names.whose_folder(path.name) is None:
             continue
         why = _why_no_folder(path)
         if why:
             on_problem(f"{path}: {why}; passed by")
     return tuple(
-        one for one in names.partition_directories(log_dir) if not _why_no_folder(one.path)
+        one
+        for one in names.partition_directories(log_dir, names.whose_folder)
+        if not _why_no_folder(one.path)
     )
 
 
@@ -289,13 +291,10 @@ def _named_replica(path: Path) -> TopicPartition | None:
     that is going.
     """
     going = _GOING.fullmatch(path.name)
-    whose = names.topic_partition_of(going[1] if going is not None else path.name)
+    whose = names.whose_folder(going[1] if going is not None else path.name)
     if whose is None or (path / names.META_PROPERTIES_NAME).is_file():
         return None
-    holds_segments = any(
-        names.offset_of(below.name, names.LOG_SUFFIX) is not None for below in path.iterdir()
-    )
-    return whose if holds_segments else None
+    return whose if replica_files(path).segments else None
 
 
 def _is_log_dir(path: Path) -> bool:
@@ -304,7 +303,7 @@ def _is_log_dir(path: Path) -> bool:
     # A log directory called ``broker-1`` looks like a replica's folder from above.
     return any(
         below.is_dir()
-        and names.topic_partition_of(below.name) is not None
+        and names.whose_folder(below.name) is not None
         and not (below / names.META_PROPERTIES_NAME).is_file()
         for below in path.iterdir()
     )

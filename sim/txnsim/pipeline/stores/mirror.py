@@ -132,7 +132,7 @@ class Mirror:
             for place, below in zip(folders, found, strict=True):
                 self._take(place, below)
         for place in folders:
-            if names.topic_partition_of(place.name) is not None:
+            if names.whose_folder(place.name) is not None:
                 self._fill(place.parent)
         (Path(self._settings.root) / LISTED_NAME).write_text(str(begun_ms))
         self.goes_by(begun_ms)

@@ -9,6 +9,7 @@ import pytest
 from tests.support.log_tables import ORDERS, broker_dir, busy_log, replica, segment
 from tests.support.logs import plain
 from txnsim.errors import BadInputError
+from txnsim.pipeline.scan.log_dirs import topic_id_of
 from txnsim.pipeline.scan.segments import (
     UNKNOWN_BROKER,
     by_topic_id,
@@ -18,6 +19,7 @@ from txnsim.pipeline.scan.segments import (
 )
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
+from txnsim.storage.replica_files import replica_files
 from txnsim.types import TopicPartition
 
 UUID = "0123456789abcdef0123456789abcdef"
@@ -73,6 +75,29 @@ def test_what_a_broker_does_not_serve_is_read_only_where_it_is_named(
     assert replicas_in([tmp_path]) == ()
     (found,) = replicas_in([going])
     assert found.topic_partition == ORDERS
+
+
+def test_the_layout_of_local_tiered_storage_is_read(tmp_path: Path) -> None:
+    topic_id, segment_id = "LWgrMmVrT0a__7a4SasuPA", "o8CQPT86QQmbFmi3xRmiHA"
+    folder = tmp_path / f"pay-2-orders-10-{topic_id}"
+    folder.mkdir()
+    endings = ("log", "index", "timeindex", "txnindex", "snapshot", "leader_epoch_checkpoint")
+    for offset in (0, 11):
+        for ending in endings:
+            (folder / f"{offset:020}-{segment_id}.{ending}").touch()
+    for path in (tmp_path, folder):
+        (replica,) = replicas_in([path])
+        assert (replica.topic, replica.partition, replica.broker) == ("pay-2-orders", 10, -1)
+        assert topic_id_of(Path(replica.path)) == topic_id
+        segments = list(segments_of(replica))
+        assert [(one.base_offset, one.next_base_offset) for one in segments] == [
+            (0, 11),
+            (11, None),
+        ]
+        assert Path(segments[0].path).with_suffix(".timeindex").is_file()
+    found = replica_files(folder)
+    assert [one.txn_index is not None and one.has_index for one in found.segments] == [True, True]
+    assert found.snapshots == (), "they are those of the segments' ends"
 
 
 def test_a_path_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
