@@ -23,7 +23,7 @@ from txnsim.testing.exam.driver import UNSUPPORTED, Answer, Driver, LibraryError
 from txnsim.testing.exam.hall import TOPICS, Hall, home_of_group, home_of_id
 from txnsim.testing.exam.results import MissError, NotAskedError
 from txnsim.testing.faults import AsyncFault
-from txnsim.types import TopicPartition
+from txnsim.types import IsolationLevel, TopicPartition
 
 TOPIC: Final = "t"
 PARTITIONS: Final = TOPICS[TOPIC]
@@ -488,11 +488,15 @@ class Room:
 
     # The log
 
-    async def end_of(self, partition: int) -> int:
-        """Where a partition of the topic ends, once the markers of what has ended are written."""
-        await self.records()
+    async def end_of(self, partition: int, *, committed: bool = False) -> int:
+        """Where a partition of the topic ends, once the markers of what has ended are written; or
+        up to where it is committed now.
+        """
+        if not committed:
+            await self.records()
+        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         admin = await self.hall.admin()
-        return await admin.offset_of(TopicPartition(self.name(TOPIC), partition), LATEST)
+        return await admin.offset_of(TopicPartition(self.name(TOPIC), partition), LATEST, isolation)
 
     async def records(self, *, settle_ms: int = 2_000) -> tuple[ReadRecord, ...]:
         """All records of the topic, each with its fate."""
