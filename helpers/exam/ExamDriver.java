@@ -33,7 +33,7 @@ public final class ExamDriver {
             String told;
             try {
                 told = "\"ok\":true" + driver.answer();
-            } catch (Exception raised) {
+            } catch (Exception | NoSuchMethodError raised) {
                 told = "\"ok\":false,\"error\":" + described(raised instanceof ExecutionException ? raised.getCause() : raised);
             }
             answers.println("{\"id\":" + driver.command.get("id") + "," + told + "}");
@@ -46,7 +46,7 @@ public final class ExamDriver {
         boolean fatal = Stream.of(ProducerFencedException.class, OutOfOrderSequenceException.class, AuthorizationException.class, UnsupportedVersionException.class).anyMatch(one -> one.isInstance(error));
         boolean retriable = error instanceof org.apache.kafka.common.errors.TimeoutException || error instanceof InterruptException;
         boolean abortable = error instanceof KafkaException && !fatal && !retriable;
-        String name = error instanceof UnsupportedOperationException ? "UNSUPPORTED_COMMAND" : error.getClass().getSimpleName();
+        String name = error instanceof UnsupportedOperationException || error instanceof NoSuchMethodError ? "UNSUPPORTED_COMMAND" : error.getClass().getSimpleName();
         return String.format("{\"name\":%s,\"class\":%s,\"message\":%s,\"retriable\":%s,\"abortable\":%s,\"fatal\":%s}",
                 quoted(name), quoted(error.getClass().getName()), quoted(String.valueOf(error.getMessage())), retriable, abortable, fatal);
     }
@@ -82,7 +82,7 @@ public final class ExamDriver {
             case "commit-positions" -> consumer.commitSync();
             case "fence", "abort-open" -> ExamAdmin.carryOut(command, settings(Map.of()));
             case "close" -> {
-                Optional.ofNullable(producers.remove(command.get("name"))).ifPresent(one -> one.close(Duration.ofSeconds(1)));
+                Optional.ofNullable(producers.remove(command.get("name"))).ifPresent(one -> one.close(Duration.ofSeconds(15)));
                 Optional.ofNullable(consumers.remove(command.get("name"))).ifPresent(one -> one.close(Duration.ofSeconds(1)));
             }
             default -> throw new UnsupportedOperationException(command.get("do"));
@@ -105,7 +105,7 @@ public final class ExamDriver {
         String patience = command.get("patience_ms");
         producers.computeIfAbsent(command.get("producer"), name -> new KafkaProducer<>(settings(Map.of(
                 "transactional.id", command.get("transactional_id"), "transaction.timeout.ms", command.get("transaction_timeout_ms"),
-                "request.timeout.ms", command.get("request_timeout_ms"), "delivery.timeout.ms", patience, "max.block.ms", patience)),
+                "request.timeout.ms", command.get("request_timeout_ms"), "delivery.timeout.ms", String.valueOf(Math.max(Long.parseLong(patience), 1_000 + Long.parseLong(command.get("request_timeout_ms")))), "max.block.ms", patience)),
                 new StringSerializer(), new StringSerializer())).initTransactions();
     }
 

@@ -47,18 +47,19 @@ class Driver:
         """A transactional producer, ready."""
         self.patience_s = patience_ms / 1000
         self.groups["bootstrap"] = {"bootstrap.servers": bootstrap, "client.id": client_id}
-        made = Producer(
-            {
-                **self.groups["bootstrap"],
-                "transactional.id": transactional_id,
-                "transaction.timeout.ms": transaction_timeout_ms,
-                "socket.timeout.ms": request_timeout_ms,
-                "linger.ms": 0,
-                "log_level": 0,
-            }
-        )
-        self.producers[producer] = made
-        made.init_transactions(self.patience_s)
+        if producer not in self.producers:  # else an init that has timed out goes on
+            self.producers[producer] = Producer(
+                {
+                    **self.groups["bootstrap"],
+                    "transactional.id": transactional_id,
+                    "transaction.timeout.ms": transaction_timeout_ms,
+                    "message.timeout.ms": patience_ms,
+                    "socket.timeout.ms": request_timeout_ms,
+                    "linger.ms": 0,
+                    "log_level": 0,
+                }
+            )
+        self.producers[producer].init_transactions(self.patience_s)
 
     def begin(self, producer):
         """Begin a transaction."""

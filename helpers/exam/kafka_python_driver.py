@@ -53,15 +53,16 @@ class Driver:
              request_timeout_ms, patience_ms):  # fmt: skip
         """A transactional producer, ready."""
         self.patience_s = patience_ms / 1000
-        self.producers[producer] = KafkaProducer(
-            bootstrap_servers=bootstrap.split(","),
-            client_id=client_id,
-            transactional_id=transactional_id,
-            transaction_timeout_ms=transaction_timeout_ms,
-            request_timeout_ms=request_timeout_ms,
-            delivery_timeout_ms=patience_ms,
-            max_block_ms=patience_ms,
-        )
+        if producer not in self.producers:  # else an init that has timed out goes on
+            self.producers[producer] = KafkaProducer(
+                bootstrap_servers=bootstrap.split(","),
+                client_id=client_id,
+                transactional_id=transactional_id,
+                transaction_timeout_ms=transaction_timeout_ms,
+                request_timeout_ms=request_timeout_ms,
+                delivery_timeout_ms=patience_ms,
+                max_block_ms=patience_ms,
+            )
         self.producers[producer].init_transactions()
 
     def begin(self, producer):
@@ -125,7 +126,7 @@ class Driver:
     def close(self, name):
         """Close a producer or a consumer."""
         if name in self.producers:
-            self.producers.pop(name).close(timeout=1)
+            self.producers.pop(name).close(timeout=self.patience_s)
         elif name in self.consumers:
             self.consumers.pop(name).close()
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from typing import Final
 
 import msgspec
+
+SHOWN_CHARS: Final = 20
 
 
 class Told(StrEnum):
@@ -54,9 +57,9 @@ class Book(msgspec.Struct):
         seen = Counter(committed)
         for value, count in seen.items():
             if count > 1:
-                yield f"{value} is in the log {count} times"
+                yield f"{short(value)} is in the log {count} times"
             if not any(value in entry.values for entry in self.entries):
-                yield f"{value} is in the log, and was never sent"
+                yield f"{short(value)} is in the log, and was never sent"
         for entry in self.entries:
             yield from self._of_records(entry, [value for value in entry.values if seen[value]])
         for group, position in positions.items():
@@ -66,11 +69,11 @@ class Book(msgspec.Struct):
         missing = [value for value in entry.values if value not in readable]
         match entry.told:
             case Told.COMMITTED if missing:
-                yield f"told committed, but not readable: {', '.join(missing)}"
+                yield f"told committed, but not readable: {_listed(missing)}"
             case Told.ABORTED if readable:
-                yield f"told aborted or never committed, but readable: {', '.join(readable)}"
+                yield f"told aborted or never committed, but readable: {_listed(readable)}"
             case Told.UNKNOWN if missing and readable:
-                yield f"half of a transaction: {', '.join(readable)} without {', '.join(missing)}"
+                yield f"half of a transaction: {_listed(readable)} without {_listed(missing)}"
             case _:
                 pass
 
@@ -84,3 +87,14 @@ class Book(msgspec.Struct):
         if position != expected:
             said = f"the position of group {group} is {position}"
             yield f"{said}; its transactions make it {expected}"
+
+
+def short(value: str) -> str:
+    """A value for a message: a large one by its beginning."""
+    return (
+        value if len(value) <= SHOWN_CHARS else f"{value[:SHOWN_CHARS]}… ({len(value)} characters)"
+    )
+
+
+def _listed(values: Sequence[str]) -> str:
+    return ", ".join(map(short, values))

@@ -8,7 +8,8 @@ a library is judged by what happens to those who follow its word.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from txnsim.client.errors import ClientError
@@ -21,6 +22,7 @@ from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.exam.book import Book, Entry, Told
 from txnsim.testing.exam.driver import UNSUPPORTED, Answer, Driver, LibraryError
 from txnsim.testing.exam.hall import TOPICS, Hall, home_of_group, home_of_id
+from txnsim.testing.exam.neighbour import Neighbour
 from txnsim.testing.exam.results import MissError, NotAskedError
 from txnsim.testing.faults import AsyncFault
 from txnsim.types import IsolationLevel, TopicPartition
@@ -364,6 +366,8 @@ class Room:
             if len(found) >= count and stands >= to and not is_last:
                 continue
             found += await self.poll_once(name)
+            if to >= 0 and not self.positions:
+                raise NotAskedError("the library tells no positions")
         return found
 
     async def poll_once(self, name: str = "c") -> list[str]:
@@ -397,7 +401,31 @@ class Room:
         if found != wanted:
             raise MissError(f"{what}: {found}, expected {wanted}")
 
+    @asynccontextmanager
+    async def within(self, seconds: float, what: str) -> AsyncIterator[None]:
+        """Hold the library to a time for several calls.
+
+        Raises:
+            MissError: It took longer.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            told = f"; the last word was {self.errors[-1]}" if self.errors else ""
+            raise MissError(f"{what} takes longer than {seconds:g} s{told}") from None
+
     # The cluster
+
+    async def neighbour(self) -> Neighbour:
+        """A producer of our own, on a simulated cluster."""
+        cluster = await self.kafka.rebuilt.client("neighbour")
+        self.kafka.rebuilt.guests.append(cluster.close)
+        made = Neighbour(
+            cluster=cluster, transactions=self.kafka.transactions, transactional_id="neighbour"
+        )
+        await made.init()
+        return made
 
     async def arm(self, *, must_strike: bool = True, **rule: Any) -> AsyncFault:
         """A fault on the driver's own requests, unless the rule is of another kind.

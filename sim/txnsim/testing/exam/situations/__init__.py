@@ -15,6 +15,7 @@ from txnsim.testing.exam.situations import (
     liveness,
     middle,
     readers,
+    reports,
     workers,
 )
 
@@ -27,4 +28,5 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     *groups.SITUATIONS,
     *workers.SITUATIONS,
     *liveness.SITUATIONS,
+    *reports.SITUATIONS,
 )

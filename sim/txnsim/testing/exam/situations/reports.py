@@ -1,0 +1,340 @@
+"""What users have reported of one library, asked of every library.
+
+Which versions fail and pass: docs/exam.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from txnsim.testing.exam.book import Told
+from txnsim.testing.exam.results import MissError
+from txnsim.testing.exam.room import CLIENT, ID, Room
+from txnsim.testing.exam.situation import Situation, situation
+from txnsim.testing.exam.situations.codes import CLIENTS_ADD
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+from txnsim.wire.compression import GZIP
+
+SHORT_MS: Final = 4_000
+"""The application's patience where it is to end."""
+LEARNS_S: Final = 25
+FOUND_S: Final = 10
+CLOSES_S: Final = 8
+TOO_LARGE: Final = 1_100_000
+"""Characters: more than any library sends unless it is told to."""
+
+
+def _error(error: str) -> dict[str, Any]:
+    return {"do": "error", "error": error}
+
+
+@situation("fenced-by-administrator-slowly", "fenced", "An administrator fences the id while the"
+           " replicas of the coordinator's log are slow: does it wait for them?",
+           about=("KAFKA-16047",))  # fmt: skip
+async def fenced_slowly(room: Room) -> None:
+    """The coordinator waits for its log as long as the request says that transactions may take."""
+    await room.must_init()
+    await room.transact("a-1")
+    slow = {"do": "delay", "delay_ms": 150}
+    await room.kafka.faults.arm(
+        point="log.append", role="follower", topic=TRANSACTION_STATE_TOPIC, action=slow
+    )
+    await room.must("fence", bootstrap=room.hall.bootstrap, client_id=CLIENT,
+                    transactional_id=room.name(ID))  # fmt: skip
+    await room.close("p")
+    await room.goes_on()
+
+
+@situation("fenced-while-recovering", "fenced", "A newer producer has come while the older one has"
+           " an error from which it recovers with a new epoch: does it learn that it is dead?",
+           about=("librdkafka #3800",))  # fmt: skip
+async def while_recovering(room: Room) -> None:
+    """Yardstick: PRODUCER_FENCED of InitProducerId is fatal (KIP-588)."""
+    await room.must_init("old")
+    entry = await room.open("lost-1", producer="old")
+    gap = _error("OUT_OF_ORDER_SEQUENCE_NUMBER")
+    await room.arm(point="client.request", api="Produce", limit=1, action=gap)
+    refused = await room.send("lost-3", "old")
+    if refused.error is None:
+        raise MissError("the older producer was told that its record is in")
+    await room.must_init("new")
+    async with room.within(LEARNS_S, "that the older producer learns that it is dead"):
+        await room.give_up(entry, "old", refused.error)
+        if "old" not in room.dead:
+            told = await room.transact("lost-5", producer="old")
+            if told is Told.COMMITTED:
+                raise MissError("the older producer has committed")
+    await room.goes_on("new")
+
+
+@situation("init-slow", "fenced", "The first producer id takes longer than the application waits,"
+           " which asks again with the same producer.", about=("KAFKA-13412",))  # fmt: skip
+async def init_slow(room: Room) -> None:
+    """The answer comes while nothing waits for it."""
+    slow = {"do": "delay", "delay_ms": 3_000}
+    await room.arm(point="client.response", api="InitProducerId", limit=1, action=slow)
+    bounds: dict[str, Any] = {"patience_ms": 2_000, "request_timeout_ms": 10_000}
+    answer = await room.init(repeats=1, **bounds)
+    if answer.error is not None:
+        if not answer.error.retriable:
+            raise MissError(f"init is slow, and the library says {room.errors[-1]}")
+        await asyncio.sleep(2)
+        if (await room.init(**bounds)).error is not None:
+            raise MissError(f"asked again, the library says {room.errors[-1]}")
+    await room.goes_on()
+
+
+@situation("commit-while-coordinator-is-cut-off", "end unknown", "All that goes to the"
+           " coordinator's broker is lost without a word, and another takes over: is it found?",
+           about=("aiokafka #1145",))  # fmt: skip
+async def coordinator_cut_off(room: Room) -> None:
+    """Yardstick: FindCoordinator again when a request has timed out."""
+    await room.must_init()
+    entry = await room.open("a-1", "b-2")
+    broker = await room.kafka.leaders.coordinator_of(ID)
+    await room.kafka.brokers.isolate(broker, from_clients=True)
+    room.expect(await room.end(entry), Told.COMMITTED, f"the application is told, {room.errors}")
+    await room.goes_on()
+
+
+@situation("abort-behind-slow-markers", "end unknown", "The markers of a commit are slow; the next"
+           " transaction hands a record over and is aborted at once: may the application go on with"
+           " the same producer?", levels=CLIENTS_ADD, about=("librdkafka #4849",))  # fmt: skip
+async def abort_behind_slow_markers(room: Room) -> None:
+    """AddPartitionsToTxn meets CONCURRENT_TRANSACTIONS; an EndTxn that does not wait for its
+    repetition meets a transaction that is complete: INVALID_TXN_STATE.
+    """
+    await room.must_init()
+    slow = {"do": "delay", "delay_ms": 400}
+    await room.arm(point="peer.request", api="WriteTxnMarkers", action=slow)
+    for index in range(4):
+        told = await room.transact(f"a{index}-1")
+        room.expect(told, Told.COMMITTED, f"the commit: {room.errors}")
+        entry = room.book.begin(f"b{index}-2")
+        await room.must("begin", producer="p")
+        await room.send(*entry.values, wait=False)
+        await asyncio.sleep(0.1)
+        told = await room.end(entry, how="abort")
+        room.expect(told, Told.ABORTED, f"the application is told, after {room.errors}")
+        if room.dead:
+            raise MissError(f"the producer is dead: {room.errors[-1]}")
+
+
+@situation("commit-nothing", "middle", "A transaction without a record is committed, and one is"
+           " aborted: may the application do so?", about=("librdkafka 1.6.1",))  # fmt: skip
+async def commit_nothing(room: Room) -> None:
+    """The coordinator knows of no transaction: it would answer INVALID_TXN_STATE."""
+    await room.must_init()
+    room.expect(await room.transact(), Told.COMMITTED, f"the commit: {room.errors}")
+    room.expect(await room.transact(end="abort"), Told.ABORTED, f"the abort: {room.errors}")
+    await room.goes_on()
+
+
+@situation("record-too-large", "middle", "A record is larger than the library sends, and the"
+           " application looks at its commit alone: is it told that the record is missing?",
+           about=("KAFKA-9279",))  # fmt: skip
+async def too_large(room: Room) -> None:
+    """Yardstick: the commit fails. A library that refuses the record at once passes, too."""
+    await room.must_init()
+    await room.transact("a-1", f"{'x' * TOO_LARGE}-1", wait=False)
+    await room.goes_on()
+
+
+@situation("partition-never-added", "middle", "AddPartitionsToTxn is not answered until the records"
+           " have expired, and the application looks at its commit alone.", levels=CLIENTS_ADD,
+           about=("librdkafka #3325",))  # fmt: skip
+async def never_added(room: Room) -> None:
+    """What the coordinator never heard of is not committed."""
+    await room.must_init(patience_ms=SHORT_MS)
+    rule = await room.arm(point="client.request", api="AddPartitionsToTxn", action="drop")
+
+    async def heal() -> None:
+        await asyncio.sleep(7)
+        await rule.disarm()
+
+    await asyncio.gather(room.transact("a-1", "b-2", wait=False), heal())
+    await room.goes_on()
+
+
+@situation("produce-lost-then-refused", "middle", "The connection breaks before a record is in. On"
+           " the next one it is late, and refused for a moment, with other records behind it: does"
+           " the producer live on?", about=("librdkafka #4438",))  # fmt: skip
+async def lost_then_refused(room: Room) -> None:
+    """The records behind it meet OUT_OF_ORDER_SEQUENCE_NUMBER, which is no loss: the Java client
+    commits, others abort and go on.
+    """
+    await room.must_init()
+    room.expect(await room.transact("a-1"), Told.COMMITTED, "the first one")
+    place: dict[str, Any] = {"topic": room.name("t"), "partition": 1, "limit": 1}
+    broken = await room.arm(point="client.request", api="Produce", action="disconnect", **place)
+    late = {"do": "delay", "delay_ms": 400}
+    await room.arm(point="client.request", api="Produce", after=broken.id, action=late, **place)
+    busy = _error("NOT_ENOUGH_REPLICAS")
+    await room.kafka.faults.arm(
+        point="log.append", role="leader", after=broken.id, action=busy, **place
+    )
+    await room.transact("b-1", "c-1", "d-1", "e-1", wait=False)
+    if room.dead:
+        raise MissError(f"it costs the producer: {room.errors[-1]}")
+    await room.goes_on()
+
+
+@situation("topic-unknown-for-a-while", "middle", "A broker that has just started does not know the"
+           " topic yet: is what is sent afterwards in the log?",
+           about=("librdkafka 1.9.0",))  # fmt: skip
+async def topic_unknown(room: Room) -> None:
+    """A producer that begins to count anew sends what looks like a duplicate."""
+    await room.must_init()
+    room.expect(await room.transact("a-1"), Told.COMMITTED, "the first one")
+    unknown, moved = _error("UNKNOWN_TOPIC_OR_PARTITION"), _error("NOT_LEADER_OR_FOLLOWER")
+    forgets = await room.arm(
+        point="client.response", api="Metadata", limit=3, action=unknown, must_strike=False
+    )
+    await room.arm(point="client.request", api="Produce", limit=1, action=moved)
+    await room.transact("b-1")
+    await forgets.disarm()
+    for value in ("c-1", "d-1"):
+        await room.goes_on(value=value)
+
+
+@situation("closes-after-timeout", "middle", "A commit has run out of time, as a record was not"
+           " acknowledged, and the producer is closed: does that end?",
+           about=("KAFKA-16217",))  # fmt: skip
+async def closes_after_timeout(room: Room) -> None:
+    """An application that gives up must be able to leave."""
+    await room.must_init(patience_ms=CLOSES_S * 1_500)
+    lost = await room.arm(point="client.request", api="Produce", action="drop")
+    entry = room.book.begin("a-1")
+    await room.must("begin", producer="p")
+    await room.send("a-1", wait=False)
+    answer = await room.do("commit", producer="p")
+    entry.told = Told.UNKNOWN if answer.error else Told.COMMITTED
+    await lost.disarm()
+    await asyncio.sleep(0.5)
+    async with room.within(CLOSES_S, "closing the producer"):
+        await room.close("p")
+    await room.goes_on()
+
+
+@situation("marker-without-records", "readers", "A producer has aborted transactions without a"
+           " record, and one with a record: does the reader get what is behind them?",
+           about=("aiokafka #781", "librdkafka 1.7.0"))  # fmt: skip
+async def marker_without_records(room: Room) -> None:
+    """A marker whose transaction is in no list of aborted ones."""
+    neighbour = await room.neighbour()
+    for values in ((), ("lost-1",), ()):
+        await neighbour.transact(TopicPartition("t", 1), values, committed=False)
+    await room.must_init()
+    room.expect(await room.transact("a-1"), Told.COMMITTED, "the transaction behind")
+    await room.consumer()
+    room.expect(await room.poll(1), ["a-1"], "the reader gets")
+
+
+@situation("aborted-and-compressed", "readers", "Aborted records are compressed: are they kept from"
+           " the reader?", about=("librdkafka #3020",))  # fmt: skip
+async def aborted_and_compressed(room: Room) -> None:
+    """Gzip, which every library has."""
+    neighbour = await room.neighbour()
+    for index, committed in enumerate((False, True, False)):
+        values = (f"x{index}-1", f"y{index}-1")
+        if committed:
+            room.book.begin(*values).told = Told.COMMITTED
+        await neighbour.transact(
+            TopicPartition("t", 1), values, committed=committed, compression=GZIP
+        )
+    await room.consumer()
+    room.expect(await room.poll(2), ["x1-1", "y1-1"], "the reader gets")
+
+
+@situation("both-coordinators-die", "groups", "One broker coordinates the transactions and the"
+           " group. It dies and stays dead: are both new ones found?", groups=("g",),
+           about=("aiokafka #1151",))  # fmt: skip
+async def both_die(room: Room) -> None:
+    """What is forgotten of the one must not be needed for the other."""
+    await room.must_init()
+    both = await room.kafka.leaders.coordinator_of(ID)
+    await _coordinate(room, both)
+    told = await room.transact("a-1", group="g", position=3)
+    room.expect(told, Told.COMMITTED, "the first one")
+    await room.hall.kill(both)
+    await asyncio.sleep(1)
+    told = await room.transact("b-2", group="g", position=4)
+    room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
+
+
+@situation("group-coordinator-breaks-at-first", "groups", "The first connections to the group's"
+           " coordinator break as soon as they are open: does the library connect again?",
+           groups=("g",), about=("librdkafka #3844",))  # fmt: skip
+async def breaks_at_first(room: Room) -> None:
+    """Does not apply where the library is connected with that broker already."""
+    await room.must_init()
+    broker = await _elsewhere(room)
+    await room.arm(point="connection.open", broker=broker, limit=3, action="disconnect")
+    told = await room.transact("a-1", group="g", position=3)
+    room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
+
+
+@situation("group-coordinator-unreachable", "groups", "The group's coordinator can't be reached:"
+           " does the application get an answer?", groups=("g",),
+           about=("librdkafka #5456",))  # fmt: skip
+async def unreachable(room: Room) -> None:
+    """Yardstick: TimeoutException after ``max.block.ms``, which is four seconds here."""
+    await room.must_init(patience_ms=SHORT_MS)
+    broker = await _elsewhere(room)
+    deaf = await room.arm(point="connection.open", broker=broker, action="drop", must_strike=False)
+    await room.transact("a-1", group="g", position=3)
+    await deaf.disarm()
+    await room.goes_on()
+
+
+@situation("coordinator-moves-before-offsets", "groups", "The coordinator of the transaction moves"
+           " before the positions are sent: is the new one found?", groups=("g",),
+           about=("librdkafka #3571",))  # fmt: skip
+async def moves_before_offsets(room: Room) -> None:
+    """AddOffsetsToTxn, or the commit, meets NOT_COORDINATOR of a broker that lives."""
+    await room.must_init()
+    entry = await room.open("a-1")
+    entry.group, entry.position = "g", 3
+    await room.move_coordinator()
+    async with room.within(FOUND_S, "finding the new coordinator"):
+        answer = await room.send_offsets("g", 3)
+        room.expect(answer.error, None, f"the positions, after {room.errors}")
+        told = await room.end(entry)
+    room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
+
+
+async def _coordinate(room: Room, broker: int) -> None:
+    """Have a broker coordinate the group."""
+    at = await room.kafka.topics.of_group("g")
+    if await room.kafka.leaders.of(at.topic, at.partition) != broker:
+        await room.kafka.leaders.move(at.topic, at.partition, to=broker)
+
+
+async def _elsewhere(room: Room) -> int:
+    """Have a broker coordinate the group that the producer has nothing else to do with."""
+    busy = {await room.kafka.leaders.of("t", 1), await room.kafka.leaders.coordinator_of(ID)}
+    broker = min(set(await room.kafka.brokers.states()) - busy)
+    await _coordinate(room, broker)
+    return broker
+
+
+SITUATIONS: Final[tuple[Situation, ...]] = (
+    fenced_slowly,
+    while_recovering,
+    init_slow,
+    coordinator_cut_off,
+    abort_behind_slow_markers,
+    commit_nothing,
+    too_large,
+    never_added,
+    lost_then_refused,
+    topic_unknown,
+    closes_after_timeout,
+    marker_without_records,
+    aborted_and_compressed,
+    both_die,
+    breaks_at_first,
+    unreachable,
+    moves_before_offsets,
+)
