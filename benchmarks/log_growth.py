@@ -75,6 +75,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     scale: Scale
     brokers: int = 1
+    has_indexes: bool = True
 
 
 def _scale(*, partitions: int, bytes_each: int, segment_bytes: int) -> Scale:
@@ -127,6 +128,14 @@ LARGE: Final = (
         scale=_scale(partitions=2_000, bytes_each=1_000_000, segment_bytes=50_000_000),
     ),
 )
+OPEN: Final = Scale(segment_bytes=64_000_000, transactions=25_000, hanging=200, alive=200)
+INDEXES: Final = (
+    Case(series="indexes", count=1, title="500 MB, 50 open in each of 8 partitions", scale=OPEN),
+    Case(
+        series="indexes", count=0, title="the same without indexes", scale=OPEN, has_indexes=False
+    ),
+)
+ALL: Final = (*GROWING, *LARGE, *INDEXES)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -134,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     chosen = [
         one
-        for one in (*GROWING, *LARGE)
+        for one in ALL
         if (not options.only or one.series in options.only)
         and options.least <= one.count <= options.most
     ]
@@ -162,7 +171,7 @@ def _kept() -> list[Point]:
     if not KEPT.exists():
         return []
     found = msgspec.json.decode(KEPT.read_bytes(), type=list[Point])
-    order = {(one.series, one.count): at for at, one in enumerate((*GROWING, *LARGE))}
+    order = {(one.series, one.count): at for at, one in enumerate(ALL)}
     return sorted(found, key=lambda one: order[one.series, one.count])
 
 
@@ -176,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.log_growth",
         description="Time find-hanging on growing log directories (see benchmarks/README.md).",
     )
-    series = ("partitions", "segments", "brokers", "large")
+    series = ("partitions", "segments", "brokers", "large", "indexes")
     parser.add_argument("--only", action="append", choices=series)
     parser.add_argument("--least", type=int, default=0, help="partitions, segments or brokers")
     parser.add_argument("--most", type=int, default=1 << 30, help="the same")
@@ -200,6 +209,8 @@ def _measured(case: Case, rounds: int) -> Point:
         prefix="txnsim-growth-", dir=Path(made.directory).parent
     ) as at:
         directories = _brokers(made, Path(at), case.brokers)
+        if not case.has_indexes:
+            directories = [_without_indexes(directories[0], Path(at) / "bare")]
         expected = set(_expected(made, case.brokers))
         loads, seconds, cpu_s = [], [], []
         with_spark = False
@@ -237,6 +248,12 @@ def _expected(made: Made, brokers: int) -> Iterator[Found]:
 def _topic(broker: int) -> str:
     """Each broker has partitions of its own."""
     return TOPIC if broker == 1 else f"{TOPIC}{broker}"
+
+
+def _without_indexes(directory: Path, copy: Path) -> Path:
+    """Links to all of its other files."""
+    left_out = shutil.ignore_patterns(f"*{names.INDEX_SUFFIX}")
+    return shutil.copytree(directory, copy, copy_function=os.link, ignore=left_out)
 
 
 def _brokers(made: Made, scratch: Path, count: int) -> list[Path]:

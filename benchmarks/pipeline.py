@@ -317,10 +317,11 @@ def _scan_fragments(data: np.ndarray) -> None:
     slots = np.full(1 << 17, -1, dtype=np.int64)
     fragments = np.empty((1 << 16, fk.FRAGMENT_COLUMNS), dtype=np.int64)
     endings = np.empty((fk.ENDING_COLUMNS, 1 << 16), dtype=np.int64)
+    place = np.array([0, -1], dtype=np.int64)
     at, count, why = 0, 0, kernel.FULL
     while why == kernel.FULL:
         count, _, at, why = fk.scan_fragments(
-            data, at, len(data), len(data), slots, fragments, count, endings
+            data, at, len(data), len(data), slots, fragments, count, endings, place
         )
 
 

@@ -22,7 +22,7 @@ def forget_peaks() -> None:
 
 def largest_mb() -> float:
     """The largest that any worker has become; 0 without workers."""
-    return max((_peak_kb(pid) for pid in _workers()), default=0) / 1_000
+    return max((peak_kb(pid) for pid in _workers()), default=0) / 1_000
 
 
 def _workers() -> Iterator[int]:
@@ -57,7 +57,8 @@ def _is_worker(pid: int) -> bool:
     return any(name in command for name in _WORKER)
 
 
-def _peak_kb(pid: int) -> int:
+def peak_kb(pid: int) -> int:
+    """The most memory that a process has had; 0 where it is gone."""
     try:
         lines = (_PROC / str(pid) / "status").read_text().splitlines()
     except OSError:

@@ -78,8 +78,6 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/pipeline/streaming/events.py": "tests/unit/cli/test_stream.py",
     "sim/txnsim/pipeline/streaming/records.py": "tests/pipeline/test_stream.py",
     "sim/txnsim/pipeline/streaming/watch.py": "tests/pipeline/test_stream.py",
-    "sim/txnsim/pipeline/forensics/read_by_spark.py": "tests/pipeline/test_find_hanging.py",
-    "sim/txnsim/pipeline/forensics/timeline_by_spark.py": "tests/pipeline/test_timeline.py",
     "sim/txnsim/runtime/env.py": PROTOCOLS_ONLY,
     "sim/txnsim/testing/testcontainers.py": "tests/testing/test_testcontainers.py",
     "sim/txnsim/wire/messages/api_versions_v5.py": "tests/wire/test_golden_messages.py",

@@ -10,8 +10,9 @@ import pytest
 
 from tests.pipeline.corpus.made import Corpus
 from tests.pipeline.corpus.truth import FinishedTransaction, Place
+from txnsim.pipeline.engine import Engine, Way
 from txnsim.pipeline.forensics.timeline import Timeline
-from txnsim.pipeline.forensics.timeline_by_spark import read_timeline
+from txnsim.pipeline.forensics.timeline_reading import read_timeline
 from txnsim.pipeline.soundness.verify import plan, verify
 from txnsim.pipeline.soundness.violations import Invariant, Severity, Violation
 
@@ -24,9 +25,13 @@ LIFE = ("level-0", "level-1", "level-2", "orders-new", "fenced", "timed-out", "u
 """Ids of every transaction version, that commit, abort, are fenced, time out, and wait."""
 
 
+def by_spark(spark: SparkSession) -> Engine:
+    return Engine(lambda: spark, print, with_spark=True)
+
+
 def findings(spark: SparkSession, corpus: Corpus, name: str) -> list[Violation]:
     """All but notices of markers that ended nothing: operators and retries leave them."""
-    found = verify(spark, plan(corpus.brokers(name)))
+    found = verify(by_spark(spark), plan(corpus.brokers(name)), Way.SPARK)
     return [one for one in found if one.rule is not Invariant.IDLE_MARKER]
 
 
@@ -56,7 +61,7 @@ def test_a_life_has_all_transactions_that_ended(
     spark: SparkSession, corpus: Corpus, transactional_id: str
 ) -> None:
     stage = corpus.stage("clean")
-    timeline = read_timeline(spark, corpus.brokers("clean"), transactional_id)
+    timeline = read_timeline(by_spark(spark), corpus.brokers("clean"), transactional_id)
     finished = [one for one in stage.finished if one.transactional_id == transactional_id]
     assert finished
     markers = {
@@ -102,7 +107,7 @@ def _has_decision(one: FinishedTransaction) -> bool:
 def test_two_sides_disagree_where_they_do(
     spark: SparkSession, corpus: Corpus, transactional_id: str, disagreements: list[str]
 ) -> None:
-    timeline = read_timeline(spark, corpus.brokers("clean"), transactional_id)
+    timeline = read_timeline(by_spark(spark), corpus.brokers("clean"), transactional_id)
     assert len(timeline.disagreements) == len(disagreements)
     for text, told in zip(disagreements, timeline.disagreements, strict=True):
         assert text in told

@@ -18,8 +18,7 @@ from tests.pipeline.damaged.make import unpacked
 from tests.pipeline.damaged.recipes import Variant, made, variants
 from tests.support.log_tables import write_dense_index
 from txnsim.cli.main import main
-from txnsim.pipeline import planning
-from txnsim.pipeline.forensics import read_compiled
+from txnsim.pipeline import engine, planning
 from txnsim.pipeline.forensics.collected_reading import find_hanging_in_archives
 from txnsim.pipeline.forensics.collection import collect, write_archive
 from txnsim.pipeline.forensics.evidence import Status
@@ -266,6 +265,7 @@ def test_a_time_in_the_future_is_named_and_not_used(log_dir: Path) -> None:
 def test_the_compiled_walk_says_the_same(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = report_on(log_dir, use_snapshots=False)
     monkeypatch.setattr("txnsim.pipeline.forensics.find_hanging.INTERPRETED_BYTES_MAX", -1)
+    monkeypatch.setattr("txnsim.pipeline.scan.log_seek.INTERPRETED_BYTES_MAX", -1)
     compiled = report_on(log_dir, use_snapshots=False)
     assert [plain(one) for one in compiled.findings] == [plain(one) for one in here.findings]
 
@@ -335,8 +335,8 @@ def test_processes_tell_what_one_process_tells(
 ) -> None:
     here = ReadHere(densely_indexed(kept, tmp_path, list(VARIANTS.values())[::every]))
     monkeypatch.setattr("txnsim.pipeline.forensics.find_hanging.INTERPRETED_BYTES_MAX", -1)
-    monkeypatch.setattr(read_compiled, "PROCESSES_MIN_BYTES", 0)
-    monkeypatch.setattr(read_compiled, "may_fork", lambda: True)  # other tests may leave threads
+    monkeypatch.setattr(engine, "PROCESSES_COST_MIN", 0)
+    monkeypatch.setattr(engine, "can_fork", lambda: True)  # other tests may leave threads
     monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
     monkeypatch.setattr(planning, "_OPEN_BYTES", 0)
     alone = msgspec.structs.replace(here.search, never_spark=True)
@@ -352,7 +352,8 @@ class ReadHere:
     def __init__(self, log_dirs: tuple[Path, ...]) -> None:
         self.search = Search(paths=log_dirs, use_snapshots=False)
         self.search_by_spark = msgspec.structs.replace(self.search, with_spark=True)
-        self._reading = Reading(self.search, no_session, lambda _: None)
+        alone = msgspec.structs.replace(self.search, never_spark=True)
+        self._reading = Reading(alone, no_session, lambda _: None)
         found = self._reading.states()
         self.states = [one for one in found if one.replica.topic not in NOT_JUDGED]
         self._opened = self._reading.opened(self.states)

@@ -10,8 +10,9 @@ import pytest
 from tests.pipeline.damaged import files
 from tests.pipeline.damaged.make import unpacked
 from tests.pipeline.damaged.recipes import QUIET, SPREAD, made, variants
+from tests.support.engines import verify_here
 from txnsim.cli.main import main
-from txnsim.pipeline.soundness.verify import plan, verify_here
+from txnsim.pipeline.soundness.verify import plan
 from txnsim.pipeline.soundness.violations import Invariant, Severity, Violation
 
 VARIANTS: Final = {one.name: one for one in variants()}
@@ -26,7 +27,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def found_in(log_dir: Path) -> list[Violation]:
-    return list(verify_here(plan([log_dir])))
+    return verify_here(plan([log_dir]))
 
 
 def errors_in(log_dir: Path) -> list[Violation]:

@@ -12,11 +12,12 @@ from tests.support.broker_dirs import BrokerDir, forget_the_end, move
 from tests.support.logs import NOW, LogDriver, plain
 from txnsim.log.config import LogConfig
 from txnsim.pipeline import planning
+from txnsim.pipeline.engine import Engine, Way
 from txnsim.pipeline.forensics.coordinator_log import logs_of, replayed
 from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
 from txnsim.pipeline.forensics.findings import Report
 from txnsim.pipeline.forensics.open_transactions import folded, open_after
-from txnsim.pipeline.forensics.read_by_spark import read_logs, read_replicas
+from txnsim.pipeline.forensics.read_compiled import log_job, replica_job, with_epochs
 from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
 from txnsim.pipeline.forensics.verdicts import OpenTxn
 from txnsim.pipeline.scan.segments import replicas_in
@@ -90,7 +91,9 @@ def test_the_merge_on_workers_is_the_merge_here(
 ) -> None:
     states = [one for one in states_in(killed, use_snapshots=use_snapshots) if one.unread]
     assert states
-    found = {state.replica.path: read.opened for state, read in read_replicas(spark, states)}
+    engine = Engine(lambda: spark, print)
+    read = engine.done(replica_job(states, cores=engine.cores(Way.SPARK)), Way.SPARK)
+    found = {one.replica.path: with_epochs(read[one.replica.path], one).opened for one in states}
     assert found == {one.replica.path: open_without_spark(one) for one in states}
     assert sum(map(len, found.values())) > 12
 
@@ -130,7 +133,7 @@ def test_entries_from_workers_are_the_entries_read_here(
     logs = logs_of(states_in(coordinators_dir(tmp_path / "broker-1"), use_snapshots=True))
     states = [state for ranked in logs.values() for state in ranked]
     wanted = {1, 2, 4, 5, 6}
-    there = read_logs(spark, states, wanted)
+    there = Engine(lambda: spark, print).done(log_job(states, wanted), Way.SPARK)
     assert {path: read.replayed for path, read in there.items()} == {
         state.replica.path: replayed(state, print).concerning(wanted) for state in states
     }
@@ -180,7 +183,8 @@ def test_segments_are_shared_out_to_several_tasks(
 
     before = jobs()
     spark.sparkContext.setJobGroup(group, "find hanging transactions")
-    assert list(read_replicas(spark, states))
+    engine = Engine(lambda: spark, print)
+    assert engine.done(replica_job(states, cores=engine.cores(Way.SPARK)), Way.SPARK)
     tasks = [
         stage.numTasks
         for job in jobs() - before

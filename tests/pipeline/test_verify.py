@@ -10,12 +10,18 @@ import pytest
 
 from tests.support.soundness import busy_log, found_in, patch, write_log_dir
 from txnsim.cli.main import main
-from txnsim.pipeline.soundness.verify import findings_frame, plan, verify
+from txnsim.pipeline.engine import Engine, Way
+from txnsim.pipeline.soundness.verify import Plan, plan, verify
+from txnsim.pipeline.soundness.violations import Violation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+
+
+def by_spark(spark: SparkSession, planned: Plan) -> list[Violation]:
+    return list(verify(Engine(lambda: spark, print), planned, Way.SPARK))
 
 
 @pytest.fixture
@@ -31,7 +37,7 @@ def log_dirs(tmp_path: Path) -> Path:
 
 
 def test_findings_are_those_of_one_process(spark: SparkSession, log_dirs: Path) -> None:
-    found = list(verify(spark, plan([log_dirs])))
+    found = by_spark(spark, plan([log_dirs]))
     assert len(found) == 4  # two sequences, a file, a difference between replicas
     key = repr
     assert sorted(found, key=key) == sorted(found_in(log_dirs), key=key)
@@ -43,7 +49,7 @@ def test_segments_are_shared_out(spark: SparkSession, log_dirs: Path) -> None:
     assert len(planned.tasks) > 2
     group = "verify-segments"
     spark.sparkContext.setJobGroup(group, "walk over segments")
-    assert findings_frame(spark, planned).count() == 4
+    assert len(by_spark(spark, planned)) == 4
     tracker = spark.sparkContext.statusTracker()
     stages = [
         info.numTasks
@@ -67,4 +73,4 @@ def test_the_command_tells_each_and_ends_with_a_status(
 
 def test_nothing_to_read_is_sound(spark: SparkSession, tmp_path: Path) -> None:
     write_log_dir(tmp_path, 1, {})
-    assert list(verify(spark, plan([tmp_path]))) == []
+    assert by_spark(spark, plan([tmp_path])) == []

@@ -133,6 +133,7 @@ def _batch_of(act: Act, offset: int) -> bytes:
 class Event(msgspec.Struct, frozen=True):
     """A batch with its control record."""
 
+    position: int
     header: BatchHeader
     control: int
     """Type of the control record; -1 where there is none."""
@@ -155,6 +156,7 @@ def events_of(data: bytes) -> dict[int, list[Event]]:
     for position, header in iter_batches(data):
         control = read_control_record(data, position) if header.is_control else None
         event = Event(
+            position,
             header,
             -1 if control is None else control.type,
             -1 if control is None else control.coordinator_epoch,
@@ -202,6 +204,7 @@ def _fragment_of(producer: int, events: list[Event]) -> list[int]:
     if head:
         row[fk.HEAD_OFFSET] = head[0].base_offset
     if tail:
+        row[fk.OPEN_POSITION] = next(one.position for one in events if one.header is tail[0])
         row[fk.OPEN_OFFSET] = tail[0].base_offset
         row[fk.OPEN_TIMESTAMP] = tail[0].max_timestamp_ms
         row[fk.OPEN_LAST_TIMESTAMP] = tail[-1].max_timestamp_ms
@@ -265,7 +268,7 @@ def merged(rows: Sequence[Sequence[int]]) -> list[int]:
         if has_marker:
             whole[fk.COORDINATOR_EPOCH] = row[fk.COORDINATOR_EPOCH]
         if has_marker or whole[fk.OPEN_OFFSET] < 0:
-            for column in (fk.OPEN_OFFSET, fk.OPEN_TIMESTAMP, fk.OPEN_RECORDS):
+            for column in (fk.OPEN_OFFSET, fk.OPEN_POSITION, fk.OPEN_TIMESTAMP, fk.OPEN_RECORDS):
                 whole[column] = row[column]
             whole[fk.OPEN_LAST_TIMESTAMP] = row[fk.OPEN_LAST_TIMESTAMP]
             whole[fk.OPEN_EPOCH] = row[fk.OPEN_EPOCH]

@@ -14,12 +14,10 @@ works in the same way, and each worker loads for itself.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Final
-
-Worker = Callable[..., int]
-HUNG_UP: Final = 1
-"""What a worker answers that is not to be asked again."""
+import sys
+import traceback
+from types import ModuleType
+from typing import Any
 
 
 def load_kernels() -> None:
@@ -37,23 +35,43 @@ def load_kernels() -> None:
     slots = np.full(2, -1, dtype=np.int64)
     fragments = np.empty((1, fk.FRAGMENT_COLUMNS), dtype=np.int64)
     endings = np.empty((fk.ENDING_COLUMNS, 1), dtype=np.int64)
-    fk.scan_fragments(piece, 0, 0, 0, slots, fragments, 0, endings)
+    place = np.full(2, -1, dtype=np.int64)
+    fk.scan_fragments(piece, 0, 0, 0, slots, fragments, 0, endings, place)
     fk.enter_all(slots, fragments, 0)
     kernel_crc.check_crcs(piece, numbers, numbers, numbers, np.empty(0, dtype=np.bool_))
 
 
-def quiet(worker: Worker) -> Worker:
-    """PySpark's loop of one worker, which ends without a word where Spark has hung up: it has what
-    it wanted, and a worker on a busy machine may still say goodbye then.
+def hush(daemon: ModuleType | None = None) -> None:
+    """Have PySpark's daemon end without a word where Spark has closed its end of the pipe: Spark
+    has what it wanted, and a worker on a busy machine may still say goodbye then. All other errors
+    are printed.
+
+    Args:
+        daemon: The daemon's module. None: the program that runs, if that is PySpark's daemon. Spark
+            plans a read in that one, whatever the session says.
     """
+    if daemon is None:
+        daemon = sys.modules["__main__"]
+        if getattr(daemon.__spec__, "name", "") != "pyspark.daemon":
+            return
+    vars(daemon).update(print=_print, traceback=_Tracebacks())
 
-    def work(sock: object, authenticated: bool) -> int:  # noqa: FBT001 - as it is called
-        try:
-            return worker(sock, authenticated)
-        except BrokenPipeError:
-            return HUNG_UP
 
-    return work
+def _print(*words: object, **options: Any) -> None:
+    if not any(BrokenPipeError.__name__ in str(word) for word in words):
+        print(*words, **options)  # noqa: T201 - as the daemon does
+
+
+class _Tracebacks:
+    """As far as the daemon needs the module."""
+
+    format_exc = staticmethod(traceback.format_exc)
+
+    @staticmethod
+    def print_exc() -> None:
+        """The exception that is handled now."""
+        if not isinstance(sys.exception(), BrokenPipeError):
+            traceback.print_exc()
 
 
 def main() -> None:
@@ -62,7 +80,7 @@ def main() -> None:
     load_kernels()
     from pyspark import daemon
 
-    daemon.worker = quiet(daemon.worker)
+    hush(daemon)
     daemon.manager()
 
 

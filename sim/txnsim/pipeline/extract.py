@@ -80,7 +80,7 @@ def extract(wanted: Extract) -> Extracted:
         BadInputError: A path is no directory, there is nothing of Kafka's in it, no coordinator's
             log knows the id, or the target is there already, or can't be written.
     """
-    from txnsim.pipeline.forensics.timeline_here import producer_ids_here, stay_rows
+    from txnsim.pipeline.forensics.timeline_reading import producer_ids_here, stay_rows
 
     refuse_existing(wanted.target, "folder")
     producer_ids = producer_ids_here(wanted.paths, wanted.transactional_id)
@@ -137,7 +137,7 @@ def records_of(
         paths: Log directories, folders of them, or replicas' folders.
         topics: Only these; all where empty.
         producer_ids: Whose.
-        stays: Their transactions (``timeline_here.stay_rows``).
+        stays: Their transactions (``timeline_reading.stay_rows``).
         only: Outcomes; all where empty.
     """
     if not producer_ids:

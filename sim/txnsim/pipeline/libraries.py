@@ -10,11 +10,16 @@ from txnsim.errors import MissingExtraError, pip_line
 NO_EXTRA: Final = f"the extra spark is not installed: {pip_line('spark')}"
 
 
+def has_libraries() -> bool:
+    """Whether pyarrow and numba are there; they are not loaded for that."""
+    return all(find_spec(name) is not None for name in ("numba", "pyarrow"))
+
+
 def require_libraries() -> None:
-    """See that pyarrow and numba are there, without loading them.
+    """See that they are.
 
     Raises:
         MissingExtraError: One of them is missing.
     """
-    if any(find_spec(name) is None for name in ("numba", "pyarrow")):
+    if not has_libraries():
         raise MissingExtraError(NO_EXTRA)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -47,6 +48,8 @@ _DECODED_COST: Final = 4.0
 """A large segment of a table that costs so much, or more, is shared by tasks."""
 _SHARERS_MAX: Final = 8
 """Each of them walks over all headers of the segment."""
+_LISTED_AT_ONCE: Final = 16
+"""Folders of replicas."""
 REPLICAS_PER_TASK: Final = 64
 """A folder's small files are read in a millisecond; a task costs twenty."""
 
@@ -238,12 +241,20 @@ def _segments_of(
 
 def _by_replica(replicas: Iterable[Replica]) -> Iterator[tuple[str, tuple[SegmentFile, ...]]]:
     directory_at = cache(LogDirectory.at)
-    for replica in replicas:
-        directory = directory_at(Path(replica.log_dir))
+
+    def listed(replica: Replica) -> tuple[SegmentFile, ...] | None:
         try:
-            yield replica.path, tuple(segments_of(replica, directory))
+            return tuple(segments_of(replica, directory_at(Path(replica.log_dir))))
         except OSError:
-            continue  # the table of errors tells
+            return None  # the table of errors tells
+
+    several = list(replicas)
+    # A disk of another machine takes its time for each answer, and several at a time.
+    with ThreadPoolExecutor(_LISTED_AT_ONCE) as pool:
+        mapped = pool.map if len(several) > _LISTED_AT_ONCE else map
+        for replica, segments in zip(several, mapped(listed, several), strict=True):
+            if segments is not None:
+                yield replica.path, segments
 
 
 def _in_time(

@@ -9,6 +9,7 @@ docs/kafka-log.md.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn, cast
 
@@ -32,6 +33,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from txnsim.errors import BadInputError
+from txnsim.pipeline.daemon import hush
 from txnsim.pipeline.filters import taken_over
 from txnsim.pipeline.following import (
     LOGS,
@@ -51,17 +53,20 @@ from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.stores.reading import Stores, stores_of
 from txnsim.pipeline.stores.settings import StoreSettings
 
+hush()  # where Spark plans a read, this module is the first of ours
+
 
 class Task(InputPartition):
     """What one task reads, on its way to a worker."""
 
     def __init__(self, share: Share, listed_ms: int = 0) -> None:
-        super().__init__(msgspec.msgpack.encode((share, listed_ms)))
+        # Paths of a share are much alike: of half a million segments all tasks are a few megabytes.
+        super().__init__(zlib.compress(msgspec.msgpack.encode((share, listed_ms)), level=1))
 
     @property
     def told(self) -> tuple[Share, int]:
         """What it reads, and when a store was asked for the names."""
-        return msgspec.msgpack.decode(self.value, type=tuple[Share, int])
+        return msgspec.msgpack.decode(zlib.decompress(self.value), type=tuple[Share, int])
 
 
 def tasks_of(shares: Iterable[Share], stores: Stores | None) -> list[InputPartition]:

@@ -6,11 +6,12 @@ import argparse
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.searching import answering
-from txnsim.cli.logs.spark import add_directories, add_master, session
+from txnsim.cli.logs.searching import answering, find
+from txnsim.cli.logs.spark import add_directories, add_master
 from txnsim.cli.output import print_line, warn
 
 if TYPE_CHECKING:
+    from txnsim.pipeline.engine import NewSession, Progress
     from txnsim.pipeline.forensics.timeline import Event, Timeline
 
 DESCRIPTION: Final = (
@@ -35,7 +36,7 @@ def _status(found: Timeline) -> int:
 
 
 def _read(args: argparse.Namespace) -> Timeline:
-    """Here where it is little, on Spark where it is much.
+    """By this process, or by as many as it takes.
 
     Raises:
         MissingExtraError: A library, PySpark or Java is missing.
@@ -45,17 +46,14 @@ def _read(args: argparse.Namespace) -> Timeline:
 
     replicas_in(args.directory)  # wrong arguments are refused before anything is read
     require_libraries()
-    from txnsim.pipeline.tables.read_here import is_little
+    from txnsim.pipeline.engine import Engine
+    from txnsim.pipeline.forensics.timeline_reading import read_timeline
 
-    asked = (args.directory, args.transactional_id, frozenset(args.topic))
-    if args.master is None and is_little(("batches", "transactions"), args.directory, asked[2]):
-        from txnsim.pipeline.forensics.timeline_here import read_timeline_here
+    def read(*, new_session: NewSession, progress: Progress) -> Timeline:
+        engine = Engine(new_session, progress, with_spark=args.master is not None)
+        return read_timeline(engine, args.directory, args.transactional_id, frozenset(args.topic))
 
-        return read_timeline_here(*asked)
-    with session(args.master) as spark:
-        from txnsim.pipeline.forensics.timeline_by_spark import read_timeline
-
-        return read_timeline(spark, *asked)
+    return find(args.master, read)
 
 
 def _print(found: Timeline) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
+from txnsim.cli.logs.searching import show_progress
 from txnsim.cli.logs.spark import add_directories, add_master, session
 from txnsim.cli.output import print_json, print_line, warn
 
@@ -43,7 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check them; returns the exit status."""
-    from txnsim.pipeline.soundness.verify import HERE_BYTES_MAX, plan, verify, verify_here
+    from txnsim.pipeline.engine import Engine
+    from txnsim.pipeline.soundness.verify import cost, plan, verify
 
     planned = plan(
         args.directory,
@@ -52,11 +54,12 @@ def run(args: argparse.Namespace) -> int:
     )
     found: list[Violation] = []
     with ExitStack() as stack:
-        if args.master is None and planned.bytes <= HERE_BYTES_MAX:
-            findings = verify_here(planned)
-        else:
-            findings = verify(stack.enter_context(session(args.master)), planned)
-        for finding in findings:
+        engine = Engine(
+            lambda: stack.enter_context(session(args.master)),
+            show_progress,
+            with_spark=args.master is not None,
+        )
+        for finding in verify(engine, planned, engine.way(cost(planned))):
             found.append(finding)
             if not args.json:
                 print_line(_line(finding))

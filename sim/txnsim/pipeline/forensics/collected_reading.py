@@ -8,13 +8,14 @@ nothing, and calls the evidence incomplete.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import NoReturn
 
 import msgspec
 
 from txnsim.errors import BadInputError
+from txnsim.pipeline.engine import Progress
 from txnsim.pipeline.forensics.collection import (
     COORDINATORS,
     METADATA,
@@ -33,7 +34,6 @@ from txnsim.pipeline.forensics.evidence import ReplicaFacts
 from txnsim.pipeline.forensics.find_hanging import (
     CoordinatorLogs,
     Opened,
-    Progress,
     Reading,
     Search,
     find_hanging,
@@ -42,6 +42,7 @@ from txnsim.pipeline.forensics.findings import Report, Source
 from txnsim.pipeline.forensics.metadata_copies import KnownTopics
 from txnsim.pipeline.forensics.read_notes import ReadNotes
 from txnsim.pipeline.forensics.replica_state import ReplicaState
+from txnsim.pipeline.forensics.start_batch import Lookups
 from txnsim.pipeline.forensics.verdicts import ReplicaEnds, Spread
 from txnsim.pipeline.scan.log_dirs import OnProblem
 from txnsim.pipeline.scan.segments import refuse_two_clusters
@@ -105,9 +106,6 @@ class CollectedReading(Reading):
         """Two brokers may keep their replicas under the same path."""
         return f"{archive}:{path}"
 
-    def read_in_processes(self, states: Sequence[ReplicaState], logs: CoordinatorLogs) -> None:
-        """All was read on the brokers."""
-
     def opened(self, states: Sequence[ReplicaState]) -> Opened:
         """What each replica has open at its end."""
         found = {}
@@ -127,7 +125,7 @@ class CollectedReading(Reading):
         """What came to light about a replica."""
         return self._replicas[state.replica.path].notes
 
-    def coordinators_here(self, logs: CoordinatorLogs) -> Coordinators | None:
+    def coordinators(self, logs: CoordinatorLogs, producer_ids: Set[int]) -> Coordinators:  # noqa: ARG002 - all were read
         """What coordinators had written down, of the replicas whose word counts."""
         first = {ranked[0].replica.path for ranked in logs.values()}
         found: dict[str, Replayed] = {}
@@ -175,9 +173,11 @@ class CollectedReading(Reading):
         self._unasked[ends.replica.path] = known.markers_from
         return True
 
-    def facts_on(self, spread: Spread, replicas: Sequence[ReplicaState]) -> ReplicaFacts:
+    def facts_on(
+        self, spread: Spread, replicas: Sequence[ReplicaState], lookups: Mapping[str, Lookups]
+    ) -> ReplicaFacts:
         """What is known of the replica whose word counts about a transaction."""
-        facts = super().facts_on(spread, replicas)
+        facts = super().facts_on(spread, replicas, lookups)
         state = facts.state
         one = self._txns[state.replica.path, spread.transaction.producer_id]
         for other in spread.behind:

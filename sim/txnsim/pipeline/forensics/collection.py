@@ -21,19 +21,19 @@ from typing import Any, Final, NoReturn, TypeVar
 import msgspec
 
 from txnsim.errors import BadInputError
+from txnsim.pipeline.engine import Progress
 from txnsim.pipeline.forensics.coordinator_log import Replayed, replayed
 from txnsim.pipeline.forensics.evidence import Assignment, StartBatch
 from txnsim.pipeline.forensics.find_hanging import (
     NOT_JUDGED,
     Opened,
-    Progress,
     Reading,
     Search,
 )
 from txnsim.pipeline.forensics.metadata_copies import assignments_of, newest_copy, topic_ids_of
 from txnsim.pipeline.forensics.read_notes import Gap, ReadNotes
 from txnsim.pipeline.forensics.replica_state import ReplicaState
-from txnsim.pipeline.forensics.start_batch import dated, gaps_behind, start_batch_of
+from txnsim.pipeline.forensics.start_batch import Lookups
 from txnsim.pipeline.forensics.verdicts import OpenTxn
 from txnsim.pipeline.scan.log_dirs import meta_of
 from txnsim.pipeline.targets import refuse_existing
@@ -246,7 +246,7 @@ def _read_again(
 def _replica(state: ReplicaState, reading: Reading, opened: Opened) -> CollectedReplica:
     notes = reading.notes_on(state)
     (cut,) = reading.as_read([state])
-    txns = dated(state, opened.get(state.replica.path, {}))
+    lookups = Lookups(cut, opened.get(state.replica.path, {}))
     markers_from, markers = _markers(state)
     return CollectedReplica(
         state=_light(cut),
@@ -256,10 +256,10 @@ def _replica(state: ReplicaState, reading: Reading, opened: Opened) -> Collected
         opened=tuple(
             CollectedTxn(
                 txn=txn,
-                start_batch=start_batch_of(cut, txn),
-                gaps=gaps_behind(cut, notes, txn.start_offset),
+                start_batch=lookups.start_batch_of(txn),
+                gaps=lookups.gaps_behind(notes, txn.start_offset),
             )
-            for txn in txns.values()
+            for txn in lookups.dated().values()
         ),
         markers=markers,
         markers_from=markers_from,

@@ -2,7 +2,7 @@
 
 For each partition of ``__transaction_state`` one replica is read: the one that counts. Where it
 can't be read to its end, another replica is read. Spark's workers read them where there is much
-(``read_by_spark``). Kafka's counterparts: TransactionLog,
+(``read_compiled``). Kafka's counterparts: TransactionLog,
 TransactionStateManager.loadTransactionMetadata.
 """
 

@@ -12,8 +12,7 @@ Kafka's counterpart: TransactionsCommand.FindHangingTransactionsCommand, which a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
-from txnsim.errors import MissingExtraError
+from txnsim.pipeline.engine import Engine, NewSession, Progress, Way, cost_of
 from txnsim.pipeline.forensics.coordinator_entries import Coordinators
 from txnsim.pipeline.forensics.coordinator_log import (
     Replayed,
@@ -49,11 +48,11 @@ from txnsim.pipeline.forensics.open_transactions import open_after
 from txnsim.pipeline.forensics.read_here import ReadHere, read_here
 from txnsim.pipeline.forensics.read_notes import NOTHING_READ, ReadNotes, seen_again
 from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_or_none
-from txnsim.pipeline.forensics.start_batch import dated, gaps_behind, start_batch_of
+from txnsim.pipeline.forensics.start_batch import Lookups
 from txnsim.pipeline.forensics.verdicts import OpenTxn, ReplicaEnds, Spread, leading, spread_of
-from txnsim.pipeline.libraries import require_libraries
+from txnsim.pipeline.libraries import has_libraries, require_libraries
 from txnsim.pipeline.scan.log_dirs import OnProblem
-from txnsim.pipeline.scan.log_seek import marked_producers
+from txnsim.pipeline.scan.log_seek import INTERPRETED_BYTES_MAX, marked_producers
 from txnsim.pipeline.scan.segments import (
     Replica,
     by_topic_id,
@@ -61,31 +60,15 @@ from txnsim.pipeline.scan.segments import (
     one_cluster,
     replicas_in,
 )
-from txnsim.pipeline.stores.mirror import at_once, is_mirrored
+from txnsim.pipeline.stores.mirror import at_once
 from txnsim.storage.regular_file import expect
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from txnsim.pipeline.forensics.read_compiled import LogRead
 
-DRIVER_BYTES_MAX: Final = 4 << 30
-"""So much of segments is read here, on all cores; more is Spark's, which takes longer on as many
-cores, and may have more of them.
-"""
-INTERPRETED_BYTES_MAX: Final = 4 << 20
-"""Up to this size a log is read batch by batch in Python. Loading the compiled walk would take
-longer.
-"""
 UNCOMPILED_BYTES_MAX: Final = 16 << 20
 """So much where the libraries of the compiled walk are not installed."""
-COORDINATOR_BYTES_MAX: Final = 64 << 20
-"""So much of coordinators' logs: half a million records. Records have to be decoded one by one,
-here or there, and on a few cores Spark gains nothing by that.
-"""
-
-
 NOT_JUDGED: Final = frozenset({TRANSACTION_STATE_TOPIC, "__cluster_metadata"})
 """Logs that no producer writes to: the coordinators' and the controllers'."""
 
@@ -113,9 +96,6 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     """Read everything in this process, however much it is."""
 
 
-NewSession = Callable[[], "SparkSession"]
-"""Starts Spark, where it is needed."""
-Progress = Callable[[str], object]
 CoordinatorLogs = Mapping[int, Sequence[ReplicaState]]
 """Partition of ``__transaction_state`` -> its replicas, the one whose word counts first."""
 
@@ -143,19 +123,9 @@ def find_hanging(
     states = reading.living_states()
     logs = reading.coordinators_logs(states)
     data = [one for one in states if one.replica.topic not in NOT_JUDGED]
-    coordinators: Coordinators | None
-    if reading.is_for_spark(data):
-        with ThreadPoolExecutor(1) as beside:  # Spark's workers are processes of their own
-            here = beside.submit(reading.coordinators_here, logs)
-            opened = reading.opened(data)
-            coordinators = here.result()
-    else:
-        reading.read_in_processes(data, logs)
-        coordinators = reading.coordinators_here(logs)
-        opened = reading.opened(data)
-    if coordinators is None:
-        producer_ids = {producer_id for found in opened.values() for producer_id in found}
-        coordinators = reading.coordinators_by_spark(logs, producer_ids)
+    opened = reading.opened(data)
+    producer_ids = {producer_id for found in opened.values() for producer_id in found}
+    coordinators = reading.coordinators(logs, producer_ids)
     seen = {partition: _brokers_of(ranked) for partition, ranked in logs.items()}
     coordinators = completed(coordinators, reading.known.assignments, seen)
     states = reading.as_read(states)
@@ -188,17 +158,16 @@ class Reading:
 
     def __init__(self, search: Search, new_session: NewSession, progress: Progress) -> None:
         self._search = search
-        self._new_session = new_session
         self._progress = progress
-        self._session: SparkSession | None = None
+        self._engine = Engine(
+            new_session, progress, with_spark=search.with_spark, is_alone=search.never_spark
+        )
         self._problems: dict[str, None] = {}
         """Told by two threads, so in no order."""
         self._notes: dict[str, ReadNotes] = {}
         """Path of a replica that was read -> what came to light."""
-        self._read: dict[str, ReadHere] = {}
-        """Path of a replica that processes have read -> what was read."""
         self._logs_read: Mapping[str, LogRead] = {}
-        """The same of coordinators' logs."""
+        """Path of a replica of ``__transaction_state`` that others have read -> what was read."""
         self._log_dirs: tuple[str, ...] = ()
         self._newest_ms = -1
         self._markers = _Markers(())
@@ -273,71 +242,52 @@ class Reading:
     def _take_time(self, file: str, written_ms: int) -> None:
         self._newest_ms = max(self._newest_ms, self._not_future(written_ms, file))
 
-    def is_for_spark(self, states: Sequence[ReplicaState]) -> bool:
-        """Whether there is so much left to read of replicas that Spark reads it."""
-        return self._is_much(_unread_bytes(states), DRIVER_BYTES_MAX)
-
     def opened(self, states: Sequence[ReplicaState]) -> Opened:
         """What each replica has open at its end; those without anything are left out."""
         unread = [state for state in states if state.unread]
         found = {
             state.replica.path: open_after(state.seeds, ()) for state in states if not state.unread
         }
-        if self.is_for_spark(unread):
-            session = self._spark()  # first: it says what is missing, where the extra is
-            from txnsim.pipeline.forensics import read_by_spark as by_spark
-
-            self._progress(f"Spark reads {len(unread)} replicas")
-            many = by_spark.read_replicas(session, unread)
-        else:
-            many = self._read_here(unread)
-        for state, read in many:
-            found[state.replica.path] = dict(read.opened)
-            self._notes[state.replica.path] = read.notes
+        read = self._read(unread)
         for state in unread:
-            notes = self.notes_on(state)
+            path = state.replica.path
+            found[path] = dict(read[path].opened)
+            notes = self._notes[path] = read[path].notes
             for problem in seen_again(state.damage, notes):
                 self._problems.pop(problem, None)
             for problem in notes.damage:
                 self._problem(problem)
         return {path: txns for path, txns in found.items() if txns}
 
-    def read_in_processes(self, states: Sequence[ReplicaState], logs: CoordinatorLogs) -> None:
-        """Have processes read what ``opened`` and ``coordinators_here`` are going to ask for, where
-        that is much.
+    def _read(self, unread: Sequence[ReplicaState]) -> Mapping[str, ReadHere]:
+        """Path of a replica -> what was read of it: in Python where that is very little, else by
+        the compiled walk.
+
+        Raises:
+            MissingExtraError: It is much, and the libraries of the compiled walk are missing.
         """
-        unread = [state for state in states if state.unread]
-        size = _unread_bytes(unread)
-        if _reader(size) is read_here or not self._has_all_cores(unread):
-            return
+        sizes = [segment.size for state in unread for segment in state.unread]
+        way = self._engine.way(cost_of(sizes))
+        is_little = sum(sizes) <= (
+            INTERPRETED_BYTES_MAX if has_libraries() else UNCOMPILED_BYTES_MAX
+        )
+        if is_little and way is Way.HERE:
+            return {state.replica.path: read_here(state) for state in self._one_by_one(unread)}
+        require_libraries()
+        cores = self._engine.cores(way)
         from txnsim.pipeline.forensics import read_compiled as compiled
 
-        if size < compiled.PROCESSES_MIN_BYTES or not compiled.may_fork():
-            return
-        is_read = not self._is_much(_size_of(logs), COORDINATOR_BYTES_MAX)
-        first = [ranked[0] for ranked in logs.values()] if is_read else []
-        found = compiled.read_in_processes(unread, self._progress, first)
-        self._read = {state.replica.path: read for state, read in found.replicas}
-        self._logs_read = found.logs
+        read = self._engine.done(compiled.replica_job(unread, cores=cores), way)
+        nothing = {one.replica.path: one for one in unread if one.replica.path not in read}
+        read |= {path: compiled.read_of(state, ()) for path, state in nothing.items()}
+        return {
+            one.replica.path: compiled.with_epochs(read[one.replica.path], one) for one in unread
+        }
 
-    def _read_here(self, unread: Sequence[ReplicaState]) -> Iterator[tuple[ReplicaState, ReadHere]]:
-        if not self._read:
-            self.read_in_processes(unread, {})
-        read_one = _reader(_unread_bytes(unread))
+    def _one_by_one(self, unread: Sequence[ReplicaState]) -> Iterator[ReplicaState]:
         for number, state in enumerate(unread, 1):
-            read = self._read.pop(state.replica.path, None)
-            if read is None:
-                self._progress(f"reading replica {number} of {len(unread)}: {state.replica.path}")
-                read = read_one(state)
-            yield state, read
-
-    def _has_all_cores(self, unread: Sequence[ReplicaState]) -> bool:
-        """Whether processes may read: not within a task of Spark, which has one core, nor on a
-        broker that runs; nor in a store, whose connections no process inherits.
-        """
-        if self._search.never_spark:
-            return False
-        return not any(is_mirrored(Path(state.replica.path)) for state in unread)
+            self._progress(f"reading replica {number} of {len(unread)}: {state.replica.path}")
+            yield state
 
     def as_read(self, states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
         """The replicas as a starting broker would have them: it may cut off their ends."""
@@ -354,12 +304,16 @@ class Reading:
         """What came to light about a replica."""
         return self._notes.get(state.replica.path, NOTHING_READ)
 
-    def coordinators_here(self, logs: CoordinatorLogs) -> Coordinators | None:
-        """What coordinators had written down; None where that is too much to be read here."""
-        size = _size_of(logs)
-        if self._is_much(size, COORDINATOR_BYTES_MAX):
-            return None
-        self._progress(f"reading __transaction_state, {size} bytes")
+    def coordinators(self, logs: CoordinatorLogs, producer_ids: Set[int]) -> Coordinators:
+        """What coordinators had written down, as far as some producers are concerned."""
+        first = [ranked[0] for ranked in logs.values()]
+        sizes = [segment.size for state in first for segment in state.segments]
+        self._progress(f"reading __transaction_state, {sum(sizes)} bytes")
+        way = self._engine.way(cost_of(sizes, is_decoded=True))
+        if way is not Way.HERE:
+            from txnsim.pipeline.forensics.read_compiled import log_job
+
+            self._logs_read = self._engine.done(log_job(first, producer_ids), way)
         return read_coordinators(logs, self._problem, self._replayed)
 
     def _replayed(self, state: ReplicaState, on_problem: OnProblem) -> Replayed:
@@ -369,16 +323,6 @@ class Reading:
         for problem in read.problems:
             on_problem(problem)
         return read.replayed
-
-    def coordinators_by_spark(self, logs: CoordinatorLogs, producer_ids: Set[int]) -> Coordinators:
-        """What they had written down of some producers."""
-        session = self._spark()
-        from txnsim.pipeline.forensics import read_by_spark as by_spark
-
-        self._progress(f"Spark reads __transaction_state, {_size_of(logs)} bytes")
-        first = [ranked[0] for ranked in logs.values()]
-        self._logs_read = by_spark.read_logs(session, first, producer_ids)
-        return read_coordinators(logs, self._problem, self._replayed)
 
     def as_of_ms(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> int:
         """The time that ages are counted to: what was asked for, or the newest that the files tell.
@@ -407,24 +351,28 @@ class Reading:
         """Whether a replica has a marker of a producer at or behind an offset."""
         return self._markers.has_marker(ends, offset, producer_id)
 
-    def facts_on(self, spread: Spread, replicas: Sequence[ReplicaState]) -> ReplicaFacts:
+    def facts_on(
+        self, spread: Spread, replicas: Sequence[ReplicaState], lookups: Mapping[str, Lookups]
+    ) -> ReplicaFacts:
         """What is known of the replica whose word counts about a transaction.
 
         Args:
             spread: Who has it open.
             replicas: All of the topic that were seen.
+            lookups: Path of a replica -> what its log says of what it has open.
         """
         holder = spread.counts if spread.is_open_there else leading(spread.open_on)
         state = next(one for one in replicas if one.replica == holder.replica)
         notes = self.notes_on(state)
         txn = spread.transaction
+        mine = lookups[state.replica.path]
         whose = holder.replica.topic_partition
         undecided = self._identities.undecided.get(whose.topic, "")
         return ReplicaFacts(
             state=state,
             notes=notes,
-            gaps=gaps_behind(state, notes, txn.start_offset),
-            start_batch=start_batch_of(state, txn),
+            gaps=mine.gaps_behind(notes, txn.start_offset),
+            start_batch=mine.start_batch_of(txn),
             seen=tuple(sorted(one.replica.broker for one in replicas)),
             assignment=None if undecided else self.known.assignments.get(whose),
             undecided=undecided,
@@ -441,7 +389,7 @@ class Reading:
             from_snapshots=len(data) - len(read),
             scanned=len(read),
             scanned_bytes=sum(read),
-            with_spark=self._session is not None,
+            with_spark=self._engine.has_used_spark,
             transaction_log_partitions=coordinators.partitions,
             transaction_log_gap=coordinators.gap,
             cut_off=(*(cut.text for cut in cuts if cut), *coordinators.cut_off.values()),
@@ -453,50 +401,12 @@ class Reading:
         """How much of a replica was read; None where nothing had to be."""
         return state.unread_bytes if state.unread else None
 
-    def _is_much(self, size: int, most: int) -> bool:
-        if self._search.never_spark:
-            return False
-        return size > 0 and (self._search.with_spark or size > most)
-
-    def _spark(self) -> SparkSession:
-        if self._session is None:
-            self._progress("starting Spark")
-            self._session = self._new_session()
-        return self._session
-
     def _problem(self, problem: str) -> None:
         self._problems.setdefault(problem)
 
 
-def _reader(size: int) -> Callable[[ReplicaState], ReadHere]:
-    """Reads a replica here: in Python where it is very little, else by the compiled walk.
-
-    Raises:
-        MissingExtraError: It is much, and the libraries of the compiled walk are missing.
-    """
-    if size <= INTERPRETED_BYTES_MAX:
-        return read_here
-    try:
-        require_libraries()
-    except MissingExtraError:
-        if size > UNCOMPILED_BYTES_MAX:
-            raise
-        return read_here
-    from txnsim.pipeline.forensics.read_compiled import read_compiled
-
-    return read_compiled
-
-
 _TOLD_EVERY: Final = 100
 """Replicas between two lines of progress."""
-
-
-def _unread_bytes(states: Iterable[ReplicaState]) -> int:
-    return sum(state.unread_bytes for state in states)
-
-
-def _size_of(logs: CoordinatorLogs) -> int:
-    return sum(segment.size for ranked in logs.values() for segment in ranked[0].segments)
 
 
 def _brokers_of(states: Iterable[ReplicaState]) -> frozenset[int]:
@@ -521,11 +431,12 @@ def _judged(
     findings: list[Finding] = []
     figures: list[PartitionFigures] = []
     for partition, replicas in _by_partition(states):
-        txns_of = {
-            one.replica.path: dated(one, opened[one.replica.path])
+        lookups = {
+            one.replica.path: Lookups(one, opened[one.replica.path])
             for one in replicas
             if one.replica.path in opened
         }
+        txns_of = {path: one.dated() for path, one in lookups.items()}
         ends = [one.ends for one in replicas]
         for producer_id in sorted({one for txns in txns_of.values() for one in txns}):
             opens = {
@@ -533,7 +444,7 @@ def _judged(
             }
             spread = spread_of(ends, opens, reading.has_marker)
             if spread is not None:
-                facts = reading.facts_on(spread, replicas)
+                facts = reading.facts_on(spread, replicas, lookups)
                 findings.append(finding_of(spread, partition, coordinators, question, facts))
         counts = leading(ends)
         mine = txns_of.get(counts.replica.path)

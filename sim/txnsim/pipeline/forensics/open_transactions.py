@@ -37,14 +37,17 @@ class Fragment(msgspec.Struct, kw_only=True, gc=False):
     """Of the last marker."""
     open_offset: int | None = None
     """First record of a transaction behind the last marker."""
+    open_position: int | None = None
+    """Of its batch in its segment, where a search for the offset would find that one."""
     open_timestamp_ms: int | None = None
     open_last_timestamp_ms: int | None = None
     open_epoch: int | None = None
 
-    def write(self, header: BatchHeader) -> None:
+    def write(self, header: BatchHeader, position: int | None) -> None:
         """A batch of a transaction comes next."""
         if self.open_offset is None:
             self.open_offset = header.base_offset
+            self.open_position = position
             self.open_timestamp_ms = header.max_timestamp_ms
         self.open_last_timestamp_ms = header.max_timestamp_ms
         self.open_epoch = header.producer_epoch
@@ -53,7 +56,7 @@ class Fragment(msgspec.Struct, kw_only=True, gc=False):
         """The next batch is a marker: it ends an open transaction."""
         self.markers += 1
         self.coordinator_epoch = coordinator_epoch
-        self.open_offset = self.open_timestamp_ms = None
+        self.open_offset = self.open_position = self.open_timestamp_ms = None
         self.open_last_timestamp_ms = self.open_epoch = None
 
 
@@ -78,6 +81,7 @@ def merged(fragments: Iterable[Fragment]) -> OpenTxn | None:
         producer_id=first.producer_id,
         producer_epoch=last.open_epoch,
         start_offset=first.open_offset,
+        start_position=first.open_position,
         start_timestamp_ms=first.open_timestamp_ms,
         last_timestamp_ms=last.open_last_timestamp_ms,
         coordinator_epoch=epochs[-1] if epochs else None,
@@ -117,10 +121,13 @@ def of_snapshot(entry: SnapshotEntry) -> Fragment:
 
 
 def folded(batches: Iterable[StoredBatch]) -> dict[int, Fragment]:
-    """A piece of a log as fragments by producer id."""
+    """A segment as fragments by producer id."""
     found: dict[int, Fragment] = {}
+    reach = -1
     for batch in batches:
         header = batch.header
+        position = batch.position if header.base_offset > reach else None
+        reach = max(reach, header.last_offset)
         if not header.has_producer_id:
             continue
         producer_id = header.producer_id
@@ -133,5 +140,5 @@ def folded(batches: Iterable[StoredBatch]) -> dict[int, Fragment]:
             if control is not None and control.is_marker:
                 fragment.end(control.coordinator_epoch)
         elif header.is_transactional:
-            fragment.write(header)
+            fragment.write(header, position)
     return found

@@ -1,30 +1,23 @@
-"""Replicas read on this machine by the compiled walk of Spark's workers (``segment_reading``): what
-each has open at its end, and what came to light on the way.
+"""Replicas read by the compiled walk, and coordinators' logs replayed, as jobs of an ``engine``:
+the same in this process, in a process for each core, and on Spark's workers.
 
-Many are read in a process for each core: what Spark's workers do (``read_by_spark``), in processes
-that take no time to start. Large segments are read in sections there. A replica of which a section
-can't be judged apart is read again as a whole. The coordinators' logs are read beside them, as
-their records are decoded one by one, which takes longest.
+What was found in a replica's segments comes together in one place, and only what is open there and
+what came to light goes on from it.
 """
 
 from __future__ import annotations
 
-import gc
-import multiprocessing
-import os
-import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import ProcessPoolExecutor
-from typing import Final
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
 
 import msgspec
 import numpy as np
 
 from txnsim.log.producer_state import SnapshotEntry
-from txnsim.pipeline.forensics.coordinator_entries import Entry, TxnRecord
+from txnsim.pipeline.engine import Job
 from txnsim.pipeline.forensics.coordinator_log import Replayed, replayed
-from txnsim.pipeline.forensics.open_transactions import Fragment, open_after
+from txnsim.pipeline.forensics.open_transactions import Fragment, of_snapshot, open_after
 from txnsim.pipeline.forensics.read_here import ReadHere
 from txnsim.pipeline.forensics.read_notes import Note, NoteKind, joined
 from txnsim.pipeline.forensics.replica_state import ReplicaState
@@ -36,12 +29,12 @@ from txnsim.pipeline.scan.examining import Examiner
 from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.segments import SegmentFile
 
-PROCESSES_MIN_BYTES: Final = 64 << 20
-"""Less is read in this process: others would take as long to load the compiled walk."""
-
-Piece = Ints | Note
+Found = Ints | Note
 """What producers did in a stretch of a log (``walk.fragment_rows``), or what came to light there.
 """
+Place = tuple[int, int]
+"""Of a segment, or a section of one, in its replica: the base offset, and where it starts."""
+Piece = tuple[Place, Found]
 
 
 class LogRead(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,55 +44,81 @@ class LogRead(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
 
 
-class _PackedLog(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """The same on its way between processes: each decision once."""
-
-    entries: tuple[tuple[TxnRecord, int], ...]
-    """(newest record, offset of the decision or -1)."""
-    rest: Replayed
-    """Without entries."""
-    problems: tuple[str, ...]
+def log_job(logs: Iterable[ReplicaState], producer_ids: Set[int]) -> Job[ReplicaState, LogRead]:
+    """Replaying replicas of ``__transaction_state``, as far as some producers are concerned
+    (``Replayed.concerning``).
+    """
+    largest_first = sorted(logs, key=lambda log: sum(one.size for one in log.segments))[::-1]
+    return Job(tasks=largest_first, read=partial(_replay, frozenset(producer_ids)), join=_only)
 
 
-def pack_log(state: ReplicaState, producer_ids: Set[int] | None = None) -> bytes:
-    """Replay a replica of ``__transaction_state`` for another process, which unpacks it.
+def _replay(producer_ids: Set[int], state: ReplicaState) -> Iterator[tuple[str, LogRead]]:
+    problems: list[str] = []
+    found = replayed(state, problems.append).concerning(producer_ids)
+    yield state.replica.path, LogRead(replayed=found, problems=tuple(problems))
+
+
+def _only(_path: str, found: Sequence[LogRead]) -> LogRead:
+    (only,) = found
+    return only
+
+
+def replica_job(
+    states: Sequence[ReplicaState], *, cores: int
+) -> Job[tuple[SegmentFile, ...], ReadHere]:
+    """Reading what is left to read of replicas; large segments in sections where there are cores
+    for them.
 
     Args:
-        state: The replica.
-        producer_ids: What concerns these is enough (``Replayed.concerning``); None: all.
+        states: With segments that are left to read.
+        cores: That work side by side.
     """
-    problems: list[str] = []
-    found = replayed(state, problems.append)
-    if producer_ids is not None:
-        found = found.concerning(producer_ids)
-    packed = _PackedLog(
-        entries=tuple(
-            (one.newest, -1 if one.decision is None else one.decision.offset)
-            for one in found.entries
-        ),
-        rest=msgspec.structs.replace(found, entries=()),
-        problems=tuple(problems),
+    return Job(
+        tasks=in_tasks([one.unread for one in states], cores=cores, are_cut=cores > 1),
+        read=_pieces_of,
+        join=partial(_put_together, {one.replica.path: _light(one) for one in states}),
     )
-    return msgspec.msgpack.encode(packed)
 
 
-def unpack_log(data: bytes) -> LogRead:
-    """What ``pack_log`` has packed."""
-    packed = msgspec.msgpack.decode(data, type=_PackedLog)
-    made = {one.offset: one for many in packed.rest.decisions.values() for one in many}
-    entries = tuple(
-        Entry(newest=newest, decision=made.get(offset)) for newest, offset in packed.entries
-    )
-    found = msgspec.structs.replace(packed.rest, entries=entries)
-    return LogRead(replayed=found, problems=packed.problems)
+def _pieces_of(task: Sequence[SegmentFile]) -> Iterator[tuple[str, Piece]]:
+    for segment, found in walked(task):
+        told = found if isinstance(found, Note) else _that_matter(found)
+        yield segment.replica.path, (place_of(segment), told)
 
 
-class Read(msgspec.Struct, frozen=True, kw_only=True):
-    """What processes have read."""
+def _that_matter(table: Ints) -> Ints:
+    """The producers that began or ended a transaction."""
+    markers = table[:, fk.COMMITS] + table[:, fk.ABORTS]
+    found: Ints = table[(table[:, fk.OPEN_OFFSET] >= 0) | (markers > 0)]
+    return found
 
-    replicas: tuple[tuple[ReplicaState, ReadHere], ...]
-    logs: Mapping[str, LogRead]
-    """Path of a replica of ``__transaction_state`` -> what was read there."""
+
+def _put_together(
+    states: Mapping[str, ReplicaState], path: str, pieces: Sequence[Piece]
+) -> ReadHere:
+    return read_of(states[path], pieces)
+
+
+def _light(state: ReplicaState) -> ReplicaState:
+    """With only what is needed to join the results."""
+    seeds = {one: entry for one, entry in state.seeds.items() if entry.txn_first_offset >= 0}
+    return msgspec.structs.replace(state, segments=(), seeds=seeds)
+
+
+def with_epochs(read: ReadHere, state: ReplicaState) -> ReadHere:
+    """What was read, with the coordinator's epoch of those that only had a marker below the
+    snapshot.
+    """
+
+    def dated(txn: OpenTxn) -> OpenTxn:
+        seed = state.seeds.get(txn.producer_id)
+        if txn.coordinator_epoch is not None or seed is None:
+            return txn
+        epoch = of_snapshot(seed).coordinator_epoch
+        return msgspec.structs.replace(txn, coordinator_epoch=epoch)
+
+    opened = {producer_id: dated(txn) for producer_id, txn in read.opened.items()}
+    return msgspec.structs.replace(read, opened=opened)
 
 
 def read_compiled(state: ReplicaState, examiner: Examiner | None = None) -> ReadHere:
@@ -109,107 +128,47 @@ def read_compiled(state: ReplicaState, examiner: Examiner | None = None) -> Read
         state: With segments that are left to read.
         examiner: A walk that has read other segments; its memory is used again.
     """
-    return read_of(state, [found for _, found in walked(state.unread, examiner)])
+    return read_of(state, [(place_of(one), found) for one, found in walked(state.unread, examiner)])
 
 
-def may_fork() -> bool:
-    """Whether processes can be started that have all loaded: not beside other threads, as in
-    a notebook, whose locks they would inherit, and not on macOS, whose libraries don't bear it.
-    """
-    has_fork = "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
-    return has_fork and threading.active_count() == 1
-
-
-def read_in_processes(
-    states: Sequence[ReplicaState],
-    progress: Callable[[str], object],
-    logs: Sequence[ReplicaState] = (),
-) -> Read:
-    """Read what is left to read of replicas, and coordinators' logs, where ``may_fork``.
-
-    Args:
-        states: With segments that are left to read.
-        progress: Told how far it is.
-        logs: Replicas of ``__transaction_state``.
-    """
-    cores = os.cpu_count() or 1
-    largest_first = sorted(logs, key=_size_of, reverse=True)
-    shares = in_tasks([one.unread for one in states], cores=cores, are_cut=True)
-    tasks: tuple[Task, ...] = (*largest_first, *shares)
-    pieces: dict[str, list[Piece]] = {one.replica.path: [] for one in states}
-    logs_read: dict[str, LogRead] = {}
-    with ProcessPoolExecutor(
-        cores,
-        mp_context=multiprocessing.get_context("fork"),
-        initializer=_begin,
-        initargs=(tasks,),  # inherited: nothing of it is written and read
-    ) as pool:
-        for number, found in enumerate(pool.map(_done, range(len(tasks)))):
-            progress(f"read part {number + 1} of {len(tasks)}")
-            if isinstance(found, bytes):
-                path = largest_first[number].replica.path
-                logs_read[path] = unpack_log(found)
-                continue
-            for path, piece in found:
-                pieces[path].append(piece)
-    read = tuple((state, read_of(state, pieces.pop(state.replica.path))) for state in states)
-    return Read(replicas=read, logs=logs_read)
-
-
-Task = ReplicaState | tuple[SegmentFile, ...]
-"""A replica of ``__transaction_state`` to be replayed, or segments to be walked over."""
-
-
-class _Worker:
-    """What a process has to do, and the memory that it uses again."""
-
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        self._tasks = tasks
-        self._examiner = Examiner()
-
-    def done(self, number: int) -> bytes | list[tuple[str, Piece]]:
-        """What came of a task: a log that was read, packed; or (path of the replica, what was
-        found) in order.
-        """
-        task = self._tasks[number]
-        if isinstance(task, ReplicaState):
-            return pack_log(task)
-        return [(segment.replica.path, found) for segment, found in walked(task, self._examiner)]
-
-
-_worker: _Worker
-"""Of this process."""
-
-
-def _begin(tasks: Sequence[Task]) -> None:
-    global _worker
-    gc.freeze()  # the collector would touch, and so copy, all that this process shares
-    _worker = _Worker(tasks)
-
-
-def _done(number: int) -> bytes | list[tuple[str, Piece]]:
-    return _worker.done(number)
-
-
-def _size_of(log: ReplicaState) -> int:
-    return sum(segment.size for segment in log.segments)
+def place_of(segment: SegmentFile) -> Place:
+    """Where a segment, or a section of one, is in its replica."""
+    return segment.base_offset, 0 if segment.section is None else segment.section.start
 
 
 def read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReadHere:
-    """What was read of a replica, put together; read again where a section can't be judged apart.
+    """What was read of a replica, put together.
 
     Args:
         state: The replica.
         pieces: What was found in all that was left to read, in any order.
     """
-    notes = [one for one in pieces if isinstance(one, Note)]
-    if any(one.kind is NoteKind.AGAIN for one in notes):
-        return read_compiled(state)
-    tables = [one for one in pieces if not isinstance(one, Note)]
+    found = list(_in_order(state.unread, pieces))
     return ReadHere(
-        opened=_opened(state.seeds, tables),
-        notes=joined(state.unread[0].base_offset, notes),
+        opened=_opened(state.seeds, [one for one in found if not isinstance(one, Note)]),
+        notes=joined(state.unread[0].base_offset, [one for one in found if isinstance(one, Note)]),
     )
+
+
+def _in_order(unread: Sequence[SegmentFile], pieces: Sequence[Piece]) -> Iterator[Found]:
+    """As one walk from the first segment to the last would have it: up to where a starting broker
+    cuts the log off. A segment with a section that can't be judged apart is read again.
+    """
+    by_segment: defaultdict[int, list[tuple[int, Found]]] = defaultdict(list)
+    for (base_offset, start), found in pieces:
+        by_segment[base_offset].append((start, found))
+    for segment in unread:
+        mine = by_segment[segment.base_offset]
+        if any(_is(found, NoteKind.AGAIN) for _, found in mine):
+            mine = [(0, found) for _, found in walked([segment])]
+        cuts = [start for start, found in mine if _is(found, NoteKind.CUT)]
+        yield from (found for start, found in mine if not cuts or start <= min(cuts))
+        if cuts:
+            return
+
+
+def _is(found: Found, kind: NoteKind) -> bool:
+    return isinstance(found, Note) and found.kind is kind
 
 
 def _opened(seeds: Mapping[int, SnapshotEntry], tables: Sequence[Ints]) -> Mapping[int, OpenTxn]:
@@ -248,6 +207,7 @@ def fragments_of(table: Ints) -> Iterator[Fragment]:
                 markers=markers,
                 coordinator_epoch=row[fk.COORDINATOR_EPOCH] if markers else None,
                 open_offset=row[fk.OPEN_OFFSET] if is_open else None,
+                open_position=row[fk.OPEN_POSITION] if row[fk.OPEN_POSITION] >= 0 else None,
                 open_timestamp_ms=row[fk.OPEN_TIMESTAMP] if is_open else None,
                 open_last_timestamp_ms=row[fk.OPEN_LAST_TIMESTAMP] if is_open else None,
                 open_epoch=row[fk.OPEN_EPOCH] if is_open else None,

@@ -25,7 +25,7 @@ class NoteKind(StrEnum):
     CUT = "cut"
     DAMAGE = "damage"
     AGAIN = "again"
-    """A section of a segment can't be judged apart: the replica is to be read as a whole."""
+    """A section can't be judged apart: its segment is to be read as a whole."""
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True, order=True):

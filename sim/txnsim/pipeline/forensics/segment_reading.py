@@ -1,5 +1,5 @@
-"""One pass over segments: what each producer did, where a segment makes no sense. Spark's workers
-(``read_by_spark``) and this process (``read_compiled``) go the same way.
+"""One pass over segments: what each producer did, where a segment makes no sense. The jobs of
+``read_compiled`` go this way wherever they are done.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ def walked(
     """Go over segments, in order: what each producer did (``walk.fragment_rows``), and what came to
     light.
 
+    A section that can't be judged apart gives ``NoteKind.AGAIN`` alone. Sections behind a cut are
+    read as well, because whether it stays is known when the replica is put together.
+
     Args:
-        segments: Those of a replica that recovery goes through are all there, or in sections. A
-            section that can't be judged apart gives ``NoteKind.AGAIN`` alone.
+        segments: Those of a replica that recovery goes through are all there, or in sections.
         examiner: A walk that has read other segments; its memory is used again.
     """
     ended: Replica | None = None
@@ -31,7 +33,7 @@ def walked(
     segments = tuple(segments)
     expect([one.path for one in segments if one.section is None])
     for segment in segments:
-        if segment.is_recovered and segment.replica == ended:
+        if segment.section is None and segment.is_recovered and segment.replica == ended:
             continue  # it goes with what is cut off before it
         section = segment.section or _whole(segment)
         try:
@@ -44,9 +46,9 @@ def walked(
             if segment.section is not None and not stands_alone(segment, section, found):
                 yield segment, _noted(segment, NoteKind.AGAIN)
                 continue
-            if segment.is_recovered and found.damage is not None:
-                ended = segment.replica
-            for note in _notes(segment, section, found, is_cut=segment.replica == ended):
+            is_cut = segment.is_recovered and found.damage is not None
+            ended = segment.replica if is_cut else ended
+            for note in _notes(segment, section, found, is_cut=is_cut):
                 yield segment, note
             for table in examiner.fragments(is_cut=segment.is_recovered):
                 yield segment, table

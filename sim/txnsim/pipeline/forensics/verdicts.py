@@ -93,6 +93,8 @@ class OpenTxn(msgspec.Struct, frozen=True, kw_only=True):
     producer_id: int
     producer_epoch: int
     start_offset: int
+    start_position: int | None = None
+    """Of the batch there in its segment, where the log was read; None: to be looked for."""
     start_timestamp_ms: int | None = None
     """Of its first batch; None where it was not looked at."""
     last_timestamp_ms: int

@@ -17,8 +17,9 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.errors import BadInputError
+from txnsim.pipeline.engine import alone
 from txnsim.pipeline.forensics.timeline import Event, Timeline
-from txnsim.pipeline.forensics.timeline_here import read_timeline_here, stay_rows
+from txnsim.pipeline.forensics.timeline_reading import read_timeline, stay_rows
 from txnsim.pipeline.tables.read_here import read_here
 from txnsim.types import TRANSACTION_STATE_TOPIC
 
@@ -105,7 +106,7 @@ def application_of(
             f"producer {producer_id}: nothing in these directories is of it; name the directories"
             " of all brokers"
         )
-    timeline = None if name is None else read_timeline_here(paths, name, topics)
+    timeline = None if name is None else read_timeline(alone(), paths, name, topics)
     mine = [] if name is None else moves[name]
     return Application(
         producer_id=producer_id,

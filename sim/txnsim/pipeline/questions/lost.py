@@ -11,10 +11,11 @@ from typing import Any, Final
 import msgspec
 import pyarrow.compute as pc
 
+from txnsim.pipeline.engine import NewSession, Progress
 from txnsim.pipeline.extract import ABORTED, OPEN, Lots, records_of, written_to
-from txnsim.pipeline.forensics.find_hanging import NewSession, Progress, Search, find_hanging
+from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
 from txnsim.pipeline.forensics.findings import Report
-from txnsim.pipeline.forensics.timeline_here import stay_rows
+from txnsim.pipeline.forensics.timeline_reading import stay_rows
 from txnsim.pipeline.tables.read_here import read_here
 from txnsim.pipeline.targets import refuse_existing
 from txnsim.types import TRANSACTION_STATE_TOPIC

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from txnsim.pipeline.forensics.find_hanging import NewSession, Progress, Search, find_hanging
+from txnsim.pipeline.engine import NewSession, Progress
+from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
 from txnsim.pipeline.forensics.findings import Finding, PartitionFigures, Report
 from txnsim.pipeline.questions.positions import Positions, positions_in
 from txnsim.types import TopicPartition

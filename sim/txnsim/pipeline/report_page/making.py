@@ -6,10 +6,9 @@ from pathlib import Path
 
 import msgspec
 
+from txnsim.pipeline.engine import NewSession, Progress
 from txnsim.pipeline.forensics.find_hanging import (
     NOT_JUDGED,
-    NewSession,
-    Progress,
     Reading,
     Search,
     find_hanging,

@@ -175,14 +175,14 @@ class Examiner:
                 table = table[:, :number]
             if table.shape[1]:
                 found.take(table)
-                self._fold(piece[: found.position - position], begin, file_end)
+                self._fold(piece[: found.position - position], begin, file_end, position)
         return at, why
 
-    def _fold(self, sound: Bytes, at: int, file_end: int) -> None:
+    def _fold(self, sound: Bytes, at: int, file_end: int, position: int) -> None:
         """Take the batches of a piece from a place on."""
         why = kernel.FULL
         while self._is_folded and why == kernel.FULL and at < len(sound):
-            _, at, why = self._folding.fold(sound, at, file_end)
+            _, at, why = self._folding.fold(sound, at, file_end, position)
             if why == kernel.FULL and self._folding.is_full:
                 # So many producers are not kept: they are walked over once more, table by table.
                 self._folding.restart()

@@ -12,6 +12,7 @@ Kafka's counterparts: FileLogInputStream, DefaultRecordBatch.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -29,16 +30,34 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
     numba compiles a function at its first call in a process (some seconds) and keeps the machine
     code: in ``NUMBA_CACHE_DIR`` if that is set, else in ``__pycache__`` beside the source, else
-    below the user's cache directory. A worker that can't write to any of them compiles again. It
-    does not report that, and its answers are the same. numba compares only the file of a function
-    with the kept code, and not the files of the functions that it calls. After a change of this
-    module alone, empty the cache (CONTRIBUTING.md).
+    below the user's cache directory. A worker that can't write to any of them, or has no room
+    there, compiles again. It does not report that, and its answers are the same. numba compares
+    only the file of a function with the kept code, and not the files of the functions that it
+    calls. After a change of this module alone, empty the cache (CONTRIBUTING.md).
     """
     try:
-        made = njit(cache=True, nogil=True)(function)
+        made: Any = njit(cache=True, nogil=True)(function)
+        made._cache = _Kept(made._cache)
     except RuntimeError:  # "no locator available": nowhere to keep it
         made = njit(nogil=True)(function)
     return cast("Callable[P, R]", made)
+
+
+class _Kept:
+    """numba's cache of a function. Where it has no room nothing is kept: its error would be taken
+    for one of the segment that is read.
+    """
+
+    def __init__(self, cache: Any) -> None:
+        self._cache = cache
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache, name)
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        """Keep machine code."""
+        with suppress(OSError):
+            self._cache.save_overload(signature, compiled)
 
 
 CONTROL_BYTES: Final = 128

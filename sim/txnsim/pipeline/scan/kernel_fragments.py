@@ -61,7 +61,19 @@ EPOCHS_BACK: Final = 23
 """Batches and markers of a lower epoch than the one before."""
 IDLE_MARKERS: Final = 24
 """Markers behind another marker, without a transaction in between."""
-FRAGMENT_COLUMNS: Final = 25
+TOLD_COLUMNS: Final = 25
+"""Those above are columns of the table ``fragments``."""
+OPEN_POSITION: Final = 25
+"""Of the batch at ``OPEN_OFFSET`` in its segment; -1 where a batch in front of it reaches as far,
+so that a search for the offset would end there.
+"""
+FRAGMENT_COLUMNS: Final = 26
+
+# What a walk knows of the place where it is.
+FILE_POSITION: Final = 0
+"""Of the buffer's beginning."""
+REACH: Final = 1
+"""The highest offset of all batches before; -1 without any."""
 
 # Columns of an ending.
 ENDED_PRODUCER: Final = 0
@@ -95,6 +107,7 @@ def scan_fragments(
     fragments: Any,
     count: int,
     endings: Any,
+    place: Any,
 ) -> tuple[int, int, int, int]:
     """Fold the batches that begin in ``buffer[start:end]`` into fragments.
 
@@ -107,6 +120,7 @@ def scan_fragments(
         fragments: int64, rows of ``FRAGMENT_COLUMNS``; at most half as many as slots.
         count: How many of them are taken.
         endings: int64, ``ENDING_COLUMNS`` by as many endings as there is room for.
+        place: int64, ``FILE_POSITION`` and ``REACH``, which is kept up.
 
     Returns:
         Fragments taken, endings met, where the next batch begins (behind ``end``, if the last one
@@ -130,7 +144,9 @@ def scan_fragments(
             if row == count:
                 _begin(fragments[row], producer, be64(buffer, at))
                 count += 1
-        ended = _fold(buffer, at, size, end, fragments[row], endings, ended)
+        position = place[FILE_POSITION] + at if be64(buffer, at) > place[REACH] else -1
+        ended = _fold(buffer, at, size, end, fragments[row], endings, ended, position)
+        place[REACH] = max(place[REACH], be64(buffer, at) + be32(buffer, at + 23))
         at += size
 
 
@@ -171,7 +187,14 @@ def _begin(fragment: Any, producer: int, offset: int) -> None:
 
 @compiled
 def _fold(
-    buffer: Any, at: int, size: int, end: int, fragment: Any, endings: Any, ended: int
+    buffer: Any,
+    at: int,
+    size: int,
+    end: int,
+    fragment: Any,
+    endings: Any,
+    ended: int,
+    position: int,
 ) -> int:
     """One batch of a producer; how many endings are reported by now."""
     base = be64(buffer, at)
@@ -185,7 +208,7 @@ def _fold(
     fragment[LAST_TIMESTAMP] = max(fragment[LAST_TIMESTAMP], timestamp)
     fragment[BYTES] += size
     if not attributes & CONTROL_FLAG:
-        _data(buffer, at, fragment, base, epoch, timestamp, records, attributes)
+        _data(buffer, at, fragment, base, epoch, timestamp, records, attributes, position)
         return ended
     if fragment[LAST_EPOCH] >= 0 and epoch != fragment[LAST_EPOCH]:
         fragment[LAST_SEQUENCE] = EPOCH_BEGUN
@@ -209,6 +232,7 @@ def _data(
     timestamp: int,
     records: int,
     attributes: int,
+    position: int,
 ) -> None:
     sequence = be32(buffer, at + 53)
     if fragment[BATCHES] == 0:
@@ -233,6 +257,7 @@ def _data(
         if fragment[OPEN_OFFSET] < 0:
             fragment[OPEN_OFFSET] = base
             fragment[OPEN_TIMESTAMP] = timestamp
+            fragment[OPEN_POSITION] = position
             if fragment[HEAD_MARKER] < 0:
                 fragment[HEAD_OFFSET] = base
         fragment[OPEN_EPOCH] = epoch
@@ -267,6 +292,6 @@ def _end(
         fragment[IDLE_MARKERS] += 1
     fragment[COORDINATOR_EPOCH] = coordinator_epoch
     fragment[COMMITS if kind == _COMMIT else ABORTS] += 1
-    for column in (OPEN_OFFSET, OPEN_TIMESTAMP, OPEN_LAST_TIMESTAMP, OPEN_EPOCH):
+    for column in (OPEN_OFFSET, OPEN_TIMESTAMP, OPEN_LAST_TIMESTAMP, OPEN_EPOCH, OPEN_POSITION):
         fragment[column] = -1
     fragment[OPEN_RECORDS] = 0

@@ -2,22 +2,24 @@
 batches behind an offset.
 
 Little is read, also of a large log. An index may be wrong: an entry counts only if the batch at its
-position has its offset. If no entry counts, the segment is read from its start. Kafka's
-counterparts: OffsetIndex.lookup, LogSegment.read, LogSegment.recover.
+position has its offset. If no entry counts, the segment is walked over from its start, once for all
+that is asked of it, and by the compiled walk (``seek``) where it is large. Kafka's counterparts:
+OffsetIndex.lookup, LogSegment.read, LogSegment.recover.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception class
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
 from txnsim.errors import CorruptBatchError
+from txnsim.pipeline.libraries import has_libraries
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.storage import names
 from txnsim.storage.indexes import TIME_ENTRY
@@ -39,6 +41,9 @@ from txnsim.wire.batch import (
 from txnsim.wire.batch_header import HEADER_SIZE, MAGIC_POSITION
 from txnsim.wire.old_messages import is_old
 
+if TYPE_CHECKING:
+    from txnsim.pipeline.scan.pieces import Ints
+
 ENTRY: Final = Struct(">ii")
 _TRIES: Final = 64
 """Entries at the end of an index that are looked at before it is given up: an unclean stop leaves
@@ -47,6 +52,10 @@ some that point behind the end of the file.
 _MARKER_BYTES_MAX: Final = 1 << 12
 _WINDOW_BYTES: Final = 64 << 10
 """So much is read at once: some entries of an index lie in it."""
+INTERPRETED_BYTES_MAX: Final = 4 << 20
+"""Up to this size a log is walked over batch by batch in Python. Loading the compiled walk would
+take longer.
+"""
 
 
 class Tail(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +87,7 @@ def tail_of(segment: SegmentFile) -> Tail:
     with open_file(segment.path) as file:
         position = position_before(segment, None)
         window = Window(file, _WINDOW_BYTES)
-        for at, header in _walk(window, segment, position):
+        for at, header in _walk(window, segment, position, _ends_and_unsound):
             is_sound = _is_sound(window, at, header)
             if end == segment.base_offset and at:  # what lies before the index entry is not read
                 end = header.base_offset
@@ -123,30 +132,65 @@ def last_batch_of(segment: SegmentFile) -> BatchHeader | None:
         OSError: A file can't be read.
     """
     last = None
-    for window, position, header in _batches(segment, None):
+    for window, position, header in _batches(segment, None, _ends_and_unsound):
         if not _is_sound(window, position, header):
             break
         last = header
     return last
 
 
-def batch_at(segment: SegmentFile, offset: int, *, check_crc: bool = False) -> BatchHeader | None:
-    """The batch of a record; None where the segment has it no more.
+class Seen(msgspec.Struct, frozen=True):
+    """A batch that was looked up."""
 
-    Args:
-        segment: The segment.
-        offset: Of the record.
-        check_crc: None too where its CRC is wrong.
+    header: BatchHeader
+    is_sound: bool
+    """Its CRC is right."""
+
+
+def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, Seen]:
+    """Offset -> the batch of its record; without those that the segment has no more.
 
     Raises:
         OSError: A file can't be read.
     """
-    for window, position, header in _batches(segment, offset):
-        if header.last_offset >= offset:
-            is_there = header.base_offset <= offset
-            is_wrong = is_there and check_crc and not _is_sound(window, position, header)
-            return header if is_there and not is_wrong else None
-    return None
+    found: dict[int, Seen] = {}
+    starts: dict[int, list[int]] = {}
+    for offset in sorted(offsets):
+        starts.setdefault(position_before(segment, offset), []).append(offset)
+    if not starts:
+        return found
+    with open_file(segment.path) as file:
+        window = Window(file, _WINDOW_BYTES)
+        for start, asked in starts.items():
+            left = asked[::-1]
+
+            def reaching(_path: Path, table: Ints, left: list[int] = left) -> Ints:
+                from txnsim.pipeline.scan.seek import first_to_reach
+
+                return first_to_reach(table, left)
+
+            for position, header in _walk(window, segment, start, reaching):
+                while left and header.last_offset >= left[-1]:
+                    offset = left.pop()
+                    if header.base_offset <= offset:
+                        found[offset] = Seen(header, _is_sound(window, position, header))
+                if not left:
+                    break
+    return found
+
+
+def batch_from(segment: SegmentFile, position: int, offset: int) -> Seen | None:
+    """The whole batch that begins at a position, if it has an offset.
+
+    Raises:
+        OSError: The file can't be read.
+    """
+    with open_file(segment.path) as file:
+        header = whole_batch_at(file, segment, position, offset)
+        if header is None:
+            return None
+        file.seek(position)
+        return Seen(header, crc_is_valid(file.read(header.size), header))
 
 
 def marked_producers(segment: SegmentFile, offset: int) -> Iterator[int]:
@@ -155,7 +199,13 @@ def marked_producers(segment: SegmentFile, offset: int) -> Iterator[int]:
     Raises:
         OSError: A file can't be read.
     """
-    for window, position, header in _batches(segment, offset):
+
+    def of_control(_path: Path, table: Ints) -> Ints:
+        from txnsim.pipeline.scan.seek import controls_behind
+
+        return controls_behind(table, offset)
+
+    for window, position, header in _batches(segment, offset, of_control):
         if header.base_offset >= offset and header.is_control and _is_marker(window, position):
             yield header.producer_id
 
@@ -203,17 +253,40 @@ def _is_sound(window: Window, position: int, header: BatchHeader) -> bool:
     return crc_is_valid(window.bytes_at(position, header.size), header)
 
 
-def _batches(segment: SegmentFile, offset: int | None) -> Iterator[tuple[Window, int, BatchHeader]]:
+Chosen = Callable[[Path, "Ints"], "Ints"]
+"""Of a segment, and a table of its batches: the rows that matter."""
+
+
+def _ends_and_unsound(path: Path, table: Ints) -> Ints:
+    from txnsim.pipeline.scan.seek import ends_and_unsound
+
+    return ends_and_unsound(path, table)
+
+
+def _batches(
+    segment: SegmentFile, offset: int | None, chosen: Chosen
+) -> Iterator[tuple[Window, int, BatchHeader]]:
     """Batches with their places, from one before an offset on, or from near the segment's end."""
     with open_file(segment.path) as file:
         window = Window(file, _WINDOW_BYTES)
-        for position, header in _walk(window, segment, position_before(segment, offset)):
+        start = position_before(segment, offset)
+        for position, header in _walk(window, segment, start, chosen):
             yield window, position, header
 
 
-def _walk(window: Window, segment: SegmentFile, position: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Whole batches with their places, up to where they make no sense."""
+def _walk(
+    window: Window, segment: SegmentFile, position: int, chosen: Chosen
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Whole batches with their places, up to where they make no sense; of many only the chosen
+    ones.
+    """
     size = segment.size
+    if size - position > INTERPRETED_BYTES_MAX and has_libraries():
+        from txnsim.pipeline.scan.seek import positions_of
+
+        for at in positions_of(segment, position, chosen):
+            yield at, read_batch_header(window.bytes_at(at, HEADER_SIZE))
+        return
     while position + HEADER_SIZE <= size:
         try:
             header = read_batch_header(window.bytes_at(position, HEADER_SIZE))

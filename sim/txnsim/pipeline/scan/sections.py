@@ -5,8 +5,12 @@ The index may be wrong. A cut is made only where a sound batch begins that has t
 and offsets must ascend from cut to cut. Such a place could still lie within another batch. That is
 known only when the section in front of it has been read, because that section has to end right
 there. The reader of a section asks whether it can be judged separately (``stands_alone``). If one
-can't, its replica is read again, segment by segment. A segment without an index, or with a wrong
-one, stays whole.
+can't, its segment is read again as a whole. A segment without an index, or with a wrong one, stays
+whole.
+
+Behind the recovery point the first damage ends the log. There a segment is a section at least, so
+that no task has to wait for another: what lies behind the damage is left out where the replica is
+put together (``forensics.read_compiled``).
 
 Kafka's counterpart: OffsetIndex.
 """
@@ -51,29 +55,26 @@ def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[Seg
         section_bytes: About how much a section is; a segment of less than two stays whole.
     """
     cuts = [cuts_of(segment, section_bytes) for segment in segments]
+    recovered = [number for number, one in enumerate(segments) if one.is_recovered]
     # Damage in one of these ends those behind it, so none is read as a whole beside sections.
-    is_recovery_cut = any(
-        found and one.is_recovered for one, found in zip(segments, cuts, strict=True)
+    are_apart = sum(segments[number].size for number in recovered) > section_bytes or any(
+        cuts[number] for number in recovered
     )
     shared: list[SegmentFile] = []
-    for number, (segment, found) in enumerate(zip(segments, cuts, strict=True), 1):
-        if found or (segment.is_recovered and is_recovery_cut):
-            ends_log = number == len(segments) or not segment.is_recovered
-            shared += sections_at(segment, found, has_followers=not ends_log)
+    for segment, found in zip(segments, cuts, strict=True):
+        if found or (segment.is_recovered and are_apart):
+            shared += sections_at(segment, found)
         else:
             shared.append(segment)
     return shared
 
 
-def sections_at(
-    segment: SegmentFile, cuts: Sequence[Cut], *, has_followers: bool
-) -> Iterator[SegmentFile]:
+def sections_at(segment: SegmentFile, cuts: Sequence[Cut]) -> Iterator[SegmentFile]:
     """The sections of a segment that is cut.
 
     Args:
         segment: It.
         cuts: In order.
-        has_followers: Whether what others read goes by all of the segment being sound.
     """
     starts = [Cut(position=0, offset=segment.base_offset), *cuts]
     for cut, behind in zip(starts, [*cuts, None], strict=True):
@@ -81,7 +82,7 @@ def sections_at(
             start=cut.position,
             first_offset=cut.offset,
             next_offset=segment.next_base_offset if behind is None else behind.offset,
-            has_followers=has_followers or behind is not None,
+            has_followers=behind is not None,
         )
         end = segment.size if behind is None else behind.position
         yield msgspec.structs.replace(segment, size=end, section=section)
@@ -175,14 +176,16 @@ def _batch_at(file: BinaryIO, segment: SegmentFile, position: int, offset: int) 
 
 def stands_alone(segment: SegmentFile, section: Section, found: Examined) -> bool:
     """Whether what was found in a section is what would be found if its segment were read as a
-    whole, and its replica behind the recovery point.
+    whole.
 
     Args:
         segment: Its segment.
         section: It.
         found: In it.
     """
-    if found.damage is not None and (section.has_followers or not segment.is_recovered):
+    if found.damage is not None and not segment.is_recovered:
+        return False
+    if found.is_torn and section.has_followers:  # the cut may lie within a batch
         return False
     if found.odd_controls and section.has_followers:
         return False

@@ -53,9 +53,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     next_offset: int | None
     """Of what lies behind the section; all of its own offsets are below. None: nothing does."""
     has_followers: bool
-    """What others read goes by this section being sound: the rest of the segment, and behind the
-    recovery point the rest of the log.
-    """
+    """Another section of the segment lies behind it."""
 
 
 class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -214,7 +214,7 @@ def _folded(
             piece = file.read(position)
             at = 0
             while True:
-                endings, at, why = folding.fold(piece, at, file.size - position)
+                endings, at, why = folding.fold(piece, at, file.size - position, position)
                 if endings.shape[1] or folding.is_full:
                     yield endings
                 if why != kernel.FULL:
@@ -263,6 +263,7 @@ class Folding:
     def __init__(self, bounds: Bounds) -> None:
         self._producers_max = bounds.producers
         self._endings = np.empty((fk.ENDING_COLUMNS, bounds.rows), dtype=np.int64)
+        self._place = np.empty(2, dtype=np.int64)
         self.restart()
 
     def _begin(self, producers: int) -> None:
@@ -277,7 +278,8 @@ class Folding:
         return self.count == self._producers_max
 
     def restart(self) -> None:
-        """Begin with no fragment, and with room for few."""
+        """Begin a segment: with no fragment, and with room for few."""
+        self._place[fk.REACH] = -1
         self._begin(min(_PRODUCERS_FIRST, self._producers_max))
 
     def take(self) -> Ints:
@@ -286,10 +288,13 @@ class Folding:
         self._begin(len(self._fragments))
         return taken
 
-    def fold(self, piece: Bytes, start: int, file_end: int) -> tuple[Ints, int, int]:
-        """Go on; the endings met (good until the next call), where it stopped and why."""
+    def fold(self, piece: Bytes, start: int, file_end: int, position: int) -> tuple[Ints, int, int]:
+        """Go on in a piece that begins at a position of the segment; the endings met (good until
+        the next call), where it stopped and why.
+        """
         if self.count == len(self._fragments):
             self._grow()
+        self._place[fk.FILE_POSITION] = position
         self.count, ended, at, why = fk.scan_fragments(
             piece,
             start,
@@ -299,6 +304,7 @@ class Folding:
             self._fragments,
             self.count,
             self._endings,
+            self._place,
         )
         return self._endings[:, :ended], at, why
 

@@ -1,8 +1,8 @@
-"""``txnsim logs verify``: are log directories sound? The rules are ``soundness``; here is how Spark
-shares them out.
+"""``txnsim logs verify``: are log directories sound? The rules are ``soundness``; here is how they
+are shared out to whatever ``engine`` there is.
 
 The driver looks at names, sizes and checkpoints only. Segments are walked over side by side, then
-all replicas of a partition come together in one task, as what their segments left. Nothing comes
+all replicas of a partition come together in one place, as what their segments left. Nothing comes
 back but findings.
 """
 
@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import msgspec
 
+from txnsim.pipeline.engine import Engine, Job, Way, cost_of
 from txnsim.pipeline.scan.sections import cuts_of, sections_at
 from txnsim.pipeline.scan.segments import SegmentFile, by_topic_id, one_cluster, replicas_in
 from txnsim.pipeline.soundness.facts import (
@@ -27,39 +27,20 @@ from txnsim.pipeline.soundness.facts import (
     replica_facts,
 )
 from txnsim.pipeline.soundness.partition import judge_partition, read_epochs
-from txnsim.pipeline.soundness.parts import SegmentPart
-from txnsim.pipeline.soundness.replica_rules import comparable
-from txnsim.pipeline.soundness.segment_walk import examine
+from txnsim.pipeline.soundness.parts import Digest, SegmentPart
+from txnsim.pipeline.soundness.replica_rules import comparable, sums_of
+from txnsim.pipeline.soundness.segment_walk import GAPS_MAX, examine
 from txnsim.pipeline.soundness.violations import Broken, Invariant, Severity, Violation
-from txnsim.pipeline.stores.mirror import carried, carry
-from txnsim.pipeline.tasks import arrow_schema, on_workers, shared_out
+from txnsim.pipeline.tasks import shared_out
 from txnsim.storage import names
 from txnsim.storage.regular_file import why_unreadable
 from txnsim.types import TopicPartition
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-
-
-from txnsim.pipeline.soundness.parts import Digest
-from txnsim.pipeline.soundness.replica_rules import sums_of
-from txnsim.pipeline.soundness.segment_walk import GAPS_MAX
 
 TASK_BYTES: Final = 32 << 20
 """Small segments share a task; about a second's work."""
 TASKS_MIN: Final = 2
 SECTION_BYTES_MIN: Final = 8 << 20
 """A segment of less than two of these stays whole."""
-HERE_BYTES_MAX: Final = 24 << 20
-"""So much is looked at in this process: Spark takes longer to start than that."""
-PARTS: Final = "topic string, partition int, facts binary, part binary"
-FINDINGS: Final = (
-    "rule string, severity string, broker int, log_dir string, topic string, partition int,"
-    " file string, position bigint, offset bigint, found string, expected string,"
-    " producer_id bigint, producer_epoch int"
-)
-ORDER: Final = ("topic", "partition", "broker", "log_dir", "file", "position", "offset", "rule")
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,60 +115,41 @@ def plan(
     )
 
 
-def verify(spark: SparkSession, planned: Plan) -> Iterator[Violation]:
-    """All that is wrong, by partition, replica and place; as it is asked for."""
-    if not planned.tasks:
-        return iter(planned.findings)
-    found = findings_frame(spark, planned).orderBy(*ORDER).toLocalIterator()
-    return _chained(planned.findings, (_finding_of(row.asDict()) for row in found))
+def verify(engine: Engine, planned: Plan, way: Way) -> Iterator[Violation]:
+    """All that is wrong, by partition, replica and place.
 
-
-def verify_here(planned: Plan) -> Iterator[Violation]:
-    """The same as ``verify``, in this process, without Spark: for what is little."""
+    Args:
+        engine: Reads.
+        planned: What there is to be done.
+        way: Where it is done.
+    """
     yield from planned.findings
-    works = (work for task in planned.tasks for work in task)
-    for _, many in groupby(works, key=lambda work: work.facts.replica.topic_partition):
-        replicas: defaultdict[bytes, list[SegmentPart]] = defaultdict(list)
-        for work in many:
-            replicas[msgspec.msgpack.encode(work.facts)].append(examine_work(work))
-        yield from sorted(judge_partition(_ordered(replicas)), key=_place)
+    found = engine.done(Job(tasks=planned.tasks, read=_parts_of, join=_judged), way)
+    for key in sorted(found):
+        yield from found[key]
+
+
+def cost(planned: Plan) -> int:
+    """What it takes: batches are looked at one by one, as records are elsewhere."""
+    works = (work.segment for task in planned.tasks for work in task)
+    return cost_of((one.unread_bytes for one in works), is_decoded=True)
 
 
 def _place(finding: Violation) -> tuple[object, ...]:
-    """As ``ORDER`` has it; what has no place comes first."""
+    """In a partition; what has no place comes first."""
     position = -1 if finding.position is None else finding.position
     offset = -1 if finding.offset is None else finding.offset
     return (finding.broker, finding.log_dir, finding.file, position, offset, finding.rule)
 
 
-def findings_frame(spark: SparkSession, planned: Plan) -> DataFrame:
-    """A row per finding, with the columns of ``FINDINGS``."""
-    parts = on_workers(spark, planned.tasks, tuple[Work, ...], _walk, PARTS)
-    stores = carried()
-
-    def judge(rows: pa.Table) -> pa.Table:
-        carry(stores)
-        return _judge(rows)
-
-    return parts.groupBy("topic", "partition").applyInArrow(judge, FINDINGS)
-
-
 # On workers
 
 
-def _walk(task: Sequence[Work]) -> Iterator[pa.RecordBatch]:
-    """Walks over the segments of a task; a row each."""
-    import pyarrow as pa
-
-    schema = arrow_schema(PARTS)
+def _parts_of(task: Sequence[Work]) -> Iterator[tuple[str, tuple[ReplicaFacts, SegmentPart]]]:
+    """Walks over the segments of a task: what each leaves, by partition."""
     for work in task:
-        row = {
-            "topic": work.segment.topic,
-            "partition": work.segment.partition,
-            "facts": msgspec.msgpack.encode(work.facts),
-            "part": msgspec.msgpack.encode(examine_work(work)),
-        }
-        yield pa.RecordBatch.from_pylist([row], schema=schema)
+        key = f"{work.segment.topic}/{work.segment.partition:010}"
+        yield key, (work.facts, examine_work(work))
 
 
 def examine_work(work: Work) -> SegmentPart:
@@ -210,15 +172,12 @@ def _told_with_the_partition(_broken: Broken) -> None:
     """By ``judge_partition``, once."""
 
 
-def _judge(rows: pa.Table) -> pa.Table:
+def _judged(_key: str, found: Sequence[tuple[ReplicaFacts, SegmentPart]]) -> list[Violation]:
     """All findings of one partition."""
-    import pyarrow as pa
-
     replicas: defaultdict[bytes, list[SegmentPart]] = defaultdict(list)
-    for facts, part in zip(rows["facts"].to_pylist(), rows["part"].to_pylist(), strict=True):
-        replicas[facts].append(msgspec.msgpack.decode(part, type=SegmentPart))
-    found = [msgspec.to_builtins(finding) for finding in judge_partition(_ordered(replicas))]
-    return pa.Table.from_pylist(found, schema=arrow_schema(FINDINGS))
+    for facts, part in found:
+        replicas[msgspec.msgpack.encode(facts)].append(part)
+    return sorted(judge_partition(_ordered(replicas)), key=_place)
 
 
 def _ordered(
@@ -277,7 +236,7 @@ def _in_sections(work: Work, section_bytes: int) -> Iterator[Work]:
     if not cuts:
         yield work
         return
-    for section in sections_at(work.segment, cuts, has_followers=False):
+    for section in sections_at(work.segment, cuts):
         yield msgspec.structs.replace(work, segment=section)
 
 
@@ -317,15 +276,6 @@ def _passed_by(problem: str) -> Violation:
         found=reason,
         expected="the folder of a replica",
     )
-
-
-def _finding_of(row: dict[str, Any]) -> Violation:
-    return msgspec.convert(row, type=Violation)
-
-
-def _chained(*findings: Iterable[Violation]) -> Iterator[Violation]:
-    for many in findings:
-        yield from many
 
 
 def put_together(

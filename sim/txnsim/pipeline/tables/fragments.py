@@ -47,7 +47,7 @@ def columns_of(table: Ints) -> dict[str, Make]:
     """The columns of rows of the kernel's."""
     head = table[:, fk.HEAD_IS_COMMIT]
     return {
-        **numbers_of("fragments", table),
+        **numbers_of("fragments", table[:, : fk.TOLD_COLUMNS]),
         "head_is_commit": truths(head == 1, absent=head < 0),
     }
 

@@ -1,29 +1,86 @@
-"""The tables of ``kafka_log`` read in this process, without Spark: the same plan, the same walks
-and the same rows as on its workers, one task after the other.
+"""The tables of ``kafka_log`` read without the data source: the same plan, the same walks and the
+same rows, by this process or as a job of an ``engine``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
+import msgspec
 import pyarrow as pa
 
+from txnsim.pipeline.engine import Engine, Job, Way, cost_of
 from txnsim.pipeline.log_query import Wanted
-from txnsim.pipeline.options import KafkaLogOptions
-from txnsim.pipeline.planning import READS, shares_of
+from txnsim.pipeline.options import Division, KafkaLogOptions
+from txnsim.pipeline.planning import READS, Share, shares_of
 from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.tables.readings import rows_of
-from txnsim.pipeline.tables.rows import Job
+from txnsim.pipeline.tables.rows import Job as Made
 
-HERE_BYTES_MAX: Final = 256 << 20
-"""So much is read in this process: Spark takes longer to start than that."""
-HERE_DECODED_BYTES_MAX: Final = 32 << 20
-"""So much of tables whose records are decoded one by one."""
+R = TypeVar("R")
+
+HERE_COST_MAX: Final = 256 << 20
+"""What is not shared out is read in this process up to so much: Spark takes longer to start."""
 DECODED: Final = frozenset({"records", "transactions", "offsets"})
 TASK_BYTES: Final = 16 << 20
 """Segments that are read as one task: what is cut off in one ends those behind it."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of a table."""
+
+    options: KafkaLogOptions
+    columns: tuple[str, ...]
+    wanted: Wanted
+
+    @classmethod
+    def of(
+        cls,
+        table: str,
+        paths: Sequence[Path],
+        *,
+        columns: Sequence[str] = (),
+        topics: frozenset[str] = frozenset(),
+        wanted: Wanted = Wanted(),  # noqa: B008 - frozen
+    ) -> Asked:
+        """As they are asked for.
+
+        Args:
+            table: Its name.
+            paths: Log directories, folders of them, or replicas' folders.
+            columns: Only these; all where empty.
+            topics: Only these; all where empty.
+            wanted: What is asked for besides.
+        """
+        options = KafkaLogOptions(
+            paths=tuple(path.absolute() for path in paths),
+            table=table,
+            topics=topics,
+            task_bytes=TASK_BYTES,  # by size alone, so that no segment comes in parts
+        )
+        return cls(options=options, columns=tuple(columns), wanted=wanted)
+
+    def shares(self) -> list[Share]:
+        """The tasks.
+
+        Raises:
+            BadInputError: A path is no directory, or there is nothing of Kafka's in it.
+        """
+        return shares_of(self.options, self.wanted, READS[self.options.table])
+
+    def rows(self, share: Share) -> Iterator[pa.RecordBatch]:
+        """Of one task, in batches of bounded size, each of one segment or folder."""
+        schema = TABLES[self.options.table].arrow(self.columns)
+        job = Made(
+            options=self.options,
+            columns=tuple(schema.names),
+            producer_ids=self.wanted.producer_ids,
+        )
+        for rows in rows_of(share, job):
+            yield rows.in_schema(schema)
 
 
 def read_here(
@@ -34,33 +91,63 @@ def read_here(
     topics: frozenset[str] = frozenset(),
     wanted: Wanted = Wanted(),  # noqa: B008 - frozen
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a table, in batches of bounded size, by place.
-
-    Args:
-        table: Its name.
-        paths: Log directories, folders of them, or replicas' folders.
-        columns: Only these; all where empty.
-        topics: Only these; all where empty.
-        wanted: What is asked for besides.
+    """The rows of a table, read in this process, by place; arguments as of ``Asked.of``.
 
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
-    schema = TABLES[table].arrow(columns)
-    options = KafkaLogOptions(
-        paths=tuple(path.absolute() for path in paths),
-        table=table,
-        topics=topics,
-        task_bytes=TASK_BYTES,
-    )
-    job = Job(options=options, columns=tuple(schema.names), producer_ids=wanted.producer_ids)
-    for share in shares_of(options, wanted, READS[table]):
-        for rows in rows_of(share, job):
-            yield rows.in_schema(schema)
+    asked = Asked.of(table, paths, columns=columns, topics=topics, wanted=wanted)
+    for share in asked.shares():
+        yield from asked.rows(share)
+
+
+def read_by_replica(
+    engine: Engine,
+    asked: Asked,
+    keep: Callable[[pa.RecordBatch], pa.RecordBatch],
+    join: Callable[[str, Sequence[pa.RecordBatch]], R],
+) -> dict[str, R]:
+    """What becomes of the rows of each replica, wherever they are read.
+
+    Args:
+        engine: Reads.
+        asked: A table of segments, with the columns of a replica.
+        keep: The rows that matter.
+        join: Takes those of one replica, in any order.
+
+    Raises:
+        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
+    """
+    shares = asked.shares()
+    way = engine.way(_cost_of(asked.options.table, shares))
+    if way is not Way.HERE:
+        division = Division(parallelism=engine.cores(way))
+        options = msgspec.structs.replace(asked.options, task_bytes=None, division=division)
+        asked = msgspec.structs.replace(asked, options=options)
+        shares = asked.shares()
+    return engine.done(Job(tasks=shares, read=partial(_kept, asked, keep), join=join), way)
+
+
+def _kept(
+    asked: Asked, keep: Callable[[pa.RecordBatch], pa.RecordBatch], share: Share
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    for batch in asked.rows(share):
+        kept = keep(batch)
+        if kept.num_rows:
+            log_dir, topic, partition = (kept[name][0] for name in _REPLICA)
+            yield f"{log_dir}/{topic}-{partition}", kept
+
+
+def _cost_of(table: str, shares: Iterable[Share]) -> int:
+    sizes = (segment.size for share in shares for segment in share.segments)
+    return cost_of(sizes, is_decoded=table in DECODED)
+
+
+_REPLICA: Final = ("log_dir", "topic", "partition")
 
 
 def is_little(tables: Sequence[str], paths: Sequence[Path], topics: frozenset[str]) -> bool:
-    """Whether tables are read sooner here than Spark starts.
+    """Whether tables are read sooner in this process than Spark starts.
 
     Args:
         tables: Their names.
@@ -70,24 +157,5 @@ def is_little(tables: Sequence[str], paths: Sequence[Path], topics: frozenset[st
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
-    return all(
-        bytes_in(table, paths, topics)
-        <= (HERE_DECODED_BYTES_MAX if table in DECODED else HERE_BYTES_MAX)
-        for table in tables
-    )
-
-
-def bytes_in(table: str, paths: Sequence[Path], topics: frozenset[str] = frozenset()) -> int:
-    """How many bytes of segments are read for a table.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
-    """
-    options = KafkaLogOptions(
-        paths=tuple(path.absolute() for path in paths),
-        table=table,
-        topics=topics,
-        task_bytes=TASK_BYTES,  # by size alone, so that no segment comes in parts
-    )
-    shares = shares_of(options, Wanted(), READS[table])
-    return sum(segment.size for share in shares for segment in share.segments)
+    asked = (Asked.of(table, paths, topics=topics) for table in tables)
+    return all(_cost_of(one.options.table, one.shares()) <= HERE_COST_MAX for one in asked)

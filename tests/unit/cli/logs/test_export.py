@@ -63,7 +63,7 @@ def test_much_is_spark_s(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("txnsim.pipeline.export.export", export)
     words = ["logs", "export", str(log_dir), "--to", str(log_dir / "out"), "--table", "errors"]
     assert main([*words, "--master", "local[3]"]) == 0
-    monkeypatch.setattr("txnsim.pipeline.tables.read_here.HERE_BYTES_MAX", -1)
+    monkeypatch.setattr("txnsim.pipeline.tables.read_here.HERE_COST_MAX", -1)
     assert main(words) == 0
     assert asked == ["local[3]", None]
 

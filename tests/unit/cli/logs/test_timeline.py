@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.soundness import write_log_dir
-from txnsim.cli.logs import timeline as logs_timeline
+from txnsim.cli.logs import searching
 from txnsim.cli.main import main
-from txnsim.pipeline.forensics.timeline import CoordinatorRecord, Stay, timeline_of
+from txnsim.pipeline.engine import Engine, Way
+from txnsim.pipeline.forensics.timeline import CoordinatorRecord, Stay, Timeline, timeline_of
 from txnsim.types import TopicPartition
 
 
@@ -57,8 +58,8 @@ def log_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "none": timeline_of("none", [], []),
     }
     monkeypatch.setattr(
-        "txnsim.pipeline.forensics.timeline_here.read_timeline_here",
-        lambda _paths, name, _topics: told[name],
+        "txnsim.pipeline.forensics.timeline_reading.read_timeline",
+        lambda _engine, _paths, name, _topics: told[name],
     )
     write_log_dir(tmp_path, 1, {})
     return tmp_path
@@ -109,14 +110,16 @@ def test_a_master_asks_for_spark(
     log_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     @contextmanager
-    def session(master: str | None) -> Iterator[str | None]:
+    def session(master: str | None, *, is_short: bool) -> Iterator[str | None]:
+        assert is_short
         yield master
 
-    monkeypatch.setattr(logs_timeline, "session", session)
-    monkeypatch.setattr(
-        "txnsim.pipeline.forensics.timeline_by_spark.read_timeline",
-        lambda spark, _paths, _name, _topics: timeline_of(spark, RECORDS, []),
-    )
+    def read(engine: Engine, *_asked: object) -> Timeline:
+        assert engine.way(1) is Way.SPARK
+        return timeline_of(str(engine.spark()), RECORDS, [])
+
+    monkeypatch.setattr(searching, "session", session)
+    monkeypatch.setattr("txnsim.pipeline.forensics.timeline_reading.read_timeline", read)
     assert main(["logs", "timeline", "app", str(log_dir), "--master", "local[3]"]) == 0
     assert capsys.readouterr().out.startswith("local[3]: producer id 7")
 

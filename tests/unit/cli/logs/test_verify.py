@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.support.soundness import busy_log, found_in, write_log_dir
-from txnsim.cli.logs import verify as logs_verify
+from tests.support.soundness import busy_log, write_log_dir
 from txnsim.cli.main import main
-from txnsim.pipeline.soundness.verify import Plan
-from txnsim.pipeline.soundness.violations import Violation
 
 SECOND = "00000000000000000025"
 
 
 @pytest.fixture
-def log_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    @contextmanager
-    def session(_master: str | None) -> Iterator[None]:
-        yield None
-
-    def verify(_spark: None, _planned: Plan) -> list[Violation]:
-        return found_in(tmp_path)
-
-    monkeypatch.setattr(logs_verify, "session", session)
-    monkeypatch.setattr("txnsim.pipeline.soundness.verify.verify", verify)
+def log_dir(tmp_path: Path) -> Path:
     write_log_dir(tmp_path, 4, {"orders-0": busy_log()})
     return tmp_path
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -37,12 +37,14 @@ def open_by_one_walk(data: bytes) -> dict[int, OpenTxn]:
     found = {}
     for producer_id, events in events_of(data).items():
         marks = [at for at, event in enumerate(events) if event.is_marker]
-        tail = [one.header for one in events[marks[-1] + 1 if marks else 0 :] if one.opens]
+        opening = [one for one in events[marks[-1] + 1 if marks else 0 :] if one.opens]
+        tail = [one.header for one in opening]
         if producer_id >= 0 and tail:
             found[producer_id] = OpenTxn(
                 producer_id=producer_id,
                 producer_epoch=tail[-1].producer_epoch,
                 start_offset=tail[0].base_offset,
+                start_position=opening[0].position,
                 start_timestamp_ms=tail[0].max_timestamp_ms,
                 last_timestamp_ms=tail[-1].max_timestamp_ms,
                 coordinator_epoch=events[marks[-1]].coordinator_epoch if marks else None,
@@ -65,7 +67,11 @@ def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
     history: list[Act], places: set[int]
 ) -> None:
     data = segment_of(history)
-    pieces = [folded(batches_of(piece)) for piece in cut(data, places)]
+    parts = cut(data, places)
+    pieces = [folded(batches_of(part)) for part in parts]
+    for piece, before in zip(pieces, accumulate(map(len, parts), initial=0), strict=False):
+        for one in piece.values():  # places are those in a segment
+            one.open_position = None if one.open_position is None else before + one.open_position
     assert open_after({}, pieces) == open_by_one_walk(data)
 
 

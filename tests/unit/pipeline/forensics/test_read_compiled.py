@@ -4,19 +4,16 @@ tests/pipeline/test_damaged.
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
 
 from tests.support.broker_dirs import BrokerDir, move
+from tests.support.engines import here
 from tests.support.logs import PID, LogDriver, batch, plain
+from txnsim.pipeline.engine import Way
 from txnsim.pipeline.forensics.coordinator_log import replayed
-from txnsim.pipeline.forensics.read_compiled import (
-    may_fork,
-    read_compiled,
-    read_in_processes,
-)
+from txnsim.pipeline.forensics.read_compiled import log_job, read_compiled, replica_job
 from txnsim.pipeline.forensics.read_here import read_here
 from txnsim.pipeline.forensics.read_notes import NOTES_MAX, Gap
 from txnsim.pipeline.forensics.replica_state import notes_of, state_of
@@ -40,7 +37,9 @@ def test_it_finds_the_same(tmp_path: Path) -> None:
     state = state_of(replica, notes_of(Path(replica.log_dir), print), print, use_snapshots=False)
     found = read_compiled(state)
     assert found == read_here(state)
-    assert read_in_processes([state], print).replicas == ((state, found),)
+    for way in (Way.HERE, Way.PROCESSES):
+        read = here().done(replica_job([state], cores=2), way)
+        assert read == {state.replica.path: found}
     assert sorted(found.opened) == [PID, 99]
     assert found.opened[PID].coordinator_epoch == 4
 
@@ -65,14 +64,14 @@ def test_records_without_a_time_are_read(tmp_path: Path) -> None:
 
 
 def test_coordinators_logs_are_replayed_in_processes_as_here(tmp_path: Path) -> None:
-    here = TopicPartition("orders", 0)
+    orders = TopicPartition("orders", 0)
     made = BrokerDir(tmp_path / "broker-1", 1)
     made.coordinator(
-        move("Ongoing", here, pid=7),
-        move("PrepareCommit", here, pid=7),
+        move("Ongoing", orders, pid=7),
+        move("PrepareCommit", orders, pid=7),
         move("CompleteCommit", pid=7),
-        move("PrepareAbort", here, name="other", pid=8),
-        move("Ongoing", here, name="gone", pid=9),
+        move("PrepareAbort", orders, name="other", pid=8),
+        move("Ongoing", orders, name="gone", pid=9),
         Tombstone(transactional_id=TransactionalId("gone")),
     )
     log_dir = made.kill()
@@ -81,24 +80,13 @@ def test_coordinators_logs_are_replayed_in_processes_as_here(tmp_path: Path) -> 
         file.write(b"torn")
     (replica,) = replicas_in([log_dir])
     state = state_of(replica, notes_of(log_dir, print), print)
-    (found,) = read_in_processes([], print, [state]).logs.values()
+    (found,) = here().done(log_job([state], {7, 8, 9}), Way.PROCESSES).values()
     problems: list[str] = []
-    assert found.replayed == replayed(state, problems.append)
+    assert found.replayed == replayed(state, problems.append).concerning({7, 8, 9})
     assert found.problems == tuple(problems)
     committed = next(one for one in found.replayed.entries if one.newest.producer_id == 7)
     assert committed.decision is found.replayed.decisions[7][0]
     assert found.replayed.cut_off
-
-
-def test_no_process_is_forked_beside_threads() -> None:
-    done = threading.Event()
-    thread = threading.Thread(target=done.wait)
-    thread.start()
-    try:
-        assert not may_fork()
-    finally:
-        done.set()
-        thread.join()
 
 
 @pytest.mark.parametrize("batches_per_segment", [1, 1_000])

@@ -25,17 +25,19 @@ from tests.support.log_tables import replica as made_replica
 from tests.support.logs import PID, LogDriver, plain
 from tests.support.old_messages import old_message
 from tests.support.strides import every
-from txnsim.pipeline.forensics.open_transactions import Fragment, open_after
-from txnsim.pipeline.forensics.read_compiled import fragments_of
-from txnsim.pipeline.forensics.read_notes import Note, NoteKind, ReadNotes, joined
+from txnsim.pipeline.forensics.read_compiled import place_of, read_of
+from txnsim.pipeline.forensics.read_here import ReadHere
+from txnsim.pipeline.forensics.read_notes import Note, NoteKind
+from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
 from txnsim.pipeline.forensics.segment_reading import walked
-from txnsim.pipeline.forensics.verdicts import OpenTxn
 from txnsim.pipeline.scan import kernel_fragments as fk
+from txnsim.pipeline.scan.log_dirs import untold
 from txnsim.pipeline.scan.sections import in_sections
 from txnsim.pipeline.scan.segments import SegmentFile, replicas_in, segments_of
 from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.tables import fragments
 from txnsim.pipeline.tables.rows import Rows, of_segment
+from txnsim.storage import names
 from txnsim.wire.batch import assign, read_batch_header
 
 
@@ -92,32 +94,25 @@ def test_gaps_behind_messages_of_old_formats(
 
 # In sections
 
-Told = tuple[dict[int, OpenTxn], ReadNotes]
-"""What is open, and what came to light."""
+
+def told(state: ReplicaState, tasks: Iterable[Iterable[SegmentFile]]) -> ReadHere:
+    """What tasks read, put together."""
+    return read_of(state, [(place_of(one), found) for task in tasks for one, found in walked(task)])
 
 
-def told(tasks: Iterable[Iterable[SegmentFile]]) -> Told | None:
-    """What tasks read, put together; None where one of them has a section to be read again."""
-    notes: list[Note] = []
-    pieces: list[dict[int, Fragment]] = []
-    for task in tasks:
-        for _, one in walked(task):
-            if isinstance(one, Note):
-                notes.append(one)
-            else:
-                pieces.append({each.producer_id: each for each in fragments_of(one)})
-    if any(one.kind is NoteKind.AGAIN for one in notes):
-        return None
-    return open_after({}, pieces), joined(0, notes)
-
-
-def both(log_dir: Path) -> tuple[Told | None, Told | None]:
-    """The whole replica in one task, and each section in a task of its own."""
+def both(log_dir: Path) -> tuple[ReadHere, ReadHere, int]:
+    """The whole replica in one task, and each section in a task of its own, in any order; how many
+    of these could not be judged apart.
+    """
     (replica,) = replicas_in([log_dir])
-    whole = list(segments_of(replica))
-    shared = in_sections(whole, 100)
-    assert len(shared) > 2 * len(whole)
-    return told([whole]), told([one] for one in shared)
+    state = state_of(replica, notes_of(log_dir, untold), untold, use_snapshots=False)
+    shared = in_sections(state.unread, 100)
+    assert len(shared) > 2 * len(state.unread)
+    again = sum(
+        isinstance(found, Note) and found.kind is NoteKind.AGAIN for _, found in walked(shared)
+    )
+    apart = told(state, ([one] for one in reversed(shared)))
+    return told(state, [state.unread]), apart, again
 
 
 def in_many_segments(log_dir: Path, *, is_clean: bool) -> list[Path]:
@@ -130,38 +125,63 @@ def in_many_segments(log_dir: Path, *, is_clean: bool) -> list[Path]:
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_sections_tell_what_the_whole_tells(tmp_path: Path, *, is_clean: bool) -> None:
     paths = in_many_segments(tmp_path, is_clean=is_clean)
-    whole, apart = both(tmp_path)
+    whole, apart, again = both(tmp_path)
     assert whole == apart
-    assert whole is not None
-    assert whole[0]
+    assert whole.opened
+    assert not again
     cut(paths[-1], paths[-1].stat().st_size - 3)  # as a killed broker leaves it
-    whole, apart = both(tmp_path)
-    assert whole is not None
-    assert apart == (None if is_clean else whole)
-    assert (whole[1].cut_off is None) is is_clean
+    whole, apart, again = both(tmp_path)
+    assert whole == apart
+    assert again == is_clean
+    assert (whole.notes.cut_off is None) is is_clean
 
 
 @pytest.mark.slow
 @every(11)
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_one_flipped_bit_is_read_again_or_told_alike(
-    tmp_path: Path, step: int, *, is_clean: bool
-) -> None:
+def test_one_flipped_bit_is_told_alike(tmp_path: Path, step: int, *, is_clean: bool) -> None:
+    """Behind the recovery point what is read again is a segment whose batches do not end where the
+    next section begins.
+    """
     paths = in_many_segments(tmp_path, is_clean=is_clean)
     alike = again = 0
     for path in paths[:1] + paths[-2:]:
         data = path.read_bytes()
         for position in range(0, len(data), step):
             overwrite(path, position, bytes([data[position] ^ 1 << position % 8]))
-            whole, apart = both(tmp_path)
-            if apart is None:
-                again += 1
-            else:
-                alike += 1
-                assert whole == apart, (path, position)
+            whole, apart, twice = both(tmp_path)
+            assert whole == apart, (path, position)
+            alike += not twice
+            again += bool(twice)
         path.write_bytes(data)
     assert alike
-    assert again > 1_100 // step
+    assert again
+
+
+@pytest.mark.slow
+@every(101)
+def test_of_a_replica_that_no_checkpoint_names_segments_are_tasks(
+    tmp_path: Path, step: int
+) -> None:
+    """Its broker would go through all of it. Damage in one segment ends those behind it, which
+    other tasks have read.
+    """
+    paths = in_many_segments(tmp_path, is_clean=False)
+    (tmp_path / names.RECOVERY_POINTS_NAME).write_text("0\n0\n")
+    (replica,) = replicas_in([tmp_path])
+    state = state_of(replica, notes_of(tmp_path, untold), untold, use_snapshots=False)
+    assert all(one.is_recovered for one in state.unread)
+    assert len(state.unread) > 3
+    cuts = set()
+    for path in paths:
+        data = path.read_bytes()
+        for position in range(0, len(data), step):
+            overwrite(path, position, bytes([data[position] ^ 1 << position % 8]))
+            whole, apart, _ = both(tmp_path)
+            assert whole == apart, (path, position)
+            cuts.add(whole.notes.cut_off and whole.notes.cut_off.file)
+        path.write_bytes(data)
+    assert cuts >= set(map(str, paths))
 
 
 TOLD_KINDS = {"torn", "format", "length", "crc"}

@@ -13,7 +13,7 @@ from txnsim.log.config import LogConfig
 from txnsim.pipeline.forensics.evidence import StartBatch
 from txnsim.pipeline.forensics.read_notes import NOTHING_READ, Gap, ReadNotes
 from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
-from txnsim.pipeline.forensics.start_batch import gaps_behind, start_batch_of
+from txnsim.pipeline.forensics.start_batch import Lookups
 from txnsim.pipeline.forensics.verdicts import OpenTxn
 from txnsim.pipeline.scan.segments import replicas_in
 from txnsim.releases.rules import LATEST
@@ -25,6 +25,14 @@ OPEN = OpenTxn(producer_id=7, producer_epoch=0, start_offset=2, last_timestamp_m
 def state_in(log_dir: Path) -> ReplicaState:
     (replica,) = replicas_in([log_dir])
     return state_of(replica, notes_of(log_dir, print), print)
+
+
+def start_batch_of(state: ReplicaState, txn: OpenTxn) -> StartBatch:
+    return Lookups(state, {txn.producer_id: txn}).start_batch_of(txn)
+
+
+def gaps_behind(state: ReplicaState, notes: ReadNotes, start_offset: int) -> tuple[Gap, ...]:
+    return Lookups(state, {}).gaps_behind(notes, start_offset)
 
 
 @pytest.fixture

@@ -45,6 +45,23 @@ def test_without_a_place_for_machine_code_a_function_is_compiled_all_the_same(
     assert made(14) == thrice(14)
 
 
+def test_without_room_for_machine_code_a_function_answers_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its OSError was taken for one of the segment that was read, which had no row then."""
+    asked: list[object] = []
+
+    def full(signature: object, _code: object) -> None:
+        asked.append(signature)
+        raise OSError(28, "No space left on device")
+
+    made: Any = compiled(thrice)
+    monkeypatch.setattr(made._cache._cache, "load_overload", lambda *_: None)
+    monkeypatch.setattr(made._cache._cache, "save_overload", full)
+    assert made(14) == thrice(14)
+    assert asked
+
+
 NUMBERS = st.integers(0, 255)
 
 

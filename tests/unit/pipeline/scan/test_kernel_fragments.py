@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.fragment_model import Act, acts, events_of, fragments_of, segment_of
+from tests.support.fragment_model import Act, act, acts, events_of, fragments_of, segment_of
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan import kernel_fragments as fk
 
@@ -20,6 +20,7 @@ class Table:
         self.slots = np.full(2 * ROOM, -1, dtype=np.int64)
         self.fragments = np.empty((producers, fk.FRAGMENT_COLUMNS), dtype=np.int64)
         self.endings = np.empty((fk.ENDING_COLUMNS, endings), dtype=np.int64)
+        self.place = np.array([0, -1], dtype=np.int64)
         self.count = 0
         self.told: list[list[int]] = []
 
@@ -33,6 +34,7 @@ class Table:
             self.fragments,
             self.count,
             self.endings,
+            self.place,
         )
         self.told += self.endings[:, :ended].T.tolist()
         return at, why
@@ -127,6 +129,19 @@ def test_where_there_is_no_room_for_a_producer_the_walk_waits(history: list[Act]
     fk.enter_all(larger.slots, larger.fragments, larger.count)
     assert larger.fold(data, at) == (len(data), kernel.AT_END)
     assert larger.rows == whole
+
+
+def test_the_place_of_an_open_transaction_is_told_where_a_search_would_end_there() -> None:
+    first, second = segment_of([act()], base_offset=5), segment_of([act()], base_offset=3)
+    table = Table()
+    table.place[fk.FILE_POSITION] = 1_000
+    table.fold(segment_of([act(), act("commit")]) + first)
+    open_at = len(segment_of([act(), act("commit")]))
+    assert table.rows[0][fk.OPEN_POSITION] == 1_000 + open_at
+    table = Table()
+    table.fold(first + segment_of([act("commit")], base_offset=7) + second)
+    assert table.rows[0][fk.OPEN_OFFSET] == 3
+    assert table.rows[0][fk.OPEN_POSITION] == -1
 
 
 def test_damage_ends_the_walk_and_keeps_what_came_before() -> None:

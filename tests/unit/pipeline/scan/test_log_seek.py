@@ -11,10 +11,18 @@ from tests.support.fragment_model import Act, segment_of
 from tests.support.log_dirs import write_partition
 from tests.support.logs import LogDriver
 from txnsim.log.config import LogConfig
-from txnsim.pipeline.scan.log_seek import batch_at, end_offset_of, marked_producers
+from txnsim.pipeline.scan import log_seek
+from txnsim.pipeline.scan.log_seek import batches_at, end_offset_of, marked_producers
 from txnsim.pipeline.scan.segments import Replica, SegmentFile, segments_of
 from txnsim.releases.rules import LATEST
 from txnsim.storage.log_file import read_log_file
+
+
+@pytest.fixture(autouse=True, params=["batch by batch", "compiled"])
+def walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How a segment is walked over: as if it was small, or large."""
+    if request.param == "compiled":
+        monkeypatch.setattr(log_seek, "INTERPRETED_BYTES_MAX", -1)
 
 
 @pytest.fixture
@@ -51,12 +59,14 @@ def check(segment: SegmentFile) -> None:
     """Every place is found as a walk over everything finds it."""
     batches = offsets_of(segment)
     assert end_offset_of(segment) == batches[-1][1] + 1
-    for first, last in batches:
-        for offset in range(first, last + 1):
-            found = batch_at(segment, offset)
-            assert found is not None
-            assert (found.base_offset, found.last_offset) == (first, last)
-    assert batch_at(segment, batches[-1][1] + 1) is None
+    end = batches[-1][1] + 1
+    expected = {offset: each for each in batches for offset in range(each[0], each[1] + 1)}
+    for offset in expected:
+        assert batches_at(segment, [offset]).keys() == {offset}
+    together = batches_at(segment, [*expected, end])
+    assert all(one.is_sound for one in together.values())
+    headers = {offset: one.header for offset, one in together.items()}
+    assert {at: (one.base_offset, one.last_offset) for at, one in headers.items()} == expected
 
 
 def test_every_batch_is_found_through_the_index(segment: SegmentFile) -> None:
@@ -142,4 +152,4 @@ def test_a_record_that_was_cleaned_away_has_no_batch(tmp_path: Path) -> None:
     )
     data = segment_of([one]) + segment_of([one], base_offset=5)
     (folder / "00000000000000000000.log").write_bytes(data)
-    assert batch_at(segment_in(folder), 3) is None
+    assert batches_at(segment_in(folder), [3, 5]).keys() == {5}

@@ -100,7 +100,18 @@ def test_sections_are_the_segment_and_know_what_follows(path: Path) -> None:
     # Behind the recovery point, damage in one of them ends all that follow.
     recovered = [msgspec.structs.replace(one, is_recovered=True) for one in (first, last)]
     sections = [one.section for one in in_sections(recovered, 2 * BATCH)]
-    assert [one.has_followers for one in sections if one] == [True, True, True, True, False]
+    assert [one.has_followers for one in sections if one] == [True, True, True, False, False]
+
+
+def test_small_segments_that_are_recovered_are_sections_where_they_are_much(path: Path) -> None:
+    behind = [segment(path.parent, [plain()], base_offset=16 + at) for at in range(4)]
+    (replica,) = replicas_in([path.parent.parent])
+    files = [msgspec.structs.replace(one, is_recovered=True) for one in segments_of(replica)][1:]
+    size = sum(one.size for one in files)
+    assert in_sections(files, size) == files
+    shared = in_sections(files, size - 1)
+    assert [Path(one.path) for one in shared] == behind
+    assert [one.section.start for one in shared if one.section] == [0] * 4
 
 
 DAMAGE = Damage(position=9, size=1, kind="crc", reason="")
@@ -110,7 +121,9 @@ DAMAGE = Damage(position=9, size=1, kind="crc", reason="")
     ("what", "has_followers", "is_recovered", "alone"),
     [
         ({}, True, False, True),
-        ({"damage": DAMAGE}, True, True, False),
+        ({"damage": DAMAGE}, True, True, True),
+        ({"damage": DAMAGE, "is_torn": True}, True, True, False),
+        ({"damage": DAMAGE, "is_torn": True}, False, True, True),
         ({"damage": DAMAGE}, False, True, True),
         ({"damage": DAMAGE}, False, False, False),
         ({"odd_controls": ((9, 7),)}, True, False, False),

@@ -7,13 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.support.engines import verify_here
 from tests.support.log_tables import logs_of, overwrite, write_dense_index
 from tests.support.soundness import busy_log, write_log_dir
 from tests.support.strides import every
 from txnsim.errors import BadInputError
 from txnsim.pipeline.soundness import verify
 from txnsim.pipeline.soundness.parts import SegmentPart
-from txnsim.pipeline.soundness.verify import plan, put_together, verify_here
+from txnsim.pipeline.soundness.verify import plan, put_together
 from txnsim.pipeline.soundness.violations import Invariant, Violation
 from txnsim.storage import names
 
@@ -81,7 +82,7 @@ def both(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Violation
     assert all(work.segment.section is None for task in whole.tasks for work in task)
     parts = [work for task in cut.tasks for work in task if work.segment.section is not None]
     assert len(parts) > whole.segments
-    return list(verify_here(whole)), list(verify_here(cut))
+    return verify_here(whole), verify_here(cut)
 
 
 def test_a_sound_log_is_sound_in_sections(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,9 +141,9 @@ def test_damaged_files_beside_a_segment_lead_to_the_same_findings(
         data = path.read_bytes()
         for position in range(0, len(data), step):
             overwrite(path, position, bytes([data[position] ^ 1 << position % 8]))
-            whole = list(verify_here(plan([indexed])))
+            whole = verify_here(plan([indexed]))
             monkeypatch.setattr(verify, "SECTION_BYTES_MIN", 250)
-            cut = list(verify_here(plan([indexed], task_bytes=250)))
+            cut = verify_here(plan([indexed], task_bytes=250))
             monkeypatch.undo()
             assert whole == cut, (path, position)
             told += bool(whole)

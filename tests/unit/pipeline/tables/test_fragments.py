@@ -42,7 +42,7 @@ COLUMNS = {
 
 def test_the_columns_behind_the_place_are_those_of_the_kernel_in_its_order() -> None:
     assert TABLES["fragments"].names[5:] == tuple(sorted(COLUMNS, key=COLUMNS.__getitem__))
-    assert sorted(COLUMNS.values()) == list(range(fk.FRAGMENT_COLUMNS))
+    assert sorted(COLUMNS.values()) == list(range(fk.TOLD_COLUMNS))
 
 
 def test_an_open_transaction_is_told_with_where_it_began(tmp_path: Path) -> None:

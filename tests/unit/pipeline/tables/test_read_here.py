@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,13 +15,14 @@ from tests.support.broker_dirs import BrokerDir, move
 from tests.support.log_tables import broker_dir, logs_of, replica, write_dense_index
 from tests.support.logs import PID, LogDriver
 from txnsim.log.config import LogConfig
+from txnsim.pipeline.engine import Engine, Way, alone, cost_of
 from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.options import KafkaLogOptions
 from txnsim.pipeline.planning import READS, shares_of
 from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.source import schema_of
 from txnsim.pipeline.tables import read_here as module
-from txnsim.pipeline.tables.read_here import bytes_in, is_little, read_here
+from txnsim.pipeline.tables.read_here import Asked, is_little, read_by_replica, read_here
 from txnsim.releases.rules import LATEST
 
 
@@ -63,14 +67,34 @@ def test_columns_topics_and_producers_are_chosen(log_dir: Path) -> None:
 
 def test_how_much_is_little(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     orders = frozenset({"orders"})
-    size = bytes_in("batches", [log_dir], orders)
-    assert 0 < size < bytes_in("batches", [log_dir])
-    assert bytes_in("producer_state", [log_dir]) == 0
-    monkeypatch.setattr(module, "HERE_BYTES_MAX", size)
-    monkeypatch.setattr(module, "HERE_DECODED_BYTES_MAX", size - 1)
-    assert is_little(["batches"], [log_dir], orders)
+    (path,) = log_dir.glob("broker-1/orders-0/*.log")
+    monkeypatch.setattr(module, "HERE_COST_MAX", cost_of([path.stat().st_size]))
+    assert is_little(["batches", "producer_state"], [log_dir], orders)
     assert not is_little(["batches"], [log_dir], frozenset())
     assert not is_little(["batches", "records"], [log_dir], orders)
+
+
+def rows_of(_replica: str, batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:
+    return sorted((row for one in batches for row in one.to_pylist()), key=repr)
+
+
+def all_of(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
+
+
+@pytest.mark.parametrize("table", ["batches", "transactions"])
+def test_a_job_has_the_rows_of_each_replica(
+    log_dir: Path, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Asked.of(table, [log_dir])
+    here = read_by_replica(alone(), asked, all_of, rows_of)
+    assert {row["topic"] for rows in here.values() for row in rows} == (
+        {"orders", "__transaction_state"} if table == "batches" else {"__transaction_state"}
+    )
+    rows = [row for batch in read_here(table, [log_dir]) for row in batch.to_pylist()]
+    assert sorted(chain.from_iterable(here.values()), key=repr) == sorted(rows, key=repr)
+    monkeypatch.setattr(Engine, "way", lambda _self, _cost: Way.PROCESSES)
+    assert read_by_replica(alone(), asked, all_of, rows_of) == here
 
 
 def test_a_segment_that_several_tasks_decode_counts_once(
@@ -86,4 +110,5 @@ def test_a_segment_that_several_tasks_decode_counts_once(
         KafkaLogOptions(paths=(tmp_path,), table="records"), Wanted(), READS["records"]
     )
     assert sum(len(share.segments) for share in shares) > 1
-    assert bytes_in("records", [tmp_path]) == path.stat().st_size
+    (share,) = Asked.of("records", [tmp_path]).shares()
+    assert [one.size for one in share.segments] == [path.stat().st_size]

@@ -1,12 +1,14 @@
-"""What ``logs timeline`` reads, in this process: the coordinators' log and the batches of the id's
-producers, cut at their markers. ``timeline_by_spark`` has both read where they are much. Replicas
-that tell the same are listed once.
+"""What ``logs timeline`` reads, on whatever ``engine`` there is: the coordinators' log and the
+batches of the id's producers, cut at their markers. Headers only are read, and other producers
+dropped at once. Replicas that tell the same are listed once.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txnsim.pipeline.engine import Engine, alone
 from txnsim.pipeline.forensics.identity import Identities, identities_in
 from txnsim.pipeline.forensics.timeline import (
     CoordinatorRecord,
@@ -25,7 +28,7 @@ from txnsim.pipeline.forensics.timeline import (
 )
 from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.tables.arrays import numbers_in, of_numbers, of_values
-from txnsim.pipeline.tables.read_here import read_here
+from txnsim.pipeline.tables.read_here import Asked, read_by_replica
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 PLACE: Final = ("log_dir", "broker", "topic", "partition", "producer_id")
@@ -40,12 +43,16 @@ COLUMNS: Final = (
 )
 
 
-def read_timeline_here(
-    paths: Sequence[Path], transactional_id: str, topics: frozenset[str] = frozenset()
+def read_timeline(
+    engine: Engine,
+    paths: Sequence[Path],
+    transactional_id: str,
+    topics: frozenset[str] = frozenset(),
 ) -> Timeline:
     """All that log directories tell of a transactional id.
 
     Args:
+        engine: Reads.
         paths: Log directories, folders of them, or replicas' folders.
         transactional_id: Whose.
         topics: Only these, beside the coordinators' log; all where empty.
@@ -55,8 +62,8 @@ def read_timeline_here(
     """
     return told_by(
         transactional_id,
-        _coordinator_rows(paths, transactional_id),
-        lambda producer_ids: stay_rows(paths, producer_ids, topics),
+        _coordinator_rows(engine, paths, transactional_id),
+        lambda producer_ids: stay_rows(paths, producer_ids, topics, engine=engine),
         timeline_identities(paths, topics),
     )
 
@@ -73,7 +80,7 @@ def told_by(
     read_stays: Callable[[Sequence[int]], Iterable[dict[str, Any]]],
     identities: Identities,
 ) -> Timeline:
-    """The timeline of rows that were read, with Spark or without.
+    """The timeline of rows that were read.
 
     Args:
         transactional_id: Whose.
@@ -102,19 +109,38 @@ def producer_ids_here(paths: Sequence[Path], transactional_id: str) -> tuple[int
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
-    records, _ = merged_records(_coordinator_rows(paths, transactional_id))
+    records, _ = merged_records(_coordinator_rows(alone(), paths, transactional_id))
     return producer_ids_of(records)
 
 
-def _coordinator_rows(paths: Sequence[Path], transactional_id: str) -> Iterator[dict[str, Any]]:
+def _coordinator_rows(
+    engine: Engine, paths: Sequence[Path], transactional_id: str
+) -> Iterator[dict[str, Any]]:
+    found = read_by_replica(
+        engine,
+        Asked.of("transactions", paths, topics=frozenset({TRANSACTION_STATE_TOPIC})),
+        partial(_of_id, transactional_id),
+        _listed,
+    )
+    return chain.from_iterable(found.values())
+
+
+def _of_id(transactional_id: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     own = of_values([transactional_id], pa.string())[0]
-    for batch in read_here("transactions", paths, topics=frozenset({TRANSACTION_STATE_TOPIC})):
-        is_wanted = pc.and_(pc.equal(batch["transactional_id"], own), pc.is_null(batch["problem"]))
-        yield from batch.filter(is_wanted).to_pylist()
+    is_its = pc.equal(batch["transactional_id"], own)
+    return batch.filter(pc.and_(is_its, pc.is_null(batch["problem"])))
+
+
+def _listed(_replica: str, batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
 def stay_rows(
-    paths: Sequence[Path], producer_ids: Sequence[int], topics: frozenset[str] = frozenset()
+    paths: Sequence[Path],
+    producer_ids: Sequence[int],
+    topics: frozenset[str] = frozenset(),
+    *,
+    engine: Engine | None = None,
 ) -> Iterator[dict[str, Any]]:
     """A row per transaction of some producers on each replica.
 
@@ -122,14 +148,29 @@ def stay_rows(
         paths: Log directories, folders of them, or replicas' folders.
         producer_ids: Whose.
         topics: Only these; all where empty.
+        engine: Reads; this process unless given.
     """
-    wanted = Wanted(producer_ids=frozenset(producer_ids))
-    found = [
-        batch.filter(in_transactions(batch))
-        for batch in read_here("batches", paths, columns=COLUMNS, topics=topics, wanted=wanted)
-    ]
-    if found:
-        yield from stays_in(pa.Table.from_batches(found))
+    found = read_by_replica(
+        engine or alone(),
+        Asked.of(
+            "batches",
+            paths,
+            columns=COLUMNS,
+            topics=topics,
+            wanted=Wanted(producer_ids=frozenset(producer_ids)),
+        ),
+        _in_transactions,
+        _stays_of,
+    )
+    return chain.from_iterable(found.values())
+
+
+def _in_transactions(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.filter(in_transactions(batch))
+
+
+def _stays_of(_replica: str, batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:
+    return list(stays_in(pa.Table.from_batches(batches)))
 
 
 def in_transactions(batch: pa.RecordBatch | pa.Table) -> Any:

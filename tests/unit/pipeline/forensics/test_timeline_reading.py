@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.support.broker_dirs import BrokerDir
 from tests.support.logs import NOW, PID, LogDriver
-from txnsim.pipeline.forensics.timeline_here import merged_records, merged_stays, stay_rows
+from txnsim.pipeline.forensics.timeline_reading import merged_records, merged_stays, stay_rows
 
 PLACE = ("log_dir", "broker", "topic", "partition", "producer_id")
 

@@ -1,0 +1,170 @@
+"""``python -m benchmarks.log_plan``: what it takes to plan reading many small segments, in a
+process of its own: as Spark plans ``kafka_log``, and as ``logs find-hanging`` does for its workers.
+
+A folder has hundred replicas' segments per ten thousand files, 189 bytes each: a batch. Nothing is
+read but names, sizes and small files, so the figures are those of any size of log. Serialized are
+the tasks as they go to Spark. ``--write`` puts the table into the documentation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+import msgspec
+
+from benchmarks.log_growth import PAGE, on_page
+from benchmarks.worker_memory import peak_kb
+from tests.support.fragment_model import act, segment_of
+from txnsim.pipeline.engine import packed
+from txnsim.pipeline.forensics.find_hanging import Reading, Search
+from txnsim.pipeline.log_query import Wanted
+from txnsim.pipeline.options import KafkaLogOptions
+from txnsim.pipeline.planning import READS, in_tasks, shares_of
+from txnsim.pipeline.source import Task
+from txnsim.storage import names
+from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
+
+COUNTS: Final = (1_000, 25_000, 100_000, 500_000)
+SEGMENTS_EACH: Final = 100
+"""Of a replica."""
+BEGIN: Final = "<!-- measured: python -m benchmarks.log_plan --write -->\n"
+END: Final = "<!-- end of the plans that were measured -->\n"
+CORES: Final = 16
+"""That tasks are planned for by ``find-hanging``."""
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """One plan."""
+
+    segments: int
+    way: str
+    tasks: int
+    megabytes: float
+    """Of all tasks, serialized."""
+    largest_kb: float
+    seconds: float
+    cpu_s: float
+    peak_mb: float
+    load: float
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.log_plan")
+    parser.add_argument("--most", type=int, default=COUNTS[-1], help="segments")
+    parser.add_argument("--write", action="store_true", help="put the table into the docs")
+    parser.add_argument("--plan", nargs=2, metavar=("WAY", "DIRECTORY"), help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.plan is not None:
+        way, directory = options.plan
+        print(msgspec.json.encode(_plan(way, Path(directory))).decode())
+        return 0
+    found = []
+    for count in (one for one in COUNTS if one <= options.most):
+        with tempfile.TemporaryDirectory(prefix="txnsim-plan-") as scratch:
+            directory = _made(Path(scratch) / "broker-1", count)
+            for way in WAYS:
+                found.append(_in_a_process(way, directory))
+                print(_line(found[-1]), file=sys.stderr, flush=True)
+    table = "\n".join([_HEAD, *map(_line, found)]) + "\n"
+    print(table, end="")
+    if options.write:
+        PAGE.write_text(on_page(PAGE.read_text("utf-8"), table, BEGIN, END), "utf-8")
+    return 0
+
+
+_HEAD: Final = (
+    "| segments | planned by | tasks | all tasks, MB | largest, kB | seconds | CPU, s |"
+    " memory, MB | load |\n|" + 9 * " --- |"
+)
+
+
+def _line(one: Planned) -> str:
+    cells = (
+        f"{one.segments:,}",
+        one.way,
+        f"{one.tasks:,}",
+        f"{one.megabytes:.2f}",
+        f"{one.largest_kb:.1f}",
+        f"{one.seconds:.1f}",
+        f"{one.cpu_s:.1f}",
+        f"{one.peak_mb:.0f}",
+        f"{one.load:.0f}",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _made(directory: Path, count: int) -> Path:
+    """A log directory of a broker that was killed, with so many segments."""
+    data = segment_of([act(value_bytes=60)])
+    directory.mkdir()
+    meta = MetaProperties(cluster_id="benchmarks", node_id=1)
+    (directory / names.META_PROPERTIES_NAME).write_text(encode_meta_properties(meta))
+    for replica in range(count // SEGMENTS_EACH):
+        folder = directory / f"orders-{replica}"
+        folder.mkdir()
+        for number in range(SEGMENTS_EACH):
+            path = folder / names.file_name(2 * number, names.LOG_SUFFIX)
+            path.write_bytes((2 * number).to_bytes(8) + data[8:])
+    return directory
+
+
+def _in_a_process(way: str, directory: Path) -> Planned:
+    command = [sys.executable, "-m", "benchmarks.log_plan", "--plan", way, str(directory)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    return msgspec.json.decode(done.stdout, type=Planned)
+
+
+def _plan(way: str, directory: Path) -> Planned:
+    load = os.getloadavg()[0]
+    began_s, cpu_s = time.perf_counter(), time.process_time()
+    segments, sizes = WAYS[way](directory)
+    return Planned(
+        segments=segments,
+        way=way,
+        tasks=len(sizes),
+        megabytes=sum(sizes) / 1e6,
+        largest_kb=max(sizes) / 1e3,
+        seconds=time.perf_counter() - began_s,
+        cpu_s=time.process_time() - cpu_s,
+        peak_mb=peak_kb(os.getpid()) / 1_000,
+        load=load,
+    )
+
+
+Sizes = tuple[int, list[int]]
+"""How many segments, and the bytes of each task."""
+
+
+def _by_source(directory: Path) -> Sizes:
+    options = KafkaLogOptions.of({"path": str(directory), "table": "fragments"})
+    shares = shares_of(options, Wanted(), READS[options.table])
+    return sum(len(one.segments) for one in shares), [len(Task(one).value) for one in shares]
+
+
+def _by_search(directory: Path) -> Sizes:
+    reading = Reading(Search(paths=(directory,)), _no_session, lambda _: None)
+    states = reading.states()
+    tasks = in_tasks([one.unread for one in states], cores=CORES, are_cut=True)
+    return sum(map(len, tasks)), [len(packed(one)) for one in tasks]
+
+
+def _no_session() -> NoReturn:
+    raise AssertionError("a plan starts no Spark")
+
+
+WAYS: Final[dict[str, Callable[[Path], Sizes]]] = {
+    "`kafka_log`": _by_source,
+    "`find-hanging`": _by_search,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

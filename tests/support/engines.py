@@ -1,0 +1,23 @@
+"""Engines for tests that read in this process."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from txnsim.pipeline.engine import Engine, Way
+from txnsim.pipeline.soundness.verify import Plan, verify
+from txnsim.pipeline.soundness.violations import Violation
+
+
+def no_session() -> NoReturn:
+    raise AssertionError("Spark is not needed here")
+
+
+def here() -> Engine:
+    """Does everything in this process."""
+    return Engine(no_session, lambda _: None, is_alone=True)
+
+
+def verify_here(planned: Plan) -> list[Violation]:
+    """All that is wrong, found by this process."""
+    return list(verify(here(), planned, Way.HERE))
