@@ -86,6 +86,7 @@ const commands = {
   async consumer (command) {
     const consumer = kafkaOf(command).consumer({
       groupId: command.group,
+      sessionTimeout: command.session_timeout_ms ?? 30000,
       maxWaitTimeInMs: 100,
       readUncommitted: command.isolation !== 'read_committed'
     })
@@ -99,6 +100,11 @@ const commands = {
         made.records.push([partition, Number(message.offset), String(message.value)])
       }
     })
+  },
+
+  async subscribe (command) {
+    if (command.protocol !== 'classic') throw new Unsupported(command.protocol)
+    await commands.consumer(command)
   },
 
   async poll ({ consumer, timeout_ms: timeout }) {

@@ -21,6 +21,7 @@ SHORT_MS: Final = 4_000
 LEARNS_S: Final = 25
 FOUND_S: Final = 10
 CLOSES_S: Final = 8
+UNKNOWN_S: Final = 2.5
 TOO_LARGE: Final = 1_100_000
 """Characters: more than any library sends unless it is told to."""
 
@@ -72,14 +73,19 @@ async def while_recovering(room: Room) -> None:
            " which asks again with the same producer.", about=("KAFKA-13412",))  # fmt: skip
 async def init_slow(room: Room) -> None:
     """The answer comes while nothing waits for it."""
-    slow = {"do": "delay", "delay_ms": 3_000}
-    await room.arm(point="client.response", api="InitProducerId", limit=1, action=slow)
-    bounds: dict[str, Any] = {"patience_ms": 2_000, "request_timeout_ms": 10_000}
-    answer = await room.init(repeats=1, **bounds)
+    slow = await room.arm(point="client.response", api="InitProducerId", limit=1, action="hold")
+    bounds: dict[str, Any] = {"patience_ms": 2_000, "request_timeout_ms": 20_000}
+
+    async def come() -> None:
+        await slow.wait_until_struck()
+        await asyncio.sleep(3)
+        await slow.release()
+        await asyncio.sleep(1)
+
+    answer, _ = await asyncio.gather(room.init(repeats=1, **bounds), come())
     if answer.error is not None:
         if not answer.error.retriable:
             raise MissError(f"init is slow, and the library says {room.errors[-1]}")
-        await asyncio.sleep(2)
         if (await room.init(**bounds)).error is not None:
             raise MissError(f"asked again, the library says {room.errors[-1]}")
     await room.goes_on()
@@ -189,11 +195,15 @@ async def topic_unknown(room: Room) -> None:
     room.expect(await room.transact("a-1"), Told.COMMITTED, "the first one")
     unknown, moved = _error("UNKNOWN_TOPIC_OR_PARTITION"), _error("NOT_LEADER_OR_FOLLOWER")
     forgets = await room.arm(
-        point="client.response", api="Metadata", limit=3, action=unknown, must_strike=False
+        point="client.response", api="Metadata", action=unknown, must_strike=False
     )
     await room.arm(point="client.request", api="Produce", limit=1, action=moved)
-    await room.transact("b-1")
-    await forgets.disarm()
+
+    async def learn() -> None:
+        await asyncio.sleep(UNKNOWN_S)
+        await forgets.disarm()
+
+    await asyncio.gather(room.transact("b-1"), learn())
     for value in ("c-1", "d-1"):
         await room.goes_on(value=value)
 
