@@ -25,7 +25,6 @@ from txnsim.pipeline.forensics.segment_reading import walked
 from txnsim.pipeline.forensics.verdicts import OpenTxn
 from txnsim.pipeline.planning import in_tasks
 from txnsim.pipeline.scan import kernel_fragments as fk
-from txnsim.pipeline.scan.examining import Examiner
 from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.segments import SegmentFile
 
@@ -119,16 +118,6 @@ def with_epochs(read: ReadHere, state: ReplicaState) -> ReadHere:
 
     opened = {producer_id: dated(txn) for producer_id, txn in read.opened.items()}
     return msgspec.structs.replace(read, opened=opened)
-
-
-def read_compiled(state: ReplicaState, examiner: Examiner | None = None) -> ReadHere:
-    """Read what is left to read of a replica.
-
-    Args:
-        state: With segments that are left to read.
-        examiner: A walk that has read other segments; its memory is used again.
-    """
-    return read_of(state, [(place_of(one), found) for one, found in walked(state.unread, examiner)])
 
 
 def place_of(segment: SegmentFile) -> Place:

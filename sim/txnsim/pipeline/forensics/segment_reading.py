@@ -16,7 +16,7 @@ from txnsim.storage.regular_file import expect
 
 
 def walked(
-    segments: Iterable[SegmentFile], examiner: Examiner | None = None
+    segments: Iterable[SegmentFile],
 ) -> Iterator[tuple[SegmentFile, Ints | Note]]:
     """Go over segments, in order: what each producer did (``walk.fragment_rows``), and what came to
     light.
@@ -26,10 +26,9 @@ def walked(
 
     Args:
         segments: Those of a replica that recovery goes through are all there, or in sections.
-        examiner: A walk that has read other segments; its memory is used again.
     """
     ended: Replica | None = None
-    examiner = examiner or Examiner()
+    examiner = Examiner()
     segments = tuple(segments)
     expect([one.path for one in segments if one.section is None])
     for segment in segments:
