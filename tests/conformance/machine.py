@@ -386,6 +386,10 @@ class PlayMachine(RuleBasedStateMachine):
                 stage.alter_topic(topic, name, None if is_set else value)
             case "verification":
                 stage.verify(enabled=not world.verifies)
+                if not world.verifies:  # only then an id that nobody knows may commit positions
+                    absent = Aim(stage, choices).producer_in(ABSENT)
+                    drawer = stage.drawer(choices, wrong=drawing.RIGHT)
+                    stage.ask(drawer.commit_offsets(absent, choices.pick(PRODUCES)))
             case "delete topic" if topic not in world.deleted:
                 stage.delete_topic(choices, topic)
             case "delete topic" | "create topic":
