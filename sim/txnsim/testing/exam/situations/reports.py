@@ -171,7 +171,7 @@ async def lost_then_refused(room: Room) -> None:
     commits, others abort and go on.
     """
     await room.must_init()
-    room.expect(await room.transact("a-1"), Told.COMMITTED, "the first one")
+    entry = await room.open("a-1")
     place: dict[str, Any] = {"topic": room.name("t"), "partition": 1, "limit": 1}
     broken = await room.arm(point="client.request", api="Produce", action="disconnect", **place)
     late = {"do": "delay", "delay_ms": 400}
@@ -180,7 +180,12 @@ async def lost_then_refused(room: Room) -> None:
     await room.kafka.faults.arm(
         point="log.append", role="leader", after=broken.id, action=busy, **place
     )
-    await room.transact("b-1", "c-1", "d-1", "e-1", wait=False)
+    entry.values = ("a-1", "b-1", "c-1", "d-1")
+    for value in entry.values[1:]:
+        answer = await room.send(value, wait=False)
+        room.expect(answer.error, None, f"handing over {value}")
+        await asyncio.sleep(0.03)  # each is a batch of its own
+    await room.end(entry)
     if room.dead:
         raise MissError(f"it costs the producer: {room.errors[-1]}")
     await room.goes_on()
