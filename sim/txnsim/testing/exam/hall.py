@@ -71,8 +71,15 @@ class Hall(Protocol):
     async def create_topic(self, name: str, configs: Mapping[str, str]) -> None:
         """A topic with one partition, which is taken away when the situation is over."""
 
+    async def roll(self, place: TopicPartition) -> None:
+        """End the segment of a partition on every replica, with the next record at the latest.
+
+        Raises:
+            NotAskedError: Not on this cluster.
+        """
+
     async def clean(self, place: TopicPartition) -> None:
-        """End the segment of a partition on every replica, and have the cleaner run.
+        """Have the cleaner run.
 
         Raises:
             NotAskedError: Not on this cluster.
@@ -164,10 +171,14 @@ class SimulatedHall:
         await self._kafka.topics.create(name, configs=configs)
         await (await self.admin()).wait_for_topic(name)
 
-    async def clean(self, place: TopicPartition) -> None:
+    async def roll(self, place: TopicPartition) -> None:
         """See ``Hall``."""
         for broker in self._kafka.cluster.brokers.values():
             broker.log_maintenance.roll_now(place)
+
+    async def clean(self, place: TopicPartition) -> None:
+        """See ``Hall``."""
+        for broker in self._kafka.cluster.brokers.values():
             broker.log_maintenance.clean_now(place)
 
     async def pass_time(self) -> None:

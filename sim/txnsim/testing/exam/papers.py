@@ -58,6 +58,14 @@ class Pen:
         self.place: Final = TopicPartition(topic, 0)
         self._hall = hall
 
+    async def roll(self) -> None:
+        """End the segment, with the next record at the latest.
+
+        Raises:
+            NotAskedError: Not on this cluster.
+        """
+        await self._hall.roll(self.place)
+
     async def clean(self) -> None:
         """Have the cleaner run.
 
@@ -225,8 +233,9 @@ async def compacted(pen: Pen) -> None:
         await pen.transact(p, "a", key="1")
         await pen.transact(q, "lost", key="2", end="abort")
         await pen.transact(r, "b", key="1")
-        await pen.clean()
+        await pen.roll()
         await pen.put(plain, "c", key="3")
+        await pen.clean()
 
 
 _NUMBERS: Final = tuple(f"{number:02}" for number in range(24))

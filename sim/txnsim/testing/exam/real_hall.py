@@ -100,12 +100,18 @@ class RealHall:
         """See ``Hall``."""
         await self._ground.create_topic(name, Topic(partitions=1, configs=dict(configs)))
 
+    async def roll(self, place: TopicPartition) -> None:
+        """See ``Hall``."""
+        await self._care_for("roll", place)
+
     async def clean(self, place: TopicPartition) -> None:
         """See ``Hall``; a real cleaner is waited for."""
+        await self._care_for("clean", place)
+
+    async def _care_for(self, verb: str, place: TopicPartition) -> None:
         if not self._has_brokers:
-            raise NotAskedError("it waits for the cleaner, and these brokers are yours")
-        for verb in ("roll", "clean"):
-            await self._do(verb, partition=str(place))
+            raise NotAskedError(f"{verb}: it needs the cleaner, and these brokers are yours")
+        await self._do(verb, partition=str(place))
 
     async def pass_time(self) -> None:
         """Wait until the coordinator has ended what takes too long."""
