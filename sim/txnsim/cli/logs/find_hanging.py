@@ -11,6 +11,7 @@ import argparse
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.logs.searching import add_as_of, answering, find, show_progress
@@ -83,6 +84,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print commands on damaged or incomplete evidence too; first look at what is lost",
     )
     parser.add_argument(
+        "--since",
+        type=Path,
+        metavar="STATE",
+        help="read what is new since the search that wrote this file, and write it anew; the answer"
+        " is the same",
+    )
+    parser.add_argument(
         "--bootstrap-server",
         default="localhost:9092",
         metavar="host:port",
@@ -115,6 +123,7 @@ def _read(args: argparse.Namespace) -> Report:
         bootstrap=args.bootstrap_server,
         accepts_damage=args.accept_damage,
         use_snapshots=not args.read_all,
+        since=args.since,
         with_spark=args.master is not None,
     )
     if any(path.is_file() for path in search.paths):

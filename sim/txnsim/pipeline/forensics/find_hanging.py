@@ -48,6 +48,7 @@ from txnsim.pipeline.forensics.open_transactions import open_after
 from txnsim.pipeline.forensics.read_here import ReadHere, read_here
 from txnsim.pipeline.forensics.read_notes import NOTHING_READ, ReadNotes, seen_again
 from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_or_none
+from txnsim.pipeline.forensics.since import Memory
 from txnsim.pipeline.forensics.start_batch import Lookups
 from txnsim.pipeline.forensics.verdicts import OpenTxn, ReplicaEnds, Spread, leading, spread_of
 from txnsim.pipeline.libraries import has_libraries, require_libraries
@@ -92,6 +93,8 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     """Without it everything is read, and the brokers' notes are not used."""
     with_spark: bool = False
     """Also what is little."""
+    since: Path | None = None
+    """What the search before has kept; this one keeps what it reads."""
     never_spark: bool = False
     """Read everything in this process, however much it is."""
 
@@ -136,6 +139,7 @@ def find_hanging(
         bootstrap=search.bootstrap,
         accepts_damage=search.accepts_damage,
     )
+    reading.keep()
     progress("comparing replicas")
     findings, figures = _judged(states, opened, coordinators, question, reading)
     return Report(
@@ -171,6 +175,7 @@ class Reading:
         self._log_dirs: tuple[str, ...] = ()
         self._newest_ms = -1
         self._markers = _Markers(())
+        self._memory = None if search.since is None else Memory(search.since)
         self.known = KnownTopics()
         """By the metadata log."""
         self._identities = Identities()
@@ -223,12 +228,15 @@ class Reading:
                 self._take_time(file, written_ms)
 
         def looked_at(replica: Replica) -> ReplicaState | None:
-            return state_or_none(
+            state = state_or_none(
                 replica,
                 notes[replica.log_dir],
                 self._problem,
                 use_snapshots=self._search.use_snapshots,
             )
+            if state is None or self._memory is None or not state.unread:
+                return state
+            return self._memory.recalled(state)
 
         found = []
         with at_once(self._log_dirs) as mapped:
@@ -253,6 +261,8 @@ class Reading:
             path = state.replica.path
             found[path] = dict(read[path].opened)
             notes = self._notes[path] = read[path].notes
+            if self._memory is not None:
+                self._memory.take(state, read[path])
             for problem in seen_again(state.damage, notes):
                 self._problems.pop(problem, None)
             for problem in notes.damage:
@@ -266,12 +276,12 @@ class Reading:
         Raises:
             MissingExtraError: It is much, and the libraries of the compiled walk are missing.
         """
-        sizes = [segment.size for state in unread for segment in state.unread]
+        sizes = [segment.unread_bytes for state in unread for segment in state.new]
         way = self._engine.way(cost_of(sizes))
         is_little = sum(sizes) <= (
             INTERPRETED_BYTES_MAX if has_libraries() else UNCOMPILED_BYTES_MAX
         )
-        if is_little and way is Way.HERE:
+        if is_little and way is Way.HERE and self._memory is None:
             return {state.replica.path: read_here(state) for state in self._one_by_one(unread)}
         require_libraries()
         cores = self._engine.cores(way)
@@ -288,6 +298,11 @@ class Reading:
         for number, state in enumerate(unread, 1):
             self._progress(f"reading replica {number} of {len(unread)}: {state.replica.path}")
             yield state
+
+    def keep(self) -> None:
+        """Have the next search go on from what was read."""
+        if self._memory is not None:
+            self._memory.write()
 
     def as_read(self, states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
         """The replicas as a starting broker would have them: it may cut off their ends."""

@@ -27,12 +27,13 @@ def find_hanging(
     as_of: datetime | int | str | None = None,
     topics: Iterable[str] = (),
     max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
+    since: str | Path | None = None,
 ) -> DataFrame:
     """Search log directories of stopped brokers, and judge every open transaction.
 
     Small directories are read by the driver; larger ones are shared out to the workers, which have
-    to see them under the same names. What is in a store is read through Hadoop's file system, with
-    the settings that the session has now.
+    to see them under the same names. What is in a store is read with the settings that the session
+    has now.
 
     Args:
         spark: Any session of Spark 4.
@@ -42,6 +43,8 @@ def find_hanging(
             default the newest time that the directories tell.
         topics: Only these; all where empty.
         max_transaction_timeout_ms: Younger transactions are not called hanging.
+        since: A file of this machine; what is new since the search that wrote it is read, and the
+            answer is the same.
 
     Returns:
         The table ``findings`` (docs/kafka-log-tables.md), a row per open transaction and partition.
@@ -68,6 +71,7 @@ def find_hanging(
         topics=frozenset(topics),
         as_of_ms=_time_ms(as_of),
         max_transaction_timeout_ms=max_transaction_timeout_ms,
+        since=None if since is None else Path(since),
         now_ms=wall_ms(),
     )
     report = searching.find_hanging(search, new_session=lambda: spark, progress=lambda _: None)

@@ -20,8 +20,8 @@ from txnsim.pipeline.forensics.coordinator_log import Replayed, replayed
 from txnsim.pipeline.forensics.open_transactions import Fragment, of_snapshot, open_after
 from txnsim.pipeline.forensics.read_here import ReadHere
 from txnsim.pipeline.forensics.read_notes import Note, NoteKind, joined
-from txnsim.pipeline.forensics.replica_state import ReplicaState
-from txnsim.pipeline.forensics.segment_reading import walked
+from txnsim.pipeline.forensics.replica_state import Kept, Known, ReplicaState
+from txnsim.pipeline.forensics.segment_reading import noted, walked
 from txnsim.pipeline.forensics.verdicts import OpenTxn
 from txnsim.pipeline.planning import in_tasks
 from txnsim.pipeline.scan import kernel_fragments as fk
@@ -73,7 +73,7 @@ def replica_job(
         cores: That work side by side.
     """
     return Job(
-        tasks=in_tasks([one.unread for one in states], cores=cores, are_cut=cores > 1),
+        tasks=in_tasks([one.new for one in states], cores=cores, are_cut=cores > 1),
         read=_pieces_of,
         join=partial(_put_together, {one.replica.path: _light(one) for one in states}),
     )
@@ -81,15 +81,8 @@ def replica_job(
 
 def _pieces_of(task: Sequence[SegmentFile]) -> Iterator[tuple[str, Piece]]:
     for segment, found in walked(task):
-        told = found if isinstance(found, Note) else _that_matter(found)
+        told = found if isinstance(found, Note) else that_matter(found)
         yield segment.replica.path, (place_of(segment), told)
-
-
-def _that_matter(table: Ints) -> Ints:
-    """The producers that began or ended a transaction."""
-    markers = table[:, fk.COMMITS] + table[:, fk.ABORTS]
-    found: Ints = table[(table[:, fk.OPEN_OFFSET] >= 0) | (markers > 0)]
-    return found
 
 
 def _put_together(
@@ -132,14 +125,63 @@ def read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReadHere:
         state: The replica.
         pieces: What was found in all that was left to read, in any order.
     """
-    found = list(_in_order(state.unread, pieces))
+    before = [] if state.known is None else list(_known_pieces(state.known, state.unread))
+    by_segment = list(_in_order(state.unread, [*before, *pieces]))
+    found = [one for _, many in by_segment for one in many]
     return ReadHere(
         opened=_opened(state.seeds, [one for one in found if not isinstance(one, Note)]),
         notes=joined(state.unread[0].base_offset, [one for one in found if isinstance(one, Note)]),
+        kept={} if state.known is None else dict(_kept(by_segment)),
     )
 
 
-def _in_order(unread: Sequence[SegmentFile], pieces: Sequence[Piece]) -> Iterator[Found]:
+def _known_pieces(known: Known, unread: Sequence[SegmentFile]) -> Iterator[Piece]:
+    """What was read before, as if it were read now."""
+    for segment in unread:
+        kept = known.of(segment)
+        if kept is None:
+            continue
+        place = (segment.base_offset, 0)
+        yield place, table_of(kept.fragments)
+        for first, following in kept.gaps:
+            yield place, noted(segment, NoteKind.GAP, from_offset=first, to_offset=following)
+
+
+def _kept(
+    by_segment: Sequence[tuple[SegmentFile, Sequence[Found]]],
+) -> Iterator[tuple[int, Kept]]:
+    """What was found in sound segments, for the next search."""
+    for segment, found in by_segment:
+        notes = [one for one in found if isinstance(one, Note)]
+        if any(one.kind is not NoteKind.GAP for one in notes):
+            continue
+        tables = [that_matter(one) for one in found if not isinstance(one, Note)]
+        yield (
+            segment.base_offset,
+            Kept(
+                size=segment.size,
+                next_base_offset=segment.next_base_offset,
+                fragments=b"".join(one.tobytes() for one in tables),
+                gaps=tuple((one.from_offset, one.to_offset) for one in notes),
+            ),
+        )
+
+
+def table_of(fragments: bytes) -> Ints:
+    """Rows of ``walk.fragment_rows`` that were packed."""
+    return np.frombuffer(fragments, dtype=np.int64).reshape(-1, fk.FRAGMENT_COLUMNS)
+
+
+def that_matter(table: Ints) -> Ints:
+    """The producers that began or ended a transaction."""
+    markers = table[:, fk.COMMITS] + table[:, fk.ABORTS]
+    found: Ints = table[(table[:, fk.OPEN_OFFSET] >= 0) | (markers > 0)]
+    return found
+
+
+def _in_order(
+    unread: Sequence[SegmentFile], pieces: Sequence[Piece]
+) -> Iterator[tuple[SegmentFile, list[Found]]]:
     """As one walk from the first segment to the last would have it: up to where a starting broker
     cuts the log off. A segment with a section that can't be judged apart is read again.
     """
@@ -151,7 +193,7 @@ def _in_order(unread: Sequence[SegmentFile], pieces: Sequence[Piece]) -> Iterato
         if any(_is(found, NoteKind.AGAIN) for _, found in mine):
             mine = [(0, found) for _, found in walked([segment])]
         cuts = [start for start, found in mine if _is(found, NoteKind.CUT)]
-        yield from (found for start, found in mine if not cuts or start <= min(cuts))
+        yield segment, [found for start, found in mine if not cuts or start <= min(cuts)]
         if cuts:
             return
 

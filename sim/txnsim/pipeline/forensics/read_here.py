@@ -18,7 +18,7 @@ import msgspec
 from txnsim.errors import CorruptBatchError
 from txnsim.pipeline.forensics.open_transactions import Fragment, folded, open_after
 from txnsim.pipeline.forensics.read_notes import NOTES_MAX, CutOff, Gap, ReadNotes
-from txnsim.pipeline.forensics.replica_state import ReplicaState
+from txnsim.pipeline.forensics.replica_state import Kept, ReplicaState
 from txnsim.pipeline.forensics.verdicts import OpenTxn
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.storage.log_file import OldMessage, StoredBatch, TornTail, read_log_file, wrong_crc
@@ -31,6 +31,8 @@ class ReadHere(msgspec.Struct, frozen=True, kw_only=True):
     opened: Mapping[int, OpenTxn]
     """Producer id -> what it has open."""
     notes: ReadNotes
+    kept: Mapping[int, Kept] = {}
+    """Base offset -> what the next search need not read (``since``)."""
 
 
 def read_here(state: ReplicaState) -> ReadHere:

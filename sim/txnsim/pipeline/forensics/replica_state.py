@@ -21,7 +21,7 @@ from txnsim.log.producer_state import SnapshotEntry
 from txnsim.pipeline.forensics.verdicts import ReplicaEnds
 from txnsim.pipeline.scan.log_dirs import LogDirectory, OnProblem, read_small, topic_id_of
 from txnsim.pipeline.scan.log_seek import tail_of
-from txnsim.pipeline.scan.segments import Replica, SegmentFile, segments_of
+from txnsim.pipeline.scan.segments import Replica, Section, SegmentFile, segments_of
 from txnsim.storage import checkpoints, names, producer_snapshot
 from txnsim.storage.regular_file import read_regular, why_unreadable
 
@@ -35,6 +35,55 @@ class LogDirNotes(msgspec.Struct, frozen=True, kw_only=True):
     directory: LogDirectory
     written_ms: tuple[tuple[str, int], ...]
     """(file, when it was last written) of its notes that are there."""
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found in a sound segment, up to where it was read."""
+
+    size: int
+    next_base_offset: int | None
+    """As it was then."""
+    fragments: bytes = b""
+    """Rows of ``walk.fragment_rows``."""
+    gaps: tuple[tuple[int, int], ...] = ()
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a replica that was read before (``since``)."""
+
+    topic_id: str | None = None
+    end_offset: int = 0
+    """Behind the last batch that was read."""
+    last_position: int = 0
+    last_header: bytes = b""
+    """Of that batch."""
+    newest: int = -1
+    """Base offset of its segment."""
+    segments: Mapping[int, Kept] = {}
+    """By base offset."""
+
+    def of(self, segment: SegmentFile) -> Kept | None:
+        """What still holds of a segment."""
+        kept = self.segments.get(segment.base_offset)
+        if kept is None or segment.base_offset == self.newest:
+            return kept
+        is_same = (kept.size, kept.next_base_offset) == (segment.size, segment.next_base_offset)
+        return kept if is_same else None
+
+    def rest_of(self, segment: SegmentFile) -> SegmentFile | None:
+        """What of a segment is not known; None where nothing is."""
+        kept = self.of(segment)
+        if kept is None:
+            return segment
+        if (kept.size, kept.next_base_offset) == (segment.size, segment.next_base_offset):
+            return None
+        section = Section(
+            start=kept.size,
+            first_offset=self.end_offset,
+            next_offset=segment.next_base_offset,
+            has_followers=False,
+        )
+        return msgspec.structs.replace(segment, section=section)
 
 
 class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +109,16 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     """When a segment was last written to."""
     topic_id: str | None = None
     """None where it is not told, as before Kafka 2.8."""
+    known: Known | None = None
+    """What was read before; None where nothing is to be kept."""
+
+    @property
+    def new(self) -> tuple[SegmentFile, ...]:
+        """What is to be read of the segments that are left to read."""
+        if self.known is None:
+            return self.unread
+        rests = map(self.known.rest_of, self.unread)
+        return tuple(one for one in rests if one is not None)
 
     @property
     def replica(self) -> Replica:
@@ -79,8 +138,8 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unread_bytes(self) -> int:
-        """Of segments that are left to read."""
-        return sum(segment.size for segment in self.unread)
+        """That are to be read of segments."""
+        return sum(segment.unread_bytes for segment in self.new)
 
 
 def notes_of(log_dir: Path, on_problem: OnProblem) -> LogDirNotes:

@@ -43,7 +43,7 @@ def walked(
                 start=section.start,
             )
             if segment.section is not None and not stands_alone(segment, section, found):
-                yield segment, _noted(segment, NoteKind.AGAIN)
+                yield segment, noted(segment, NoteKind.AGAIN)
                 continue
             is_cut = segment.is_recovered and found.damage is not None
             ended = segment.replica if is_cut else ended
@@ -53,10 +53,10 @@ def walked(
                 yield segment, table
         except OSError as error:
             if segment.section is not None:  # the whole segment will say why
-                yield segment, _noted(segment, NoteKind.AGAIN)
+                yield segment, noted(segment, NoteKind.AGAIN)
                 continue
             text = f"{error.strerror or error}; passed by"
-            yield segment, _noted(segment, NoteKind.DAMAGE, text=text)
+            yield segment, noted(segment, NoteKind.DAMAGE, text=text)
 
 
 def _whole(segment: SegmentFile) -> Section:
@@ -73,13 +73,13 @@ def _notes(
 ) -> Iterator[Note]:
     """What came to light in a segment, or in a section of one."""
     for missing, there in found.gaps:
-        yield _noted(segment, NoteKind.GAP, from_offset=missing, to_offset=there)
+        yield noted(segment, NoteKind.GAP, from_offset=missing, to_offset=there)
     for position, kind in found.odd_controls:
         text = f"a control record of type {kind}, no marker"
-        yield _noted(segment, NoteKind.DAMAGE, text=text, position=position)
+        yield noted(segment, NoteKind.DAMAGE, text=text, position=position)
     damage = found.damage
     if damage is not None:
-        yield _noted(
+        yield noted(
             segment,
             NoteKind.CUT if is_cut else NoteKind.DAMAGE,
             text=damage.reason,
@@ -91,10 +91,10 @@ def _notes(
     if not is_followed or following is None:
         return
     if following > found.damaged_offset:
-        yield _noted(segment, NoteKind.GAP, from_offset=found.damaged_offset, to_offset=following)
+        yield noted(segment, NoteKind.GAP, from_offset=found.damaged_offset, to_offset=following)
 
 
-def _noted(
+def noted(
     segment: SegmentFile,
     kind: NoteKind,
     *,
@@ -103,6 +103,7 @@ def _noted(
     from_offset: int = -1,
     to_offset: int = -1,
 ) -> Note:
+    """What came to light in a segment."""
     return Note(
         replica=segment.replica,
         kind=kind,

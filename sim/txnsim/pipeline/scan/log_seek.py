@@ -179,6 +179,32 @@ def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, Seen]:
     return found
 
 
+def last_place_of(segment: SegmentFile) -> tuple[int, bytes]:
+    """(position, header) of the last whole batch of a segment; -1 without any.
+
+    Raises:
+        OSError: A file can't be read.
+    """
+    with open_file(segment.path) as file:
+        window = Window(file, _WINDOW_BYTES)
+        found = -1
+        start = position_before(segment, None)
+        for position, _ in _walk(window, segment, start, _ends_and_unsound):
+            found = position
+        return found, b"" if found < 0 else bytes(window.bytes_at(found, HEADER_SIZE))
+
+
+def header_at(segment: SegmentFile, position: int) -> bytes:
+    """The bytes where a batch's header should be.
+
+    Raises:
+        OSError: The file can't be read.
+    """
+    with open_file(segment.path) as file:
+        file.seek(position)
+        return file.read(HEADER_SIZE)
+
+
 def batch_from(segment: SegmentFile, position: int, offset: int) -> Seen | None:
     """The whole batch that begins at a position, if it has an offset.
 

@@ -51,10 +51,12 @@ def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[Seg
     """The segments of a replica, large ones in sections.
 
     Args:
-        segments: In order; all that are behind the recovery point.
+        segments: In order; all that are behind the recovery point. A section stays what it is.
         section_bytes: About how much a section is; a segment of less than two stays whole.
     """
-    cuts = [cuts_of(segment, section_bytes) for segment in segments]
+    cuts = [
+        cuts_of(segment, section_bytes) if segment.section is None else () for segment in segments
+    ]
     recovered = [number for number, one in enumerate(segments) if one.is_recovered]
     # Damage in one of these ends those behind it, so none is read as a whole beside sections.
     are_apart = sum(segments[number].size for number in recovered) > section_bytes or any(
@@ -62,7 +64,7 @@ def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[Seg
     )
     shared: list[SegmentFile] = []
     for segment, found in zip(segments, cuts, strict=True):
-        if found or (segment.is_recovered and are_apart):
+        if found or (segment.section is None and segment.is_recovered and are_apart):
             shared += sections_at(segment, found)
         else:
             shared.append(segment)
