@@ -8,7 +8,7 @@ a library is judged by what happens to those who follow its word.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -546,6 +546,18 @@ class Room:
         where = TopicPartition(self.name(topic), partition)
         admin = await self.hall.admin()
         return (await committed_positions(admin.cluster, self.name(group), [where]))[where]
+
+
+async def together(*acts: Coroutine[Any, Any, Any]) -> list[Any]:
+    """What happens at the same time; where one of it fails, the others end as well, so that no
+    command is given behind the situation's end.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(act) for act in acts]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [task.result() for task in tasks]
 
 
 def _words(error: LibraryError) -> str:

@@ -12,7 +12,8 @@ import pytest
 
 from txnsim.errors import ConfigError
 from txnsim.testing.exam.driver import Driver
-from txnsim.testing.exam.results import Outcome, Result, Sitting, known_misses, page
+from txnsim.testing.exam.results import MissError, Outcome, Result, Sitting, known_misses, page
+from txnsim.testing.exam.room import together
 from txnsim.testing.exam.sitting import chosen, sit
 from txnsim.testing.exam.situations import SITUATIONS
 
@@ -119,3 +120,22 @@ async def test_a_driver_may_listen() -> None:
         await made.end()
     with pytest.raises(ConfigError, match="tcp://"):
         await Driver.start(f"tcp://127.0.0.1:{port}")
+
+
+def test_where_one_of_two_things_fails_the_other_gives_no_further_command() -> None:
+    async def played_together() -> int:
+        begun = asyncio.Event()
+
+        async def endless() -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        async def fails() -> None:
+            await begun.wait()
+            raise MissError("it fails")
+
+        with pytest.raises(MissError, match="it fails"):
+            await together(endless(), fails())
+        return len(asyncio.all_tasks())
+
+    assert asyncio.run(played_together()) == 1

@@ -9,7 +9,7 @@ from typing import Final, cast
 from txnsim.client.members.membership import GroupProtocol
 from txnsim.testing.exam.book import Told
 from txnsim.testing.exam.driver import Answer
-from txnsim.testing.exam.room import Room
+from txnsim.testing.exam.room import Room, together
 from txnsim.testing.exam.situation import Play, Situation, situation
 
 PENDING_POLLS: Final = 3
@@ -115,7 +115,7 @@ async def _another_joins(room: Room, protocol: str) -> None:
         joined.append(True)
 
     joined: list[bool] = []
-    await asyncio.gather(join(), follow())
+    await together(join(), follow())
 
 
 def _expelled(protocol: str) -> Play:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from txnsim.testing.exam.book import Told
 from txnsim.testing.exam.results import MissError
-from txnsim.testing.exam.room import Room
+from txnsim.testing.exam.room import Room, together
 from txnsim.testing.exam.situation import ALL, Play, Situation, situation
 from txnsim.testing.exam.situations.codes import CLIENTS_ADD
 
@@ -46,7 +46,7 @@ def _lasts(api: str, action: Any, requests_per_s_max: int) -> Play:
             return loop.time()
 
         began = loop.time()
-        ended, rate = await asyncio.gather(begin(), heal())
+        ended, rate = await together(begin(), heal())
         if rate > requests_per_s_max:
             raise MissError(f"{rate:.0f} requests per second while {api} is struck")
         if (late := ended - began - LASTS_S) > HEALED_WITHIN_S:
@@ -78,7 +78,7 @@ def _reads(api: str, action: Any, requests_per_s_max: int) -> Play:
             healed.set()
             return rate
 
-        _, rate = await asyncio.gather(read(), heal())
+        _, rate = await together(read(), heal())
         if rate > requests_per_s_max:
             raise MissError(f"{rate:.0f} requests per second while {api} is struck")
         room.expect(found + await room.poll(2 - len(found)), ["a-1", "b-1"], "the reader gets")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from txnsim.testing.exam.book import Told
 from txnsim.testing.exam.results import MissError
-from txnsim.testing.exam.room import CLIENT, ID, Room
+from txnsim.testing.exam.room import CLIENT, ID, Room, together
 from txnsim.testing.exam.situation import Situation, situation
 from txnsim.testing.exam.situations.codes import CLIENTS_ADD
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
@@ -82,7 +82,7 @@ async def init_slow(room: Room) -> None:
         await slow.release()
         await asyncio.sleep(1)
 
-    answer, _ = await asyncio.gather(room.init(repeats=1, **bounds), come())
+    answer, _ = await together(room.init(repeats=1, **bounds), come())
     if answer.error is not None:
         if not answer.error.retriable:
             raise MissError(f"init is slow, and the library says {room.errors[-1]}")
@@ -159,7 +159,7 @@ async def never_added(room: Room) -> None:
         await asyncio.sleep(7)
         await rule.disarm()
 
-    await asyncio.gather(room.transact("a-1", "b-2", wait=False), heal())
+    await together(room.transact("a-1", "b-2", wait=False), heal())
     await room.goes_on()
 
 
@@ -208,7 +208,7 @@ async def topic_unknown(room: Room) -> None:
         await asyncio.sleep(UNKNOWN_S)
         await forgets.disarm()
 
-    await asyncio.gather(room.transact("b-1"), learn())
+    await together(room.transact("b-1"), learn())
     for value in ("c-1", "d-1"):
         await room.goes_on(value=value)
 
