@@ -42,8 +42,10 @@ from txnsim.types import INTERNAL_TOPICS, TopicPartition
 APACHE: Final = "apache-"
 IDS: Final = ("shop", "till", "stall")
 GROUPS: Final = ("g", "readers")
-EXPIRING_MS: Final = 3_000
-"""Timeout of a transaction that is to time out."""
+EXPIRING_MS: Final = 16_000
+"""Timeout of a transaction that is to time out: a library may want it to be longer than what a
+record may take to be delivered (``room.PATIENCE_MS``).
+"""
 
 
 class _Proxied(RebuiltCluster):
@@ -81,7 +83,9 @@ class RealHall:
         if place.topic in INTERNAL_TOPICS and not self._has_brokers:
             raise NotAskedError(f"it moves a leader of {place.topic}, and these brokers are yours")
         led = await (await self.admin()).describe_partition(place)
-        to = next(one for one in led.isr if one != led.leader_id)
+        to = next((one for one in led.isr if one != led.leader_id), None)
+        if to is None:
+            raise NotAskedError(f"no other replica of {place} is in sync")
         await self._do("move-leader", partition=str(place), to=self._ground.number_of(to))
 
     async def kill(self, broker: int) -> None:
