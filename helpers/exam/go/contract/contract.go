@@ -78,6 +78,7 @@ func Serve(library, module string, commands map[string]func(Command) (Answer, er
 		return Answer{"contract": 1, "library": library, "version": version(module), "language": "Go"}, nil
 	}
 	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<26) // the value of a record may be large
 	for lines.Scan() {
 		var asked Command
 		if err := json.Unmarshal(lines.Bytes(), &asked); err != nil {
