@@ -283,6 +283,12 @@ def journeys(deadline: Deadline) -> PartOutcome:
     return checks("journeys", "tests.release.journeys", deadline=deadline)
 
 
+def judges(deadline: Deadline) -> PartOutcome:
+    """Every judge of histories beside its definition, on a hundred thousand of them."""
+    command = [PYTHON, "-m", "tests.checkers.brute_force", "--histories", "100000"]
+    return judge_step("judges", run(command, deadline=deadline))
+
+
 def audit(deadline: Deadline) -> PartOutcome:
     """Licences, bounds and known vulnerabilities of what is installed."""
     finished = run([PYTHON, "-m", "tests.ci.audit"], deadline=deadline)

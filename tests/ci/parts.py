@@ -116,6 +116,7 @@ NIGHTLY: Final = Plan(
             )
             for level in reversed(LEVELS)
         ),
+        Part("judges by definition", 3, nightly.judges, needs_programs=False),
         Part("fuzzing", 3, nightly.fuzzing, needs_programs=False),
         Part("disks of Kafka, loaded and written", 3, nightly.disks),
         Part(

@@ -73,7 +73,7 @@ def stuck_coordinators(history: History) -> tuple[Anomaly, ...]:
         timeout_ms = timeouts.get(transactional_id)
         if transactional_id in found or timeout_ms is None:
             continue
-        if spell.waited_ms <= timeout_ms + spell.grace_ms:
+        if spell.last == spell.index or spell.waited_ms <= timeout_ms + spell.grace_ms:
             continue
         because = (
             f"{transactional_id} has been {spell.trouble} for {spell.waited_ms} ms, longer than "
@@ -84,12 +84,15 @@ def stuck_coordinators(history: History) -> tuple[Anomaly, ...]:
 
 
 def stuck_partitions(history: History) -> set[TopicPartition]:
-    """Partitions that a stuck coordinator owes a marker."""
+    """Partitions that a stuck coordinator owes a marker, by any of its answers meanwhile."""
     found: set[TopicPartition] = set()
     for anomaly in stuck_coordinators(history):
-        for index in anomaly.evidence:
-            seen = history[index]
-            if isinstance(seen, Described):
+        first, last = anomaly.evidence[0], anomaly.evidence[-1]
+        stuck = history[first]
+        if not isinstance(stuck, Described):
+            continue  # an answer to a producer
+        for index, seen in history.all_of(Described):
+            if first <= index <= last and seen.transactional_id == stuck.transactional_id:
                 found.update(seen.partitions)
     return found
 

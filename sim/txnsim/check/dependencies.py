@@ -111,7 +111,7 @@ def _replaced_positions(
     found = []
     for index, seen in enumerate(history):
         if isinstance(seen, PositionsRead) and seen.transaction in committed:
-            for position in seen.positions:
+            for position in () if seen.error else seen.positions:
                 got[seen.transaction, seen.group, position.place] = (position.offset, index)
         elif isinstance(seen, SentOffsets) and seen.transaction in committed:
             version, at = got.get((seen.transaction, seen.group, seen.place), (-1, -1))

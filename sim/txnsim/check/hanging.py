@@ -155,8 +155,13 @@ def _says_open(seen: Seen, place: TopicPartition, producer_id: int, start: int) 
     offset is where it begins.
     """
     if isinstance(seen, Producers):
-        return seen.place == place and any(
-            one.producer_id == producer_id and one.start_offset == start for one in seen.producers
+        return (
+            seen.place == place
+            and not seen.error
+            and any(
+                one.producer_id == producer_id and one.start_offset == start
+                for one in seen.producers
+            )
         )
     if not isinstance(seen, Read) or seen.place != place or seen.error:
         return False

@@ -12,6 +12,7 @@ from txnsim.check.hanging import Hanging, hanging
 from txnsim.check.history import History, Transaction
 from txnsim.check.observations import Outcome, Wrote
 from txnsim.check.visibility import Visibility, visibility
+from txnsim.types import TopicPartition
 
 
 def losses(history: History) -> tuple[Anomaly, ...]:
@@ -71,37 +72,46 @@ def _of_transaction(transaction: Transaction, books: _Books) -> list[Anomaly]:
         default=None,
     )
     gone = {}
-    shown: list[int] = []
+    shown: dict[_Name, tuple[int, ...]] = {}
     for index, wrote in transaction.acknowledged:
         proof = books.gone(index, wrote, since=since)
         if proof:
             gone[index] = (wrote, proof)
-        else:
-            shown += books.shown(wrote)
+        if sights := books.shown(wrote):
+            shown[_name(index, wrote)] = sights
     if not gone:
         return []
     proofs = [at for index, (_, proof) in gone.items() for at in (index, *proof)]
     ends = [index for index, _ in transaction.ends]
     found = []
-    if shown:
+    names = {_name(index, wrote) for index, (wrote, _) in gone.items()}
+    if shown and len(names | shown.keys()) > 1:
         missing = ", ".join(_named(wrote) for wrote, _ in gone.values())
         found.append(
             convict(
                 Kind.TORN_TRANSACTION,
                 f"a part of {transaction.label} is visible, but not {missing}",
                 *proofs,
-                *shown,
+                *(index for sights in shown.values() for index in sights),
                 *ends,
             )
         )
     if since is None:
         return found
-    if not shown and len(gone) == len(transaction.acknowledged) > 1:
+    if not shown and len(gone) == len(transaction.acknowledged) and len(names) > 1:
         because = f"{transaction.label} was acknowledged as committed, and nothing of it is there"
         return [convict(Kind.LOST_COMMIT, because, *proofs, *ends)]
     for index, (wrote, proof) in gone.items():
         found.append(_lost_write(wrote, f" of {transaction.label}", index, *proof, *ends))
     return found
+
+
+_Name = tuple[TopicPartition, str | int]
+
+
+def _name(index: int, wrote: Wrote) -> _Name:
+    """One for all acknowledgements of a record; a tombstone goes by its index."""
+    return wrote.place, index if wrote.value is None else wrote.value
 
 
 def _lost_write(wrote: Wrote, owner: str, *evidence: int) -> Anomaly:

@@ -85,7 +85,10 @@ def _overtook(low: _Attempt, high: _Attempt) -> bool:
 def _undeliverable(sequence: int, attempts: list[_Attempt], seen: Visibility) -> bool:
     """Whether a record is nowhere: every attempt was refused, and no reader has got it."""
     mine = [wrote for number, _, wrote in attempts if number == sequence]
-    return all(wrote.outcome is Outcome.FAILED and not seen.sights_of(wrote) for wrote in mine)
+    return all(
+        wrote.outcome is Outcome.FAILED and (wrote.place, wrote.value) not in seen.sights
+        for wrote in mine
+    )
 
 
 def readers_went_back(history: History) -> tuple[Anomaly, ...]:

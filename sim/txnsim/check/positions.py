@@ -25,7 +25,7 @@ def positions_before_decision(history: History) -> tuple[Anomaly, ...]:
     transactions = history.transactions()
     found = []
     for index, read in history.all_of(PositionsRead):
-        for position in read.positions:
+        for position in () if read.error else read.positions:
             sent_by = senders.get((read.group, position.place, position.offset), [])
             culprits = [_early(transactions, sent, read) for _, sent in sent_by]
             if not sent_by or None in culprits:

@@ -97,13 +97,11 @@ def _standing(history: History) -> dict[tuple[str, TopicPartition], list[tuple[i
     """
     tails: dict[tuple[str, TopicPartition], list[tuple[int, Read]]] = defaultdict(list)
     for at, read in history.committed_reads():
-        if read.last_stable_offset == UNKNOWN_OFFSET:
-            continue
         tail = tails[read.who, read.place]
         stands = not read.records and read.next_offset == read.asked
         if not stands or (tail and tail[-1][1].asked != read.asked):
             tail.clear()
-        if stands:
+        if stands and read.last_stable_offset != UNKNOWN_OFFSET:
             tail.append((at, read))
     return tails
 

@@ -98,17 +98,16 @@ class _Names:
 
     def _of(self, topic: str, index: int, seen: Seen) -> str:
         """Certain are answers that came before a deletion was asked for, and requests that were
-        sent after it was answered.
+        sent after it was answered. An acknowledged deletion ends the doubt about those before it.
         """
-        number = 0
+        number, in_doubt = 0, False
+        sent_ms = -1 if seen.asked_ms is None else seen.asked_ms
         for at, deleted in self._deletions.get(topic, ()):
             if index < at and seen.at_ms <= deleted.asked_ms:
                 break
-            sent_ms = -1 if seen.asked_ms is None else seen.asked_ms
-            if index < at or deleted.outcome is not Outcome.OK or sent_ms <= deleted.at_ms:
-                return f"{topic}{IN_DOUBT}{index}"
             number += 1
-        return _name(topic, number)
+            in_doubt = deleted.outcome is not Outcome.OK or sent_ms <= deleted.at_ms
+        return f"{topic}{IN_DOUBT}{index}" if in_doubt else _name(topic, number)
 
     def _all_of(self, partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
         """A coordinator knows partitions by their names alone, whichever topic has it."""

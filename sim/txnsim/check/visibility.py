@@ -39,15 +39,20 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
     """Visible records of one history."""
 
     writers: Mapping[Name, tuple[tuple[int, Wrote], ...]]
-    """Every attempt to write a record."""
+    """Every attempt to write a record that was not refused; every attempt if all were."""
     sights: Mapping[Name, tuple[Sight, ...]]
     """Every delivery of a record to a read_committed reader."""
     misses: Mapping[int, int]
     """Index of an acknowledged write -> index of the first Read that passed it by."""
 
     def sights_of(self, wrote: Wrote) -> tuple[Sight, ...]:
-        """Every delivery of the writes there."""
-        return () if wrote.value is None else self.sights.get((wrote.place, wrote.value), ())
+        """Every delivery of a record to readers, if this attempt may have written it."""
+        if wrote.value is None:
+            return ()
+        name = (wrote.place, wrote.value)
+        if wrote.outcome is Outcome.FAILED and not _is_refused(self.writers[name]):
+            return ()  # another attempt has written it
+        return self.sights.get(name, ())
 
 
 def visibility(history: History) -> Visibility:
@@ -66,10 +71,21 @@ def _visibility(history: History) -> Visibility:
             if record.value is not None:
                 sights[read.place, record.value].append(Sight(index, record.offset))
     return Visibility(
-        writers={name: tuple(found) for name, found in writers.items()},
+        writers={name: _effective(found) for name, found in writers.items()},
         sights={name: tuple(found) for name, found in sights.items()},
         misses=_misses(history, sights),
     )
+
+
+def _effective(attempts: list[tuple[int, Wrote]]) -> tuple[tuple[int, Wrote], ...]:
+    """A refused attempt has no effect, so a record is that of the others, if there are any."""
+    if _is_refused(attempts):
+        return tuple(attempts)
+    return tuple(pair for pair in attempts if pair[1].outcome is not Outcome.FAILED)
+
+
+def _is_refused(attempts: Iterable[tuple[int, Wrote]]) -> bool:
+    return all(wrote.outcome is Outcome.FAILED for _, wrote in attempts)
 
 
 def _misses(history: History, sights: Mapping[Name, list[Sight]]) -> dict[int, int]:

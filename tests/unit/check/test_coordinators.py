@@ -151,3 +151,20 @@ def test_two_looks_without_a_start_are_of_one_transaction_if_nothing_was_granted
     told.wait(2)
     told.described("PrepareCommit", start_ms=start_ms)
     assert bool(stuck_coordinators(told.history)) is stuck
+
+
+def test_an_id_that_was_seen_once_is_not_stuck_whatever_its_timeout() -> None:
+    told = Told()
+    told.initialised(timeout_ms=-1)
+    told.described("PrepareCommit", timeout_ms=None)
+    assert stuck_coordinators(told.history) == ()
+
+
+def test_a_stuck_coordinator_owes_what_any_of_its_answers_has_listed() -> None:
+    told = Told()
+    told.described("PrepareCommit", start_ms=0)
+    told.described("PrepareCommit", T0, start_ms=0)
+    told.described("Ongoing", T1, start_ms=0, transactional_id="another")
+    told.wait(2)
+    told.described("PrepareCommit", start_ms=0)
+    assert stuck_partitions(told.history) == {T0}

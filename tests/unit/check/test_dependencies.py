@@ -135,3 +135,13 @@ def test_who_did_not_move_it_has_not_replaced_it(more: dict[str, Any]) -> None:
     told.sent(**({"label": "B"} | more))
     committed(told, "A", "B", "C")
     assert kinds(lost_updates(told.history)) == []
+
+
+def test_an_error_tells_no_position_that_could_be_replaced() -> None:
+    told = Told()
+    for label in "AB":
+        told.positions(10, transaction=label, error="NOT_COORDINATOR" if label == "A" else "")
+    for label in "AB":
+        told.sent(label, 20)
+        told.committed(label)
+    assert lost_updates(told.history) == ()

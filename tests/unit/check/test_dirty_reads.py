@@ -96,3 +96,23 @@ def test_two_partitions_are_two_logs() -> None:
     told.read(0, {0: "r1"}, 2)
     told.wrote("T1", "r2", 5, partition=1)
     assert intermediate_reads(told.history) == ()
+
+
+def test_a_record_is_not_that_of_a_transaction_in_which_it_was_refused() -> None:
+    told = Told()
+    told.wrote("T1", "r1", outcome=FAILED)
+    told.wrote("T2", "r1", 0)
+    told.read(0, {0: "r1"}, 1)
+    told.wrote("T1", "r2", 2)
+    assert intermediate_reads(told.history) == ()
+    told.committed("T1")
+    told.aborted("T2")
+    assert len(aborted_reads(told.history)) == 1
+
+
+def test_a_refused_record_that_is_read_all_the_same_is_of_its_transaction() -> None:
+    told = Told()
+    told.wrote("T1", "r1", outcome=FAILED)
+    told.aborted("T1")
+    told.read(0, {0: "r1"}, 1)
+    assert len(aborted_reads(told.history)) == 1

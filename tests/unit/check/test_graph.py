@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.support.told import UNKNOWN, Told
+from tests.support.told import FAILED, UNKNOWN, Told
 from txnsim.check.graph import Edge, circle, dependencies
 from txnsim.check.observations import Isolation
 
@@ -95,3 +95,13 @@ def test_a_way_from_one_circle_to_another_is_no_circle() -> None:
 
 def test_a_long_chain_without_a_circle_is_soon_known_to_have_none() -> None:
     assert circle(Edge(f"{number:05}", f"{number + 1:05}", "") for number in range(20_000)) == ()
+
+
+def test_a_record_of_another_does_not_show_that_a_commit_took_effect() -> None:
+    told = Told()
+    told.wrote("A", "v", outcome=FAILED)
+    told.committed("A", outcome=UNKNOWN)
+    told.wrote("B", "v", 0)
+    told.committed("B")
+    told.read(0, {0: "v"}, 1)
+    assert sorted(dependencies(told.history).transactions) == ["B"]

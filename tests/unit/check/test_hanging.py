@@ -162,3 +162,13 @@ def test_it_holds_the_records_of_its_producer_behind_its_start() -> None:
     told.wrote("T1", "r3", 3, producer_id=7, partition=1)
     held = [one.holds(wrote) for wrote in list(told.history)[-4:] if isinstance(wrote, Wrote)]
     assert held == [True, False, False, False]
+
+
+def test_a_leader_that_answers_an_error_does_not_call_it_open() -> None:
+    told = Told()
+    ghost(told)
+    told.producers((7, 1), error="NOT_LEADER_OR_FOLLOWER")
+    told.described("CompleteAbort")
+    told.producers((7, 1))
+    told.read(1, {}, 1, high_watermark=3)
+    assert hanging(told.history) == ()

@@ -100,3 +100,32 @@ def test_what_lies_before_the_hanging_transaction_or_belongs_to_others_is_not_he
     told.committed("T2")
     hangs(told)
     assert losses(told.history) == ()
+
+
+def test_a_record_that_one_reader_got_and_another_did_not_is_visible_and_lost() -> None:
+    told = Told()
+    told.wrote("T1", "r1", 0)
+    told.wrote("T1", "r2", 1)
+    told.committed("T1")
+    told.read(0, {}, 2)
+    assert kinds(losses(told.history)) == ["lost-commit"]
+    told.read(0, {0: "r1"}, 1)
+    assert kinds(losses(told.history)) == ["lost-write", "lost-write", "torn-transaction"]
+
+
+def test_a_record_is_not_torn_off_from_itself() -> None:
+    told = Told()
+    told.wrote("T1", "r1", 0)
+    told.committed("T1")
+    told.read(0, {0: "r1"}, 1)
+    told.read(0, {}, 2)
+    assert kinds(losses(told.history)) == ["lost-write"]
+
+
+def test_a_record_that_was_acknowledged_twice_is_one_record() -> None:
+    told = Told()
+    told.wrote("T1", "r1", 0)
+    told.wrote("T1", "r1", 0)
+    told.committed("T1")
+    told.read(0, {}, 2)
+    assert set(kinds(losses(told.history))) == {"lost-write"}

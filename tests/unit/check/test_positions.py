@@ -65,3 +65,11 @@ def test_a_position_of_nobody_we_know_tells_nothing() -> None:
     told.aborted("T1")
     told.positions(10)
     assert positions_before_decision(told.history) == ()
+
+
+def test_an_error_tells_no_position() -> None:
+    told = Told()
+    told.sent("T1", 20)
+    told.positions(20, error="UNSTABLE_OFFSET_COMMIT")
+    told.aborted()
+    assert positions_before_decision(told.history) == ()

@@ -116,3 +116,15 @@ def test_who_may_read_on_and_is_given_nothing_twice_starves_at_once() -> None:
     assert starving_readers(told.history) == ()
     told.read(0, {}, 0, last_stable_offset=1, high_watermark=1)
     assert kinds(starving_readers(told.history)) == ["starving-reader"]
+
+
+def test_who_got_something_meanwhile_does_not_starve_though_no_stable_offset_was_told() -> None:
+    told = Told()
+    told.read(1, {}, 1, last_stable_offset=3)
+    told.read(1, {}, 1, last_stable_offset=-1)
+    told.read(1, {1: "r1"}, 2, last_stable_offset=-1)
+    told.read(1, {}, 1, last_stable_offset=3)
+    assert starving_readers(told.history) == ()
+    told.read(1, {}, 1, last_stable_offset=-1)
+    told.read(1, {}, 1, last_stable_offset=3)
+    assert kinds(starving_readers(told.history)) == ["starving-reader"]

@@ -92,3 +92,12 @@ def test_a_value_may_be_used_again_in_the_next_topic() -> None:
     told.deleted(asked_ms=1_500)
     told.wrote(None, "r1", 1, asked_ms=2_500)
     assert str(judge(told.history)) == "healthy"
+
+
+def test_an_acknowledged_deletion_ends_the_doubt_about_an_unknown_one() -> None:
+    told = Told()
+    told.deleted(asked_ms=500, outcome=UNKNOWN)
+    told.wrote(None, "r1", 0, asked_ms=1_500)
+    told.deleted(asked_ms=2_500)
+    told.wrote(None, "r2", 0, asked_ms=3_500)
+    assert topics(told.history) == ["t#?1", "t#3"]

@@ -1,0 +1,1 @@
+"""Judges by definition: as plain as can be, to compare those of the product with."""

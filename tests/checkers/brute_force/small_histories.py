@@ -1,0 +1,468 @@
+"""Random small histories, most of them at the edge: about one in two of each theme is convicted of
+something.
+
+Half are drawn line by line from a few names, offsets and times, with weights that depend on a
+theme. Half are textbook histories in which a few lines were left out, repeated, moved or altered.
+They need not be what a cluster can do. The judges are asked what such a history proves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from random import Random  # noqa: TID251 - the type of a stream, which txnsim.runtime draws from the seed
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from txnsim.check.history import History
+from txnsim.check.observations import (
+    Aborted,
+    Added,
+    Began,
+    Cleaned,
+    Deleted,
+    Described,
+    Ended,
+    Healed,
+    Initialised,
+    Isolation,
+    Listed,
+    Listing,
+    Outcome,
+    Position,
+    PositionsRead,
+    Producers,
+    ProducerSeen,
+    Read,
+    Record,
+    Seen,
+    SentOffsets,
+    Wrote,
+)
+from txnsim.types import TopicPartition
+
+T = TypeVar("T")
+
+TEXTBOOK: Final = sorted((Path(__file__).parent.parent / "histories").glob("*.jsonl"))
+PACES_MS: Final = ((1,), (1, 1, 10, 1_000), (1, 10, 40_000, 70_000), (1, 70_000, 1_300_000))
+LENGTH_MIN, LENGTH_MAX = 3, 16
+
+ERRORS: Final = (
+    *("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE"),
+    *("INVALID_PRODUCER_ID_MAPPING", "UNKNOWN_PRODUCER_ID", "CONCURRENT_TRANSACTIONS"),
+    *("OUT_OF_ORDER_SEQUENCE_NUMBER", "NOT_COORDINATOR"),
+)
+STATES: Final = (
+    *("Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Empty"),
+    "PrepareEpochFence",
+)
+
+THEMES: Final[Sequence[dict[str, int]]] = (
+    # Writes and reads
+    {"began": 2, "wrote": 5, "ended": 4, "read": 5, "healed": 1},
+    {"wrote": 5, "ended": 2, "read": 3},
+    {"began": 2, "wrote": 5, "ended": 1, "read": 1},
+    {"wrote": 4, "ended": 3, "read": 4, "deleted": 1},
+    # Positions
+    {"ended": 1, "sent_offsets": 4, "positions_read": 4},
+    {"wrote": 1, "ended": 2, "read": 5, "sent_offsets": 3, "positions_read": 1},
+    {"wrote": 3, "ended": 2, "read": 4, "sent_offsets": 4, "deleted": 1},
+    # Order of one producer
+    {"wrote": 9, "read": 1},
+    # Readers, logs, coordinators
+    {"read": 9, "described": 1},
+    {"producers": 5, "described": 4, "listed": 1, "read": 5},
+    {"producers": 5, "described": 3, "read": 6, "wrote": 3, "ended": 2, "cleaned": 2},
+    {"described": 9, "wrote": 1, "healed": 1, "read": 3},
+    {"initialised": 1, "wrote": 3, "ended": 4, "healed": 1},
+    # Producers
+    {"initialised": 1, "began": 1, "added": 3, "wrote": 4, "sent_offsets": 2, "ended": 2},
+    {"initialised": 2, "began": 2, "wrote": 5, "ended": 3, "aborted": 1, "described": 1},
+    {"initialised": 1, "wrote": 5, "sent_offsets": 1, "ended": 1},
+    # All at once
+    {
+        **{"initialised": 2, "began": 2, "added": 2, "wrote": 4, "sent_offsets": 2, "ended": 3},
+        **{"read": 4, "positions_read": 2, "described": 2, "listed": 1, "producers": 2},
+        **{"aborted": 1, "cleaned": 1, "deleted": 1, "healed": 1},
+    },
+)
+
+
+def small_history(random: Random) -> list[Seen]:
+    """One more."""
+    is_drawn = random.random() < 0.5
+    return _in_order(_Drawing(random).lines() if is_drawn else _altered(random))
+
+
+def _in_order(lines: Iterable[Seen]) -> list[Seen]:
+    """As the page on histories asks for it: by the time of the answers; and a client asks after its
+    last answer.
+    """
+    answered: dict[str, int] = {}
+    found = []
+    for seen in sorted(lines, key=lambda seen: seen.at_ms):
+        if seen.asked_ms is not None:
+            asked_ms = max(min(seen.asked_ms, seen.at_ms), answered.get(seen.who, 0))
+            seen = replace(seen, asked_ms=asked_ms)
+        answered[seen.who] = seen.at_ms
+        found.append(seen)
+    return found
+
+
+# Line by line
+
+
+class _Drawing:
+    """A history that is being drawn."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._theme = random.choice(THEMES)
+        self._trouble = random.choice((0.02, 0.1, 0.4))
+        self._usually = random.choice((0.3, 0.8, 0.97))
+        self._pace_ms = random.choice(PACES_MS)
+        self._ids = ("a", "b", "c")[: random.randint(1, 3)]
+        self._labels = [(f"T{number}", random.choice(self._ids)) for number in range(4)]
+        self._labels = self._labels[: random.randint(1, 4)]
+        self._places = [TopicPartition("t", 0), TopicPartition("t", 1)][: random.randint(1, 2)]
+        self._keys = random.choice(((None,), (None, "k"), ("k", "l")))
+        self._errors = self._one(ERRORS[:2], ERRORS[2:5], ERRORS[5:6], ERRORS[6:7], ERRORS)
+        self._logs: dict[TopicPartition, list[Record]] = {place: [] for place in self._places}
+        for place in self._places if self._chance(0.5) else ():
+            values = ("x0", "x1", "x2")[: random.randint(1, 3)]
+            self._logs[place] = [Record(offset=at, value=of) for at, of in enumerate(values)]
+        self._known: list[Wrote] = []
+        self._state = random.choice(STATES)
+        self._start_ms = random.choice((0, 0, None, 10))
+        self._start_offset = random.choice((0, 0, 1))
+        self._epochs = dict.fromkeys(self._ids, 0)
+        self._now_ms = 0
+
+    def lines(self) -> list[Seen]:
+        found: list[Seen] = []
+        if self._chance(0.7) and ({"began", "initialised"} & self._theme.keys()):
+            for transactional_id in self._ids:
+                found.append(self._initialised(transactional_id))
+                for label, owner in self._labels:
+                    if owner == transactional_id and self._chance(0.6):
+                        found.append(self._began(label, owner))
+        steps = [f"_{name}" for name in self._theme]
+        weights = list(self._theme.values())
+        for _ in range(self._random.randint(LENGTH_MIN, LENGTH_MAX)):
+            step: Callable[[], Seen] = getattr(self, self._random.choices(steps, weights)[0])
+            found.append(step())
+        if "ended" in self._theme and self._chance(0.4):
+            found += [self._ended(*of) for of in self._labels]
+        return found
+
+    # Chance
+
+    def _chance(self, share: float) -> bool:
+        return self._random.random() < share
+
+    def _one(self, *of: T) -> T:
+        return self._random.choice(of)
+
+    def _usual(self, usual: T, *others: T) -> T:
+        """The first one, more or less often in each history."""
+        return usual if self._chance(self._usually) else self._one(*others)
+
+    def _when(self, who: str) -> dict[str, Any]:
+        self._now_ms += self._one(*self._pace_ms)
+        asked = {}
+        if self._chance(0.3):
+            asked = {"asked_ms": self._now_ms - self._one(0, 1, 5, 2_000)}
+        return {"at_ms": self._now_ms, "who": who, **asked}
+
+    def _outcome(self) -> dict[str, Any]:
+        if not self._chance(self._trouble + 0.1):
+            return {}
+        outcome = self._one(Outcome.FAILED, Outcome.FAILED, Outcome.UNKNOWN)
+        return {"outcome": outcome, "error": self._one(*self._errors)}
+
+    def _identity(self, transactional_id: str) -> dict[str, Any]:
+        if not self._chance(0.6):
+            return {}
+        producer_id, epoch = self._producer_of(transactional_id), self._epochs[transactional_id]
+        if self._chance(self._trouble / 2):
+            producer_id, epoch = self._one(1, 2), self._one(0, 1, 2)
+        return {"producer_id": producer_id, "producer_epoch": epoch}
+
+    def _producer_of(self, transactional_id: str) -> int:
+        return self._ids.index(transactional_id) + 1
+
+    def _who(self, transactional_id: str) -> str:
+        return "z" if self._chance(self._trouble / 2) else f"p{transactional_id}"
+
+    def _offset(self, place: TopicPartition) -> int:
+        end = len(self._logs[place])
+        return end if self._chance(0.3) else self._random.randint(0, end)
+
+    # Producers
+
+    def _initialised(self, of: str | None = None) -> Seen:
+        transactional_id = of or self._one(*self._ids)
+        outcome = self._outcome()
+        if not outcome and self._chance(0.5):
+            self._epochs[transactional_id] = self._one(0, 1, 2)
+        got = {
+            "producer_id": self._producer_of(transactional_id),
+            "producer_epoch": self._epochs[transactional_id],
+        }
+        return Initialised(
+            **self._when(self._who(transactional_id)),
+            transactional_id=transactional_id,
+            timeout_ms=self._usual(60_000, None, 1_000, 120_000),
+            **(outcome or got),
+        )
+
+    def _began(self, label: str | None = None, owner: str | None = None) -> Seen:
+        if label is None or owner is None:
+            label, owner = self._one(*self._labels)
+        return Began(**self._when(f"p{owner}"), transaction=label, transactional_id=owner)
+
+    def _added(self) -> Seen:
+        label, owner = self._one(*self._labels)
+        return Added(
+            **self._when(self._who(owner)),
+            transaction=label,
+            partitions=self._one((), tuple(self._places), tuple(self._places[:1])),
+            **self._outcome(),
+            **self._identity(owner),
+        )
+
+    def _wrote(self) -> Seen:
+        if self._known and self._chance(0.12):
+            again = self._one(*self._known)
+            return replace(again, **self._when(again.who), **self._outcome())
+        label, owner = self._one(*self._labels)
+        place = self._one(*self._places)
+        log, outcome = self._logs[place], self._outcome()
+        is_new = not self._chance(0.1)
+        value = f"v{len(self._known)}" if is_new else self._one("v0", "v1", "v2", None)
+        key = self._one(*self._keys)
+        offset = len(log) if self._chance(0.9) else self._one(-1, 0, 1, len(log) + 1)
+        if outcome.get("outcome") is not Outcome.FAILED:
+            log.append(Record(offset=len(log), value=value, key=key))
+        wrote = Wrote(
+            **self._when(self._who(owner)),
+            topic=place.topic,
+            partition=place.partition,
+            transaction=None if self._chance(0.15) else label,
+            value=value,
+            key=key,
+            item=self._one(None, None, "i", "j", f"i{len(self._known)}"),
+            of=self._inputs(),
+            offset=-1 if outcome else offset,
+            **outcome,
+            **self._identity(owner),
+            sequence=self._one(None, len(log), self._one(0, 1, 2, 3)),
+        )
+        self._known.append(wrote)
+        return wrote
+
+    def _inputs(self) -> tuple[Position, ...]:
+        if not self._chance(0.2):
+            return ()
+        place = self._one(*self._places)
+        return (Position(topic=place.topic, partition=place.partition, offset=self._offset(place)),)
+
+    def _sent_offsets(self) -> Seen:
+        label, owner = self._one(*self._labels)
+        place = self._places[0]
+        return SentOffsets(
+            **self._when(self._one("r", "s", f"p{owner}")),
+            topic=place.topic,
+            partition=place.partition,
+            transaction=None if self._chance(0.2) else label,
+            group=self._one("g", "g", "g", "h"),
+            offset=self._offset(place),
+            member=self._one(None, None, "r", "s"),
+            **self._outcome(),
+            **self._identity(owner),
+        )
+
+    def _ended(self, label: str | None = None, owner: str | None = None) -> Seen:
+        if label is None or owner is None:
+            label, owner = self._one(*self._labels)
+        following: dict[str, Any] = {}
+        if self._chance(0.3):
+            following = {
+                "next_producer_id": self._one(None, self._producer_of(owner), 9),
+                "next_producer_epoch": self._one(0, 1, 2),
+            }
+        return Ended(
+            **self._when(self._who(owner)),
+            transaction=label,
+            commit=self._chance(0.75),
+            **self._outcome(),
+            **self._identity(owner),
+            **following,
+        )
+
+    # Readers
+
+    def _read(self) -> Seen:
+        place = self._one(*self._places)
+        log = self._logs[place]
+        end = len(log) + self._one(0, 0, 1, 2)
+        asked = 0 if self._chance(0.6) else self._one(*range(end + 1))
+        following = asked if self._chance(0.25) else self._one(end, *range(asked, end + 1))
+        records = [
+            one for one in log[asked:following] if one.value is None or not self._chance(0.2)
+        ]
+        if records and self._chance(self._trouble / 2):
+            moved = self._one(*records)
+            records.append(replace(moved, offset=self._one(0, 1, 2, 3)))
+        stable = self._usual(*self._one((end, following), (following, -1)), *range(end + 1))
+        return Read(
+            **self._when(self._usual("r", "s", "pa")),
+            topic=place.topic,
+            partition=place.partition,
+            transaction=self._one(None, self._one(*self._labels)[0]),
+            isolation=self._one(*[Isolation.READ_COMMITTED] * 5, Isolation.READ_UNCOMMITTED),
+            asked=asked,
+            records=tuple(records),
+            next_offset=following,
+            last_stable_offset=stable,
+            high_watermark=self._usual(end + 1, end, max(stable, end), -1),
+            log_start_offset=self._usual(0, -1, 1),
+            leader_epoch=self._usual(None, 0, 1),
+            error="NOT_LEADER_OR_FOLLOWER" if self._chance(self._trouble / 8) else "",
+        )
+
+    def _positions_read(self) -> Seen:
+        place = self._places[0]
+        offset = self._offset(place)
+        position = Position(topic=place.topic, partition=place.partition, offset=offset)
+        return PositionsRead(
+            **self._when(self._one("r", "s", "pa")),
+            group=self._one("g", "g", "g", "h"),
+            positions=(position,) if self._chance(0.9) else (),
+            transaction=self._one(None, self._one(*self._labels)[0]),
+            error="UNSTABLE_OFFSET_COMMIT" if self._chance(self._trouble / 8) else "",
+        )
+
+    # Operators
+
+    def _described(self) -> Seen:
+        transactional_id = self._ids[0] if self._chance(0.7) else self._one(*self._ids)
+        error = ""
+        if self._chance(self._trouble / 3):
+            error = self._one("TRANSACTIONAL_ID_NOT_FOUND", "NOT_COORDINATOR")
+        return Described(
+            **self._when("o"),
+            transactional_id=transactional_id,
+            state=self._usual(self._state, *STATES),
+            producer_id=self._usual(1, self._producer_of(transactional_id), -1),
+            producer_epoch=self._usual(0, 1),
+            timeout_ms=self._usual(60_000, None, 2_147_483_647, 120_000),
+            start_ms=self._usual(self._start_ms, 0, None, 1_000, -1),
+            partitions=tuple(self._places[: self._one(0, 1, 2)]),
+            error=error,
+        )
+
+    def _listed(self) -> Seen:
+        listing = Listing(
+            transactional_id="a", producer_id=self._one(1, 2), state=self._one(*STATES)
+        )
+        return Listed(**self._when("o"), transactions=self._one((), (listing,)))
+
+    def _producers(self) -> Seen:
+        place = self._places[0] if self._chance(0.8) else self._one(*self._places)
+        one = ProducerSeen(
+            producer_id=self._usual(1, 2),
+            producer_epoch=0,
+            start_offset=self._usual(self._start_offset, 0, 1, None),
+        )
+        return Producers(
+            **self._when("o"),
+            topic=place.topic,
+            partition=place.partition,
+            producers=(one,) if self._chance(0.9) else (),
+            error="NOT_LEADER_OR_FOLLOWER" if self._chance(self._trouble / 8) else "",
+        )
+
+    def _aborted(self) -> Seen:
+        place = self._one(*self._places)
+        return Aborted(
+            **self._when("o"),
+            topic=place.topic,
+            partition=place.partition,
+            producer_id=self._one(1, 2, 3),
+            **self._outcome(),
+        )
+
+    def _cleaned(self) -> Seen:
+        place = self._places[0]
+        return Cleaned(**self._when("o"), topic=place.topic, partition=place.partition)
+
+    def _deleted(self) -> Seen:
+        when = self._when("o")
+        when["asked_ms"] = when["at_ms"] - self._one(0, 1, 10)
+        for place in self._places:
+            self._logs[place].clear()
+        return Deleted(**when, topic="t", **self._outcome())
+
+    def _healed(self) -> Seen:
+        return Healed(**self._when("o"))
+
+
+# From a textbook
+
+
+def _altered(random: Random) -> list[Seen]:
+    lines = list(History.from_lines(_text(random.choice(TEXTBOOK))))
+    for _ in range(random.choice((0, 1, 1, 2, 3, 4))):
+        if not lines:
+            break
+        at = random.randrange(len(lines))
+        how = random.random()
+        if how < 0.2:
+            del lines[at]
+        elif how < 0.35:
+            later_ms = random.choice((1, 10_000, 70_000, 1_300_000))
+            lines.append(replace(lines[at], at_ms=lines[-1].at_ms + later_ms))
+        elif how < 0.5:
+            lines[at] = replace(lines[at], at_ms=random.choice(lines).at_ms + 1)
+        else:
+            lines[at] = _with_another_field(random, lines[at], random.choice(lines))
+    return lines
+
+
+_TEXTS: Final[dict[Path, bytes]] = {}
+
+
+def _text(path: Path) -> bytes:
+    if path not in _TEXTS:
+        _TEXTS[path] = path.read_bytes()
+    return _TEXTS[path]
+
+
+def _with_another_field(random: Random, seen: Seen, like: Seen) -> Seen:
+    """One field as another line has it, left out, or a little different."""
+    names = [name for name in seen.__struct_fields__ if name not in ("seen", "event", "at_ms")]
+    name = random.choice(names)
+    value = getattr(seen, name)
+    if name == "error":
+        other: object = random.choice((*ERRORS, ""))
+    elif name == "outcome":
+        other = random.choice(list(Outcome))
+    elif name == "state":
+        other = random.choice(STATES)
+    elif isinstance(value, tuple) and value and random.random() < 0.5:
+        other = value[:-1]
+    elif isinstance(value, bool):
+        other = not value
+    elif isinstance(value, int):
+        other = max(value + random.choice((-1, 1, -100_000, 100_000)), -1)
+    else:
+        other = getattr(like, name, value)
+    try:
+        return msgspec.convert(
+            msgspec.to_builtins(replace(seen, **{name: other})), type(seen), strict=True
+        )
+    except msgspec.ValidationError:
+        return seen  # such a line can't be written
