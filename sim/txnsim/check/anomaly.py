@@ -25,6 +25,8 @@ class Kind(StrEnum):
     """G1c: committed transactions read from and overwrote one another in a circle."""
     LOST_UPDATE = "lost-update"
     """Two committed transactions each replaced the same version that both had read."""
+    READ_SKEW = "read-skew"
+    """G-single: a committed transaction read a list without another's record, and depends on it."""
 
     # Broken promises
     LOST_WRITE = "lost-write"

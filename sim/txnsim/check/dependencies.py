@@ -1,5 +1,6 @@
 """Circles of dependencies between committed transactions: dirty write (G0), circular information
-flow (G1c) and lost update (P4). These are Adya's definitions over the graph of ``check.graph``.
+flow (G1c), read skew (G-single) and lost update (P4). These are Adya's definitions over the graph
+of ``check.graph``.
 
 Kafka does not isolate writers of different transactional ids from each other. Programs that share
 keys, or that act on what others wrote, have to avoid conflicts themselves. If they do not, this
@@ -40,11 +41,20 @@ def circular_information_flow(history: History) -> tuple[Anomaly, ...]:
     return (_circle(Kind.CIRCULAR_INFORMATION_FLOW, known, path),) if path else ()
 
 
+def read_skews(history: History) -> tuple[Anomaly, ...]:
+    """G-single: a circle with exactly one read-write dependency; the others are write-write and
+    write-read.
+    """
+    known = dependencies(history)
+    path = circle((*known.write_write, *known.write_read), through=known.read_write)
+    return (_circle(Kind.READ_SKEW, known, path),) if path else ()
+
+
 def _circle(kind: Kind, known: Dependencies, path: tuple[Edge, ...]) -> Anomaly:
     members = [known.transactions[edge.before] for edge in path]
     evidence = [index for member in members for index, _ in (*member.writes, *member.ends)]
     reads = [index for member in members for index, _ in member.reads]
-    used = reads if kind is Kind.CIRCULAR_INFORMATION_FLOW else []
+    used = [] if kind is Kind.DIRTY_WRITE else reads
     return convict(kind, ", and ".join(edge.why for edge in path), *evidence, *used)
 
 

@@ -7,7 +7,10 @@ A history of logs shows these dependencies:
   and another transaction writes the next record of that key. Records without a key overwrite
   nothing;
 - *write-read*: a transaction delivered a record of another transaction to its program
-  (``transaction`` of a Read), and its own outcome may depend on that record.
+  (``transaction`` of a Read), and its own outcome may depend on that record;
+- *read-write*: a transaction read a whole partition (``whole`` of a Read), and another transaction
+  has a record behind that. So the first one acted as if the other had not been. A poll is no such
+  read: what it did not bring may have been there.
 
 Appends of two producers to one partition interleave on every healthy Kafka. They are no dependency.
 Kafka promises the order of transactions only within one transactional id, because each of them
@@ -44,6 +47,7 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     """Those that committed, as answers to their producers or reads show."""
     write_write: tuple[Edge, ...]
     write_read: tuple[Edge, ...]
+    read_write: tuple[Edge, ...]
     sessions: dict[str, tuple[Edge, ...]]
     """By transactional id."""
 
@@ -66,6 +70,7 @@ def _dependencies(history: History) -> Dependencies:
         transactions=committed,
         write_write=_write_write(committed, logs),
         write_read=_write_read(committed, seen),
+        read_write=_read_write(committed, logs),
         sessions=_sessions(committed, logs),
     )
 
@@ -113,6 +118,22 @@ def _write_read(committed: dict[str, Transaction], seen: Visibility) -> tuple[Ed
     return tuple(sorted(edges))
 
 
+def _read_write(
+    committed: dict[str, Transaction], logs: dict[TopicPartition, dict[int, Wrote]]
+) -> tuple[Edge, ...]:
+    edges = set()
+    for before, transaction in committed.items():
+        for _, read in transaction.reads:
+            if not read.whole or read.isolation is not Isolation.READ_COMMITTED or read.error:
+                continue
+            for offset, wrote in logs.get(read.place, {}).items():
+                after = wrote.transaction
+                if after in committed and after != before and offset >= read.next_offset:
+                    why = f"{before} read {read.place} before {after} wrote {wrote.value!r} there"
+                    edges.add(Edge(before, after, why))
+    return tuple(sorted(edges))
+
+
 def _sessions(
     committed: dict[str, Transaction], logs: dict[TopicPartition, dict[int, Wrote]]
 ) -> dict[str, tuple[Edge, ...]]:
@@ -141,13 +162,16 @@ def circle(edges: Iterable[Edge], *, through: Iterable[Edge] | None = None) -> t
 
     Args:
         edges: Edges of the graph.
-        through: At least one of the circle's edges is of these; any unless given.
+        through: One of these closes the circle; any edge unless given. Those that are no edges of
+            the graph are in it once.
     """
     graph: dict[str, list[Edge]] = defaultdict(list)
-    known = _between_circles(tuple(edges))
-    for edge in known:
-        graph[edge.before].append(edge)
-    wanted = known if through is None else tuple(sorted(set(through).intersection(known)))
+    allowed, closing = tuple(edges), tuple(through or ())
+    known = frozenset(_between_circles((*allowed, *closing)))
+    for edge in allowed:
+        if edge in known:
+            graph[edge.before].append(edge)
+    wanted = sorted(known if through is None else known.intersection(closing))
     circles = (
         (edge, *path)
         for edge in wanted

@@ -14,6 +14,7 @@ from txnsim.check.dependencies import (
     circular_information_flow,
     dirty_writes,
     lost_updates,
+    read_skews,
 )
 from txnsim.check.dirty_reads import aborted_reads, intermediate_reads
 from txnsim.check.duplicates import duplicates
@@ -37,6 +38,7 @@ CHECKERS: Final[tuple[Checker, ...]] = (
     intermediate_reads,
     circular_information_flow,
     lost_updates,
+    read_skews,
     losses,
     duplicates,
     out_of_order,

@@ -188,6 +188,10 @@ class Read(OnPartition, frozen=True, kw_only=True, tag="read"):
     records: tuple[Record, ...] = ()
     next_offset: int
     """Where the reader goes on: behind all records that it got or that were hidden from it."""
+    whole: bool = False
+    """Whether the program took the answer for all that the partition had, and so acted on what was
+    not there as well.
+    """
     last_stable_offset: int = UNKNOWN_OFFSET
     high_watermark: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET

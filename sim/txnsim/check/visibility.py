@@ -150,16 +150,32 @@ class _Superseded:
 def writers_by_offset(
     history: History, visible: Visibility
 ) -> dict[TopicPartition, dict[int, Wrote]]:
-    """The write of the record at each offset, as far as an answer or a read shows it. A value that
+    """The write of the record at each offset, as far as an answer or a read shows it. If these
+    differ, what was read counts; of two answers or two reads that differ, neither. A value that
     several transactions have written counts for none of them.
     """
-    found: dict[TopicPartition, dict[int, Wrote]] = defaultdict(dict)
+    told: dict[TopicPartition, dict[int, Wrote | None]] = defaultdict(dict)
+    read: dict[TopicPartition, dict[int, Wrote | None]] = defaultdict(dict)
     for _, wrote in history.writes():
         if wrote.outcome is Outcome.OK and wrote.offset != UNKNOWN_OFFSET:
-            found[wrote.place].setdefault(wrote.offset, wrote)
+            _note(told[wrote.place], wrote.offset, wrote)
     for (place, value), sights in visible.sights.items():
         writers = [wrote for _, wrote in visible.writers.get((place, value), ())]
         if len({wrote.transaction for wrote in writers}) == 1:
             for sight in sights:
-                found[place][sight.offset] = writers[0]
-    return found
+                _note(read[place], sight.offset, writers[0])
+    return {
+        place: {
+            offset: wrote
+            for offset, wrote in (log | read.get(place, {})).items()
+            if wrote is not None
+        }
+        for place, log in (read | told).items()
+    }
+
+
+def _note(log: dict[int, Wrote | None], offset: int, wrote: Wrote) -> None:
+    """Note a record, or None where another one is there."""
+    known = log.setdefault(offset, wrote)
+    if known is None or (known.transaction, known.value) != (wrote.transaction, wrote.value):
+        log[offset] = None

@@ -26,6 +26,7 @@ DEFINITIONS: Final[Mapping[Kind, Callable[[Lines], bool]]] = MappingProxyType(
         Kind.INTERMEDIATE_READ: reads_and_writes.intermediate_read,
         Kind.CIRCULAR_INFORMATION_FLOW: reads_and_writes.circular_information_flow,
         Kind.LOST_UPDATE: reads_and_writes.lost_update,
+        Kind.READ_SKEW: reads_and_writes.read_skew,
         Kind.LOST_WRITE: promises.lost_write,
         Kind.LOST_COMMIT: promises.lost_commit,
         Kind.TORN_TRANSACTION: promises.torn_transaction,

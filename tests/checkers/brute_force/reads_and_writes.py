@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import permutations
+from itertools import pairwise, permutations
 
 from tests.checkers.brute_force.facts import (
     FAILED,
@@ -87,6 +87,30 @@ def circular_information_flow(lines: Lines) -> bool:
     return False
 
 
+def read_skew(lines: Lines) -> bool:
+    committed = [label for label in labels(lines) if is_committed(lines, label)]
+    others = _overwrites(lines, committed) | _tells(lines, committed)
+    misses = _misses(lines, committed)
+    for size in range(2, len(committed) + 1):
+        for first, *rest in permutations(committed, size):
+            steps = [*pairwise((*rest, first))]
+            if (first, rest[0]) in misses and all(step in others for step in steps):
+                return True
+    return False
+
+
+def _misses(lines: Lines, committed: list[str]) -> set[Pair]:
+    """Who has read a whole partition to which another has appended behind that."""
+    return {
+        (str(read.transaction), str(wrote.transaction))
+        for _, read in reads(lines)
+        for place, offset, wrote in _placed(lines)
+        if read.whole and place == read.place and offset >= read.next_offset
+        if read.transaction in committed and wrote.transaction in committed
+        if read.transaction != wrote.transaction
+    }
+
+
 def _have_an_order(committed: list[str], pairs: set[Pair]) -> bool:
     """Whether they can have come one after the other."""
     return any(
@@ -96,19 +120,34 @@ def _have_an_order(committed: list[str], pairs: set[Pair]) -> bool:
 
 
 def _placed(lines: Lines) -> Iterable[tuple[TopicPartition, int, Wrote]]:
-    """Records whose offset was acknowledged, or read; of two at one offset, what was read."""
+    """Records at the offset that was read, else at that which was acknowledged; neither of two."""
     read = [
         (place, record.offset, known[0])
         for _, place, record in given(lines)
         if (known := writers(lines, place, record.value))
         if len({one.transaction for one in known}) == 1
     ]
-    taken = {(place, offset) for place, offset, _ in read}
-    for _, wrote in every(lines, Wrote):
-        is_told = wrote.outcome is OK and wrote.offset != NOT_TOLD
-        if is_told and (wrote.place, wrote.offset) not in taken:
-            read.append((wrote.place, wrote.offset, wrote))
-    return read
+    told = [
+        (wrote.place, wrote.offset, wrote)
+        for _, wrote in every(lines, Wrote)
+        if wrote.outcome is OK and wrote.offset != NOT_TOLD
+    ]
+    unread = [one for one in told if not any(one[:2] == other[:2] for other in read)]
+    return [*_undisputed(read), *_undisputed(unread)]
+
+
+def _undisputed(
+    placed: list[tuple[TopicPartition, int, Wrote]],
+) -> list[tuple[TopicPartition, int, Wrote]]:
+    return [
+        (place, offset, one)
+        for place, offset, one in placed
+        if all(
+            (one.transaction, one.value) == (other.transaction, other.value)
+            for other_place, other_offset, other in placed
+            if (place, offset) == (other_place, other_offset)
+        )
+    ]
 
 
 def _overwrites(lines: Lines, committed: list[str]) -> set[Pair]:

@@ -326,6 +326,7 @@ class _Drawing:
             asked=asked,
             records=tuple(records),
             next_offset=following,
+            whole=self._chance(0.3),
             last_stable_offset=stable,
             high_watermark=self._usual(end + 1, end, max(stable, end), -1),
             log_start_offset=self._usual(0, -1, 1),

@@ -255,7 +255,7 @@ def _stuck_looks(lines: Lines, transactional_id: str) -> list[Described]:
         patience_ms = _timeout_ms(lines, transactional_id)
         if first.state == "Ongoing":
             patience_ms += MINUTE_MS
-        if same[-1].at_ms - first.at_ms > patience_ms:
+        if len(same) > 1 and same[-1].at_ms - first.at_ms > patience_ms:
             return same
     return []
 

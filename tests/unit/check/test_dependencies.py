@@ -9,6 +9,7 @@ from txnsim.check.dependencies import (
     circular_information_flow,
     dirty_writes,
     lost_updates,
+    read_skews,
 )
 from txnsim.check.observations import Isolation
 
@@ -145,3 +146,50 @@ def test_an_error_tells_no_position_that_could_be_replaced() -> None:
         told.sent(label, 20)
         told.committed(label)
     assert lost_updates(told.history) == ()
+
+
+# Read skew
+
+
+def test_who_read_a_list_without_a_record_and_depends_on_it_read_skewed() -> None:
+    told = Told()
+    missed = told.read(0, {}, 0, transaction="A", whole=True)
+    wrote = told.wrote("B", "b0", 0)
+    told.wrote("B", "b1", 0, partition=1)
+    committed(told, "B")
+    read = told.read(0, {0: "b1"}, 2, transaction="A", partition=1)
+    assert read_skews(told.history) == (), "A may still abort"
+    committed(told, "A")
+    (anomaly,) = read_skews(told.history)
+    assert {missed, wrote, read} <= set(anomaly.evidence)
+    assert anomaly.because == "A read t-0 before B wrote 'b0' there, and A read B's 'b1' at t-1"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param({}, id="a poll"),
+        pytest.param({"whole": True, "isolation": Isolation.READ_UNCOMMITTED}, id="uncommitted"),
+        pytest.param({"whole": True, "error": "NOT_LEADER_OR_FOLLOWER"}, id="an error"),
+        pytest.param({"whole": True, "transaction": None}, id="outside of the transaction"),
+    ],
+)
+def test_only_whole_reads_show_what_was_not_there(first: dict[str, Any]) -> None:
+    told = Told()
+    told.read(0, {}, 0, **({"transaction": "A"} | first))
+    told.wrote("B", "b0", 0)
+    told.wrote("B", "b1", 0, partition=1)
+    told.read(0, {0: "b1"}, 2, transaction="A", partition=1)
+    committed(told, "A", "B")
+    assert read_skews(told.history) == ()
+
+
+def test_a_circle_of_two_that_did_not_see_one_another_is_no_read_skew() -> None:
+    told = Told()
+    for label in "AB":
+        told.read(0, {}, 0, transaction=label, whole=True)
+    for offset, label in enumerate("AB"):
+        told.wrote(label, f"of {label}", offset)
+        told.wrote(label, f"of {label}", offset, partition=1)
+    committed(told, "A", "B")
+    assert read_skews(told.history) == ()

@@ -127,3 +127,21 @@ def test_a_value_of_several_transactions_is_nobodys() -> None:
     seen = visibility(told.history)
     assert writers_by_offset(told.history, seen) == {}
     assert seen.sights[T0, "r1"] == (Sight(read, 0),)
+
+
+def test_of_two_records_at_one_offset_that_which_was_read_counts_or_neither() -> None:
+    told = Told()
+    told.wrote("T1", "r1", 0)
+    told.wrote("T2", "r2", 0)
+    told.wrote("T1", "r3", 1)
+    told.wrote("T1", "r3", 1)
+
+    def log() -> dict[int, str | None]:
+        log = writers_by_offset(told.history, visibility(told.history))[T0]
+        return {offset: wrote.value for offset, wrote in log.items()}
+
+    assert log() == {1: "r3"}
+    told.read(0, {0: "r2"}, 1)
+    assert log() == {0: "r2", 1: "r3"}
+    told.read(0, {0: "r1"}, 1)
+    assert log() == {1: "r3"}

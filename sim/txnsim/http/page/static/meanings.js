@@ -121,6 +121,7 @@ export const ANOMALIES = {
   "intermediate-read": "G1b: a record was read of a transaction that went on writing to the partition.",
   "circular-information-flow": "G1c: committed transactions read from and overwrote one another in a circle.",
   "lost-update": "Two committed transactions each replaced the same version that both had read.",
+  "read-skew": "G-single: a committed transaction read a list without another's record, and depends on it.",
   "lost-write": "Acknowledged and committed, and readers pass its place without it.",
   "lost-commit": "The same of all records of a committed transaction of several.",
   "torn-transaction": "A part of a transaction is visible, another part never will be.",
