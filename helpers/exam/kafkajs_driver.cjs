@@ -109,7 +109,7 @@ const commands = {
 
   async poll ({ consumer, timeout_ms: timeout }) {
     await new Promise(resolve => setTimeout(resolve, timeout))
-    return { records: consumers.get(consumer).records.splice(0), positions: {} }
+    return { records: consumers.get(consumer).records.splice(0), positions: null }
   },
 
   async seek ({ consumer, topic, partition, offset }) {

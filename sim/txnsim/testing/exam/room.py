@@ -366,8 +366,6 @@ class Room:
             if len(found) >= count and stands >= to and not is_last:
                 continue
             found += await self.poll_once(name)
-            if to >= 0 and not self.positions:
-                raise NotAskedError("the library tells no positions")
         return found
 
     async def poll_once(self, name: str = "c") -> list[str]:
