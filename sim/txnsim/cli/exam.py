@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where = run.add_mutually_exclusive_group()
     where.add_argument("--as-version", metavar="RELEASE", help="of Kafka")
     where.add_argument("--on", metavar="WHERE",
-                       help="real brokers behind a proxy: HOST:PORT or apache-4.4.0")  # fmt: skip
+                       help="real brokers behind a proxy: HOST:PORT or apache-RELEASE")  # fmt: skip
     run.add_argument("--known", type=Path, metavar="FILE",
                      help="misses that don't count, a line each: commit-late@1")  # fmt: skip
     run.add_argument("--report", type=Path, metavar="FILE", help="write a page of it: FILE.html")

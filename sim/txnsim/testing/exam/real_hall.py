@@ -1,4 +1,4 @@
-"""The exam on real brokers, behind the fault proxy: ``--on HOST:PORT`` or ``--on apache-4.4.0``.
+"""The exam on real brokers, behind the fault proxy: ``--on HOST:PORT`` or ``--on apache-RELEASE``.
 
 Brokers that are started for it may die, and reach each other through the proxy, so markers can be
 held; those that were there already may not. Each situation has topics, ids and groups of its own,
@@ -169,7 +169,7 @@ class RealHalls:
         """Look at what is named; releases are started when a situation wants them.
 
         Args:
-            on: ``HOST:PORT``, or ``apache-4.4.0``.
+            on: ``HOST:PORT``, or ``apache-RELEASE``.
             say: Gets lines of progress, and what could not be cleaned.
             settings: How a cluster is reached that is there.
 
