@@ -18,6 +18,7 @@ SOME = ("fenced-by-newer", "timed-out", "commit-answer-lost", "commit-while-coor
 
 
 @pytest.mark.clients
+@pytest.mark.nightly  # a minute for each target
 def test_a_library_sits_some_of_the_exam_on_a_cluster_that_is_there(target: Target) -> None:
     async def sat() -> dict[str, tuple[str, ...]]:
         halls = await RealHalls.at(target.bootstrap, say=lambda _: None)
