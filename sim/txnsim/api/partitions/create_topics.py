@@ -14,6 +14,7 @@ from txnsim.api.request import Reply, Request, invalid
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
+from txnsim.metadata.config_keys import topic_configs
 from txnsim.metadata.image import TopicImage
 from txnsim.types import BrokerId
 from txnsim.wire.codec import build
@@ -112,7 +113,7 @@ def _configs(request: Request, topic: TopicImage) -> tuple[Any, ...]:
             image=broker.image,
             settings=broker.metadata.settings,
             broker_id=broker.broker_id,
-            keys=configs.topic_configs(rules),
+            keys=topic_configs(rules),
         )
         for name in configs.shown_of_topic(topic.configs, rules)
     )
