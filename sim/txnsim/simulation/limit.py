@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import _weakrefset
 import signal
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Final
 
+SOON_S: Final = 0.001
+"""Until it strikes again where it was not heard."""
+_WEAK: Final = frozenset((_weakrefset.__file__, weakref.__file__))
 AGAIN_S: Final = 5.0
 """How long it may take to clean up."""
 
@@ -18,6 +24,18 @@ class OverLimitError(KeyboardInterrupt):
     An event loop lets nothing else through: it would keep any other exception for the task that it
     struck, and go on.
     """
+
+
+def _is_forgotten(frame: FrameType | None) -> bool:
+    """Whether Python would print an exception that is raised there and go on: in a finalizer, and
+    where a weak reference is removed.
+    """
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "__del__" or code.co_filename in _WEAK:
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextmanager
@@ -35,8 +53,11 @@ def processor_limit(seconds: float | None, *, again_s: float = AGAIN_S) -> Itera
         yield
         return
 
-    def over(*_: object) -> None:
-        raise OverLimitError
+    def over(_signal: int, frame: FrameType | None) -> None:
+        if _is_forgotten(frame):
+            signal.setitimer(signal.ITIMER_VIRTUAL, SOON_S, again_s)
+        else:
+            raise OverLimitError
 
     before = signal.signal(signal.SIGVTALRM, over)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds, again_s)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time  # noqa: TID251 - measures CPU time
 
 import pytest
 
@@ -34,6 +35,24 @@ def test_what_goes_on_for_ever_ends() -> None:
 def test_cleaning_up_may_not_go_on_for_ever_either() -> None:
     with pytest.raises(OverLimitError), processor_limit(TINY_S, again_s=TINY_S):
         endless_to_the_last()
+
+
+class Slow:
+    """Takes longer than the limit to go."""
+
+    def __del__(self) -> None:
+        began_s = time.process_time()
+        while time.process_time() - began_s < 3 * TINY_S:
+            pass
+
+
+def test_an_exception_that_a_finalizer_would_swallow_comes_behind_it() -> None:
+    def busy() -> None:
+        Slow()
+        endless()
+
+    with pytest.raises(OverLimitError), processor_limit(TINY_S, again_s=60):
+        busy()
 
 
 def test_other_threads_have_no_limit() -> None:
