@@ -1,0 +1,131 @@
+"""``python -m benchmarks.virtual``: what virtual time costs, in CPU of one core.
+
+Each figure is the processor time of this process, which other programs lengthen less than the time
+that passes. Seeds are those that ``txnsim simulate`` draws, judged and not shrunk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import mean, median
+from typing import Any, Final
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from txnsim.client.producer import Producer
+from txnsim.simulation.batch import row_of
+from txnsim.simulation.drawing import Wanted
+from txnsim.simulation.play import quieten
+
+TOPIC: Final = "bulk"
+PARTITIONS: Final = 16
+PRODUCERS: Final = 8
+TRANSACTIONS: Final = 250
+"""Of each producer."""
+DAY_S: Final = 24 * 60 * 60
+CLUSTERS: Final = 20
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.virtual")
+    parser.add_argument("--seeds", type=int, default=40, help="how many are drawn and judged")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args(arguments)
+    quieten()
+    _tell("start and stop of three brokers, ms", [_ms(_nothing) for _ in range(CLUSTERS + 1)][1:])
+    _tell("an idle day of three brokers, s", [_ms(_day) / 1_000 for _ in range(options.rounds)])
+    kinds: dict[str, Callable[[VirtualCluster], Coroutine[Any, Any, None]]] = {"ours": _ours}
+    if find_spec("aiokafka") is not None:
+        kinds["aiokafka"] = _aiokafka
+    for name, work in kinds.items():
+        _ms(work)  # imports
+        rates = [
+            PRODUCERS * TRANSACTIONS * 1_000 / (_ms(work) - _ms(_nothing))
+            for _ in range(options.rounds)
+        ]
+        _tell(f"transactions per second of CPU, {name}", rates)
+    before_mib, found, simulated_ms = _resident_mib(), [], 0
+    for seed in range(options.seeds):
+        row = row_of(seed, Wanted())
+        found.append(float(row.cpu_ms))
+        simulated_ms += row.virtual_ms
+    _tell("a seed, drawn and judged, ms", found)
+    print(
+        f"{'simulated : CPU, of those seeds':<44} {simulated_ms / sum(found):8.1f}\n"
+        f"{'memory after them, MiB more':<44} {_resident_mib() - before_mib:8.1f}",
+        flush=True,
+    )
+    return 0
+
+
+def _tell(name: str, found: Sequence[float]) -> None:
+    print(
+        f"{name:<44} {median(found):8.1f} (mean {mean(found):.1f},"
+        f" {min(found):.1f} to {max(found):.1f})",
+        flush=True,
+    )
+
+
+def _ms(work: Callable[[VirtualCluster], Coroutine[Any, Any, None]]) -> float:
+    """CPU of a cluster from before its start to after its end, in ms."""
+    used_s = time.process_time()
+    run_cluster(work, topics=((TOPIC, PARTITIONS),))
+    return (time.process_time() - used_s) * 1_000
+
+
+async def _nothing(_cluster: VirtualCluster) -> None:
+    """Start and stop are all."""
+
+
+async def _day(_cluster: VirtualCluster) -> None:
+    await asyncio.sleep(DAY_S)
+
+
+async def _ours(cluster: VirtualCluster) -> None:
+    """Transactions of one record of 100 bytes, of several producers at a time."""
+
+    async def work(name: str) -> None:
+        async with (
+            cluster.client(name) as client,
+            Producer(client, transactional_id=name) as producer,
+        ):
+            await producer.init_transactions()
+            for number in range(TRANSACTIONS):
+                producer.begin()
+                await producer.send(TOPIC, number % PARTITIONS, bytes(100))
+                await producer.commit()
+
+    await asyncio.gather(*(work(f"p{number}") for number in range(PRODUCERS)))
+
+
+async def _aiokafka(cluster: VirtualCluster) -> None:
+    """The same with an unmodified library inside."""
+    from aiokafka import AIOKafkaProducer
+
+    brokers = cluster.sim.metadata.image.brokers.values()
+    bootstrap = [f"{one.host}:{one.port}" for one in brokers]
+
+    async def work(name: str) -> None:
+        async with AIOKafkaProducer(
+            bootstrap_servers=bootstrap, transactional_id=name, client_id=name
+        ) as producer:
+            for number in range(TRANSACTIONS):
+                async with producer.transaction():
+                    await producer.send_and_wait(TOPIC, bytes(100), partition=number % PARTITIONS)
+
+    await asyncio.gather(*(work(f"p{number}") for number in range(PRODUCERS)))
+
+
+def _resident_mib() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / 2**20
+
+
+if __name__ == "__main__":
+    sys.exit(main())
