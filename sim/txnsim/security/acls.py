@@ -142,22 +142,22 @@ class AclFilter(msgspec.Struct, frozen=True, kw_only=True):
 _Resource = tuple[int, int, str]
 """What ACLs are for: the type of a resource, the type of its pattern, its name."""
 _Holders = Mapping[tuple[str, str], int]
-"""What those who call as a principal from a host may and may not do: bits (``right``)."""
+"""What those who call as a principal from a host may and may not do: bits (``bit_of``)."""
 
 
-def right(operation: int, permission: int) -> int:
+def bit_of(operation: int, permission: int) -> int:
     """The bit of an operation that is denied or allowed."""
     return 1 << operation + (len(Operation) if permission == Permission.ALLOW else 0)
 
 
 @lru_cache(maxsize=1_024)
-def _rights(bits: int) -> tuple[tuple[int, int], ...]:
+def _told(bits: int) -> tuple[tuple[int, int], ...]:
     """The operations and permissions of bits."""
     return tuple(
         (int(operation), int(permission))
         for operation in Operation
         for permission in (Permission.DENY, Permission.ALLOW)
-        if bits & right(operation, permission)
+        if bits & bit_of(operation, permission)
     )
 
 
@@ -177,7 +177,7 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
         """Every binding."""
         return self._bindings(self.by_resource)
 
-    def rights(
+    def bits_by_resource(
         self, resource_type: int, principal: str, host: str
     ) -> Iterator[tuple[int, str, int]]:
         """Pattern, name and bits of the resources of one type that are said of that principal,
@@ -187,7 +187,7 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
             if kind == resource_type:
                 yield pattern, name, _bits(holders, principal, host)
 
-    def right(self, resource_type: int, name: str, principal: str, host: str) -> int | None:
+    def bits_for(self, resource_type: int, name: str, principal: str, host: str) -> int | None:
         """The bits for a resource of that type and name; None where no binding is about it."""
         found = [
             _bits(self.by_resource[resource], principal, host)
@@ -220,7 +220,7 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
         for resource in resources:
             kind, pattern, name = resource
             for (principal, host), bits in self.by_resource[resource].items():
-                for operation, permission in _rights(bits):
+                for operation, permission in _told(bits):
                     yield AclBinding(
                         resource_type=kind,
                         name=name,
@@ -250,7 +250,7 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
             if holders is None:
                 holders = changed[resource] = dict(self.by_resource.get(resource, {}))
             before = holders.get(holder, 0)
-            bits = change(before, right(acl.operation, acl.permission))
+            bits = change(before, bit_of(acl.operation, acl.permission))
             count += bits.bit_count() - before.bit_count()
             if bits:
                 holders[holder] = bits

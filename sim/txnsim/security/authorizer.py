@@ -21,7 +21,7 @@ from txnsim.security.acls import (
     PatternType,
     Permission,
     ResourceType,
-    right,
+    bit_of,
 )
 
 _IMPLIED_BY: Final = {
@@ -32,7 +32,7 @@ _IMPLIED_BY: Final = {
 }
 """Operations whose ALLOW allows another one as well. A DENY implies nothing."""
 _DENIES: Final = {
-    operation: right(operation, Permission.DENY) | right(Operation.ALL, Permission.DENY)
+    operation: bit_of(operation, Permission.DENY) | bit_of(Operation.ALL, Permission.DENY)
     for operation in Operation
 }
 """The bits that forbid an operation."""
@@ -40,7 +40,7 @@ _ALLOWS: Final = {
     operation: reduce(
         or_,
         (
-            right(one, Permission.ALLOW)
+            bit_of(one, Permission.ALLOW)
             for one in (operation, Operation.ALL, *_IMPLIED_BY.get(operation, ()))
         ),
     )
@@ -69,7 +69,7 @@ class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the principal may do that to the resource of that name."""
         if principal in self.super_users:
             return True
-        bits = acls.right(resource_type, name, principal, host)
+        bits = acls.bits_for(resource_type, name, principal, host)
         if bits is None:
             return self.allow_everyone_if_no_acl_found
         return not bits & _DENIES[operation] and bool(bits & _ALLOWS[operation])
@@ -98,10 +98,10 @@ class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
             return True
         literal: dict[Permission, set[str]] = {Permission.ALLOW: set(), Permission.DENY: set()}
         prefixed: dict[Permission, set[str]] = {Permission.ALLOW: set(), Permission.DENY: set()}
-        for pattern, name, bits in acls.rights(resource_type, principal, host):
+        for pattern, name, bits in acls.bits_by_resource(resource_type, principal, host):
             kind = literal if pattern == PatternType.LITERAL else prefixed
             for permission in (Permission.ALLOW, Permission.DENY):
-                if bits & (right(operation, permission) | right(Operation.ALL, permission)):
+                if bits & (bit_of(operation, permission) | bit_of(Operation.ALL, permission)):
                     kind[permission].add(name)
         if WILDCARD in literal[Permission.DENY]:
             return False

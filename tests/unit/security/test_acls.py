@@ -19,9 +19,9 @@ from txnsim.security.acls import (
     PatternType,
     Permission,
     ResourceType,
+    bit_of,
     creation_complaint,
     is_for_filters,
-    right,
 )
 
 ORDERS = acl(ResourceType.TOPIC, "orders", Operation.READ)
@@ -82,9 +82,11 @@ def test_what_covers_a_name_and_what_a_filter_takes_is_found_by_name(name: str) 
     acls = NO_ACLS.plus(SOME)
     topic = ResourceType.TOPIC
     is_covered = any(one.resource_type == topic and one.covers(name) for one in SOME)
-    allowed = right(Operation.READ, Permission.ALLOW) if is_covered else None
-    assert acls.right(topic, name, SOME[0].principal, "10.0.0.1") == allowed
-    assert acls.right(topic, name, "User:somebody-else", "10.0.0.1") == (0 if is_covered else None)
+    allowed = bit_of(Operation.READ, Permission.ALLOW) if is_covered else None
+    assert acls.bits_for(topic, name, SOME[0].principal, "10.0.0.1") == allowed
+    assert acls.bits_for(topic, name, "User:somebody-else", "10.0.0.1") == (
+        0 if is_covered else None
+    )
     for pattern in (PatternType.ANY, PatternType.MATCH, *PatternType):
         for kind in (ResourceType.ANY, topic):
             wanted = AclFilter(resource_type=kind, name=name, pattern=pattern)
@@ -101,7 +103,7 @@ def test_many_bindings_take_no_time_squared() -> None:
     acls = NO_ACLS.plus(many[:10_000]).plus(many)
     for one in many:
         assert _taken(acls, AclFilter(name=one.name)) == [one]
-        assert acls.right(ResourceType.TOPIC, one.name, one.principal, one.host)
+        assert acls.bits_for(ResourceType.TOPIC, one.name, one.principal, one.host)
     assert acls.minus(many) == NO_ACLS.plus([ORDERS]).minus([ORDERS])
     assert time.process_time() - begun_s < 5
 

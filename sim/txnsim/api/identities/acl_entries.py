@@ -5,6 +5,7 @@ Kafka's counterpart: RequestUtils, DescribeAclsResponse.aclsResources.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Any, Final
 
@@ -62,17 +63,24 @@ def _check_known(*kinds: int) -> None:
         raise MalformedFrameError("an ACL is of the kind UNKNOWN")
 
 
-async def described(request: Request, acls: Acls, wanted: AclFilter) -> tuple[Any, ...]:
-    """The bindings that a filter takes, by their resources; many are looked at with breaks."""
-    schema = request.schema
-    if wanted.name is None:
-        request.expect(acls.count)
-    by_resource: dict[tuple[int, str, int], list[Any]] = {}
+async def taken(
+    request: Request, acls: Acls, wanted: AclFilter
+) -> AsyncGenerator[AclBinding, None]:
+    """The bindings that a filter takes; many are looked at with breaks."""
     for acl in acls.found(wanted):
+        request.expect(1)
         if wanted.takes(acl):
-            rules = by_resource.setdefault((acl.resource_type, acl.name, acl.pattern), [])
-            rules.append(_rule(schema, acl))
+            yield acl
         await request.have_done(1)
+
+
+async def described(request: Request, acls: Acls, wanted: AclFilter) -> tuple[Any, ...]:
+    """The bindings that a filter takes, by their resources."""
+    schema = request.schema
+    by_resource: dict[tuple[int, str, int], list[Any]] = {}
+    async for acl in taken(request, acls, wanted):
+        rules = by_resource.setdefault((acl.resource_type, acl.name, acl.pattern), [])
+        rules.append(_rule(schema, acl))
     resources = await request.each(partial(_resource, schema), by_resource.items())
     return tuple(resources)
 

@@ -6,6 +6,7 @@ counterparts: AclApis.handleDeleteAcls, AclControlManager.deleteAcls.
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from functools import partial
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from txnsim.api.identities.acl_entries import (
     check_filters,
     filter_of,
     security_disabled,
+    taken,
 )
 from txnsim.api.request import Reply, Request, error_fields, invalid
 from txnsim.controller.controller import RECORDS_MAX
@@ -90,18 +92,13 @@ async def _removed(request: Request) -> _Outcomes | None:
 
 
 async def _found(request: Request, acls: Acls, wanted: AclFilter) -> list[AclBinding]:
-    """The bindings that a filter takes, and no more than are too many for ``_has_room``; many are
-    looked at with breaks.
-    """
-    if wanted.name is None:
-        request.expect(acls.count)
+    """The bindings that a filter takes, and no more than are too many for ``_has_room``."""
     found: list[AclBinding] = []
-    for acl in acls.found(wanted):
-        if wanted.takes(acl):
+    async with aclosing(taken(request, acls, wanted)) as matching:
+        async for acl in matching:
             found.append(acl)
             if len(found) > RECORDS_MAX:
                 break
-        await request.have_done(1)
     return found
 
 
