@@ -5,9 +5,9 @@ a client notes what its requests took (``spent_ns``); once the turn's share is u
 here with what is left. In the next turn those go first who have used least and want least: a
 client with one small request waits for no more than the work that is being done. All requests that
 are a lot of work wait as one (``LargeRequests``): however many there are, a client with small ones
-can have as much of the loop as all of them; so do those that are still being read (``LargeReads``).
-Each request counts with a fixed cost besides its time:
-in virtual time, where work takes none, turns end all the same, and always at the same place.
+can have as much of the loop as all of them. Those that are still being read wait as one as well
+(``LargeReads``). Each request counts with a fixed cost besides its time: in virtual time, where
+work takes none, turns end all the same, and always at the same place.
 
 Kafka's counterpart: Processors that poll their selectors between requests, and the scheduler of the
 operating system.
