@@ -11,8 +11,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.within import within
-from txnsim.runtime.tasks import FAILURES_KEPT_MAX, LoopTasks, Pending
+from txnsim.runtime.tasks import DUE_UNTIMED, FAILURES_KEPT_MAX, LoopTasks, Pending
 from txnsim.runtime.trace import NO_CAUSE, TraceLevel
+from txnsim.runtime.turns import LIMIT_NS_DEFAULT
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 
 
@@ -448,6 +449,24 @@ async def test_more_than_a_turn_may_hold_lets_the_loop_breathe(
     assert ran == [0, 1, 2]
     await asyncio.sleep(0)
     assert ran == [0, 1, 2, 3, 4]
+
+
+async def test_answers_go_out_though_more_is_due_than_a_turn_bears() -> None:
+    passed_ns = iter(range(0, 10**12, LIMIT_NS_DEFAULT))
+    tasks = LoopTasks(asyncio.get_running_loop(), stopwatch_ns=lambda: next(passed_ns))
+    ran: list[str] = []
+
+    def chain() -> None:
+        ran.append("request")
+        tasks.soon(chain)
+
+    tasks.soon(chain)
+    tasks.at_turn_end(lambda: ran.append("answer"))
+    await asyncio.sleep(0)
+    assert ran.index("answer") == ran.count("request") == 2 * DUE_UNTIMED
+    await asyncio.sleep(0)
+    assert ran[-1] == "request"
+    await tasks.close()
 
 
 # Causes
