@@ -120,8 +120,7 @@ def _once(text: bytes, make: Callable[[Path], Made]) -> Made:
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
         made = make(fresh)
-        meta = MetaProperties(cluster_id="benchmarks", node_id=1)
-        (fresh / names.META_PROPERTIES_NAME).write_text(encode_meta_properties(meta))
+        write_meta(fresh, node_id=1)
         (fresh / _MADE).write_bytes(msgspec.json.encode(made))
         fresh.rename(directory)
     made = msgspec.json.decode((directory / _MADE).read_bytes(), type=Made)
@@ -143,7 +142,7 @@ def _make_small(directory: Path, scale: Scale) -> Made:
     each = scale.transactions // scale.partitions
     for partition in range(scale.partitions):
         planned = _planned(scale, partition, each * scale.batches, chance)
-        folder = _replica(directory, TOPIC, partition)
+        folder = make_replica(directory, TOPIC, partition)
         for data in _filled(scale, partition, each, planned, chance):
             noted[TopicPartition(TOPIC, partition)] = _write_segment(folder, data)
             size += len(data)
@@ -253,7 +252,7 @@ def _write_coordinator(directory: Path, scale: Scale, strays: list[Stray]) -> No
             )
             log.append(assign(batch, base_offset=len(log), leader_epoch=0))
     for partition, log in enumerate(logs):
-        folder = _replica(directory, COORDINATOR, partition)
+        folder = make_replica(directory, COORDINATOR, partition)
         _write_segment(folder, b"".join(log))
 
 
@@ -275,9 +274,9 @@ def _entries(scale: Scale, strays: list[Stray]) -> Iterator[tuple[str, list[TxnT
             yield (
                 name,
                 [
-                    _move(name, FIRST_PRODUCER + producer, ongoing, place, at_ms),
-                    _move(name, FIRST_PRODUCER + producer, ends[0], place, at_ms),
-                    _move(name, FIRST_PRODUCER + producer, ends[1], frozenset(), at_ms),
+                    entry(name, FIRST_PRODUCER + producer, ongoing, place, at_ms),
+                    entry(name, FIRST_PRODUCER + producer, ends[0], place, at_ms),
+                    entry(name, FIRST_PRODUCER + producer, ends[1], frozenset(), at_ms),
                 ],
             )
     for stray in strays:
@@ -289,16 +288,58 @@ def _entries(scale: Scale, strays: list[Stray]) -> Iterator[tuple[str, list[TxnT
             continue  # the coordinator has forgotten the id
         else:
             state, place = TransactionState.EMPTY, frozenset()
-        yield name, [_move(name, stray.producer_id, state, place, BEGAN_MS)]
+        yield name, [entry(name, stray.producer_id, state, place, BEGAN_MS)]
 
 
-def _move(
+# Large batches
+
+
+def _make_large(directory: Path, size: int) -> Made:
+    record = Record(value=random.Random(size).randbytes(1_000))
+    count = LARGE_BATCH_BYTES // 1_010
+    template = bytearray(
+        build_batch([record] * count, timestamp_ms=BEGAN_MS, producer_id=0, producer_epoch=0,
+                    base_sequence=0, transactional=True, leader_epoch=0)
+    )  # fmt: skip
+    records = read_batch_header(bytes(template)).records_count
+    folder = make_replica(directory, LARGE_TOPIC, 0)
+    batches = size // len(template)
+    with (folder / names.file_name(0, names.LOG_SUFFIX)).open("wb") as file:
+        for number in range(batches):
+            template[:8] = _LONG.pack(number * records)
+            template[43:51] = _LONG.pack(FIRST_PRODUCER + number % 100)
+            template[53:57] = _CRC.pack(number // 100 * records)
+            template[17:CRC_START] = _CRC.pack(crc32c.crc32c(memoryview(template)[CRC_START:]))
+            file.write(template)
+    return Made(directory="", bytes=batches * len(template), batches=batches, transactions=0)
+
+
+# What other directories for benchmarks have as well
+
+
+def write_meta(directory: Path, *, node_id: int) -> None:
+    """Say whose log directory it is."""
+    meta = MetaProperties(cluster_id="benchmarks", node_id=node_id)
+    (directory / names.META_PROPERTIES_NAME).write_text(encode_meta_properties(meta))
+
+
+def make_replica(directory: Path, topic: str, partition: int) -> Path:
+    """Make a replica's folder."""
+    folder = directory / names.directory_name(TopicPartition(topic, partition))
+    folder.mkdir()
+    topic_id = uuid.uuid5(uuid.NAMESPACE_URL, topic)
+    (folder / names.PARTITION_METADATA_NAME).write_text(encode_partition_metadata(topic_id))
+    return folder
+
+
+def entry(
     name: str,
     producer: int,
     state: TransactionState,
     partitions: frozenset[TopicPartition],
     at_ms: int,
 ) -> TxnTransition:
+    """What a coordinator notes of a transaction."""
     return TxnTransition(
         transactional_id=TransactionalId(name),
         producer_id=ProducerId(producer),
@@ -313,35 +354,3 @@ def _move(
         last_update_timestamp_ms=at_ms,
         client_version=TransactionVersion.TV_0,
     )
-
-
-# Large batches
-
-
-def _make_large(directory: Path, size: int) -> Made:
-    record = Record(value=random.Random(size).randbytes(1_000))
-    count = LARGE_BATCH_BYTES // 1_010
-    template = bytearray(
-        build_batch([record] * count, timestamp_ms=BEGAN_MS, producer_id=0, producer_epoch=0,
-                    base_sequence=0, transactional=True, leader_epoch=0)
-    )  # fmt: skip
-    records = read_batch_header(bytes(template)).records_count
-    folder = _replica(directory, LARGE_TOPIC, 0)
-    batches = size // len(template)
-    with (folder / names.file_name(0, names.LOG_SUFFIX)).open("wb") as file:
-        for number in range(batches):
-            template[:8] = _LONG.pack(number * records)
-            template[43:51] = _LONG.pack(FIRST_PRODUCER + number % 100)
-            template[53:57] = _CRC.pack(number // 100 * records)
-            template[17:CRC_START] = _CRC.pack(crc32c.crc32c(memoryview(template)[CRC_START:]))
-            file.write(template)
-    return Made(directory="", bytes=batches * len(template), batches=batches, transactions=0)
-
-
-def _replica(directory: Path, topic: str, partition: int) -> Path:
-    """Make a replica's folder."""
-    folder = directory / names.directory_name(TopicPartition(topic, partition))
-    folder.mkdir()
-    topic_id = uuid.uuid5(uuid.NAMESPACE_URL, topic)
-    (folder / names.PARTITION_METADATA_NAME).write_text(encode_partition_metadata(topic_id))
-    return folder

@@ -1,6 +1,6 @@
-"""Log directories of brokers over some hours: each segment has an hour, with the files that a
-broker leaves beside it. In one of ten partitions a transaction begins in a known hour, and nobody
-ends it.
+"""Log directories of brokers over some hours. Each segment holds the batches of one hour, with the
+indexes and the snapshot that a broker writes beside it. In every tenth partition one transaction
+hangs, and the hour in which it began is known.
 
 ``python -m benchmarks.store_data DIR --brokers 50 --partitions 100 --hours 24``
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,25 +16,15 @@ from typing import Final
 
 import msgspec
 
+from benchmarks.log_data import entry, make_replica, write_meta
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names, producer_snapshot
 from txnsim.storage.checkpoints import encode_leader_epochs, encode_offsets
 from txnsim.storage.indexes import encode_indexes
-from txnsim.storage.metadata_files import (
-    MetaProperties,
-    encode_meta_properties,
-    encode_partition_metadata,
-)
 from txnsim.txn.log_format import encode_batch
-from txnsim.txn.state import TransactionState, TxnTransition
-from txnsim.types import (
-    ProducerEpoch,
-    ProducerId,
-    TopicPartition,
-    TransactionalId,
-    TransactionVersion,
-)
+from txnsim.txn.state import TransactionState
+from txnsim.types import TopicPartition, TransactionVersion
 from txnsim.wire.batch import Record, assign, build_batch, read_batch_header
 from txnsim.wire.control import control_batch
 
@@ -44,10 +33,9 @@ HOUR_MS: Final = 3_600_000
 FACTOR: Final = 3
 STRAY: Final = 900_000
 RECORDS: Final = 10
-CLUSTER_ID: Final = "benchmarks"
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class Hours(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked for."""
 
     brokers: int = 1
@@ -58,7 +46,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     hanging_hour: int = 18
 
 
-def make(directory: Path, made: Made) -> int:
+def make(directory: Path, made: Hours) -> int:
     """Make the directories of all brokers.
 
     Returns:
@@ -67,8 +55,7 @@ def make(directory: Path, made: Made) -> int:
     homes = [directory / f"broker-{one}" for one in range(made.brokers)]
     for number, home in enumerate(homes):
         home.mkdir(parents=True)
-        meta = MetaProperties(cluster_id=CLUSTER_ID, node_id=number)
-        (home / names.META_PROPERTIES_NAME).write_text(encode_meta_properties(meta))
+        write_meta(home, node_id=number)
     factor = min(FACTOR, made.brokers)
     ends: list[dict[TopicPartition, int]] = [{} for _ in homes]
     flushed: list[dict[TopicPartition, int]] = [{} for _ in homes]
@@ -90,16 +77,13 @@ def make(directory: Path, made: Made) -> int:
 
 
 def _write(home: Path, place: TopicPartition, files: dict[str, bytes]) -> None:
-    folder = home / names.directory_name(place)
-    folder.mkdir()
-    topic_id = uuid.uuid5(uuid.NAMESPACE_URL, place.topic)
-    (folder / names.PARTITION_METADATA_NAME).write_text(encode_partition_metadata(topic_id))
+    folder = make_replica(home, place.topic, place.partition)
     (folder / names.LEADER_EPOCHS_NAME).write_text(encode_leader_epochs([(0, 0)]))
     for name, data in files.items():
         (folder / name).write_bytes(data)
 
 
-def _replica(made: Made, partition: int) -> tuple[dict[str, bytes], int, int]:
+def _replica(made: Hours, partition: int) -> tuple[dict[str, bytes], int, int]:
     """(files, base offset of the last segment, log end) of a partition's replicas."""
     files: dict[str, bytes] = {}
     offset = base = 0
@@ -139,7 +123,7 @@ def _replica(made: Made, partition: int) -> tuple[dict[str, bytes], int, int]:
 
 
 def _hour(
-    made: Made, partition: int, hour: int, sequences: defaultdict[int, int]
+    made: Hours, partition: int, hour: int, sequences: defaultdict[int, int]
 ) -> Iterator[bytes]:
     pause_ms = HOUR_MS // (made.transactions + 1)
     for number in range(made.transactions):
@@ -177,25 +161,13 @@ def _data(producer: int, sequences: defaultdict[int, int], at_ms: int) -> bytes:
     return batch
 
 
-def _coordinator(made: Made) -> Iterator[bytes]:
+def _coordinator(made: Hours) -> Iterator[bytes]:
     """What it knows: that those that ended did; of those that hang, nothing."""
     end_ms = BEGAN_MS + made.hours * HOUR_MS
     for offset in range(made.partitions * 3):
         producer = 1_000 + offset // 3 * 100 + offset % 3
-        record = TxnTransition(
-            transactional_id=TransactionalId(f"app-{producer}"),
-            producer_id=ProducerId(producer),
-            prev_producer_id=ProducerId(-1),
-            next_producer_id=ProducerId(-1),
-            producer_epoch=ProducerEpoch(0),
-            last_producer_epoch=ProducerEpoch(-1),
-            txn_timeout_ms=60_000,
-            state=TransactionState.COMPLETE_COMMIT,
-            partitions=frozenset(),
-            start_timestamp_ms=end_ms - 1_000,
-            last_update_timestamp_ms=end_ms - 900,
-            client_version=TransactionVersion.TV_0,
-        )
+        ended = TransactionState.COMPLETE_COMMIT
+        record = entry(f"app-{producer}", producer, ended, frozenset(), end_ms - 900)
         batch = encode_batch(
             [record], level=TransactionVersion.TV_1, now_ms=end_ms - 900, rules=LATEST
         )
@@ -206,11 +178,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Make them, and print how many segments there are."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.store_data")
     parser.add_argument("directory", type=Path)
-    defaults = Made()
+    defaults = Hours()
     for name in ("brokers", "partitions", "hours", "transactions"):
         parser.add_argument(f"--{name}", type=int, default=getattr(defaults, name))
     args = parser.parse_args(arguments)
-    made = Made(
+    made = Hours(
         brokers=args.brokers,
         partitions=args.partitions,
         hours=args.hours,
