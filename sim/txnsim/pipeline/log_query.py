@@ -44,7 +44,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return (
             self.offset_min is None
-            or segment.is_recovered  # what is cut in it ends those behind
+            or segment.may_be_cut  # what is cut in it ends those behind
             or segment.next_base_offset is None
             or segment.next_base_offset > self.offset_min
         )

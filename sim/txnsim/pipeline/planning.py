@@ -5,7 +5,8 @@ each costs its bytes and the opening of a file, and a task costs at most what th
 where there are cores without work. A large segment whose records are decoded is read by several
 tasks, each some of its offsets. The segments of one replica that a starting broker would check stay
 together, because a cut in one ends those behind it, unless they are in sections
-(``scan.sections``). A replica's small files are cheap, so many replicas share a task.
+(``scan.sections``). Where they are large, the cut is looked for before there are tasks. A replica's
+small files are cheap, so many replicas share a task.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import msgspec
 
 from txnsim.pipeline import tasks
 from txnsim.pipeline.log_query import Wanted
-from txnsim.pipeline.options import COSTS, HEADERS_COST, KafkaLogOptions
+from txnsim.pipeline.options import COSTS, HEADERS_COST, Check, KafkaLogOptions
 from txnsim.pipeline.scan.log_dirs import LogDirectory
 from txnsim.pipeline.scan.log_seek import greatest_timestamp_of
 from txnsim.pipeline.scan.sections import cuts_of, in_sections
@@ -48,6 +49,8 @@ _DECODED_COST: Final = 4.0
 """A large segment of a table that costs so much, or more, is shared by tasks."""
 _SHARERS_MAX: Final = 8
 """Each of them walks over all headers of the segment."""
+_TOGETHER_BYTES_MAX: Final = 512 << 20
+"""So much of a replica one task reads, where a cut in one segment ends those behind it."""
 _LISTED_AT_ONCE: Final = 16
 """Folders of replicas."""
 REPLICAS_PER_TASK: Final = 64
@@ -109,7 +112,7 @@ def shares_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Sh
     if reads.segments:
         segments = [
             one
-            for many in _segments_of(replicas, options.start_offsets)
+            for many in _segments_of(replicas, options)
             for one in _in_time(many, wanted, options.late_by_max_ms)
             if wanted.has_segment(one)
         ]
@@ -199,7 +202,7 @@ def _by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFile]:
     """A large segment, for each task the offsets whose batches it decodes. Where the index is
     wrong, the parts are not of one size; each batch is in one of them.
     """
-    if segment.is_recovered or mounted_at(Path(segment.path)):  # each part reads all headers
+    if segment.may_be_cut or mounted_at(Path(segment.path)):  # each part reads all headers
         return [segment]
     first, end = segment.span or (0, sys.maxsize)
     cuts = cuts_of(segment, max(part_bytes, segment.size // _SHARERS_MAX))
@@ -232,11 +235,24 @@ def in_tasks(
 
 
 def _segments_of(
-    replicas: Iterable[Replica], start_offsets: Mapping[str, int]
+    replicas: Iterable[Replica], options: KafkaLogOptions
 ) -> Iterator[list[SegmentFile]]:
     """Those of each replica."""
     for path, found in _by_replica(replicas):
-        yield list(filter(Wanted(offset_min=start_offsets.get(path)).has_segment, found))
+        begun = Wanted(offset_min=options.start_offsets.get(path))
+        yield list(filter(begun.has_segment, _looked_through(found, options)))
+
+
+def _looked_through(
+    segments: Sequence[SegmentFile], options: KafkaLogOptions
+) -> Sequence[SegmentFile]:
+    """A replica's segments, with what a starting broker would cut where that is much to read."""
+    cut_apart = sum(one.size for one in segments if one.is_recovered) > _TOGETHER_BYTES_MAX
+    if not cut_apart or options.check_crc is Check.NONE:
+        return segments
+    from txnsim.pipeline.scan.recovery import looked_through  # planning does without numba
+
+    return looked_through(segments)
 
 
 def _by_replica(replicas: Iterable[Replica]) -> Iterator[tuple[str, tuple[SegmentFile, ...]]]:
@@ -293,8 +309,8 @@ def _greatest_or_none(segment: SegmentFile) -> int | None:
 
 def _go_together(before: SegmentFile, segment: SegmentFile) -> bool:
     return (
-        before.is_recovered
-        and segment.is_recovered
+        before.may_be_cut
+        and segment.may_be_cut
         and before.replica == segment.replica
         and segment.section is None
     )

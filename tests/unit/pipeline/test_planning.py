@@ -13,6 +13,7 @@ from tests.support.log_tables import (
     broker_dir,
     busy_log,
     logs_of,
+    overwrite,
     replica,
     segment,
     table,
@@ -38,6 +39,7 @@ from txnsim.pipeline.tables.readings import rows_of
 from txnsim.pipeline.tables.rows import Job
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names
+from txnsim.storage.checkpoints import encode_offsets
 from txnsim.types import TopicPartition
 
 SEGMENTS = Reads(segments=True)
@@ -210,6 +212,32 @@ def test_a_job_has_several_tasks_in_order_of_offset(tmp_path: Path) -> None:
     assert len(shares) > 1
     bases = [one.base_offset for share in shares for one in share.segments]
     assert bases == sorted(set(bases))
+
+
+@pytest.mark.parametrize("name", ["batches", "records", "errors", "fragments"])
+def test_a_large_replica_without_a_checkpoint_is_several_tasks_with_the_rows_of_one(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = replica(broker_dir(tmp_path, is_clean=False), busy_log())
+    (tmp_path / names.RECOVERY_POINTS_NAME).write_text(encode_offsets({}))
+    damaged = logs_of(folder)[2]
+    overwrite(damaged, damaged.stat().st_size - 5, b"!")
+    chosen = options(tmp_path, name, taskBytes="1")
+    schema = TABLES[name].arrow()
+    job = Job(options=chosen, columns=tuple(schema.names))
+
+    def planned() -> tuple[int, list[dict[str, object]]]:
+        shares = shares_of(chosen, Wanted(), READS[name])
+        parts = [part for share in shares for part in rows_of(share, job)]
+        rows = [row for part in parts for row in part.in_schema(schema).to_pylist()]
+        return sum(bool(one.segments) for one in shares), rows
+
+    together, expected = planned()
+    monkeypatch.setattr(planning, "_TOGETHER_BYTES_MAX", 0)
+    apart, rows = planned()
+    assert (together, apart) == (1, len(logs_of(folder)))
+    assert rows == expected
+    assert rows
 
 
 def test_replicas_are_shared_out_by_their_number(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ LogSegment.recover.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,12 +21,14 @@ import numpy as np
 
 from txnsim.pipeline.scan import kernel, kernel_crc
 from txnsim.pipeline.scan.pieces import PIECE_BYTES, Bytes, Ints, PieceReader, pieces_of
-from txnsim.pipeline.scan.segments import Replica, SegmentFile
+from txnsim.pipeline.scan.segments import CutOff, Replica, SegmentFile
 from txnsim.pipeline.scan.walk import Damage, batch_rows
 from txnsim.wire.batch_header import CRC_START
 
 SMALL_BATCH_BYTES: Final = 1 << 10
 """Below, the compiled loop is quicker than a call of the library for each batch."""
+
+_BEHIND: Final = CutOff(position=0, kind="behind", reason="an earlier segment is cut")
 
 Truths = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -43,24 +47,46 @@ def cut_short(
         if not is_cut or not segment.is_recovered:
             yield segment, None
             continue
-        if segment.replica == ended:
-            damage: Damage | None = Damage(
-                position=0, size=segment.size, kind="behind", reason="an earlier segment is cut"
-            )
+        if segment.is_looked_through:
+            cut = segment.cut
         else:
-            damage = _damage_or_none(segment)
-        if damage is not None:
-            ended = segment.replica
-            segment = msgspec.structs.replace(segment, size=damage.position)
-        yield segment, damage
+            cut = _BEHIND if segment.replica == ended else _cut_of(segment)
+        if cut is None:
+            yield segment, None
+            continue
+        ended = segment.replica
+        size = segment.size - cut.position
+        damage = Damage(position=cut.position, size=size, kind=cut.kind, reason=cut.reason)
+        yield msgspec.structs.replace(segment, size=cut.position), damage
 
 
-def _damage_or_none(segment: SegmentFile) -> Damage | None:
+def looked_through(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
+    """The segments of a replica; of those that a starting broker goes through it is known from now
+    on what it cuts. All cores of this machine look for it, so that tasks need not wait for others.
+    """
+    sought = [one for one in segments if one.is_recovered]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # what is compiled lets other threads run
+        cuts = dict(zip(sought, pool.map(_cut_of, sought), strict=True))
+    ended = False
+    found: list[SegmentFile] = []
+    for segment in segments:
+        if segment.is_recovered:
+            cut = _BEHIND if ended else cuts[segment]
+            ended = cut is not None
+            segment = msgspec.structs.replace(segment, is_looked_through=True, cut=cut)
+        found.append(segment)
+    return found
+
+
+def _cut_of(segment: SegmentFile) -> CutOff | None:
     """Where a broker cuts a segment; also None where that can't be read, as others will notice."""
     try:
-        return damage_behind(Path(segment.path), until=segment.size)
+        damage = damage_behind(Path(segment.path), until=segment.size)
     except OSError:
         return None
+    if damage is None:
+        return None
+    return CutOff(position=damage.position, kind=damage.kind, reason=damage.reason)
 
 
 def damage_behind(path: Path, *, until: int) -> Damage | None:

@@ -56,6 +56,14 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     """Another section of the segment lies behind it."""
 
 
+class CutOff(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a starting broker cuts a segment off, and why (``walk.Damage``)."""
+
+    position: int
+    kind: str
+    reason: str
+
+
 class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     """One segment of one replica."""
 
@@ -68,6 +76,9 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     """Where reading ends: all that was there when the job was planned."""
     is_recovered: bool = False
     """A starting broker goes through it, and cuts off what is not sound."""
+    is_looked_through: bool = False
+    """What it would cut was looked for before: ``cut``."""
+    cut: CutOff | None = None
     span: tuple[int, int] | None = None
     """Only batches that begin in this range of offsets are rows; None: all."""
     section: Section | None = None
@@ -87,6 +98,11 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     def unread_bytes(self) -> int:
         """How much is read."""
         return self.size if self.section is None else self.size - self.section.start
+
+    @property
+    def may_be_cut(self) -> bool:
+        """A cut in it would end those behind, and nobody has looked for one."""
+        return self.is_recovered and not self.is_looked_through
 
     @property
     def is_last(self) -> bool:

@@ -16,6 +16,7 @@ from txnsim.pipeline.scan.recovery import (
     crcs_are_right,
     cut_short,
     damage_behind,
+    looked_through,
     runs_of,
 )
 from txnsim.pipeline.scan.segments import SegmentFile, replicas_in, segments_of
@@ -30,8 +31,12 @@ def found(path: Path) -> list[SegmentFile]:
 
 
 def kept(path: Path, *, is_cut: bool = True) -> list[tuple[int, Damage | None]]:
-    """(bytes left, what goes) of each segment."""
-    return [(one.size, damage) for one, damage in cut_short(found(path), is_cut=is_cut)]
+    """(bytes left, what goes) of each segment; the same, whoever has looked for it and when."""
+    segments = found(path)
+    cut = [(one.size, damage) for one, damage in cut_short(segments, is_cut=is_cut)]
+    known = cut_short(looked_through(segments), is_cut=is_cut)
+    assert [(one.size, damage) for one, damage in known] == cut
+    return cut
 
 
 def test_a_sound_segment_has_no_damage(tmp_path: Path) -> None:
