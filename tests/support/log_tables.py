@@ -52,7 +52,9 @@ def table(
     found: list[Row] = []
     for share in shares_of(chosen, wanted, READS[name]):
         for rows in rows_of(share, job):
-            found += rows.in_schema(schema).to_pylist()
+            made = rows.in_schema(schema)
+            made.validate(full=True)  # arrays are made of buffers
+            found += made.to_pylist()
     return found
 
 

@@ -8,7 +8,7 @@ too. What is made here is the same (docs/format/Columnar.rst of Apache Arrow).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -72,6 +72,41 @@ def of_values(found: Sequence[Any], kind: pa.DataType) -> pa.Array:
     raise TypeError(f"no array of {kind} is made here")
 
 
+def of_pieces(buffer: Any, begins: Any, sizes: Any, kind: pa.DataType) -> pa.Array:
+    """Pieces of bytes as an array of bytes or texts; what is no UTF-8 is replaced in texts.
+
+    Args:
+        buffer: What they are in.
+        begins: Where each begins.
+        sizes: Of each; below 0: there is none.
+        kind: The type.
+
+    Raises:
+        OverflowError: There is too much.
+    """
+    from txnsim.pipeline.scan.kernel_records import gathered  # others need nothing compiled
+
+    places = _summed(np.maximum(sizes, 0))
+    data = np.empty(places[-1], dtype=np.uint8)
+    gathered(buffer, begins, places[1:], data)
+    absent = sizes < 0
+    if pa.types.is_string(kind) and not data.tobytes().isascii():
+        parts = [data[at:end].tobytes() for at, end in pairwise(places.tolist())]
+        texts = [one.decode("utf-8", "replace") for one in parts]
+        return of_values([None if no else one for no, one in zip(absent, texts, strict=True)], kind)
+    return _array(kind, len(sizes), absent, places, data)
+
+
+def of_lists(inner: pa.Array, counts: Any, kind: pa.DataType) -> pa.Array:
+    """Lists, of which each has so many of the values."""
+    return _array(kind, len(counts), None, _summed(counts), children=[inner])
+
+
+def of_struct(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
+    """Structs of columns; none of them is null."""
+    return _array(kind, len(parts[0]), None, children=parts)
+
+
 def repeated(value: object, count: int, kind: pa.DataType) -> pa.Array:
     """One value in all rows."""
     return pa.repeat(of_values([value], kind)[0], count)
@@ -103,8 +138,12 @@ def _of_texts(found: Sequence[Any], kind: pa.DataType, absent: Any) -> pa.Array:
 
 def _places(parts: Sequence[Any]) -> Any:
     """Where each begins among all that lie one behind the other, and the end of the last one."""
-    ends = np.zeros(len(parts) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)), out=ends[1:])
+    return _summed(np.fromiter(map(len, parts), np.int64, len(parts)))
+
+
+def _summed(sizes: Any) -> Any:
+    ends = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=ends[1:])
     if ends[-1] > _BYTES_MAX:
         raise OverflowError(f"{ends[-1]} bytes or values in one array")
     return ends.astype("<i4")

@@ -16,7 +16,7 @@ import numpy as np
 from txnsim.errors import CorruptBatchError
 from txnsim.pipeline.options import Check
 from txnsim.pipeline.scan import kernel
-from txnsim.pipeline.scan.pieces import Ints, PieceReader, pieces_of
+from txnsim.pipeline.scan.pieces import Bytes, Ints, pieces_of
 from txnsim.pipeline.scan.recovery import crcs_are_right, runs_of
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.scan.walk import Damage, batch_rows
@@ -64,13 +64,44 @@ def decoded_batches(
     Raises:
         OSError: The file can't be read.
     """
+    for data, start, run in chosen_runs(segment, job, on_damage):
+        view = memoryview(data.data)
+        for number in range(run.shape[1]):
+            at = int(run[kernel.POSITION, number]) - start
+            stored = view[at : at + int(run[kernel.SIZE, number])]
+            yield DecodedBatch(run[:, number], stored, on_damage)
+
+
+def chosen_runs(
+    segment: SegmentFile, job: Job, on_damage: OnDamage = ignored
+) -> Iterator[tuple[Bytes, int, Ints]]:
+    """(bytes, their position in the file, chosen batches in them): batches that fit into a piece,
+    or one that is larger. The bytes are good until the next ones are asked for.
+
+    Args:
+        segment: What is read.
+        job: What for.
+        on_damage: Called with each batch that is too large.
+
+    Raises:
+        OSError: The file can't be read.
+    """
     path = Path(segment.path)
     with pieces_of(path, until=segment.size) as file:
         for table in batch_rows(path, on_damage=ignored, until=segment.size):
             chosen = _chosen(segment, table, job)
             for first, last in runs_of(table):
-                if chosen[first:last].any():
-                    yield from _of_run(file, table[:, first:last], chosen[first:last], on_damage)
+                run = table[:, first:last]
+                start = int(run[kernel.POSITION, 0])
+                size = int(run[kernel.POSITION, -1] + run[kernel.SIZE, -1]) - start
+                if not chosen[first:last].any():
+                    continue
+                if size > STORED_MAX:
+                    text = f"a batch of {size} bytes; at most {STORED_MAX} are looked into"
+                    on_damage(_undecoded(run[:, 0], text))
+                    continue
+                data = np.frombuffer(file.read_whole(start, size), dtype=np.uint8)
+                yield data, start, run[:, chosen[first:last]]
 
 
 def decoded_records(segment: SegmentFile, job: Job) -> Iterator[tuple[Record, Ints]]:
@@ -88,23 +119,6 @@ def _chosen(segment: SegmentFile, table: Ints, job: Job) -> Any:
     if job.options.check_crc is Check.ALL:
         chosen &= crcs_are_right(Path(segment.path), table)
     return chosen
-
-
-def _of_run(
-    file: PieceReader, run: Ints, chosen: Any, on_damage: OnDamage
-) -> Iterator[DecodedBatch]:
-    """The chosen batches that fit into a piece; one batch where it is larger."""
-    start = int(run[kernel.POSITION, 0])
-    size = int(run[kernel.POSITION, -1] + run[kernel.SIZE, -1]) - start
-    if size > STORED_MAX:
-        on_damage(
-            _undecoded(run[:, 0], f"a batch of {size} bytes; at most {STORED_MAX} are looked into")
-        )
-        return
-    data = file.read_whole(start, size)
-    for number in np.flatnonzero(chosen):
-        at = int(run[kernel.POSITION, number]) - start
-        yield DecodedBatch(run[:, number], data[at : at + int(run[kernel.SIZE, number])], on_damage)
 
 
 def _undecoded(columns: Ints, reason: str) -> Damage:

@@ -49,6 +49,44 @@ def test_keys_values_headers_and_times_are_exact(tmp_path: Path, codec: int, nam
     assert (third["leader_epoch"], third["timestamp_type"]) == (3, "CreateTime")
 
 
+def test_batches_of_several_codecs_come_in_order_without_the_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "BYTES_MAX", 40)  # several groups
+    codecs = [ZSTD, NONE, GZIP, ZSTD, NONE, SNAPPY]
+    stored = [
+        build_batch(
+            [Record(value=b"%d-%d" % (number, one) * 9) for one in range(2)],
+            timestamp_ms=NOW,
+            compression=codec,
+        )
+        for number, codec in enumerate(codecs)
+    ]
+    damaged = bytearray(stored[3])
+    damaged[61:65] = b"none"
+    segment(broker_dir(tmp_path) / "orders-0", [*stored[:3], bytes(damaged), *stored[4:]])
+    left = [number for number in range(6) if number != 3]
+    rows = table(tmp_path, "records")
+    assert [one["value"] for one in rows] == [
+        b"%d-%d" % (number, one) * 9 for number in left for one in range(2)
+    ]
+    assert [one["offset"] for one in rows] == [
+        2 * number + one for number in left for one in (0, 1)
+    ]
+
+
+def test_a_header_s_key_that_is_no_text_is_one_with_signs_for_it(tmp_path: Path) -> None:
+    data = build_batch(
+        [Record(value=b"v", headers=(("h\N{LATIN SMALL LETTER E WITH ACUTE}", b"1"),))],
+        timestamp_ms=NOW,
+    )
+    cut_off = data.replace("\N{LATIN SMALL LETTER E WITH ACUTE}".encode(), b"\xc3\xc3")
+    segment(broker_dir(tmp_path) / "orders-0", [data, cut_off])
+    first, second = table(tmp_path, "records")
+    assert first["headers"] == [{"key": "h\N{LATIN SMALL LETTER E WITH ACUTE}", "value": b"1"}]
+    assert second["headers"] == [{"key": "h\ufffd\ufffd", "value": b"1"}]
+
+
 def test_times_of_appending_are_the_batch_s(tmp_path: Path) -> None:
     data = build_batch([Record(value=b"v", timestamp_ms=1)], timestamp_ms=NOW, log_append_time=True)
     segment(broker_dir(tmp_path) / "orders-0", [data])

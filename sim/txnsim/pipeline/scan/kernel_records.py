@@ -1,0 +1,182 @@
+"""The records of batches, compiled: where each is, and where its key, value and headers are.
+
+Nothing is copied. The bytes of keys and values are gathered afterwards, where somebody asks for
+them (``gathered``). A batch gives its records up to the first one that makes no sense, as
+``wire.records`` has it. Kafka's counterpart: DefaultRecord.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.pipeline.scan.kernel import compiled
+from txnsim.pipeline.scan.kernel_keys import varint
+from txnsim.wire.records import RECORD_MIN, VARINT_BYTES_MAX, VARLONG_BYTES_MAX
+
+# Columns of a table of records. Places are those in the buffer; a size of -1 is that of none.
+BATCH: Final = 0
+"""Number of its batch."""
+OFFSET_DELTA: Final = 1
+TIME_DELTA: Final = 2
+KEY_AT: Final = 3
+KEY_SIZE: Final = 4
+VALUE_AT: Final = 5
+VALUE_SIZE: Final = 6
+HEADERS_AT: Final = 7
+HEADERS: Final = 8
+"""How many."""
+RECORD_COLUMNS: Final = 9
+
+# Columns of a table of headers.
+NAME_AT: Final = 0
+NAME_SIZE: Final = 1
+CONTENT_AT: Final = 2
+CONTENT_SIZE: Final = 3
+HEADER_COLUMNS: Final = 4
+
+_BAD: Final = -1
+
+
+@compiled
+def _short(buffer: Any, at: int, end: int) -> tuple[int, int]:
+    """A varint of at most five bytes, and where it ends; ``_BAD`` where it is none."""
+    value, behind = varint(buffer, at, end)
+    if behind > end or behind - at > VARINT_BYTES_MAX:
+        return 0, _BAD
+    return value, behind
+
+
+@compiled
+def _piece(buffer: Any, at: int, end: int) -> tuple[int, int, int]:
+    """(where bytes begin, their size, where they end)."""
+    size, begin = _short(buffer, at, end)
+    if begin == _BAD:
+        return 0, 0, _BAD
+    if size < 0:
+        return begin, -1, begin
+    if size > end - begin:
+        return 0, 0, _BAD
+    return begin, size, begin + size
+
+
+@compiled
+def _record(buffer: Any, at: int, end: int, row: Any) -> int:
+    """Fill a row with the record at a place: where it ends, or ``_BAD``."""
+    size, at = _short(buffer, at, end)
+    if at == _BAD or size < 0 or size > end - at:
+        return _BAD
+    stop = at + size
+    time_delta, behind = varint(buffer, at + 1, end)
+    if behind > end or behind - at - 1 > VARLONG_BYTES_MAX:
+        return _BAD
+    row[TIME_DELTA] = time_delta
+    row[OFFSET_DELTA], at = _short(buffer, behind, end)
+    if at == _BAD:
+        return _BAD
+    row[KEY_AT], row[KEY_SIZE], at = _piece(buffer, at, end)
+    if at == _BAD:
+        return _BAD
+    row[VALUE_AT], row[VALUE_SIZE], at = _piece(buffer, at, end)
+    if at == _BAD:
+        return _BAD
+    count, at = _short(buffer, at, end)
+    if at == _BAD or count < 0 or count > stop - at:
+        return _BAD
+    row[HEADERS_AT], row[HEADERS] = at, count
+    for _ in range(count):
+        _, size, at = _piece(buffer, at, end)
+        if at == _BAD or size < 0:
+            return _BAD
+        _, _, at = _piece(buffer, at, end)
+        if at == _BAD:
+            return _BAD
+    return stop if at == stop else _BAD
+
+
+@compiled
+def record_rows(
+    buffer: Any,
+    starts: Any,
+    ends: Any,
+    counts: Any,
+    place: Any,
+    rows: Any,
+    bytes_max: int,
+) -> int:
+    """Fill ``rows`` with records, from a place on.
+
+    Args:
+        buffer: The batches' records, unpacked, as an array of uint8.
+        starts: Where those of each batch begin.
+        ends: Where they end.
+        counts: How many each batch has.
+        place: Number of a batch, of a record in it, and where that is; what is next afterwards.
+        rows: int64, as many records as there is room for by ``RECORD_COLUMNS``.
+        bytes_max: No more rows are filled when keys and values have so many bytes.
+
+    Returns:
+        How many rows are filled; 0 at the end.
+    """
+    filled = 0
+    held = 0
+    batch, number, at = place[0], place[1], place[2]
+    while batch < len(starts):
+        end = ends[batch]
+        if number == 0:
+            at = starts[batch]
+        if end > len(buffer) or counts[batch] * RECORD_MIN > end - starts[batch]:
+            number = counts[batch]
+        while number < counts[batch]:
+            if filled == rows.shape[0] or held >= bytes_max:
+                place[0], place[1], place[2] = batch, number, at
+                return filled
+            at = _record(buffer, at, end, rows[filled])
+            if at == _BAD:
+                break
+            rows[filled, BATCH] = batch
+            held += max(rows[filled, KEY_SIZE], 0) + max(rows[filled, VALUE_SIZE], 0)
+            filled += 1
+            number += 1
+        batch += 1
+        number = 0
+    place[0], place[1], place[2] = batch, 0, 0
+    return filled
+
+
+@compiled
+def header_rows(buffer: Any, records: Any, rows: Any) -> None:
+    """Fill ``rows`` with the headers of records.
+
+    Args:
+        buffer: That of the records.
+        records: Rows of ``record_rows``.
+        rows: int64, as many headers as all of them have by ``HEADER_COLUMNS``.
+    """
+    filled = 0
+    for number in range(len(records)):
+        at = records[number, HEADERS_AT]
+        for _ in range(records[number, HEADERS]):
+            rows[filled, NAME_AT], rows[filled, NAME_SIZE], at = _piece(buffer, at, len(buffer))
+            rows[filled, CONTENT_AT], rows[filled, CONTENT_SIZE], at = _piece(
+                buffer, at, len(buffer)
+            )
+            filled += 1
+
+
+@compiled
+def gathered(buffer: Any, begins: Any, ends: Any, out: Any) -> None:
+    """Copy pieces of a buffer, one behind the other.
+
+    Args:
+        buffer: What they are in.
+        begins: Where each begins.
+        ends: Where each ends in ``out``; the next one begins there.
+        out: As many bytes as all of them have.
+    """
+    at = 0
+    for number in range(len(begins)):
+        size = ends[number] - at
+        begin = begins[number]
+        for index in range(size):
+            out[at + index] = buffer[begin + index]
+        at += size
