@@ -23,7 +23,7 @@ def sat(program: str, *more: str) -> int:
 def test_a_miss_is_told_and_is_the_status(capsys: pytest.CaptureFixture[str]) -> None:
     assert sat(YES) == 1
     told = capsys.readouterr()
-    assert "told committed, but not readable" in told.out
+    assert "but readers do not get" in told.out
     assert "again: txnsim exam run --driver" in told.out
     assert "1/1 commit-lost@2: missed" in told.err
 

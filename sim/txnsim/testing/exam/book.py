@@ -69,11 +69,13 @@ class Book(msgspec.Struct):
         missing = [value for value in entry.values if value not in readable]
         match entry.told:
             case Told.COMMITTED if missing:
-                yield f"told committed, but not readable: {_listed(missing)}"
+                yield f'the library says "committed", but readers do not get {listed(missing)}'
             case Told.ABORTED if readable:
-                yield f"told aborted or never committed, but readable: {_listed(readable)}"
+                said = 'the library says "aborted" or was never asked to commit'
+                yield f"{said}, but readers get {listed(readable)}"
             case Told.UNKNOWN if missing and readable:
-                yield f"half of a transaction: {_listed(readable)} without {_listed(missing)}"
+                said = "half of a transaction is committed"
+                yield f"{said}: {listed(readable)} without {listed(missing)}"
             case _:
                 pass
 
@@ -86,7 +88,7 @@ class Book(msgspec.Struct):
                 expected = entry.position
         if position != expected:
             said = f"the position of group {group} is {position}"
-            yield f"{said}; its transactions make it {expected}"
+            yield f"{said}; by its transactions it has to be {expected}"
 
 
 def short(value: str) -> str:
@@ -96,5 +98,6 @@ def short(value: str) -> str:
     )
 
 
-def _listed(values: Sequence[str]) -> str:
+def listed(values: Sequence[str]) -> str:
+    """Values for a message."""
     return ", ".join(map(short, values))

@@ -19,7 +19,7 @@ from txnsim.client.positions import committed_positions
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.testing.exam.book import Book, Entry, Told
+from txnsim.testing.exam.book import Book, Entry, Told, listed
 from txnsim.testing.exam.driver import UNSUPPORTED, Answer, Driver, LibraryError
 from txnsim.testing.exam.hall import TOPICS, Hall, home_of_group, home_of_id
 from txnsim.testing.exam.neighbour import Neighbour
@@ -55,6 +55,7 @@ REPEATS_MAX: Final = 10
 PAUSE_S: Final = 0.1
 POLLS_MAX: Final = 20
 POLL_MS: Final = 400
+_END_OF: Final = {"commit": Told.COMMITTED, "abort": Told.ABORTED}
 
 
 class Room:
@@ -113,8 +114,7 @@ class Room:
             MissError: It does not.
         """
         answer = await self.do(verb, **arguments)
-        if answer.error is not None:
-            raise MissError(f"{verb} failed: {_words(answer.error)}")
+        self.expect_done(answer, verb)
         return answer
 
     def name(self, own: str) -> str:
@@ -163,27 +163,37 @@ class Room:
             MissError: It does not.
         """
         answer = await self.init(producer, transactional_id=transactional_id, **bounds)
-        if answer.error is not None:
-            raise MissError(f"init failed: {_words(answer.error)}")
+        self.expect_done(answer, "init")
 
     async def open(self, *values: str, producer: str = "p") -> Entry:
         """A transaction that stays open, with its records acknowledged."""
         entry = self.book.begin(*values)
         await self.must("begin", producer=producer)
         for value in values:
-            self.expect((await self.send(value, producer)).error, None, f"sending {value}")
+            self.expect_done(await self.send(value, producer), f"sending {value}")
         return entry
 
     async def must_send(self, entry: Entry, value: str, producer: str) -> None:
         """One more record of an open transaction."""
-        self.expect((await self.send(value, producer)).error, None, f"sending {value}")
+        self.expect_done(await self.send(value, producer), f"sending {value}")
         entry.values = (*entry.values, value)
 
-    async def must_end(self, entry: Entry, producer: str, how: str) -> None:
-        """End a transaction that nothing disturbs."""
-        told = await self.end(entry, producer=producer, how=how)
-        wanted = Told.COMMITTED if how == "commit" else Told.ABORTED
-        self.expect(told, wanted, f"{how} is told")
+    async def must_end(self, entry: Entry, producer: str = "p", how: str = "commit") -> None:
+        """End a transaction in a way that the library has to tell.
+
+        Raises:
+            MissError: It tells another end, or none.
+        """
+        await self.end(entry, producer=producer, how=how)
+        self.expect_told(entry, _END_OF[how])
+
+    async def must_transact(self, *values: str, end: str = "commit", **more: Any) -> None:
+        """A whole transaction, whose end the library has to tell; see ``transact``.
+
+        Raises:
+            MissError: It tells another end, or none.
+        """
+        self.expect_told(await self.transact(*values, end=end, **more), _END_OF[end])
 
     async def send(self, value: str, producer: str = "p", *, wait: bool = True) -> Answer:
         """One record; values go to the partitions in turn, by their last letter."""
@@ -206,7 +216,7 @@ class Room:
         wait: bool = True,
         member: str = "",
         needs_positions: bool = True,
-    ) -> Told:
+    ) -> Entry:
         """A whole transaction of an application that obeys.
 
         Args:
@@ -233,8 +243,10 @@ class Room:
                     raise
                 entry.group = ""
         if answer.error is None:
-            return await self.end(entry, producer=producer, how=end)
-        return await self.give_up(entry, producer, answer.error)
+            await self.end(entry, producer=producer, how=end)
+        else:
+            await self.give_up(entry, producer, answer.error)
+        return entry
 
     async def fill(self, values: Sequence[str], producer: str, *, wait: bool = True) -> Answer:
         """Begin a transaction and send, up to the first error."""
@@ -263,7 +275,7 @@ class Room:
                 entry.told = Told.UNKNOWN
             answer = await self.do(how, producer=producer)
             if answer.error is None:
-                entry.told = Told.COMMITTED if how == "commit" else Told.ABORTED
+                entry.told = _END_OF[how]
                 return entry.told
             if answer.error.fatal or not (answer.error.retriable or answer.error.abortable):
                 break
@@ -301,11 +313,11 @@ class Room:
             was_dead = producer in self.dead
             if was_dead:
                 answer = await self.init(producer, transactional_id=self._ids[producer])
-                if answer.error is not None:
-                    raise MissError(f"a new producer can't begin: {_words(answer.error)}")
-            if await self.transact(value + attempt, producer=producer) is Told.COMMITTED:
+                self.expect_done(answer, "init of a new producer")
+            entry = await self.transact(value + attempt, producer=producer)
+            if entry.told is Told.COMMITTED:
                 return was_dead or attempt == "-2"
-        raise MissError(f"nothing can be committed after that: {self.errors[-1]}")
+        raise MissError(f"the application can commit nothing more{self.after_errors}")
 
     # Readers
 
@@ -397,7 +409,32 @@ class Room:
             MissError: They differ.
         """
         if found != wanted:
-            raise MissError(f"{what}: {found}, expected {wanted}")
+            raise MissError(f"{what}: {found}; expected: {wanted}")
+
+    def expect_told(self, entry: Entry, wanted: Told) -> None:
+        """Hold what the library has told of a transaction's end against what it has to tell.
+
+        Raises:
+            MissError: They differ.
+        """
+        if entry.told is not wanted:
+            of = f" with {listed(entry.values)}" if entry.values else ""
+            said = f'the library says "{entry.told}" of the transaction{of}'
+            raise MissError(f'{said}, and "{wanted}" was expected{self.after_errors}')
+
+    def expect_done(self, answer: Answer, what: str) -> None:
+        """Hold a call to its success.
+
+        Raises:
+            MissError: It has failed.
+        """
+        if answer.error is not None:
+            raise MissError(f"{what} failed: {_words(answer.error)}")
+
+    @property
+    def after_errors(self) -> str:
+        """The end of a sentence: the errors that the library has told up to now."""
+        return f"; its errors: {'; '.join(self.errors)}" if self.errors else ""
 
     @asynccontextmanager
     async def within(self, seconds: float, what: str) -> AsyncIterator[None]:
@@ -410,8 +447,7 @@ class Room:
             async with asyncio.timeout(seconds):
                 yield
         except TimeoutError:
-            told = f"; the last word was {self.errors[-1]}" if self.errors else ""
-            raise MissError(f"{what} takes longer than {seconds:g} s{told}") from None
+            raise MissError(f"{what} takes longer than {seconds:g} s{self.after_errors}") from None
 
     # The cluster
 

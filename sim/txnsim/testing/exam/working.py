@@ -15,7 +15,6 @@ from typing import Final
 import msgspec
 
 from txnsim.testing.exam.book import Entry, Told
-from txnsim.testing.exam.driver import Answer
 from txnsim.testing.exam.results import MissError, NotAskedError
 from txnsim.testing.exam.room import (
     BOUNDS,
@@ -110,9 +109,9 @@ class Worker:
         for _ in range(POLLS_MAX):
             if (taken := await self.poll()) is not None:
                 return taken
-        raise MissError(f"nothing more comes to the worker, after {self._room.errors}")
+        raise MissError(f"nothing more comes to the worker{self._room.after_errors}")
 
-    async def transact(self, *values: str, taken: Taken | None = None) -> Told:
+    async def transact(self, *values: str, taken: Taken | None = None) -> Entry:
         """Write records, and commit them with the positions of what was taken."""
         room, position = self._room, -1 if taken is None else taken.following
         entry = room.book.begin(*values, group=GROUP if taken else "", position=position)
@@ -121,19 +120,17 @@ class Worker:
             answer = await room.send_offsets(
                 GROUP, position, producer=self.name, member=self._member
             )
-        told = await self._ended(entry, answer)
-        if taken is not None and told is not Told.COMMITTED and not self._is_gone:
+        if answer.error is not None:
+            await room.give_up(entry, self.name, answer.error)
+        else:
+            await room.end(entry, producer=self.name)
+        if taken is not None and entry.told is not Told.COMMITTED and not self._is_gone:
             await self._go_back(taken)
-        return told
+        return entry
 
     @property
     def _is_gone(self) -> bool:
         return self.name in self._room.dead
-
-    async def _ended(self, entry: Entry, last: Answer) -> Told:
-        if last.error is not None:
-            return await self._room.give_up(entry, self.name, last.error)
-        return await self._room.end(entry, producer=self.name)
 
     async def _go_back(self, taken: Taken) -> None:
         """A library that ties them goes back by itself."""
@@ -166,8 +163,8 @@ class Worker:
             taken = await self.take()
             values = [f"{value}.{number}" for value in taken.values]
             async with around if around is not None and not number else nullcontext():
-                told = await self.transact(*values, taken=taken)
-            if told is Told.COMMITTED:
+                entry = await self.transact(*values, taken=taken)
+            if entry.told is Told.COMMITTED:
                 done |= set(taken.values)
             if done >= set(inputs):
                 break

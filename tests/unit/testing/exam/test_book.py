@@ -35,16 +35,21 @@ def test_what_agrees_is_no_miss(told: Told, committed: list[str], position: int)
 @pytest.mark.parametrize(
     ("told", "committed", "position", "said"),
     [
-        (Told.COMMITTED, ["a"], 3, "told committed, but not readable: b"),
-        (Told.ABORTED, ["a", "b"], 3, "told aborted or never committed, but readable: a, b"),
-        (Told.UNKNOWN, ["a"], -1, "half of a transaction: a without b"),
+        (Told.COMMITTED, ["a"], 3, 'the library says "committed", but readers do not get b'),
+        (
+            Told.ABORTED,
+            ["a", "b"],
+            3,
+            'the library says "aborted" or was never asked to commit, but readers get a, b',
+        ),
+        (Told.UNKNOWN, ["a"], -1, "half of a transaction is committed: a without b"),
         (Told.COMMITTED, ["a", "b", "b"], 3, "b is in the log 2 times"),
         (Told.COMMITTED, ["a", "b", "c"], 3, "c is in the log, and was never sent"),
         (
             Told.UNKNOWN,
             ["a", "b"],
             -1,
-            "the position of group g is -1; its transactions make it 3",
+            "the position of group g is -1; by its transactions it has to be 3",
         ),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_driver_that_says_ok_is_caught_in_each_class() -> None:
              "pending-positions-consumer", "endtxn-silent")  # fmt: skip
     sitting = played(YES, *quick)
     assert [one.outcome for one in sitting.results] == [Outcome.MISSED] * len(quick)
-    assert "told committed, but not readable" in sitting.results[1].because[0]
+    assert "but readers do not get" in sitting.results[1].because[0]
     assert 'id="commit-lost@2"' in page(sitting)
 
 

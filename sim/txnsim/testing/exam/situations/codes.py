@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from txnsim.testing.exam.book import Told
 from txnsim.testing.exam.room import Room
 from txnsim.testing.exam.situation import ALL, Play, Situation, situation
 
@@ -86,8 +85,7 @@ def _answered(api: str, error: str, then: Then) -> Play:
         )
         if is_repeated:
             await room.must_init()
-            told = await room.transact(*_RECORDS, needs_positions=needs_positions, **_POSITIONS)
-            room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
+            await room.must_transact(*_RECORDS, needs_positions=needs_positions, **_POSITIONS)
         elif (await room.init()).error is not None:
             await room.close("p")
         else:

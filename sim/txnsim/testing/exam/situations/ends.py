@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from txnsim.testing.exam.book import Told
@@ -12,22 +13,20 @@ from txnsim.testing.exam.room import ID, Room
 from txnsim.testing.exam.situation import Play, Situation, situation
 
 
-def _struck(end: str, want: Told | None, **fault: Any) -> Play:
+def _struck(end: str, *, must: bool = True, **fault: Any) -> Play:
     """A transaction whose EndTxn meets a fault.
 
     Args:
         end: How it ends: commit or abort.
-        want: What the application must be told; any truth will do where None.
+        must: The library has to tell that end; else any truth will do.
         fault: The rule.
     """
 
     async def play(room: Room) -> None:
         await room.must_init()
         rule = await room.arm(**{"api": "EndTxn", "limit": 1, **fault})
-        told = await room.transact("a-1", "b-2", end=end)
+        await (room.must_transact if must else room.transact)("a-1", "b-2", end=end)
         await rule.disarm()
-        if want is not None:
-            room.expect(told, want, f"the application is told, after {room.errors}")
         await room.goes_on()
 
     return play
@@ -35,7 +34,6 @@ def _struck(end: str, want: Told | None, **fault: Any) -> Play:
 
 _ASKED: Final[dict[str, Any]] = {"point": "client.request"}
 _ANSWERED: Final[dict[str, Any]] = {"point": "client.response"}
-_COMMITTED, _ABORTED = Told.COMMITTED, Told.ABORTED
 
 _ASKED_AGAIN: Final = (
     "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
@@ -48,36 +46,36 @@ _REFUSED: Final = (
 
 _TABLE: Final = (
     ("commit-lost", "The commit is lost on its way: is it sent again?",
-     _struck("commit", _COMMITTED, **_ASKED, action="drop")),
+     _struck("commit", **_ASKED, action="drop")),
     ("commit-answer-lost", "The answer to the commit is lost: is the commit asked for again?",
-     _struck("commit", _COMMITTED, **_ANSWERED, action="drop")),
+     _struck("commit", **_ANSWERED, action="drop")),
     ("commit-connection-breaks-before", "The connection breaks before the commit is read.",
-     _struck("commit", _COMMITTED, **_ASKED, action="disconnect")),
+     _struck("commit", **_ASKED, action="disconnect")),
     ("commit-connection-breaks-after", "The connection breaks when the commit is done.",
-     _struck("commit", _COMMITTED, **_ANSWERED, action="disconnect")),
+     _struck("commit", **_ANSWERED, action="disconnect")),
     ("abort-lost", "The abort is lost on its way.",
-     _struck("abort", _ABORTED, **_ASKED, action="drop")),
+     _struck("abort", **_ASKED, action="drop")),
     ("abort-answer-lost", "The answer to the abort is lost.",
-     _struck("abort", _ABORTED, **_ANSWERED, action="drop")),
+     _struck("abort", **_ANSWERED, action="drop")),
     ("abort-connection-breaks-before", "The connection breaks before the abort is read.",
-     _struck("abort", _ABORTED, **_ASKED, action="disconnect")),
+     _struck("abort", **_ASKED, action="disconnect")),
     ("abort-connection-breaks-after", "The connection breaks when the abort is done.",
-     _struck("abort", _ABORTED, **_ANSWERED, action="disconnect")),
+     _struck("abort", **_ANSWERED, action="disconnect")),
     *((f"commit-answered-{error.lower().replace('_', '-')}",
        f"The commit is answered {error}, three times, and then done.",
-       _struck("commit", _COMMITTED, **_ASKED, limit=3, action={"do": "error", "error": error}))
+       _struck("commit", **_ASKED, limit=3, action={"do": "error", "error": error}))
       for error in _ASKED_AGAIN),
     *((f"abort-answered-{error.lower().replace('_', '-')}",
        f"The abort is answered {error}, three times, and then done.",
-       _struck("abort", _ABORTED, **_ASKED, limit=3, action={"do": "error", "error": error}))
+       _struck("abort", **_ASKED, limit=3, action={"do": "error", "error": error}))
       for error in _ASKED_AGAIN),
     *((f"commit-refused-{error.lower().replace('_', '-')}",
        f"The commit is refused with {error}: is the application told that it is not committed?",
-       _struck("commit", None, **_ASKED, limit=100, action={"do": "error", "error": error}))
+       _struck("commit", must=False, **_ASKED, limit=100, action={"do": "error", "error": error}))
       for error in _REFUSED),
     *((f"abort-refused-{error.lower().replace('_', '-')}",
        f"The abort is refused with {error}: how does the application go on?",
-       _struck("abort", None, **_ASKED, action={"do": "error", "error": error}))
+       _struck("abort", must=False, **_ASKED, action={"do": "error", "error": error}))
       for error in _REFUSED),
 )  # fmt: skip
 _CORE: Final = (
@@ -98,7 +96,7 @@ async def markers_slow(room: Room) -> None:
     delay = {"do": "delay", "delay_ms": 1_000}
     await room.arm(point="peer.request", api="WriteTxnMarkers", action=delay)
     for value in ("a-1", "b-2", "c-3"):
-        room.expect(await room.transact(value), _COMMITTED, f"{value} after {room.errors}")
+        await room.must_transact(value)
 
 
 @situation("markers-slow-then-offsets", "end unknown", "The markers of a commit take a second, and"
@@ -107,16 +105,15 @@ async def markers_slow(room: Room) -> None:
 async def markers_slow_offsets(room: Room) -> None:
     """AddOffsetsToTxn meets CONCURRENT_TRANSACTIONS."""
     await room.must_init()
-    room.expect(await room.transact("a-1", group="g", position=1), _COMMITTED, "the first one")
+    await room.must_transact("a-1", group="g", position=1)
     delay = {"do": "delay", "delay_ms": 1_000}
     await room.arm(point="peer.request", api="WriteTxnMarkers", action=delay)
-    room.expect(await room.transact("b-2", group="g", position=2), _COMMITTED, "the second one")
+    await room.must_transact("b-2", group="g", position=2)
     entry = room.book.begin("c-3", group="g", position=3)
     await room.must("begin", producer="p")
-    room.expect((await room.send_offsets("g", 3)).error, None, "the positions")
-    answer = await room.send("c-3")
-    room.expect(answer.error, None, "the record behind the positions")
-    room.expect(await room.end(entry), _COMMITTED, f"the third one after {room.errors}")
+    room.expect_done(await room.send_offsets("g", 3), "sending the positions")
+    room.expect_done(await room.send("c-3"), "sending c-3 behind the positions")
+    await room.must_end(entry)
 
 
 @situation("commit-late", "end unknown", "The commit is held for longer than the library waits;"
@@ -143,29 +140,6 @@ async def commit_late(room: Room) -> None:
     await room.goes_on()
 
 
-@situation("commit-while-coordinator-moves", "end unknown", "The coordinator's partition gets"
-           " another leader when the commit arrives.")  # fmt: skip
-async def coordinator_moves(room: Room) -> None:
-    """A real move: the new coordinator loads its log."""
-    await room.must_init()
-    entry = await room.open("a-1", "b-2")
-    await room.move_coordinator()
-    room.expect(await room.end(entry), _COMMITTED, f"the application is told, {room.errors}")
-    await room.goes_on()
-
-
-@situation("commit-while-coordinator-dies", "end unknown", "The coordinator's broker dies before"
-           " the commit, and stays dead: is the new coordinator found?",
-           about=("aiokafka #1134", "aiokafka #1145"), core=True)  # fmt: skip
-async def coordinator_dies(room: Room) -> None:
-    """Yardstick: FindCoordinator again when the connection is lost."""
-    await room.must_init()
-    entry = await room.open("a-1", "b-2")
-    await room.kill_coordinator()
-    room.expect(await room.end(entry), _COMMITTED, f"the application is told, {room.errors}")
-    await room.goes_on()
-
-
 @situation("abort-behind-unsent", "end unknown", "Records are handed over and the transaction is"
            " aborted at once: does the abort wait for what is on its way?",
            about=("librdkafka #4849",), core=True)  # fmt: skip
@@ -173,8 +147,7 @@ async def abort_behind_unsent(room: Room) -> None:
     """EndTxn must not overtake AddPartitionsToTxn."""
     await room.must_init()
     for index in range(8):
-        told = await room.transact(f"a{index}-1", f"b{index}-2", end="abort", wait=False)
-        room.expect(told, _ABORTED, f"the application is told, after {room.errors}")
+        await room.must_transact(f"a{index}-1", f"b{index}-2", end="abort", wait=False)
     await room.goes_on()
 
 
@@ -185,34 +158,59 @@ async def breaks_twice(room: Room) -> None:
     await room.must_init()
     await room.arm(api="EndTxn", limit=1, **_ASKED, action="disconnect")
     await room.arm(api="EndTxn", limit=1, **_ANSWERED, action="disconnect")
-    told = await room.transact("a-1", "b-2")
-    room.expect(told, _COMMITTED, f"the application is told, after {room.errors}")
+    await room.must_transact("a-1", "b-2")
     await room.goes_on()
 
 
-@situation("commit-while-coordinator-resigns", "end unknown", "The coordinator resigns when the"
-           " commit arrives, is elected again, and loads its log.")  # fmt: skip
-async def coordinator_resigns(room: Room) -> None:
-    """Yardstick: NOT_COORDINATOR and COORDINATOR_NOT_AVAILABLE are asked again."""
-    await room.must_init()
-    entry = await room.open("a-1", "b-2")
+def _while_coordinator(disturb: Callable[[Room], Awaitable[None]]) -> Play:
+    """A transaction, something that happens to its coordinator, and the commit."""
+
+    async def play(room: Room) -> None:
+        await room.must_init()
+        entry = await room.open("a-1", "b-2")
+        await disturb(room)
+        await room.must_end(entry)
+        await room.goes_on()
+
+    return play
+
+
+async def _resigns(room: Room) -> None:
     home = await home_of_id(room.hall, room.name(ID))
     action = {"do": "resign-leader", "topic": home.topic, "partition": home.partition}
     await room.arm(**_ASKED, api="EndTxn", limit=1, action=action)
-    room.expect(await room.end(entry), _COMMITTED, f"the application is told, {room.errors}")
-    await room.goes_on()
 
 
-@situation("commit-while-coordinator-loads", "end unknown", "The coordinator has moved, and its new"
-           " broker takes two seconds to load its log.")  # fmt: skip
-async def coordinator_loads(room: Room) -> None:
-    """Yardstick: COORDINATOR_LOAD_IN_PROGRESS is asked again."""
-    await room.must_init()
-    entry = await room.open("a-1", "b-2")
+async def _loads(room: Room) -> None:
     await room.arm(point="coordinator.load", limit=1, action={"do": "delay", "delay_ms": AWAY_MS})
     await room.move_coordinator()
-    room.expect(await room.end(entry), _COMMITTED, f"the application is told, {room.errors}")
-    await room.goes_on()
+
+
+async def _is_cut_off(room: Room) -> None:
+    broker = await room.kafka.leaders.coordinator_of(ID)
+    await room.kafka.brokers.isolate(broker, from_clients=True)
+
+
+_COORDINATORS: Final = (
+    situation("commit-while-coordinator-moves", "end unknown", "The coordinator's partition gets"
+              " another leader when the commit arrives.")(
+                  _while_coordinator(Room.move_coordinator)),
+    situation("commit-while-coordinator-dies", "end unknown", "The coordinator's broker dies before"
+              " the commit, and stays dead: is the new coordinator found?",
+              about=("aiokafka #1134", "aiokafka #1145"), core=True)(
+                  _while_coordinator(Room.kill_coordinator)),
+    situation("commit-while-coordinator-resigns", "end unknown", "The coordinator resigns when the"
+              " commit arrives, is elected again, and loads its log.")(
+                  _while_coordinator(_resigns)),
+    situation("commit-while-coordinator-loads", "end unknown", "The coordinator has moved, and its"
+              " new broker takes two seconds to load its log.")(_while_coordinator(_loads)),
+    situation("commit-while-coordinator-is-cut-off", "end unknown", "All that goes to the"
+              " coordinator's broker is lost without a word, and another takes over: is it found?",
+              about=("aiokafka #1145",))(_while_coordinator(_is_cut_off)),
+)  # fmt: skip
+"""Yardstick: NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE and COORDINATOR_LOAD_IN_PROGRESS are asked
+again, and FindCoordinator where the connection is lost or a request has timed out.
+"""
 
 
 def _called_after(first: str, second: str) -> Play:
@@ -220,9 +218,7 @@ def _called_after(first: str, second: str) -> Play:
 
     async def play(room: Room) -> None:
         await room.must_init()
-        told = await room.transact("a-1", "b-2", end=first)
-        wanted = _COMMITTED if first == "commit" else _ABORTED
-        room.expect(told, wanted, f"{first} is told")
+        await room.must_transact("a-1", "b-2", end=first)
         answer = await room.do(second, producer="p")
         if answer.error is None:
             room.choices.append(f"{second} after {first} is no error; in the Java client it is")
@@ -246,9 +242,9 @@ async def abort_after_unknown(room: Room) -> None:
     entry.told = Told.UNKNOWN
     answer = await room.do("commit", producer="p")
     if answer.error is None:
-        entry.told = _COMMITTED
+        entry.told = Told.COMMITTED
     if (await room.do("abort", producer="p")).error is None:
-        entry.told = _ABORTED
+        entry.told = Told.ABORTED
     await late.release()
     await asyncio.sleep(0.5)
     if entry.told is Told.UNKNOWN:
@@ -273,11 +269,8 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     markers_slow,
     markers_slow_offsets,
     commit_late,
-    coordinator_moves,
-    coordinator_dies,
+    *_COORDINATORS,
     abort_behind_unsent,
     breaks_twice,
-    coordinator_resigns,
-    coordinator_loads,
     abort_after_unknown,
 )  # fmt: skip

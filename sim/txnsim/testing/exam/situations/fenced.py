@@ -20,13 +20,13 @@ async def by_newer(room: Room) -> None:
     await room.must_init("old")
     entry = await room.open("lost-1", producer="old")
     await room.must_init("new")
-    room.expect(await room.transact("kept-1", producer="new"), Told.COMMITTED, "the newer one")
+    await room.must_transact("kept-1", producer="new")
     refused = await room.do("commit", producer="old")
     if refused.error is None:
         entry.told = Told.COMMITTED
         raise MissError("the older producer was told that it has committed")
     if refused.error.retriable:
-        raise MissError(f"the older producer was told to try again: {room.errors[-1]}")
+        raise MissError(f"the older producer was told to try again{room.after_errors}")
     await room.close("old")
     await room.goes_on("new")
 
@@ -54,7 +54,7 @@ async def timed_out(room: Room) -> None:
     entry = await room.open("lost-1")
     await room.time_out()
     if await room.end(entry) is Told.COMMITTED:
-        raise MissError("told committed, though the coordinator has aborted it")
+        raise MissError('the library says "committed", though the coordinator has aborted it')
     await room.goes_on()
 
 
@@ -84,7 +84,7 @@ async def by_administrator(room: Room) -> None:
     await room.must("fence", bootstrap=room.hall.bootstrap, client_id=CLIENT,
                     transactional_id=room.name(ID))  # fmt: skip
     if await room.end(entry) is Told.COMMITTED:
-        raise MissError("told committed, though an administrator has fenced it")
+        raise MissError('the library says "committed", though an administrator has fenced it')
     await room.close("p")
     await room.goes_on()
 
@@ -120,7 +120,7 @@ async def one_of_a_pool(room: Room) -> None:
     await room.must_init("newer", transactional_id="shop")
     await room.must_send(kept, "b-2", "q")
     await room.must_end(kept, "q", "commit")
-    room.expect(await room.transact("c-1", producer="newer"), Told.COMMITTED, "the newer one")
+    await room.must_transact("c-1", producer="newer")
     if await room.end(lost, producer="p") is Told.COMMITTED:
         raise MissError("the older producer was told that it has committed")
     await room.goes_on("q")

@@ -20,10 +20,8 @@ PENDING_POLLS: Final = 3
 async def commit_and_abort(room: Room) -> None:
     """KIP-98."""
     await room.must_init()
-    told = await room.transact("a-1", group="g", position=3)
-    room.expect(told, Told.COMMITTED, "the first one")
-    told = await room.transact("lost-1", group="g", position=5, end="abort")
-    room.expect(told, Told.ABORTED, "the second one")
+    await room.must_transact("a-1", group="g", position=3)
+    await room.must_transact("lost-1", group="g", position=5, end="abort")
     await room.goes_on()
 
 
@@ -33,12 +31,10 @@ async def commit_and_abort(room: Room) -> None:
 async def coordinator_dies(room: Room) -> None:
     """The coordinator is known from the transaction before."""
     await room.must_init()
-    told = await room.transact("a-1", group="g", position=3)
-    room.expect(told, Told.COMMITTED, "the first one")
+    await room.must_transact("a-1", group="g", position=3)
     await room.kill_group_coordinator("g")
     await asyncio.sleep(1)
-    told = await room.transact("b-2", group="g", position=4)
-    room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
+    await room.must_transact("b-2", group="g", position=4)
 
 
 @situation("group-coordinator-moves", "groups", "The group's coordinator moves before the positions"
@@ -46,11 +42,9 @@ async def coordinator_dies(room: Room) -> None:
 async def coordinator_moves(room: Room) -> None:
     """TxnOffsetCommit meets NOT_COORDINATOR of a broker that lives."""
     await room.must_init()
-    told = await room.transact("a-1", group="g", position=3)
-    room.expect(told, Told.COMMITTED, "the first one")
+    await room.must_transact("a-1", group="g", position=3)
     await room.move_group("g")
-    told = await room.transact("b-2", group="g", position=4)
-    room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
+    await room.must_transact("b-2", group="g", position=4)
 
 
 @situation("positions-without-records", "groups", "A transaction has positions and no record, as"
@@ -60,8 +54,8 @@ async def without_records(room: Room) -> None:
     await room.must_init()
     entry = room.book.begin(group="g", position=3)
     await room.must("begin", producer="p")
-    room.expect((await room.send_offsets("g", 3)).error, None, "the positions")
-    room.expect(await room.end(entry), Told.COMMITTED, f"the application is told, {room.errors}")
+    room.expect_done(await room.send_offsets("g", 3), "sending the positions")
+    await room.must_end(entry)
 
 
 PROTOCOLS: Final = ("classic", "consumer")
@@ -129,8 +123,8 @@ def _expelled(protocol: str) -> Play:
         api = "Heartbeat" if protocol == "classic" else "ConsumerGroupHeartbeat"
         silent = await room.arm(must_strike=False, point="client.request", api=api, action="drop")
         await room.kafka.members.join("g", ["input"], protocol=cast("GroupProtocol", protocol))
-        told = await room.transact("a-1", group="g", position=3, member="m")
-        if told is Told.COMMITTED:
+        entry = await room.transact("a-1", group="g", position=3, member="m")
+        if entry.told is Told.COMMITTED:
             room.choices.append("it sends positions without its member's generation (KIP-447)")
         await silent.disarm()
         await room.goes_on()
@@ -146,7 +140,7 @@ def _pending(protocol: str) -> Play:
         await room.must_init()
         entry = await room.open("a-1")
         entry.group, entry.position = "g", 2
-        room.expect((await room.send_offsets("g", 2)).error, None, "the positions")
+        room.expect_done(await room.send_offsets("g", 2), "sending the positions")
         await room.subscribe("m", "g", protocol)
         for _ in range(PENDING_POLLS):
             room.expect(await room.poll_once("m"), [], "while positions are pending a member gets")

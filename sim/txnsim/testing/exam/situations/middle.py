@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from txnsim.releases.kafka import REFERENCE
-from txnsim.testing.exam.book import Told
+from txnsim.testing.exam.book import Entry, Told
 from txnsim.testing.exam.results import MissError
 from txnsim.testing.exam.room import ID, TOPIC, Room
 from txnsim.testing.exam.situation import ALL, Play, Situation, situation
@@ -40,10 +40,9 @@ def _broken(api: str, fault: dict[str, Any]) -> Play:
     async def play(room: Room) -> None:
         rule = await room.arm(api=api, limit=1, **fault)
         await room.must_init()
-        told = await room.transact(
+        await room.must_transact(
             "a-1", "b-2", group="g", position=3, needs_positions=api in OF_POSITIONS
         )
-        room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
         await rule.disarm()
         await room.goes_on()
 
@@ -56,11 +55,10 @@ def _broken(api: str, fault: dict[str, Any]) -> Play:
 async def lost_in_flight(room: Room) -> None:
     """Yardstick: OUT_OF_ORDER_SEQUENCE_NUMBER of a batch behind one that is still to come."""
     await room.must_init()
-    room.expect(await room.transact("a-1"), Told.COMMITTED, "the first one")
+    await room.must_transact("a-1")
     rule = await room.arm(api="Produce", limit=1, **_BEFORE)
     values = ("b-1", "c-1", "d-1", "e-1", "f-1")
-    told = await room.transact(*values, wait=False)
-    room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
+    await room.must_transact(*values, wait=False)
     await rule.disarm()
     order = [(one.value or b"").decode() for one in await room.records() if one.partition == 1]
     room.expect(order, ["a-1", *values], "the log has")
@@ -73,10 +71,9 @@ async def leader_moves(room: Room) -> None:
     await room.must_init()
     entry = await room.open("a-1")
     await room.move_leader(1)
-    answer = await room.send("b-1")
-    room.expect(answer.error, None, f"the record behind the move: {room.errors}")
+    room.expect_done(await room.send("b-1"), "sending b-1 behind the move")
     entry.values = ("a-1", "b-1")
-    room.expect(await room.end(entry), Told.COMMITTED, f"the application is told, {room.errors}")
+    await room.must_end(entry)
     await room.goes_on()
 
 
@@ -99,15 +96,14 @@ async def epoch_runs_out(room: Room) -> None:
     given its new id by EndTxn; before, only a new session is.
     """
     await room.must_init("old")
-    room.expect(await room.transact("a-1", producer="old"), Told.COMMITTED, "the first one")
+    await room.must_transact("a-1", producer="old")
     await room.close("old")
     home = BrokerId(await room.kafka.leaders.coordinator_of(ID))
     near = ProducerEpoch(PRODUCER_EPOCH_MAX - 3)
     await room.kafka.cluster.brokers[home].coordinator.age(TransactionalId(ID), near)
     await room.must_init()
     for value in ("b-1", "c-2", "d-1", "e-2", "f-1"):
-        told = await room.transact(value)
-        room.expect(told, Told.COMMITTED, f"{value} is told, after {room.errors}")
+        await room.must_transact(value)
 
 
 @situation("level-raised", "middle", "transaction.version is raised while the producer runs: does"
@@ -116,13 +112,12 @@ async def epoch_runs_out(room: Room) -> None:
 async def raised(room: Room) -> None:
     """Yardstick: the newer protocol is taken up between two transactions (KIP-890)."""
     await room.must_init()
-    room.expect(await room.transact("a-1", group="g", position=1), Told.COMMITTED, "before it")
+    await room.must_transact("a-1", group="g", position=1)
     entry = await room.open("b-2")
     await (await room.kafka.rebuilt.admin()).update_features({"transaction.version": 2})
-    room.expect(await room.end(entry), Told.COMMITTED, f"across it, after {room.errors}")
+    await room.must_end(entry)
     for number, value in enumerate(("c-1", "d-2", "e-1"), 2):
-        told = await room.transact(value, group="g", position=number)
-        room.expect(told, Told.COMMITTED, f"{value} behind it, after {room.errors}")
+        await room.must_transact(value, group="g", position=number)
     await room.goes_on()
 
 
@@ -132,20 +127,17 @@ async def raised(room: Room) -> None:
 async def upgraded(room: Room) -> None:
     """Each broker is stopped in order, and its leaders and coordinators move."""
     await room.must_init()
-    told = await room.transact("a-1", group="g", position=1)
-    room.expect(told, Told.COMMITTED, "before it")
+    await room.must_transact("a-1", group="g", position=1)
     for number in sorted(await room.kafka.brokers.states()):
         entry = await room.open(f"b{number}-1", f"b{number}-2")
         await room.kafka.brokers.stop(number)
         await room.kafka.brokers.start(number, as_version=REFERENCE.name)
-        told = await room.end(entry)
-        room.expect(told, Told.COMMITTED, f"while broker {number} is upgraded: {room.errors}")
+        await room.must_end(entry)
     admin = await room.kafka.rebuilt.admin()
     newest = REFERENCE.features["metadata.version"].max_level
     await admin.update_features({"metadata.version": newest, "transaction.version": 2})
     for number, value in enumerate(("c-1", "d-2"), 2):
-        told = await room.transact(value, group="g", position=number)
-        room.expect(told, Told.COMMITTED, f"{value} behind it, after {room.errors}")
+        await room.must_transact(value, group="g", position=number)
     await room.goes_on()
 
 
@@ -154,10 +146,9 @@ async def upgraded(room: Room) -> None:
 async def coordinator_dies(room: Room) -> None:
     """The coordinator is known from the transaction before."""
     await room.must_init()
-    room.expect(await room.transact("a-1"), Told.COMMITTED, "the first one")
+    await room.must_transact("a-1")
     await room.kill_coordinator()
-    told = await room.transact("b-1", "b-2")
-    room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
+    await room.must_transact("b-1", "b-2")
 
 
 @situation("second-partition-refused", "middle", "A record is in, and AddPartitionsToTxn is refused"
@@ -178,7 +169,8 @@ async def second_partition_refused(room: Room) -> None:
     entry.values = ("a-1", "b-1", "b-2")
     for value in entry.values[1:]:
         await room.send(value, wait=False)
-    await _aborts(room, await room.end(entry))
+    await room.end(entry)
+    await _aborts(room, entry)
 
 
 @situation("every-record-refused", "middle", "The only record is too large for its topic, and its"
@@ -195,13 +187,14 @@ async def every_record_refused(room: Room) -> None:
                          value=value, wait=True)  # fmt: skip
     if sent.error is None:
         raise MissError("a record that was refused is told as sent")
-    await _aborts(room, await room.give_up(entry, "p", sent.error))
+    await room.give_up(entry, "p", sent.error)
+    await _aborts(room, entry)
 
 
-async def _aborts(room: Room, told: Told) -> None:
+async def _aborts(room: Room, entry: Entry) -> None:
     """What is told as aborted, by a producer that lives, is over."""
     if "p" not in room.dead:
-        room.expect(told, Told.ABORTED, f"the application is told, after {room.errors}")
+        room.expect_told(entry, Told.ABORTED)
         await room.is_over()
     await room.goes_on()
 

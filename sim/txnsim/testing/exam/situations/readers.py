@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.testing.exam.book import Told
 from txnsim.testing.exam.papers import PAPERS, Paper, overlapping, shown, written
 from txnsim.testing.exam.room import Room
 from txnsim.testing.exam.situation import Play, Situation, situation
@@ -25,8 +24,8 @@ async def around_aborted(room: Room) -> None:
     await room.must_end(two, "q", "abort")
     await room.must_send(one, "c-1", "p")
     await room.must_end(one, "p", "commit")
-    room.expect(await room.transact("lost-5", producer="q", end="abort"), Told.ABORTED, "the abort")
-    room.expect(await room.transact("d-1", producer="q"), Told.COMMITTED, "the last one")
+    await room.must_transact("lost-5", producer="q", end="abort")
+    await room.must_transact("d-1", producer="q")
     await room.consumer()
     room.expect(await room.poll(4), ["a-1", "b-1", "c-1", "d-1"], "the reader gets")
 
@@ -37,9 +36,9 @@ async def stops_at_open(room: Room) -> None:
     """The last stable offset."""
     await room.must_init("p", transactional_id="shop")
     await room.must_init("q", transactional_id="till")
-    room.expect(await room.transact("a-1", producer="p"), Told.COMMITTED, "the first one")
+    await room.must_transact("a-1", producer="p")
     held = await room.open("b-1", producer="p")
-    room.expect(await room.transact("c-1", producer="q"), Told.COMMITTED, "the one behind")
+    await room.must_transact("c-1", producer="q")
     await room.consumer()
     room.expect(await room.poll(1), ["a-1"], "before the open transaction the reader gets")
     await room.must_end(held, "p", "commit")
@@ -51,7 +50,7 @@ async def stops_at_open(room: Room) -> None:
 async def position_behind_marker(room: Room) -> None:
     """Yardstick: ``position()`` steps over markers."""
     await room.must_init()
-    room.expect(await room.transact("a-1"), Told.COMMITTED, "the transaction")
+    await room.must_transact("a-1")
     end = await room.end_of(1)
     await room.consumer()
     room.expect(await room.poll(1, to=end), ["a-1"], "the reader gets")
@@ -63,7 +62,7 @@ async def position_behind_marker(room: Room) -> None:
 async def lag_is_zero(room: Room) -> None:
     """Yardstick: ``commitSync()`` commits the position, which is behind the marker."""
     await room.must_init()
-    room.expect(await room.transact("a-1"), Told.COMMITTED, "the transaction")
+    await room.must_transact("a-1")
     end = await room.end_of(1)
     await room.consumer()
     room.expect(await room.poll(1), ["a-1"], "the reader gets")
@@ -77,7 +76,7 @@ async def nothing_but_aborted(room: Room) -> None:
     """A reader that waits for a record here waits for ever."""
     await room.must_init()
     for value in ("lost-1", "lost-3", "lost-5"):
-        room.expect(await room.transact(value, end="abort"), Told.ABORTED, "the abort")
+        await room.must_transact(value, end="abort")
     end = await room.end_of(1)
     await room.consumer()
     room.expect(await room.poll(0, to=end), [], "the reader gets")
@@ -89,9 +88,9 @@ async def nothing_but_aborted(room: Room) -> None:
 async def seek_to_marker(room: Room) -> None:
     """Committed positions are often there."""
     await room.must_init()
-    room.expect(await room.transact("a-1"), Told.COMMITTED, "the first one")
+    await room.must_transact("a-1")
     marker = await room.end_of(1) - 1
-    room.expect(await room.transact("b-1"), Told.COMMITTED, "the second one")
+    await room.must_transact("b-1")
     await room.consumer()
     room.expect(await room.poll(2), ["a-1", "b-1"], "the reader gets")
     await room.must("seek", consumer="c", topic=room.name("t"), partition=1, offset=marker)
@@ -106,7 +105,7 @@ async def across_leader_change(room: Room) -> None:
     await room.must_init("p", transactional_id="shop")
     await room.must_init("q", transactional_id="till")
     held = await room.open("a-1", producer="p")
-    room.expect(await room.transact("b-1", producer="q"), Told.COMMITTED, "the one behind")
+    await room.must_transact("b-1", producer="q")
     await room.consumer()
     room.expect(await room.poll(0), [], "before the move the reader gets")
     await room.move_leader(1)
@@ -122,10 +121,10 @@ async def end_is_stable(room: Room) -> None:
     """Yardstick: ``endOffsets()`` of a ``read_committed`` consumer is the last stable offset."""
     await room.must_init("p", transactional_id="shop")
     await room.must_init("q", transactional_id="till")
-    room.expect(await room.transact("a-1", producer="q"), Told.COMMITTED, "the first one")
+    await room.must_transact("a-1", producer="q")
     stable = await room.end_of(1)
     held = await room.open("b-1", producer="p")
-    room.expect(await room.transact("c-1", producer="q"), Told.COMMITTED, "the one behind")
+    await room.must_transact("c-1", producer="q")
     await room.consumer()
     room.expect(await room.poll(1), ["a-1"], "the reader gets")
     room.expect((await room.ends()).get(1), stable, "the end that it is told")
@@ -171,9 +170,7 @@ async def unsorted_of_one(room: Room) -> None:
     """
     await room.must_init()
     for value in ("lost-1", "a-1", "lost-3", "b-1"):
-        told = await room.transact(value, end="abort" if value.startswith("lost") else "commit")
-        wanted = Told.ABORTED if value.startswith("lost") else Told.COMMITTED
-        room.expect(told, wanted, f"the end of {value}")
+        await room.must_transact(value, end="abort" if value.startswith("lost") else "commit")
     await room.arm(point="client.response", api="Fetch", action=_UNSORTED)
     await room.consumer()
     room.expect(await room.poll(2), ["a-1", "b-1"], "the reader gets")

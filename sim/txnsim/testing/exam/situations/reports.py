@@ -63,8 +63,8 @@ async def while_recovering(room: Room) -> None:
     async with room.within(LEARNS_S, "that the older producer learns that it is dead"):
         await room.give_up(entry, "old", refused.error)
         if "old" not in room.dead:
-            told = await room.transact("lost-5", producer="old")
-            if told is Told.COMMITTED:
+            entry = await room.transact("lost-5", producer="old")
+            if entry.told is Told.COMMITTED:
                 raise MissError("the older producer has committed")
     await room.goes_on("new")
 
@@ -85,22 +85,9 @@ async def init_slow(room: Room) -> None:
     answer, _ = await together(room.init(repeats=1, **bounds), come())
     if answer.error is not None:
         if not answer.error.retriable:
-            raise MissError(f"init is slow, and the library says {room.errors[-1]}")
+            raise MissError(f"init is slow, and fails{room.after_errors}")
         if (await room.init(**bounds)).error is not None:
-            raise MissError(f"asked again, the library says {room.errors[-1]}")
-    await room.goes_on()
-
-
-@situation("commit-while-coordinator-is-cut-off", "end unknown", "All that goes to the"
-           " coordinator's broker is lost without a word, and another takes over: is it found?",
-           about=("aiokafka #1145",))  # fmt: skip
-async def coordinator_cut_off(room: Room) -> None:
-    """Yardstick: FindCoordinator again when a request has timed out."""
-    await room.must_init()
-    entry = await room.open("a-1", "b-2")
-    broker = await room.kafka.leaders.coordinator_of(ID)
-    await room.kafka.brokers.isolate(broker, from_clients=True)
-    room.expect(await room.end(entry), Told.COMMITTED, f"the application is told, {room.errors}")
+            raise MissError(f"init fails when it is asked again{room.after_errors}")
     await room.goes_on()
 
 
@@ -115,16 +102,14 @@ async def abort_behind_slow_markers(room: Room) -> None:
     slow = {"do": "delay", "delay_ms": 400}
     await room.arm(point="peer.request", api="WriteTxnMarkers", action=slow)
     for index in range(4):
-        told = await room.transact(f"a{index}-1")
-        room.expect(told, Told.COMMITTED, f"the commit: {room.errors}")
+        await room.must_transact(f"a{index}-1")
         entry = room.book.begin(f"b{index}-2")
         await room.must("begin", producer="p")
         await room.send(*entry.values, wait=False)
         await asyncio.sleep(0.1)
-        told = await room.end(entry, how="abort")
-        room.expect(told, Told.ABORTED, f"the application is told, after {room.errors}")
+        await room.must_end(entry, how="abort")
         if room.dead:
-            raise MissError(f"the producer is dead: {room.errors[-1]}")
+            raise MissError(f"the producer is dead{room.after_errors}")
 
 
 @situation("commit-nothing", "middle", "A transaction without a record is committed, and one is"
@@ -132,8 +117,8 @@ async def abort_behind_slow_markers(room: Room) -> None:
 async def commit_nothing(room: Room) -> None:
     """The coordinator knows of no transaction: it would answer INVALID_TXN_STATE."""
     await room.must_init()
-    room.expect(await room.transact(), Told.COMMITTED, f"the commit: {room.errors}")
-    room.expect(await room.transact(end="abort"), Told.ABORTED, f"the abort: {room.errors}")
+    await room.must_transact()
+    await room.must_transact(end="abort")
     await room.goes_on()
 
 
@@ -183,11 +168,11 @@ async def lost_then_refused(room: Room) -> None:
     entry.values = ("a-1", "b-1", "c-1", "d-1")
     for value in entry.values[1:]:
         answer = await room.send(value, wait=False)
-        room.expect(answer.error, None, f"handing over {value}")
+        room.expect_done(answer, f"handing over {value}")
         await asyncio.sleep(0.03)  # each is a batch of its own
     await room.end(entry)
     if room.dead:
-        raise MissError(f"it costs the producer: {room.errors[-1]}")
+        raise MissError(f"the producer is dead{room.after_errors}")
     await room.goes_on()
 
 
@@ -197,7 +182,7 @@ async def lost_then_refused(room: Room) -> None:
 async def topic_unknown(room: Room) -> None:
     """A producer that begins to count anew sends what looks like a duplicate."""
     await room.must_init()
-    room.expect(await room.transact("a-1"), Told.COMMITTED, "the first one")
+    await room.must_transact("a-1")
     unknown, moved = _error("UNKNOWN_TOPIC_OR_PARTITION"), _error("NOT_LEADER_OR_FOLLOWER")
     forgets = await room.arm(
         point="client.response", api="Metadata", action=unknown, must_strike=False
@@ -241,7 +226,7 @@ async def marker_without_records(room: Room) -> None:
     for values in ((), ("lost-1",), ()):
         await neighbour.transact(TopicPartition("t", 1), values, committed=False)
     await room.must_init()
-    room.expect(await room.transact("a-1"), Told.COMMITTED, "the transaction behind")
+    await room.must_transact("a-1")
     await room.consumer()
     room.expect(await room.poll(1), ["a-1"], "the reader gets")
 
@@ -270,12 +255,10 @@ async def both_die(room: Room) -> None:
     await room.must_init()
     both = await room.kafka.leaders.coordinator_of(ID)
     await _coordinate(room, both)
-    told = await room.transact("a-1", group="g", position=3)
-    room.expect(told, Told.COMMITTED, "the first one")
+    await room.must_transact("a-1", group="g", position=3)
     await room.hall.kill(both)
     await asyncio.sleep(1)
-    told = await room.transact("b-2", group="g", position=4)
-    room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
+    await room.must_transact("b-2", group="g", position=4)
 
 
 @situation("group-coordinator-breaks-at-first", "groups", "The first connections to the group's"
@@ -286,8 +269,7 @@ async def breaks_at_first(room: Room) -> None:
     await room.must_init()
     broker = await _elsewhere(room)
     await room.arm(point="connection.open", broker=broker, limit=3, action="disconnect")
-    told = await room.transact("a-1", group="g", position=3)
-    room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
+    await room.must_transact("a-1", group="g", position=3)
 
 
 @situation("group-coordinator-unreachable", "groups", "The group's coordinator can't be reached:"
@@ -313,10 +295,8 @@ async def moves_before_offsets(room: Room) -> None:
     entry.group, entry.position = "g", 3
     await room.move_coordinator()
     async with room.within(FOUND_S, "finding the new coordinator"):
-        answer = await room.send_offsets("g", 3)
-        room.expect(answer.error, None, f"the positions, after {room.errors}")
-        told = await room.end(entry)
-    room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
+        room.expect_done(await room.send_offsets("g", 3), "sending the positions")
+        await room.must_end(entry)
 
 
 async def _coordinate(room: Room, broker: int) -> None:
@@ -338,7 +318,6 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     fenced_slowly,
     while_recovering,
     init_slow,
-    coordinator_cut_off,
     abort_behind_slow_markers,
     commit_nothing,
     too_large,

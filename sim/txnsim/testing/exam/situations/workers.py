@@ -100,8 +100,7 @@ async def without_input(room: Room) -> None:
     """Its group never comes to be. Yardstick: a commit without positions asks no group."""
     worker = Worker(room, topic="later")
     await worker.start()
-    told = await worker.transact("a-1")
-    room.expect(told, Told.COMMITTED, f"the application is told, after {room.errors}")
+    room.expect_told(await worker.transact("a-1"), Told.COMMITTED)
 
 
 SITUATIONS: Final[tuple[Situation, ...]] = (
