@@ -60,7 +60,7 @@ public final class ExamDriver {
         KafkaConsumer<String, String> consumer = consumers.get(command.get("consumer"));
         String told = "";
         switch (command.get("do")) {
-            case "describe" -> told = ",\"contract\":1,\"library\":\"kafka-clients\",\"language\":\"Java\",\"version\":" + quoted(
+            case "describe" -> told = ",\"contract\":1,\"library\":\"kafka-clients\",\"language\":\"Java\",\"runtime\":" + quoted("Java " + Runtime.version()) + ",\"version\":" + quoted(
                     new Scanner(KafkaProducer.class.getResourceAsStream("/kafka/kafka-version.properties")).findWithinHorizon("(?<=version=)\\S+", 0));
             case "init" -> init();
             case "begin" -> producer.beginTransaction();

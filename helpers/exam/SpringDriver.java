@@ -66,7 +66,7 @@ public final class SpringDriver {
         switch (command.get("do")) {
             case "describe" -> {
                 String version = KafkaMessageListenerContainer.class.getPackage().getImplementationVersion();
-                return ",\"contract\":1,\"library\":\"spring-kafka" + (fixesOffsets ? ", fixTxOffsets" : "") + "\",\"language\":\"Java\",\"version\":" + quoted(version);
+                return ",\"contract\":1,\"library\":\"spring-kafka" + (fixesOffsets ? ", fixTxOffsets" : "") + "\",\"language\":\"Java\",\"runtime\":" + quoted("Java " + Runtime.version()) + ",\"version\":" + quoted(version);
             }
             case "init" -> init();
             case "begin" -> producer.beginTransaction();

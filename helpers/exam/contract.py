@@ -6,9 +6,11 @@ goes into the answer; what it raises becomes the answer's error. Standard librar
 
 import json
 import os
+import platform
 import sys
 
 CONTRACT = 1
+RUNTIME = f"{platform.python_implementation()} {platform.python_version()}"
 
 
 def serve(driver):
@@ -36,8 +38,9 @@ def answer(driver, verb, arguments):
     method = getattr(driver, verb.replace("-", "_"), None)
     if method is None:
         return {"ok": False, "error": {"name": "UNSUPPORTED_COMMAND", "message": verb}}
+    told = {"ok": True, "runtime": RUNTIME} if verb == "describe" else {"ok": True}
     try:
-        return {"ok": True, **(method(**arguments) or {})}
+        return told | (method(**arguments) or {})
     except Exception as raised:  # whatever a library raises is its answer
         return {"ok": False, "error": {**described(raised), **driver.error(raised)}}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shlex
 import sys
 from collections.abc import Sequence
 from os.path import relpath
@@ -43,7 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                      help="misses that don't count, a line each: commit-late@1")  # fmt: skip
     run.add_argument("--report", type=Path, metavar="FILE", help="write a page of it: FILE.html")
     run.add_argument("--misses", type=Path, metavar="DIR",
-                     help="a folder for each miss: report, story, versions, page")  # fmt: skip
+                     help="a folder for each miss: text, story, versions, page")  # fmt: skip
+    run.add_argument("--driver-source", type=Path, action="append", default=[], metavar="FILE",
+                     help="a file of the driver for these folders; those that --driver names are"
+                     " there; may be repeated")  # fmt: skip
     run.add_argument("--json", action="store_true", help="results as JSON")
     readers = parts.add_parser("readers", description="Readers without a coordinator: topics and"
                                " log directories with the answers expected of them.")  # fmt: skip
@@ -91,10 +95,10 @@ def run(args: argparse.Namespace) -> int:
         misses = "" if args.misses is None else relpath(args.misses, args.report.parent)
         write_whole(args.report, page(sitting, misses=misses))
     if args.misses is not None:
-        from txnsim.testing.exam.misses import folders
+        from txnsim.testing.exam.misses import driver_sources, folders
 
-        command = f"txnsim exam run --driver '{args.driver}'{_where(args)}"
-        write_all(args.misses, folders(sitting, command=command))
+        sources = driver_sources(args.driver, args.driver_source)
+        write_all(args.misses, folders(sitting, command=_again(args), sources=sources))
     if args.json:
         results = [msgspec.structs.replace(one, recording=b"") for one in sitting.results]
         print_json(msgspec.to_builtins(msgspec.structs.replace(sitting, results=tuple(results))))
@@ -163,8 +167,7 @@ def _show(sitting: Sitting, known: frozenset[str], args: argparse.Namespace) -> 
         ):
             print_line(f"  {line}")
         print_line(
-            f"  again: txnsim exam run --driver '{args.driver}' --only {one.situation}"
-            f" --transaction-version {one.level}{_where(args)}"
+            f"  again: {_again(args)} --only {one.situation} --transaction-version {one.level}"
         )
     healed = known & {one.id for one in sitting.results if one.outcome is Outcome.PASSED}
     for name in sorted(healed):
@@ -176,9 +179,10 @@ def _show(sitting: Sitting, known: frozenset[str], args: argparse.Namespace) -> 
     )
 
 
-def _where(args: argparse.Namespace) -> str:
+def _again(args: argparse.Namespace) -> str:
     given = (("--as-version", args.as_version), ("--on", args.on))
-    return "".join(f" {name} {value}" for name, value in given if value is not None)
+    where = "".join(f" {name} {value}" for name, value in given if value is not None)
+    return f"txnsim exam run --driver {shlex.quote(args.driver)}{where}"
 
 
 class _Progress:

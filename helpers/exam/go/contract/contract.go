@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -75,7 +76,7 @@ func Serve(library, module string, commands map[string]func(Command) (Answer, er
 	answers := json.NewEncoder(os.Stdout)
 	os.Stdout = os.Stderr // a library that prints must not write between the answers
 	commands["describe"] = func(Command) (Answer, error) {
-		return Answer{"contract": 1, "library": library, "version": version(module), "language": "Go"}, nil
+		return Answer{"contract": 1, "library": library, "version": version(module), "language": "Go", "runtime": runtime.Version()}, nil
 	}
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<26) // the value of a record may be large

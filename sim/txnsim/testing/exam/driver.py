@@ -54,6 +54,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     library: str = ""
     version: str = ""
     language: str = ""
+    runtime: str = ""
 
 
 class NoAnswerError(Exception):

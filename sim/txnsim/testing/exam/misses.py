@@ -1,39 +1,84 @@
-"""A folder per miss, ready to be reported: text, story, versions, and the recording as a page."""
+"""A folder per miss, ready to be reported: text, story, versions, driver, and a page of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import platform
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
+from txnsim.errors import ConfigError
 from txnsim.http.page.one_file import one_file
 from txnsim.testing.exam.results import PAGE, Result, Sitting
 from txnsim.trace.reading import recording
 from txnsim.version import VERSION
 
+TEXT: Final = "README.md"
+DRIVER: Final = "driver"
+"""The folder of the driver's own files."""
+SOURCE_BYTES_MAX: Final = 1 << 18
+_OBEYS: Final = (
+    "The application obeys the library. It repeats a call whose error is retriable. It aborts after"
+    " an error that is abortable. It closes the producer after every other error, and takes a new"
+    " one with the same id. These are its calls in order, with the library's answers:"
+)
 
-def folders(sitting: Sitting, *, command: str) -> dict[str, bytes]:
+
+def folders(
+    sitting: Sitting, *, command: str, sources: Mapping[str, bytes] | None = None
+) -> dict[str, bytes]:
     """Files by their paths, below a folder for each miss.
 
     Args:
         sitting: Whose misses.
         command: Which played them; ``--only`` and the level are added.
+        sources: Files of the driver, by name.
 
     Raises:
         ConfigError: A recording is too long for a page.
     """
     found: dict[str, bytes] = {}
+    sources = sources or {}
     for miss in sitting.misses():
         own = miss.folder
         again = f"{command} --only {miss.situation} --transaction-version {miss.level}"
-        found[f"{own}/report.md"] = "\n".join(_report(sitting, miss, again)).encode() + b"\n"
+        text = "\n".join(_report(sitting, miss, again, sorted(sources)))
+        found[f"{own}/{TEXT}"] = text.encode() + b"\n"
         found[f"{own}/story.txt"] = "\n".join(miss.story).encode() + b"\n"
         found[f"{own}/versions.json"] = msgspec.json.format(
             msgspec.json.encode(_versions(sitting, miss)), indent=1
         )
+        found |= {f"{own}/{DRIVER}/{name}": data for name, data in sources.items()}
         if miss.recording:
             run = recording(miss.id, miss.recording.splitlines())
             found[f"{own}/{PAGE}"] = one_file([(miss.id, run)]).encode()
+    return found
+
+
+def driver_sources(command: str, named: Sequence[Path] = ()) -> dict[str, bytes]:
+    """The text files that a driver's command names, and others.
+
+    Args:
+        command: As ``--driver`` has it.
+        named: Files that it does not name.
+
+    Raises:
+        ConfigError: One of the others can't be read.
+    """
+    found: dict[str, bytes] = {}
+    for path in map(Path, shlex.split(command)):
+        if path.is_file() and path.stat().st_size <= SOURCE_BYTES_MAX:
+            data = path.read_bytes()
+            if b"\0" not in data:  # an interpreter is no file of the driver's own
+                found[path.name] = data
+    for path in named:
+        try:
+            found[path.name] = path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"--driver-source {path}: {error.strerror}") from None
     return found
 
 
@@ -42,6 +87,8 @@ def _versions(sitting: Sitting, miss: Result) -> dict[str, object]:
         "library": sitting.library,
         "version": sitting.version,
         "language": sitting.language,
+        "runtime": sitting.runtime or "not told",
+        "machine": f"{platform.system()} {platform.machine()}",
         "transactions": sitting.speaks,
         "kafka": sitting.kafka,
         "transaction.version": miss.level,
@@ -49,18 +96,35 @@ def _versions(sitting: Sitting, miss: Result) -> dict[str, object]:
     }
 
 
-def _report(sitting: Sitting, miss: Result, again: str) -> Iterator[str]:
-    yield f"# {miss.because[0]}"
-    yield f"\n{miss.asks}\n"
-    yield from (f"- {one}" for one in miss.because)
-    yield "\n## Versions\n"
-    yield from (f"- {name}: {value}" for name, value in _versions(sitting, miss).items())
+def _report(sitting: Sitting, miss: Result, again: str, sources: list[str]) -> Iterator[str]:
+    library = f"{sitting.library} {sitting.version}"
+    yield f"# {library}: {miss.situation}, at transaction.version {miss.level}\n\n{miss.asks}\n"
+    yield f"## What was done\n\n{_OBEYS}\n"
+    yield from (f"{number}. `{step}`" for number, step in enumerate(miss.steps, 1))
+    yield f"\n## What was expected\n\n{miss.yardstick.replace('``', '`')}\n"
+    yield "## What was seen\n"
+    yield from _listed(miss.because)
     if miss.errors:
-        yield "\n## What the library told\n"
-        yield from (f"- {error}" for error in miss.errors)
+        yield "\nThe errors of the library:\n"
+        yield from _listed(miss.errors)
+    if miss.about:
+        yield f"\nA known bug looks like this: {', '.join(miss.about)}."
+    yield f"\n## Play it again\n\n    {again}\n"
+    yield f"This takes txnsim {VERSION} and the driver, a small program between the exam and the"
+    yield f"library (docs/exam.md in txnsim says how it is written). {_of_driver(sources)}\n"
+    yield "## Versions\n"
+    yield from _listed(f"{name}: {value}" for name, value in _versions(sitting, miss).items())
     yield "\n## What happened in the cluster\n"
     yield from (f"    {line}" for line in miss.story)
-    yield f"\n## Again\n\n    {again}\n"
-    yield f"[{PAGE}]({PAGE}) shows it step by step." if miss.recording else ""
-    if miss.about:
-        yield f"It looks like {', '.join(miss.about)}."
+    if miss.recording:
+        yield f"\n[{PAGE}]({PAGE}) shows it step by step."
+
+
+def _listed(lines: Iterable[str]) -> Iterator[str]:
+    return (f"- {' '.join(line.split())}" for line in lines)
+
+
+def _of_driver(sources: list[str]) -> str:
+    if not sources:
+        return "Its files are not in this folder."
+    return f"Its files: {', '.join(f'[{name}]({DRIVER}/{name})' for name in sources)}."

@@ -40,6 +40,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     because: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     """What the library told on the way."""
+    yardstick: str = ""
+    """The rule of Kafka, or what the Java client does."""
+    steps: tuple[str, ...] = ()
+    """What was done, of a miss: commands with their answers, and faults."""
     choices: tuple[str, ...] = ()
     """Where it is free to do otherwise than the Java client, and does."""
     story: tuple[str, ...] = ()
@@ -67,6 +71,8 @@ class Sitting(msgspec.Struct, frozen=True, kw_only=True):
     library: str
     version: str
     language: str
+    runtime: str = ""
+    """What runs the library, as its driver says it."""
     contract: int
     kafka: str
     """On which Kafka it sat."""

@@ -8,9 +8,10 @@ a library is judged by what happens to those who follow its word.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final
+
+import msgspec
 
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.reading import Fate, ReadRecord, read_topic
@@ -19,11 +20,12 @@ from txnsim.client.positions import committed_positions
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.testing.exam.book import Book, Entry, Told, listed
-from txnsim.testing.exam.driver import UNSUPPORTED, Answer, Driver, LibraryError
+from txnsim.testing.exam.book import Book, Entry, Told
+from txnsim.testing.exam.driver import Answer, Driver, LibraryError
 from txnsim.testing.exam.hall import TOPICS, Hall, home_of_group, home_of_id
 from txnsim.testing.exam.neighbour import Neighbour
 from txnsim.testing.exam.results import MissError, NotAskedError
+from txnsim.testing.exam.talk import Talk
 from txnsim.testing.faults import AsyncFault
 from txnsim.types import IsolationLevel, TopicPartition
 
@@ -58,22 +60,20 @@ POLL_MS: Final = 400
 _END_OF: Final = {"commit": Told.COMMITTED, "abort": Told.ABORTED}
 
 
-class Room:
+class Room(Talk):
     """One situation, being played."""
 
     def __init__(self, hall: Hall, driver: Driver) -> None:
+        super().__init__(driver)
         self.hall = hall
         self.book = Book()
         self.choices: list[str] = []
         """Where the library is free to do otherwise than the Java client, and does."""
-        self.errors: list[str] = []
-        """What the library has told, call by call."""
         self.must_strike: list[AsyncFault] = []
         self.positions: dict[int, int] = {}
         """Where the reader stood after its last poll, by partition."""
         self.tells_positions = True
         """So does the library, as far as it is known."""
-        self._driver = driver
         self.dead: set[str] = set()
         """What was closed because the library has called it dead."""
         self.opened: set[str] = set()
@@ -91,31 +91,6 @@ class Room:
         return self.hall.simulator()
 
     # What the library is asked
-
-    async def do(self, verb: str, **arguments: Any) -> Answer:
-        """One command; an error is an answer.
-
-        Raises:
-            NotAskedError: The driver has no such command.
-        """
-        answer = await self._driver.ask(verb, **arguments)
-        if answer.error is not None and not answer.ok:
-            if answer.error.name == UNSUPPORTED:
-                raise NotAskedError(f"the driver has no command {verb}")
-            self.errors.append(f"{verb}: {_words(answer.error)}")
-        elif not answer.ok:
-            raise MissError(f"{verb} failed without an error")
-        return answer
-
-    async def must(self, verb: str, **arguments: Any) -> Answer:
-        """One command that has to work.
-
-        Raises:
-            MissError: It does not.
-        """
-        answer = await self.do(verb, **arguments)
-        self.expect_done(answer, verb)
-        return answer
 
     def name(self, own: str) -> str:
         """What a topic, an id or a group is called in the cluster."""
@@ -402,53 +377,6 @@ class Room:
             raise NotAskedError("the library does not tell where a reader stands")
         return self.positions.get(partition)
 
-    def expect(self, found: object, wanted: object, what: str) -> None:
-        """Hold one against the other.
-
-        Raises:
-            MissError: They differ.
-        """
-        if found != wanted:
-            raise MissError(f"{what}: {found}; expected: {wanted}")
-
-    def expect_told(self, entry: Entry, wanted: Told) -> None:
-        """Hold what the library has told of a transaction's end against what it has to tell.
-
-        Raises:
-            MissError: They differ.
-        """
-        if entry.told is not wanted:
-            of = f" with {listed(entry.values)}" if entry.values else ""
-            said = f'the library says "{entry.told}" of the transaction{of}'
-            raise MissError(f'{said}, and "{wanted}" was expected{self.after_errors}')
-
-    def expect_done(self, answer: Answer, what: str) -> None:
-        """Hold a call to its success.
-
-        Raises:
-            MissError: It has failed.
-        """
-        if answer.error is not None:
-            raise MissError(f"{what} failed: {_words(answer.error)}")
-
-    @property
-    def after_errors(self) -> str:
-        """The end of a sentence: the errors that the library has told up to now."""
-        return f"; its errors: {'; '.join(self.errors)}" if self.errors else ""
-
-    @asynccontextmanager
-    async def within(self, seconds: float, what: str) -> AsyncIterator[None]:
-        """Hold the library to a time for several calls.
-
-        Raises:
-            MissError: It took longer.
-        """
-        try:
-            async with asyncio.timeout(seconds):
-                yield
-        except TimeoutError:
-            raise MissError(f"{what} takes longer than {seconds:g} s{self.after_errors}") from None
-
     # The cluster
 
     async def neighbour(self) -> Neighbour:
@@ -469,6 +397,8 @@ class Room:
         """
         if str(rule.get("point", "")).startswith("client."):
             rule.setdefault("client_id", CLIENT)
+        if rule["action"] != "pass":
+            self.steps.append(f"fault {msgspec.json.encode(rule).decode()}")
         rule |= {field: self.name(rule[field]) for field in NAMES if field in rule}
         try:
             fault = await self.hall.faults.arm(may_miss=True, **rule)
@@ -488,6 +418,7 @@ class Room:
         Raises:
             MissError: There is no open transaction.
         """
+        self.steps.append("the transaction runs out of time")
         await self.hall.pass_time()
         admin, name = await self.hall.admin(), self.name(ID)
         deadline = admin.cluster.deadline(TIMED_OUT_MS)
@@ -520,23 +451,28 @@ class Room:
 
     async def move_leader(self, partition: int) -> None:
         """Another replica leads a partition of the topic."""
+        self.steps.append(f"partition {partition} gets another leader")
         await self.hall.move_leader(TopicPartition(self.name(TOPIC), partition))
 
     async def move_coordinator(self) -> None:
         """Another broker coordinates the transactional id, and loads its log."""
+        self.steps.append("the transactional id gets another coordinator")
         await self.hall.move_leader(await home_of_id(self.hall, self.name(ID)))
 
     async def move_group(self, group: str) -> None:
         """Another broker coordinates a group."""
+        self.steps.append("the group gets another coordinator")
         await self.hall.move_leader(await home_of_group(self.hall, self.name(group)))
 
     async def kill_coordinator(self) -> None:
         """The coordinator's broker dies and stays dead."""
+        self.steps.append("the coordinator's broker dies")
         admin = await self.hall.admin()
         await self.hall.kill(await admin.leader_of(await home_of_id(self.hall, self.name(ID))))
 
     async def kill_group_coordinator(self, group: str) -> None:
         """The broker of a group's coordinator dies and stays dead."""
+        self.steps.append("the broker of the group's coordinator dies")
         admin = await self.hall.admin()
         home = await home_of_group(self.hall, self.name(group))
         await self.hall.kill(await admin.leader_of(home))
@@ -592,8 +528,3 @@ async def together(*acts: Coroutine[Any, Any, Any]) -> list[Any]:
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     return [task.result() for task in tasks]
-
-
-def _words(error: LibraryError) -> str:
-    kinds = [kind for kind in ("retriable", "abortable", "fatal") if getattr(error, kind)]
-    return f"{error.name} ({', '.join(kinds) or 'no word on what to do'}) {error.message}".rstrip()

@@ -15,6 +15,7 @@ from txnsim.testing.exam.hall import Hall, Halls, SimulatedHalls
 from txnsim.testing.exam.results import MissError, NotAskedError, Outcome, Result, Sitting
 from txnsim.testing.exam.room import Room
 from txnsim.testing.exam.situation import Situation
+from txnsim.testing.exam.talk import without_repeats
 
 STORY_LINES_MAX: Final = 80
 NEWEST: Final = 2
@@ -56,6 +57,7 @@ async def sit(
         library=who.library,
         version=who.version,
         language=who.language,
+        runtime=who.runtime,
         contract=who.contract,
         kafka=exam.halls.about,
         speaks=exam.speaks,
@@ -130,6 +132,8 @@ class Exam:
             because=tuple(because),
             errors=tuple(room.errors),
             choices=tuple(room.choices),
+            yardstick=one.yardstick if missed else "",
+            steps=tuple(without_repeats(room.steps)) if missed else (),
             story=tuple(story[-STORY_LINES_MAX:]),
             recording=await hall.recording() if missed else b"",
             about=one.about if missed else (),

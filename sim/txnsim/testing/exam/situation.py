@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Final, Literal
 
@@ -22,6 +23,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     asks: str
     """The question, for people."""
     play: Play
+    yardstick: str
+    """The rule of Kafka, or what the Java client does."""
     levels: tuple[int, ...] = ALL
     """Levels of ``transaction.version`` at which it exists."""
     groups: tuple[str, ...] = ()
@@ -41,6 +44,7 @@ def situation(
     kind: Kind,
     asks: str,
     *,
+    yardstick: str = "",
     levels: tuple[int, ...] = ALL,
     groups: tuple[str, ...] = (),
     about: tuple[str, ...] = (),
@@ -54,6 +58,7 @@ def situation(
         name: As ``--only`` takes it.
         kind: Its class.
         asks: The question.
+        yardstick: What it is judged by; what the function is documented with unless given.
         levels: Where it exists.
         groups: Whose positions are judged.
         about: Known bugs.
@@ -66,6 +71,7 @@ def situation(
         kind=kind,
         asks=asks,
         play=play,
+        yardstick=yardstick or " ".join((inspect.getdoc(play) or "").split()),
         levels=levels,
         groups=groups,
         about=about,

@@ -104,12 +104,26 @@ _CHOICES: Final = {
 }
 
 
+_YARDSTICK: Final[dict[Then, str]] = {
+    "asked again": "Kafka's protocol calls {error} of {api} retriable. The Java client"
+    " (TransactionManager, Sender) sends the request again, and the application does not learn of"
+    " it.",
+    "aborted": "By the Javadoc of KafkaProducer an application aborts after {error} of {api}, and"
+    " goes on with the same producer. A new producer is a choice. The library has to say which, and"
+    " who obeys must get on.",
+    "dead": "By the Javadoc of KafkaProducer an application closes the producer after {error} of"
+    " {api}. To abort and go on is a choice. The library has to say which, and who obeys must get"
+    " on.",
+}
+
+
 def _rows() -> list[Situation]:
     return [
         situation(
             f"{api}-{error}".lower().replace("_", "-"),
             "middle",
             f"{api} is answered {error}, {_ASKS[then]}",
+            yardstick=_YARDSTICK[then].format(error=error, api=api),
             levels=levels,
             groups=("g",),
             core=not number,

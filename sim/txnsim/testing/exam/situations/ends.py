@@ -32,6 +32,19 @@ def _struck(end: str, *, must: bool = True, **fault: Any) -> Play:
     return play
 
 
+_REPEATED: Final = (
+    "EndTxn may be repeated with the same epoch, and the coordinator answers it as the first one."
+    " The Java client repeats it until max.block.ms, and the call succeeds."
+)
+_RETRIABLE: Final = (
+    "Kafka's protocol calls this error of EndTxn retriable. The Java client's EndTxnHandler sends"
+    " EndTxn again, and the application does not learn of it."
+)
+_REFUSAL: Final = (
+    "EndTxn has not taken effect. The Java client's EndTxnHandler fails the call, and its error"
+    " says whether the application aborts or takes a new producer. Who obeys must get on, and"
+    " nothing that was refused may be read."
+)
 _ASKED: Final[dict[str, Any]] = {"point": "client.request"}
 _ANSWERED: Final[dict[str, Any]] = {"point": "client.response"}
 
@@ -46,36 +59,37 @@ _REFUSED: Final = (
 
 _TABLE: Final = (
     ("commit-lost", "The commit is lost on its way: is it sent again?",
-     _struck("commit", **_ASKED, action="drop")),
+     _struck("commit", **_ASKED, action="drop"), _REPEATED),
     ("commit-answer-lost", "The answer to the commit is lost: is the commit asked for again?",
-     _struck("commit", **_ANSWERED, action="drop")),
+     _struck("commit", **_ANSWERED, action="drop"), _REPEATED),
     ("commit-connection-breaks-before", "The connection breaks before the commit is read.",
-     _struck("commit", **_ASKED, action="disconnect")),
+     _struck("commit", **_ASKED, action="disconnect"), _REPEATED),
     ("commit-connection-breaks-after", "The connection breaks when the commit is done.",
-     _struck("commit", **_ANSWERED, action="disconnect")),
+     _struck("commit", **_ANSWERED, action="disconnect"), _REPEATED),
     ("abort-lost", "The abort is lost on its way.",
-     _struck("abort", **_ASKED, action="drop")),
+     _struck("abort", **_ASKED, action="drop"), _REPEATED),
     ("abort-answer-lost", "The answer to the abort is lost.",
-     _struck("abort", **_ANSWERED, action="drop")),
+     _struck("abort", **_ANSWERED, action="drop"), _REPEATED),
     ("abort-connection-breaks-before", "The connection breaks before the abort is read.",
-     _struck("abort", **_ASKED, action="disconnect")),
+     _struck("abort", **_ASKED, action="disconnect"), _REPEATED),
     ("abort-connection-breaks-after", "The connection breaks when the abort is done.",
-     _struck("abort", **_ANSWERED, action="disconnect")),
+     _struck("abort", **_ANSWERED, action="disconnect"), _REPEATED),
     *((f"commit-answered-{error.lower().replace('_', '-')}",
        f"The commit is answered {error}, three times, and then done.",
-       _struck("commit", **_ASKED, limit=3, action={"do": "error", "error": error}))
+       _struck("commit", **_ASKED, limit=3, action={"do": "error", "error": error}), _RETRIABLE)
       for error in _ASKED_AGAIN),
     *((f"abort-answered-{error.lower().replace('_', '-')}",
        f"The abort is answered {error}, three times, and then done.",
-       _struck("abort", **_ASKED, limit=3, action={"do": "error", "error": error}))
+       _struck("abort", **_ASKED, limit=3, action={"do": "error", "error": error}), _RETRIABLE)
       for error in _ASKED_AGAIN),
     *((f"commit-refused-{error.lower().replace('_', '-')}",
        f"The commit is refused with {error}: is the application told that it is not committed?",
-       _struck("commit", must=False, **_ASKED, limit=100, action={"do": "error", "error": error}))
+       _struck("commit", must=False, **_ASKED, limit=100, action={"do": "error", "error": error}),
+       _REFUSAL)
       for error in _REFUSED),
     *((f"abort-refused-{error.lower().replace('_', '-')}",
        f"The abort is refused with {error}: how does the application go on?",
-       _struck("abort", must=False, **_ASKED, action={"do": "error", "error": error}))
+       _struck("abort", must=False, **_ASKED, action={"do": "error", "error": error}), _REFUSAL)
       for error in _REFUSED),
 )  # fmt: skip
 _CORE: Final = (
@@ -91,7 +105,9 @@ _ABOUT: Final = {"commit-refused-unknown-server-error": ("franz-go 42b3d833",)}
            " transaction begins at once: does it wait?",
            about=("kafkajs #1068", "Sarama #2859"), core=True)  # fmt: skip
 async def markers_slow(room: Room) -> None:
-    """Yardstick: CONCURRENT_TRANSACTIONS is asked again until the markers are written."""
+    """The coordinator answers CONCURRENT_TRANSACTIONS until the markers are written. The Java
+    client asks again, and the application does not learn of it.
+    """
     await room.must_init()
     delay = {"do": "delay", "delay_ms": 1_000}
     await room.arm(point="peer.request", api="WriteTxnMarkers", action=delay)
@@ -103,7 +119,9 @@ async def markers_slow(room: Room) -> None:
            " the next transaction begins with positions.", groups=("g",),
            about=("kafkajs #430", "librdkafka #3221"), core=True)  # fmt: skip
 async def markers_slow_offsets(room: Room) -> None:
-    """AddOffsetsToTxn meets CONCURRENT_TRANSACTIONS."""
+    """AddOffsetsToTxn is answered CONCURRENT_TRANSACTIONS until the markers are written. The Java
+    client asks again, and the application does not learn of it.
+    """
     await room.must_init()
     await room.must_transact("a-1", group="g", position=1)
     delay = {"do": "delay", "delay_ms": 1_000}
@@ -121,8 +139,9 @@ async def markers_slow_offsets(room: Room) -> None:
            " transaction that is not its own?", about=("librdkafka #5423",),
            needs_version_2=True, core=True)  # fmt: skip
 async def commit_late(room: Room) -> None:
-    """An EndTxn of old carries the epoch of its time. In version 1 that is the epoch of the next
+    """A late EndTxn carries the epoch of its time. In version 1 that is the epoch of the next
     transaction as well, and the Java client repeats a commit in the same way: the protocol's hole.
+    In version 2 each transaction has an epoch of its own (KIP-890), and the late one is refused.
     """
     await room.must_init()
     late = await room.arm(point="client.request", api="EndTxn", limit=1, action="hold")
@@ -144,7 +163,9 @@ async def commit_late(room: Room) -> None:
            " aborted at once: does the abort wait for what is on its way?",
            about=("librdkafka #4849",), core=True)  # fmt: skip
 async def abort_behind_unsent(room: Room) -> None:
-    """EndTxn must not overtake AddPartitionsToTxn."""
+    """EndTxn must not overtake AddPartitionsToTxn and Produce. The Java client drops what it has
+    not sent, and sends EndTxn behind what is on its way.
+    """
     await room.must_init()
     for index in range(8):
         await room.must_transact(f"a{index}-1", f"b{index}-2", end="abort", wait=False)
@@ -154,7 +175,9 @@ async def abort_behind_unsent(room: Room) -> None:
 @situation("commit-connection-breaks-twice", "end unknown", "The connection breaks before the"
            " commit is read, and again when it is done.")  # fmt: skip
 async def breaks_twice(room: Room) -> None:
-    """Between the two the commit has taken effect, and no answer came."""
+    """Between the two the commit has taken effect, and no answer came. The Java client repeats
+    EndTxn, and the coordinator answers it as the first one.
+    """
     await room.must_init()
     await room.arm(api="EndTxn", limit=1, **_ASKED, action="disconnect")
     await room.arm(api="EndTxn", limit=1, **_ANSWERED, action="disconnect")
@@ -166,6 +189,10 @@ def _while_coordinator(disturb: Callable[[Room], Awaitable[None]]) -> Play:
     """A transaction, something that happens to its coordinator, and the commit."""
 
     async def play(room: Room) -> None:
+        """The Java client asks again after NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE and
+        COORDINATOR_LOAD_IN_PROGRESS. It sends FindCoordinator where its connection is lost or a
+        request has timed out. The commit succeeds.
+        """
         await room.must_init()
         entry = await room.open("a-1", "b-2")
         await disturb(room)
@@ -208,15 +235,15 @@ _COORDINATORS: Final = (
               " coordinator's broker is lost without a word, and another takes over: is it found?",
               about=("aiokafka #1145",))(_while_coordinator(_is_cut_off)),
 )  # fmt: skip
-"""Yardstick: NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE and COORDINATOR_LOAD_IN_PROGRESS are asked
-again, and FindCoordinator where the connection is lost or a request has timed out.
-"""
 
 
 def _called_after(first: str, second: str) -> Play:
     """A call that comes after the end of its transaction."""
 
     async def play(room: Room) -> None:
+        """The Java client throws IllegalStateException, and the producer goes on. To take the call
+        for nothing is a choice.
+        """
         await room.must_init()
         await room.must_transact("a-1", "b-2", end=first)
         answer = await room.do(second, producer="p")
@@ -233,8 +260,8 @@ def _called_after(first: str, second: str) -> Play:
            " library waits, and the application aborts all the same: is it refused, or does the"
            " abort hold?", core=True)  # fmt: skip
 async def abort_after_unknown(room: Room) -> None:
-    """Yardstick: IllegalStateException, as a commit that has timed out must be asked for again. A
-    library that lets the application abort has to be right.
+    """In the Java client a commit that has timed out has to be called again, and an abort is an
+    IllegalStateException. A library that lets the application abort has to be right about it.
     """
     await room.must_init()
     late = await room.arm(point="client.request", api="EndTxn", limit=1, action="hold")
@@ -255,9 +282,10 @@ async def abort_after_unknown(room: Room) -> None:
 SITUATIONS: Final[tuple[Situation, ...]] = (
     *(
         situation(
-            name, "end unknown", asks, about=_ABOUT.get(name, ()), core=name in _CORE
+            name, "end unknown", asks, yardstick=rule, about=_ABOUT.get(name, ()),
+            core=name in _CORE,
         )(play)
-        for name, asks, play in _TABLE
+        for name, asks, play, rule in _TABLE
     ),
     *(
         situation(f"{second}-after-{first}", "end unknown",

@@ -16,7 +16,9 @@ from txnsim.testing.exam.situation import Situation, situation
 @situation("fenced-by-newer", "fenced", "A newer producer of the same id has come: is the older one"
            " refused, and is it told that it is dead?", core=True)  # fmt: skip
 async def by_newer(room: Room) -> None:
-    """Yardstick: ProducerFencedException, which is fatal (KIP-98)."""
+    """InitProducerId raises the producer epoch, and the coordinator refuses what has an older one
+    (KIP-98). The Java client throws ProducerFencedException; such a producer can only be closed.
+    """
     await room.must_init("old")
     entry = await room.open("lost-1", producer="old")
     await room.must_init("new")
@@ -34,7 +36,9 @@ async def by_newer(room: Room) -> None:
 @situation("fenced-while-sending", "fenced", "A newer producer has come, and the older one sends:"
            " is the record refused?")  # fmt: skip
 async def while_sending(room: Room) -> None:
-    """The partition knows the newer epoch, as its abort marker has come."""
+    """The partition has the newer epoch from the abort marker, so its leader answers
+    INVALID_PRODUCER_EPOCH. The Java client fails the record.
+    """
     await room.must_init("old")
     await room.open("lost-1", producer="old")
     await room.must_init("new")
@@ -49,7 +53,9 @@ async def while_sending(room: Room) -> None:
            " long: does the commit fail, and how does the application go on?",
            core=True)  # fmt: skip
 async def timed_out(room: Room) -> None:
-    """Yardstick: an error, and a next transaction; KIP-588 spares the producer."""
+    """The coordinator has raised the epoch and aborted. In the Java client the commit fails, and
+    the application goes on with the next transaction (KIP-588) or with a new producer.
+    """
     await room.must_init(transaction_timeout_ms=room.hall.expiring_ms)
     entry = await room.open("lost-1")
     await room.time_out()
@@ -61,7 +67,9 @@ async def timed_out(room: Room) -> None:
 @situation("timed-out-while-sending", "fenced", "The coordinator has aborted the transaction, and"
            " the next record comes: is it kept out, and who goes on?")  # fmt: skip
 async def timed_out_sending(room: Room) -> None:
-    """A record after the time-out must not open a transaction that hangs."""
+    """The record has an older epoch than the abort marker, so it must not open a transaction
+    again: nobody would end it. The Java client fails it.
+    """
     await room.must_init(transaction_timeout_ms=room.hall.expiring_ms)
     entry = await room.open("lost-1")
     await room.time_out()
@@ -78,7 +86,9 @@ async def timed_out_sending(room: Room) -> None:
            " transaction is open: does it work, and does the producer learn it?",
            about=("KAFKA-16570",), core=True)  # fmt: skip
 async def by_administrator(room: Room) -> None:
-    """Yardstick: ``fenceProducers``, which waits while the transaction is being aborted."""
+    """``Admin.fenceProducers`` asks again while CONCURRENT_TRANSACTIONS is the answer, as the open
+    transaction is being aborted (KAFKA-16570). The next call of the producer fails.
+    """
     await room.must_init()
     entry = await room.open("lost-1")
     await room.must("fence", bootstrap=room.hall.bootstrap, client_id=CLIENT,
@@ -94,7 +104,9 @@ async def by_administrator(room: Room) -> None:
            " transaction: it fences its own producer. How does the application go on?",
            about=("librdkafka #3928",))  # fmt: skip
 async def by_own_late_init(room: Room) -> None:
-    """The late request bumps the epoch and aborts what is open (KIP-360 names no client)."""
+    """The late request raises the epoch and aborts what is open. The library has to say that the
+    producer is dead, or that the transaction has to be aborted, and who obeys must get on.
+    """
     late = await room.arm(point="client.request", api="InitProducerId", limit=1, action="hold")
     await room.must_init()
     entry = await room.open("a-1")
@@ -112,7 +124,7 @@ async def by_own_late_init(room: Room) -> None:
            " instance: are the producers of the other ids left alone?",
            about=("Flink's pooled ids",), core=True)  # fmt: skip
 async def one_of_a_pool(room: Room) -> None:
-    """An id fences its own older producer, and no other."""
+    """An id fences its own older producer, and no other (KIP-98)."""
     await room.must_init("p", transactional_id="shop")
     await room.must_init("q", transactional_id="till")
     lost = await room.open("lost-1", producer="p")
@@ -129,8 +141,9 @@ async def one_of_a_pool(room: Room) -> None:
 @situation("administrator-aborts", "fenced", "A producer is gone and its transaction is open: can"
            " an administrator abort it?", about=("franz-go 8ad0127f",))  # fmt: skip
 async def administrator_aborts(room: Room) -> None:
-    """Yardstick: ``abortTransaction`` with the coordinator epoch that ``describeProducers`` tells.
-    The partition knows an epoch above 0, as the coordinator has moved before.
+    """``Admin.abortTransaction`` writes a marker with the coordinator epoch that
+    ``describeProducers`` tells (KIP-664). The partition knows an epoch above 0, as the coordinator
+    has moved before, and refuses a marker with an older one.
     """
     admin = await room.hall.admin()
     await room.hall.move_leader(await home_of_id(room.hall, room.name("gone")))

@@ -18,7 +18,7 @@ PENDING_POLLS: Final = 3
 @situation("offsets-commit-and-abort", "groups", "Positions go with their transaction: do those of"
            " a commit count, and those of an abort not?", groups=("g",))  # fmt: skip
 async def commit_and_abort(room: Room) -> None:
-    """KIP-98."""
+    """Positions are part of their transaction: they count when it commits (KIP-98)."""
     await room.must_init()
     await room.must_transact("a-1", group="g", position=3)
     await room.must_transact("lost-1", group="g", position=5, end="abort")
@@ -29,7 +29,9 @@ async def commit_and_abort(room: Room) -> None:
            " the positions are sent: is the new one found?", groups=("g",),
            about=("librdkafka #5511",), core=True)  # fmt: skip
 async def coordinator_dies(room: Room) -> None:
-    """The coordinator is known from the transaction before."""
+    """The coordinator is known from the transaction before. The Java client sends FindCoordinator
+    when its connection is lost, and TxnOffsetCommit again.
+    """
     await room.must_init()
     await room.must_transact("a-1", group="g", position=3)
     await room.kill_group_coordinator("g")
@@ -40,7 +42,9 @@ async def coordinator_dies(room: Room) -> None:
 @situation("group-coordinator-moves", "groups", "The group's coordinator moves before the positions"
            " are sent.", groups=("g",))  # fmt: skip
 async def coordinator_moves(room: Room) -> None:
-    """TxnOffsetCommit meets NOT_COORDINATOR of a broker that lives."""
+    """TxnOffsetCommit is answered NOT_COORDINATOR. The Java client sends FindCoordinator, and
+    TxnOffsetCommit again.
+    """
     await room.must_init()
     await room.must_transact("a-1", group="g", position=3)
     await room.move_group("g")
@@ -50,7 +54,7 @@ async def coordinator_moves(room: Room) -> None:
 @situation("positions-without-records", "groups", "A transaction has positions and no record, as"
            " all inputs were filtered out: do the positions count?", groups=("g",))  # fmt: skip
 async def without_records(room: Room) -> None:
-    """Yardstick: EndTxn is sent where a group was added."""
+    """The Java client sends EndTxn where a group was added, and the positions count."""
     await room.must_init()
     entry = room.book.begin(group="g", position=3)
     await room.must("begin", producer="p")
@@ -69,6 +73,10 @@ def _rebalanced(protocol: str, step: str) -> Play:
     """
 
     async def play(room: Room) -> None:
+        """Positions with the metadata of a member that is of an older generation are refused
+        (KIP-447). Then the Java client's error asks for an abort. Accepted ones count with their
+        transaction.
+        """
         await room.fill_input(*INPUTS)
         await room.must_init()
         await room.subscribe("m", "g", protocol)
@@ -116,6 +124,9 @@ def _expelled(protocol: str) -> Play:
     """A member that its group has given up sends positions."""
 
     async def play(room: Room) -> None:
+        """The group's coordinator refuses the positions of a member that it does not know
+        (KIP-447). The Java client throws CommitFailedException, after which the application aborts.
+        """
         await room.fill_input(*INPUTS)
         await room.must_init()
         await room.subscribe("m", "g", protocol)
@@ -136,6 +147,9 @@ def _pending(protocol: str) -> Play:
     """Positions lie in an open transaction, and a member asks for them."""
 
     async def play(room: Room) -> None:
+        """OffsetFetch with require-stable is answered UNSTABLE_OFFSET_COMMIT while positions are
+        pending (KIP-447). The Java client asks again until the transaction has ended.
+        """
         await room.fill_input(*INPUTS)
         await room.must_init()
         entry = await room.open("a-1")

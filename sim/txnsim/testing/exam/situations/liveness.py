@@ -26,6 +26,9 @@ def _lasts(api: str, action: Any, requests_per_s_max: int) -> Play:
     """One API is struck for some seconds, in the middle of which a transaction is played."""
 
     async def play(room: Room) -> None:
+        """The Java client waits for retry.backoff.ms before it asks again, and goes on when the
+        fault is over. A library may also give an error that says what the application has to do.
+        """
         rule = await room.arm(point="client.request", api=api, action=action)
         loop = asyncio.get_running_loop()
         asked = await room.requests()
@@ -56,6 +59,9 @@ def _reads(api: str, action: Any, requests_per_s_max: int) -> Play:
     """A reader's requests are struck for some seconds."""
 
     async def play(room: Room) -> None:
+        """The Java client waits for retry.backoff.ms before it asks again, and reads on when the
+        fault is over.
+        """
         await room.must_init()
         await room.must_transact("a-1", "b-1")
         rule = await room.arm(point="client.request", api=api, action=action)

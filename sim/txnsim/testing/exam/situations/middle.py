@@ -38,6 +38,10 @@ def _broken(api: str, fault: dict[str, Any]) -> Play:
     """
 
     async def play(room: Room) -> None:
+        """The Java client sends a request again where its answer does not come, is lost, or its
+        connection breaks. Epochs and sequence numbers make it count once, and the application does
+        not learn of it.
+        """
         rule = await room.arm(api=api, limit=1, **fault)
         await room.must_init()
         await room.must_transact(
@@ -53,7 +57,9 @@ def _broken(api: str, fault: dict[str, Any]) -> Play:
            " one partition is lost, so the next ones have a gap in front of them: is each in the"
            " log once, in order?", core=True)  # fmt: skip
 async def lost_in_flight(room: Room) -> None:
-    """Yardstick: OUT_OF_ORDER_SEQUENCE_NUMBER of a batch behind one that is still to come."""
+    """A batch behind one that is still to come is answered OUT_OF_ORDER_SEQUENCE_NUMBER. The Java
+    client sends all of them again, in order (KIP-98).
+    """
     await room.must_init()
     await room.must_transact("a-1")
     rule = await room.arm(api="Produce", limit=1, **_BEFORE)
@@ -67,7 +73,9 @@ async def lost_in_flight(room: Room) -> None:
 
 @situation("leader-moves", "middle", "A partition gets another leader between two records.")
 async def leader_moves(room: Room) -> None:
-    """A real move."""
+    """The old leader answers NOT_LEADER_OR_FOLLOWER. The Java client asks for metadata, and sends
+    the record to the new one.
+    """
     await room.must_init()
     entry = await room.open("a-1")
     await room.move_leader(1)
@@ -80,7 +88,9 @@ async def leader_moves(room: Room) -> None:
 @situation("init-while-aborting", "middle", "The transaction of the last run is still being aborted"
            " when the new run begins: does it wait?")  # fmt: skip
 async def init_while_aborting(room: Room) -> None:
-    """Yardstick: CONCURRENT_TRANSACTIONS of InitProducerId is asked again (KIP-360)."""
+    """InitProducerId is answered CONCURRENT_TRANSACTIONS until the abort is done. The Java client
+    asks again.
+    """
     await room.must_init("old")
     await room.open("lost-1", producer="old")
     delay = {"do": "delay", "delay_ms": 1_000}
@@ -93,7 +103,7 @@ async def init_while_aborting(room: Room) -> None:
            " transactions: does it go on with a new producer id?", core=True)  # fmt: skip
 async def epoch_runs_out(room: Room) -> None:
     """Epochs end at 32,767. Transactions v2 bump them with each one, so a long-lived producer is
-    given its new id by EndTxn; before, only a new session is.
+    given its new id by EndTxn; before, only a new session is. The Java client takes the new id.
     """
     await room.must_init("old")
     await room.must_transact("a-1", producer="old")
@@ -110,7 +120,7 @@ async def epoch_runs_out(room: Room) -> None:
            " it go on, its group's positions too?", levels=(0, 1), groups=("g",),
            core=True)  # fmt: skip
 async def raised(room: Room) -> None:
-    """Yardstick: the newer protocol is taken up between two transactions (KIP-890)."""
+    """The Java client takes up the newer protocol between two transactions (KIP-890)."""
     await room.must_init()
     await room.must_transact("a-1", group="g", position=1)
     entry = await room.open("b-2")
@@ -125,7 +135,9 @@ async def raised(room: Room) -> None:
            " and transaction.version is raised, while the producer runs.", levels=(0,),
            groups=("g",), begins_as="3.9", core=True)  # fmt: skip
 async def upgraded(room: Room) -> None:
-    """Each broker is stopped in order, and its leaders and coordinators move."""
+    """Each broker is stopped in order, and its leaders and coordinators move. The Java client
+    follows them, and takes up newer versions between two transactions.
+    """
     await room.must_init()
     await room.must_transact("a-1", group="g", position=1)
     for number in sorted(await room.kafka.brokers.states()):
@@ -144,7 +156,9 @@ async def upgraded(room: Room) -> None:
 @situation("coordinator-dies-before-record", "middle", "The coordinator's broker dies between two"
            " transactions, and stays dead: is the new coordinator found?")  # fmt: skip
 async def coordinator_dies(room: Room) -> None:
-    """The coordinator is known from the transaction before."""
+    """The coordinator is known from the transaction before. The Java client sends FindCoordinator
+    when its connection is lost.
+    """
     await room.must_init()
     await room.must_transact("a-1")
     await room.kill_coordinator()
@@ -155,8 +169,8 @@ async def coordinator_dies(room: Room) -> None:
            " for the next partition: does an abort end what is open?", levels=CLIENTS_ADD,
            about=("franz-go 07525c50",))  # fmt: skip
 async def second_partition_refused(room: Room) -> None:
-    """Yardstick: EndTxn is sent where a partition was added before. The refused partition is in one
-    request with a further record of the one that was added.
+    """The Java client sends EndTxn where a partition was added before. The refused partition is in
+    one request with a further record of the one that was added.
     """
     leaders = room.kafka.leaders
     leader = await leaders.of(TOPIC, 1)
@@ -177,7 +191,9 @@ async def second_partition_refused(room: Room) -> None:
            " partition is in the transaction already: does an abort end it?",
            about=("franz-go de5af46a",))  # fmt: skip
 async def every_record_refused(room: Room) -> None:
-    """At level 2 the leader adds the partition before it looks at the batch (KIP-890)."""
+    """At level 2 the leader adds the partition before it looks at the batch (KIP-890). So an abort
+    has to send EndTxn, though no record is in.
+    """
     await room.hall.create_topic(room.name("narrow"), {"max.message.bytes": "200"})
     await room.must_init()
     entry = room.book.begin()

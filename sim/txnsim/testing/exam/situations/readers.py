@@ -14,7 +14,9 @@ _UNSORTED: Final = {"do": "rewrite", "field": "aborted_transactions", "how": "re
 @situation("reads-around-aborted", "readers", "Transactions of two producers lie through each"
            " other; one is aborted: does the reader get the others, and in order?")  # fmt: skip
 async def around_aborted(room: Room) -> None:
-    """The list of aborted transactions is walked by producer (KIP-98)."""
+    """A fetch brings a list of aborted transactions, each with its producer and first offset. A
+    reader leaves out the records of these producers up to their abort markers (KIP-98).
+    """
     await room.must_init("p", transactional_id="shop")
     await room.must_init("q", transactional_id="till")
     one = await room.open("a-1", producer="p")
@@ -33,7 +35,7 @@ async def around_aborted(room: Room) -> None:
 @situation("stops-at-open", "readers", "A transaction is open: does the reader stop before it, and"
            " go on when it has ended?")  # fmt: skip
 async def stops_at_open(room: Room) -> None:
-    """The last stable offset."""
+    """A ``read_committed`` reader gets nothing from the last stable offset on (KIP-98)."""
     await room.must_init("p", transactional_id="shop")
     await room.must_init("q", transactional_id="till")
     await room.must_transact("a-1", producer="p")
@@ -48,7 +50,7 @@ async def stops_at_open(room: Room) -> None:
 @situation("position-behind-marker", "readers", "The last record is read, and a marker is behind"
            " it: does the reader stand at the end?")  # fmt: skip
 async def position_behind_marker(room: Room) -> None:
-    """Yardstick: ``position()`` steps over markers."""
+    """In the Java client ``position()`` steps over markers."""
     await room.must_init()
     await room.must_transact("a-1")
     end = await room.end_of(1)
@@ -60,7 +62,7 @@ async def position_behind_marker(room: Room) -> None:
 @situation("lag-is-zero", "readers", "All is read, and the reader commits where it stands: is its"
            " lag zero?", about=("librdkafka #3917", "spring-kafka #1587"), core=True)  # fmt: skip
 async def lag_is_zero(room: Room) -> None:
-    """Yardstick: ``commitSync()`` commits the position, which is behind the marker."""
+    """The Java client's ``commitSync()`` commits the position, which is behind the marker."""
     await room.must_init()
     await room.must_transact("a-1")
     end = await room.end_of(1)
@@ -73,7 +75,9 @@ async def lag_is_zero(room: Room) -> None:
 @situation("nothing-but-aborted", "readers", "A partition has aborted transactions only: does the"
            " reader get to its end, with nothing?", core=True)  # fmt: skip
 async def nothing_but_aborted(room: Room) -> None:
-    """A reader that waits for a record here waits for ever."""
+    """The reader gets batches without a record for it, and its position moves on (KIP-98). A reader
+    that waits for a record here waits for ever.
+    """
     await room.must_init()
     for value in ("lost-1", "lost-3", "lost-5"):
         await room.must_transact(value, end="abort")
@@ -86,7 +90,7 @@ async def nothing_but_aborted(room: Room) -> None:
 @situation("seek-to-marker", "readers", "A reader seeks to the offset of a marker: does it get the"
            " record behind it?")  # fmt: skip
 async def seek_to_marker(room: Room) -> None:
-    """Committed positions are often there."""
+    """A marker is no record. Committed positions are often there, and a fetch from there works."""
     await room.must_init()
     await room.must_transact("a-1")
     marker = await room.end_of(1) - 1
@@ -101,7 +105,9 @@ async def seek_to_marker(room: Room) -> None:
            " another leader: does the reader still stop before it, and go on when it ends?",
            core=True)  # fmt: skip
 async def across_leader_change(room: Room) -> None:
-    """The last stable offset stands, goes with its leader, and comes back with the next one."""
+    """The new leader knows the open transaction from its log. Its last stable offset may be unknown
+    for a moment, and then stands where it stood.
+    """
     await room.must_init("p", transactional_id="shop")
     await room.must_init("q", transactional_id="till")
     held = await room.open("a-1", producer="p")
@@ -118,7 +124,9 @@ async def across_leader_change(room: Room) -> None:
            " to a reader, where that reader can get to?",
            about=("klag-exporter #104",), core=True)  # fmt: skip
 async def end_is_stable(room: Room) -> None:
-    """Yardstick: ``endOffsets()`` of a ``read_committed`` consumer is the last stable offset."""
+    """The Java client's ``endOffsets()`` of a ``read_committed`` reader is where it can get to: the
+    last stable offset.
+    """
     await room.must_init("p", transactional_id="shop")
     await room.must_init("q", transactional_id="till")
     await room.must_transact("a-1", producer="q")
@@ -142,6 +150,9 @@ def _reads(paper: Paper, **fault: Any) -> Play:
     """
 
     async def play(room: Room) -> None:
+        """A ``read_committed`` reader gets each committed record once, in order, and no other
+        (KIP-98). In the Java client its position is behind all of it, markers included.
+        """
         topic = await written(room.hall, paper)
         if fault:
             await room.arm(point="client.response", **fault)
@@ -165,8 +176,8 @@ def _paper(paper: Paper, *, core: bool = False) -> Situation:
            " transactions comes with the later ones first: are all of them left out?",
            about=("franz-go b9b50cce",))  # fmt: skip
 async def unsorted_of_one(room: Room) -> None:
-    """Kafka sorts by the ends of transactions, and promises no order. Yardstick: the Java client
-    has the list in a queue by first offset.
+    """Kafka sorts by the ends of transactions, and promises no order. The Java client puts the list
+    into a queue by first offset.
     """
     await room.must_init()
     for value in ("lost-1", "a-1", "lost-3", "b-1"):

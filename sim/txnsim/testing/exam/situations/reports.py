@@ -34,7 +34,9 @@ def _error(error: str) -> dict[str, Any]:
            " replicas of the coordinator's log are slow: does it wait for them?",
            about=("KAFKA-16047",))  # fmt: skip
 async def fenced_slowly(room: Room) -> None:
-    """The coordinator waits for its log as long as the request says that transactions may take."""
+    """The coordinator waits for its log as long as the InitProducerId request says that
+    transactions may take. The Java client says the admin's request timeout since KAFKA-16047.
+    """
     await room.must_init()
     await room.transact("a-1")
     slow = {"do": "delay", "delay_ms": 150}
@@ -51,7 +53,7 @@ async def fenced_slowly(room: Room) -> None:
            " an error from which it recovers with a new epoch: does it learn that it is dead?",
            about=("librdkafka #3800",))  # fmt: skip
 async def while_recovering(room: Room) -> None:
-    """Yardstick: PRODUCER_FENCED of InitProducerId is fatal (KIP-588)."""
+    """PRODUCER_FENCED of InitProducerId is fatal in the Java client (KIP-588)."""
     await room.must_init("old")
     entry = await room.open("lost-1", producer="old")
     gap = _error("OUT_OF_ORDER_SEQUENCE_NUMBER")
@@ -72,7 +74,9 @@ async def while_recovering(room: Room) -> None:
 @situation("init-slow", "fenced", "The first producer id takes longer than the application waits,"
            " which asks again with the same producer.", about=("KAFKA-13412",))  # fmt: skip
 async def init_slow(room: Room) -> None:
-    """The answer comes while nothing waits for it."""
+    """The answer comes while nothing waits for it. In the Java client ``initTransactions`` throws
+    TimeoutException, and may be called again.
+    """
     slow = await room.arm(point="client.response", api="InitProducerId", limit=1, action="hold")
     bounds: dict[str, Any] = {"patience_ms": 2_000, "request_timeout_ms": 20_000}
 
@@ -96,7 +100,8 @@ async def init_slow(room: Room) -> None:
            " the same producer?", levels=CLIENTS_ADD, about=("librdkafka #4849",))  # fmt: skip
 async def abort_behind_slow_markers(room: Room) -> None:
     """AddPartitionsToTxn meets CONCURRENT_TRANSACTIONS; an EndTxn that does not wait for its
-    repetition meets a transaction that is complete: INVALID_TXN_STATE.
+    repetition meets a transaction that is complete: INVALID_TXN_STATE. In the Java client EndTxn
+    waits for it.
     """
     await room.must_init()
     slow = {"do": "delay", "delay_ms": 400}
@@ -115,7 +120,9 @@ async def abort_behind_slow_markers(room: Room) -> None:
 @situation("commit-nothing", "middle", "A transaction without a record is committed, and one is"
            " aborted: may the application do so?", about=("librdkafka 1.6.1",))  # fmt: skip
 async def commit_nothing(room: Room) -> None:
-    """The coordinator knows of no transaction: it would answer INVALID_TXN_STATE."""
+    """The coordinator knows of no transaction, and would answer INVALID_TXN_STATE. The Java client
+    sends no EndTxn, and the call succeeds.
+    """
     await room.must_init()
     await room.must_transact()
     await room.must_transact(end="abort")
@@ -126,7 +133,9 @@ async def commit_nothing(room: Room) -> None:
            " application looks at its commit alone: is it told that the record is missing?",
            about=("KAFKA-9279",))  # fmt: skip
 async def too_large(room: Room) -> None:
-    """Yardstick: the commit fails. A library that refuses the record at once passes, too."""
+    """In the Java client the commit fails, as a record of its transaction has failed. A library
+    that refuses the record at once passes, too.
+    """
     await room.must_init()
     await room.transact("a-1", f"{'x' * TOO_LARGE}-1", wait=False)
     await room.goes_on()
@@ -136,7 +145,9 @@ async def too_large(room: Room) -> None:
            " have expired, and the application looks at its commit alone.", levels=CLIENTS_ADD,
            about=("librdkafka #3325",))  # fmt: skip
 async def never_added(room: Room) -> None:
-    """What the coordinator never heard of is not committed."""
+    """What the coordinator never heard of is not committed. In the Java client the commit fails, as
+    records of its transaction have failed.
+    """
     await room.must_init(patience_ms=SHORT_MS)
     rule = await room.arm(point="client.request", api="AddPartitionsToTxn", action="drop")
 
@@ -180,7 +191,9 @@ async def lost_then_refused(room: Room) -> None:
            " topic yet: is what is sent afterwards in the log?",
            about=("librdkafka 1.9.0",))  # fmt: skip
 async def topic_unknown(room: Room) -> None:
-    """A producer that begins to count anew sends what looks like a duplicate."""
+    """A producer that begins to count anew sends what looks like a duplicate, and the leader
+    drops it. The Java client counts on (KIP-98).
+    """
     await room.must_init()
     await room.must_transact("a-1")
     unknown, moved = _error("UNKNOWN_TOPIC_OR_PARTITION"), _error("NOT_LEADER_OR_FOLLOWER")
@@ -202,7 +215,7 @@ async def topic_unknown(room: Room) -> None:
            " acknowledged, and the producer is closed: does that end?",
            about=("KAFKA-16217",))  # fmt: skip
 async def closes_after_timeout(room: Room) -> None:
-    """An application that gives up must be able to leave."""
+    """An application that gives up must be able to leave. The Java client's ``close`` returns."""
     await room.must_init(patience_ms=CLOSES_S * 1_500)
     lost = await room.arm(point="client.request", api="Produce", action="drop")
     entry = room.book.begin("a-1")
@@ -221,7 +234,9 @@ async def closes_after_timeout(room: Room) -> None:
            " record, and one with a record: does the reader get what is behind them?",
            about=("aiokafka #781", "librdkafka 1.7.0"))  # fmt: skip
 async def marker_without_records(room: Room) -> None:
-    """A marker whose transaction is in no list of aborted ones."""
+    """Such a marker belongs to a transaction that is in no list of aborted ones. The Java client
+    steps over it.
+    """
     neighbour = await room.neighbour()
     for values in ((), ("lost-1",), ()):
         await neighbour.transact(TopicPartition("t", 1), values, committed=False)
@@ -234,7 +249,9 @@ async def marker_without_records(room: Room) -> None:
 @situation("aborted-and-compressed", "readers", "Aborted records are compressed: are they kept from"
            " the reader?", about=("librdkafka #3020",))  # fmt: skip
 async def aborted_and_compressed(room: Room) -> None:
-    """Gzip, which every library has."""
+    """The list of aborted transactions holds for batches, whatever their codec (KIP-98). These have
+    gzip, which every library has.
+    """
     neighbour = await room.neighbour()
     for index, committed in enumerate((False, True, False)):
         values = (f"x{index}-1", f"y{index}-1")
@@ -251,7 +268,7 @@ async def aborted_and_compressed(room: Room) -> None:
            " group. It dies and stays dead: are both new ones found?", groups=("g",),
            about=("aiokafka #1151",))  # fmt: skip
 async def both_die(room: Room) -> None:
-    """What is forgotten of the one must not be needed for the other."""
+    """The Java client sends FindCoordinator for each of the two when the connection is lost."""
     await room.must_init()
     both = await room.kafka.leaders.coordinator_of(ID)
     await _coordinate(room, both)
@@ -265,7 +282,9 @@ async def both_die(room: Room) -> None:
            " coordinator break as soon as they are open: does the library connect again?",
            groups=("g",), about=("librdkafka #3844",))  # fmt: skip
 async def breaks_at_first(room: Room) -> None:
-    """Does not apply where the library is connected with that broker already."""
+    """The Java client connects again. This does not apply where the library is connected with that
+    broker already.
+    """
     await room.must_init()
     broker = await _elsewhere(room)
     await room.arm(point="connection.open", broker=broker, limit=3, action="disconnect")
@@ -276,7 +295,7 @@ async def breaks_at_first(room: Room) -> None:
            " does the application get an answer?", groups=("g",),
            about=("librdkafka #5456",))  # fmt: skip
 async def unreachable(room: Room) -> None:
-    """Yardstick: TimeoutException after ``max.block.ms``, which is four seconds here."""
+    """The Java client throws TimeoutException after ``max.block.ms``, here four seconds."""
     await room.must_init(patience_ms=SHORT_MS)
     broker = await _elsewhere(room)
     deaf = await room.arm(point="connection.open", broker=broker, action="drop", must_strike=False)
@@ -289,7 +308,9 @@ async def unreachable(room: Room) -> None:
            " before the positions are sent: is the new one found?", groups=("g",),
            about=("librdkafka #3571",))  # fmt: skip
 async def moves_before_offsets(room: Room) -> None:
-    """AddOffsetsToTxn, or the commit, meets NOT_COORDINATOR of a broker that lives."""
+    """AddOffsetsToTxn, or the commit, is answered NOT_COORDINATOR. The Java client sends
+    FindCoordinator, and the request again.
+    """
     await room.must_init()
     entry = await room.open("a-1")
     entry.group, entry.position = "g", 3

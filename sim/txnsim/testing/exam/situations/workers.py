@@ -26,6 +26,9 @@ def _struck(api: str, action: Any, *, point: str = "client.request") -> Play:
     """A worker, one request of which meets a fault."""
 
     async def play(room: Room) -> None:
+        """What a worker writes is committed with the positions of its inputs, or not at all
+        (KIP-98, KIP-447). After an abort it goes back to them, so each input counts once.
+        """
         worker = await _ready(room)
         await room.arm(limit=1, point=point, api=api, action=action)
         await worker.work(_INPUTS)
@@ -57,7 +60,9 @@ _ABOUT: Final = {"worker-commit-refused": ("franz-go 6ecd2f9f",)}
 @situation("worker-works", "groups", "A worker reads, writes and commits: does each input count"
            " once?", groups=(GROUP,), core=True)  # fmt: skip
 async def works(room: Room) -> None:
-    """KIP-98 and KIP-447, undisturbed."""
+    """What a worker writes is committed with the positions of its inputs, or not at all (KIP-98,
+    KIP-447), so each input counts once.
+    """
     await (await _ready(room)).work(_INPUTS)
 
 
@@ -65,7 +70,9 @@ async def works(room: Room) -> None:
            " UNKNOWN_SERVER_ERROR, and its process ends behind it: what does the next one work on?",
            groups=(GROUP,), about=("franz-go 42b3d833",), core=True)  # fmt: skip
 async def ends_when_refused(room: Room) -> None:
-    """Told committed is in the log: a next process goes by positions alone."""
+    """A library may say "committed" only of what is. The next process begins at the committed
+    positions, so each input counts once.
+    """
     worker = await _ready(room)
 
     @asynccontextmanager
@@ -81,7 +88,9 @@ async def ends_when_refused(room: Room) -> None:
 @situation("worker-is-rebalanced", "groups", "Another member joins between the poll and the commit"
            " of a worker: does each input count once?", groups=(GROUP,))  # fmt: skip
 async def is_rebalanced(room: Room) -> None:
-    """What was read in an old generation may be committed before the next one begins, or never."""
+    """What was read in an old generation may be committed before the next one begins, or never
+    (KIP-447), so each input counts once.
+    """
     worker, other = await _ready(room), Worker(room, "x", transactional_id="till")
 
     @asynccontextmanager
@@ -97,7 +106,7 @@ async def is_rebalanced(room: Room) -> None:
 @situation("worker-without-input", "liveness", "The topic of a worker's inputs is not there yet:"
            " can it commit what it writes?", about=("franz-go 821f879e",))  # fmt: skip
 async def without_input(room: Room) -> None:
-    """Its group never comes to be. Yardstick: a commit without positions asks no group."""
+    """Its group never comes to be. A commit without positions needs no group (KIP-98)."""
     worker = Worker(room, topic="later")
     await worker.start()
     room.expect_told(await worker.transact("a-1"), Told.COMMITTED)
