@@ -278,13 +278,14 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         )
         match read:
             case LogRead():
+                cut = b"" if command.is_to_log_end else read.cut
                 return FetchOutcome(
                     high_watermark=read.high_watermark,
                     last_stable_offset=read.last_stable_offset,
                     log_start_offset=read.log_start_offset,
                     aborted=read.aborted,
-                    records=read.records,
-                    size=read.size,
+                    records=(*read.records, cut) if cut else read.records,
+                    size=read.size + len(cut),
                 )
             case _:
                 return FetchOutcome(error=read.error)

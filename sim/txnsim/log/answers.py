@@ -54,6 +54,10 @@ class LogRead(msgspec.Struct, frozen=True, kw_only=True):
 
     records: tuple[bytes, ...]
     size: int
+    cut: bytes
+    """The beginning of the next batch, where the size limit falls into it: consumers get that, too,
+    and throw it away.
+    """
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int

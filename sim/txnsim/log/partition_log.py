@@ -171,6 +171,7 @@ class PartitionLog:
         return LogRead(
             records=() if span is None else tuple(span.batches),
             size=0 if span is None else span.size,
+            cut=b"" if span is None else span.cut,
             high_watermark=self.high_watermark,
             last_stable_offset=last_stable_offset,
             log_start_offset=self.log_start_offset,

@@ -15,11 +15,6 @@ from txnsim.log.segment import Segment
 
 _ALL: Final = 1 << 62
 
-DEVIATIONS: Final = (
-    "A Fetch returns whole batches only; Apache Kafka cuts the last one off where the size limit "
-    "falls, and consumers throw the piece away.",
-)
-
 
 class Span(NamedTuple):
     """Whole batches of one segment, not copied."""
@@ -28,8 +23,9 @@ class Span(NamedTuple):
     size: int
     segment: Segment
     reach: int
-    """Position behind the bytes that a reader would have got: the last batch may be cut off there.
-    """
+    """Position behind the bytes that a reader gets: the next batch may be cut off there."""
+    cut: bytes
+    """What a reader gets of that one, and throws away."""
 
 
 class Segments:
@@ -174,11 +170,17 @@ class Segments:
             limit = segment.position(within) - segment.position(start)
         begin = segment.position(start)
         end = max(start, min(below_upper, within))
+        size = segment.position(end) - begin
+        reach = min(begin + limit, segment.position(below_upper))
+        left = reach - begin - size
         return Span(
             batches=segment.slice(start, end),
-            size=segment.position(end) - begin,
+            size=size,
             segment=segment,
-            reach=min(begin + limit, segment.position(below_upper)),
+            reach=reach,
+            # The first one is never cut: from Fetch v3 on that is an empty answer
+            # (ReplicaManager.readFromLog, firstEntryIncomplete).
+            cut=segment.slice(end, end + 1)[0][:left] if left > 0 and end > start else b"",
         )
 
     def is_older(self, offset: int, upper: int) -> bool:

@@ -61,6 +61,22 @@ def fetch(
     )
 
 
+async def test_a_consumer_gets_the_beginning_of_the_batch_at_the_size_limit() -> None:
+    """As Kafka's, which sends a slice of its file; replicas are sent whole batches here."""
+    leader = Leader()
+    await append(leader)
+    await append(leader)
+    (whole,) = await leader.fetching.fetch(fetch())
+    limit = len(whole.records[0]) + 9
+    (cut,) = await leader.fetching.fetch(fetch(wanted(max_bytes=limit)))
+    assert cut.records == (whole.records[0], whole.records[1][:9])
+    assert cut.size == limit
+    (replicas,) = await leader.fetching.fetch(
+        fetch(wanted(max_bytes=limit), replica_id=FUTURE_REPLICA_ID)
+    )
+    assert replicas.records == whole.records[:1]
+
+
 def start(leader: Leader, command: FetchCommand) -> asyncio.Task[Outcomes]:
     return asyncio.get_running_loop().create_task(leader.fetching.fetch(command))
 

@@ -82,7 +82,24 @@ def test_a_read_stops_below_its_bound_and_within_its_size() -> None:
     assert (offsets(span.batches), span.reach) == ([3], 2 * size)
     span = segments.read(2, 5, max_bytes=3, min_one_batch=False)
     assert span is not None
-    assert (span.batches, span.size, span.reach) == ([], 0, 3)
+    assert (span.batches, span.size, span.reach, span.cut) == ([], 0, 3, b"")
+
+
+def test_a_batch_behind_a_whole_one_is_cut_where_the_size_ends() -> None:
+    segments = made(*THREE)
+    whole = segments.read(2, 5, max_bytes=ALL, min_one_batch=True)
+    assert whole is not None
+    assert (offsets(whole.batches), whole.cut) == ([2, 3], b"")
+    span = segments.read(2, 5, max_bytes=len(plain()) + 7, min_one_batch=True)
+    assert span is not None
+    assert (offsets(span.batches), span.size, span.cut) == (
+        [2],
+        len(plain()),
+        whole.batches[1][:7],
+    )
+    bounded = segments.read(2, 3, max_bytes=len(plain()) + 7, min_one_batch=True)
+    assert bounded is not None
+    assert bounded.cut == b"", "what lies behind the bound is not readable"
 
 
 def test_a_read_goes_on_to_the_next_segment_where_compaction_left_nothing() -> None:
