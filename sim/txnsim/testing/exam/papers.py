@@ -137,6 +137,21 @@ async def on_marker(pen: Pen) -> None:
         await pen.transact(p, "a", "b")
 
 
+@topic_of("nothing-aborted", "Transactions of two producers overlap. The list of aborted ones is"
+          " empty.", "a b c d", 6, 6)  # fmt: skip
+async def nothing_aborted(pen: Pen) -> None:
+    """0 a, 1 b, 2 c, 3 COMMIT, 4 d, 5 COMMIT."""
+    async with pen.producers("p", "q") as (p, q):
+        p.begin()
+        q.begin()
+        await pen.put(p, "a")
+        await pen.put(q, "b")
+        await pen.put(p, "c")
+        await p.commit()
+        await pen.put(q, "d")
+        await q.commit()
+
+
 @topic_of(
     "tail-of-markers", "Behind the last record come aborted ones and markers only.", "a", 8, 8
 )
@@ -241,7 +256,7 @@ async def compacted(pen: Pen) -> None:
 _NUMBERS: Final = tuple(f"{number:02}" for number in range(24))
 
 
-@topic_of("large", "Batches are so large that an answer ends in the middle of one.",
+@topic_of("large", "Batches are so large that an answer is cut in the middle of one.",
         " ".join(_NUMBERS), 38, 38)  # fmt: skip
 async def large(pen: Pen) -> None:
     """24 committed records of 100 kB in three transactions, and 8 aborted ones among them."""
@@ -254,7 +269,8 @@ async def large(pen: Pen) -> None:
 
 
 PAPERS: Final[tuple[Paper, ...]] = (
-    on_marker, tail, nothing, overlapping, between, left_open, start_moved, large, compacted,
+    on_marker, nothing_aborted, tail, nothing, overlapping, between, left_open, start_moved, large,
+    compacted,
 )  # fmt: skip
 
 

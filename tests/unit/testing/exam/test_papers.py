@@ -6,8 +6,9 @@ import pytest
 
 from txnsim.client.inspection.reading import Fate, read_topic
 from txnsim.client.offsets import LATEST
+from txnsim.log.answers import LogRead
 from txnsim.testing.exam.hall import SimulatedHalls
-from txnsim.testing.exam.papers import PAPERS, Paper, shown, written
+from txnsim.testing.exam.papers import LARGE, PAPERS, Paper, shown, written
 from txnsim.types import BrokerId, IsolationLevel, TopicPartition
 
 
@@ -22,6 +23,17 @@ async def test_a_paper_says_what_a_reader_gets(paper: Paper) -> None:
         stable = await admin.offset_of(place, LATEST, IsolationLevel.READ_COMMITTED)
         assert stable == paper.expected.stable
         assert await admin.offset_of(place, LATEST) == paper.expected.end
+
+
+async def test_an_answer_is_cut_in_the_middle_of_a_large_batch() -> None:
+    (large,) = (one for one in PAPERS if one.expected.topic == "large")
+    async with SimulatedHalls().open(2) as hall:
+        await written(hall, large)
+        kafka = hall.simulator()
+        leader = kafka.cluster.brokers[BrokerId(await kafka.leaders.of("large"))]
+        read = leader.replicas.hosted[TopicPartition("large", 0)].read(0, max_bytes=1 << 20)
+        assert isinstance(read, LogRead)
+        assert 0 < len(read.cut) < LARGE
 
 
 async def test_the_cleaner_has_left_an_empty_batch() -> None:

@@ -49,6 +49,7 @@ _TABLE: Final[tuple[tuple[str, Then, tuple[int, ...], str], ...]] = (
      "NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS"
      " UNKNOWN_TOPIC_OR_PARTITION REQUEST_TIMED_OUT"),
     ("TxnOffsetCommit", "aborted", ALL, "UNKNOWN_MEMBER_ID ILLEGAL_GENERATION FENCED_INSTANCE_ID"),
+    ("TxnOffsetCommit", "aborted", (2,), "TRANSACTION_ABORTABLE"),
     ("TxnOffsetCommit", "dead", ALL,
      "PRODUCER_FENCED INVALID_PRODUCER_EPOCH GROUP_AUTHORIZATION_FAILED"),
     ("Produce", "asked again", ALL,

@@ -98,6 +98,8 @@ _CORE: Final = (
     "commit-refused-unknown-server-error", "commit-refused-producer-fenced",
 )  # fmt: skip
 AWAY_MS: Final = 2_000
+SHORT_MS: Final = 4_000
+"""The application's patience where it is to end."""
 _ABOUT: Final = {"commit-refused-unknown-server-error": ("franz-go 42b3d833",)}
 
 
@@ -237,6 +239,29 @@ _COORDINATORS: Final = (
 )  # fmt: skip
 
 
+@situation("commit-while-coordinator-is-gone", "end unknown", "The coordinator is gone, and no"
+           " other takes its place: does the application get an answer, and go on when one is"
+           " there again?")  # fmt: skip
+async def coordinator_gone(room: Room) -> None:
+    """The Java client throws TimeoutException after ``max.block.ms``, here four seconds. The commit
+    may be called again. No library may wait for ever.
+    """
+    await room.must_init(patience_ms=SHORT_MS)
+    entry = await room.open("a-1", "b-2")
+    lost = await room.arm(**_ASKED, api="EndTxn", action="drop")
+    away = {"do": "error", "error": "COORDINATOR_NOT_AVAILABLE"}
+    nowhere = await room.arm(**_ASKED, api="FindCoordinator", action=away, must_strike=False)
+    answer = await room.do("commit", producer="p")
+    entry.told = Told.COMMITTED if answer.error is None else Told.UNKNOWN
+    await lost.disarm()
+    await nowhere.disarm()
+    if answer.error is not None and answer.error.retriable:
+        await room.end(entry)
+    elif answer.error is not None:
+        await room.give_up(entry, "p", answer.error)
+    await room.goes_on()
+
+
 def _called_after(first: str, second: str) -> Play:
     """A call that comes after the end of its transaction."""
 
@@ -298,6 +323,7 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     markers_slow_offsets,
     commit_late,
     *_COORDINATORS,
+    coordinator_gone,
     abort_behind_unsent,
     breaks_twice,
     abort_after_unknown,

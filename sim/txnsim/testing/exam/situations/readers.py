@@ -141,6 +141,30 @@ async def end_is_stable(room: Room) -> None:
     room.expect(await room.poll(2), ["b-1", "c-1"], "in the end the reader gets")
 
 
+@situation("end-is-stable-across-leader-change", "readers", "A transaction is open, and its"
+           " partition gets another leader, which does not know its last stable offset for a"
+           " moment: does the library tell the same end again?")  # fmt: skip
+async def end_across_leader_change(room: Room) -> None:
+    """A new leader answers OFFSET_NOT_AVAILABLE until it knows its high watermark (KIP-207). The
+    Java client asks again.
+    """
+    await room.must_init("p", transactional_id="shop")
+    await room.must_init("q", transactional_id="till")
+    await room.must_transact("a-1", producer="q")
+    stable = await room.end_of(1)
+    held = await room.open("b-1", producer="p")
+    await room.consumer()
+    room.expect(await room.poll(1), ["a-1"], "the reader gets")
+    room.expect((await room.ends()).get(1), stable, "the end before the move")
+    await room.move_leader(1)
+    unknown = {"do": "error", "error": "OFFSET_NOT_AVAILABLE"}
+    await room.arm(point="client.request", api="ListOffsets", limit=1, action=unknown)
+    room.expect((await room.ends()).get(1), stable, "the end behind the move")
+    await room.must_end(held, "p", "commit")
+    end = await room.end_of(1)
+    room.expect((await room.ends()).get(1), end, "the end when the transaction has ended")
+
+
 def _reads(paper: Paper, **fault: Any) -> Play:
     """A reader of a paper, from its beginning.
 
@@ -195,6 +219,7 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     nothing_but_aborted,
     seek_to_marker,
     across_leader_change,
+    end_across_leader_change,
     unsorted_of_one,
     end_is_stable,
     *(_paper(one, core=one.expected.topic in ("overlapping", "compacted")) for one in PAPERS),

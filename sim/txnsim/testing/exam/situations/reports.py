@@ -13,11 +13,10 @@ from txnsim.testing.exam.results import MissError
 from txnsim.testing.exam.room import CLIENT, ID, Room, together
 from txnsim.testing.exam.situation import Situation, situation
 from txnsim.testing.exam.situations.codes import CLIENTS_ADD
+from txnsim.testing.exam.situations.ends import SHORT_MS
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim.wire.compression import GZIP
 
-SHORT_MS: Final = 4_000
-"""The application's patience where it is to end."""
 LEARNS_S: Final = 25
 FOUND_S: Final = 10
 CLOSES_S: Final = 8
