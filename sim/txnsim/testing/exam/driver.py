@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import shlex
-from typing import Any, Final
+import tempfile
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
@@ -18,6 +20,7 @@ CONTRACT: Final = 1
 HANGS_S: Final = 30.0
 """A command without an answer for so long hangs. The libraries' own patience is half of it."""
 LINE_BYTES_MAX: Final = 1 << 24
+LAST_WORDS_BYTES: Final = 1_000
 TCP: Final = "tcp://"
 UNSUPPORTED: Final = "UNSUPPORTED_COMMAND"
 
@@ -69,10 +72,13 @@ class Driver:
         answers: asyncio.StreamReader,
         commands: asyncio.StreamWriter,
         process: asyncio.subprocess.Process | None = None,
+        errors: BinaryIO | None = None,
     ) -> None:
         self._answers = answers
         self._commands = commands
         self._process = process
+        self._errors = errors
+        """What the program has written to its standard error."""
         self._number = 0
 
     @classmethod
@@ -87,19 +93,24 @@ class Driver:
             ConfigError: There is no such program.
         """
         pipe = asyncio.subprocess.PIPE
-        try:
-            if command.startswith(TCP):
-                host, _, port = command.removeprefix(TCP).rpartition(":")
-                return cls(*await asyncio.open_connection(host, int(port), limit=LINE_BYTES_MAX))
-            process = await asyncio.create_subprocess_exec(
-                *shlex.split(command), stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL,
-                limit=LINE_BYTES_MAX,
-            )  # fmt: skip
-        except (OSError, IndexError, TypeError, ValueError) as error:
-            raise ConfigError(f"--driver {command}: {error}") from None
+        with contextlib.ExitStack() as opened:
+            try:
+                if command.startswith(TCP):
+                    host, _, port = command.removeprefix(TCP).rpartition(":")
+                    return cls(
+                        *await asyncio.open_connection(host, int(port), limit=LINE_BYTES_MAX)
+                    )
+                errors = opened.enter_context(tempfile.TemporaryFile("a+b"))
+                process = await asyncio.create_subprocess_exec(
+                    *shlex.split(command), stdin=pipe, stdout=pipe, stderr=errors,
+                    limit=LINE_BYTES_MAX,
+                )  # fmt: skip
+            except (OSError, IndexError, TypeError, ValueError) as error:
+                raise ConfigError(f"--driver {command}: {error}") from None
+            opened.pop_all()  # it stays open as long as the program runs
         assert process.stdin is not None
         assert process.stdout is not None
-        return cls(process.stdout, process.stdin, process)
+        return cls(process.stdout, process.stdin, process, errors)
 
     async def ask(self, do: str, *, within_s: float = HANGS_S, **arguments: Any) -> Answer:
         """Give one command and wait for its answer.
@@ -116,10 +127,12 @@ class Driver:
                 told = await self._answers.readline()
         except TimeoutError:
             raise NoAnswerError(f"{do} gave no answer in {within_s:g} s: it hangs") from None
-        except (ConnectionError, ValueError) as error:
+        except ConnectionError:
+            told = b""
+        except ValueError as error:
             raise NoAnswerError(f"{do}: {error}") from None
         if not told:
-            raise NoAnswerError(f"{do}: the driver's process has ended")
+            raise NoAnswerError(f"{do}: the driver's process has ended{self._last_words()}")
         try:
             answer = msgspec.json.decode(told, type=Answer)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -129,6 +142,15 @@ class Driver:
         if answer.id != self._number:
             raise NoAnswerError(f"{do}: answer {answer.id} to command {self._number}")
         return answer
+
+    def _last_words(self) -> str:
+        """The end of what it has written to its standard error."""
+        if self._errors is None:
+            return ""
+        size = self._errors.seek(0, io.SEEK_END)
+        self._errors.seek(max(0, size - LAST_WORDS_BYTES))
+        lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+        return "".join(f"\n  {line}" for line in lines)
 
     async def describe(self) -> Answer:
         """Ask who sits the exam.
@@ -156,3 +178,5 @@ class Driver:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()
+        if self._errors is not None:
+            self._errors.close()
