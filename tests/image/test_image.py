@@ -8,10 +8,12 @@ ports for Testcontainers. Networks between containers are not tried.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
+import sys
 import time  # noqa: TID251 - a process on the real machine
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +26,7 @@ from tests.image.builder import IMAGE, Builder
 from tests.image.container import commit_in, commit_something
 from tests.image.engine import Engine
 from tests.image.engine import Image as EngineImage
-from tests.support.apache_kafka import free_ports
+from tests.support.apache_kafka import REPOSITORY, free_ports
 
 pytestmark = pytest.mark.image
 
@@ -180,6 +182,35 @@ async def test_testcontainers_starts_it(image: Image, monkeypatch: pytest.Monkey
             await commit_in(
                 kafka.get_bootstrap_servers(), kafka.get_control_url(), kafka.control_token
             )
+
+
+async def test_a_driver_outside_sits_the_exam_over_tcp(image: Image) -> None:
+    """docs/exam.md: the exam runs in the container, and the library where its driver listens."""
+    program = [sys.executable, str(REPOSITORY / "helpers" / "exam" / "kafka_python_driver.py")]
+
+    async def drive(commands: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
+        pipe = asyncio.subprocess.PIPE
+        driver = await asyncio.create_subprocess_exec(*program, stdin=pipe, stdout=pipe)
+        assert driver.stdin is not None
+        assert driver.stdout is not None
+        while line := await commands.readline():
+            driver.stdin.write(line)
+            answers.write(await driver.stdout.readline())
+        driver.kill()
+        await driver.wait()
+        answers.close()
+
+    async with await asyncio.start_server(drive, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        words = ("txnsim", "exam", "run", "--driver", f"tcp://127.0.0.1:{port}", "--json")
+        only = ("--only", "fenced-by-newer", "--only", "reads-overlapping")
+        command = in_chroot(image, *words, *only, "--transaction-version", "2", http=0)
+        exam = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        told, _ = await exam.communicate()
+    results = json.loads(told)
+    assert results["library"] == "kafka-python"
+    assert [one["outcome"] for one in results["results"]] == ["passed", "passed"]
+    assert exam.returncode == 0
 
 
 def test_it_runs_as_nobody_and_says_how_to_use_it(image: Image) -> None:

@@ -1,0 +1,150 @@
+// @platformatic/kafka sits the exam of txnsim: docs/exam.md.
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { createInterface } from 'node:readline'
+
+const found = createRequire(process.cwd() + '/').resolve('@platformatic/kafka')
+const { Consumer, Producer } = await import(found)
+const { version } = JSON.parse(readFileSync(found.replace(/dist.index\.js$/, 'package.json')))
+
+const producers = new Map()
+const consumers = new Map()
+const FENCED = ['PRODUCER_FENCED', 'INVALID_PRODUCER_EPOCH', 'INVALID_PRODUCER_ID_MAPPING', 'TRANSACTIONAL_ID_AUTHORIZATION_FAILED']
+
+class Unsupported extends Error {}
+// Errors say `canRetry`, of a request that the library has repeated already; they say nothing of transactions. Its guide aborts after an error,
+// and takes a new producer where the broker has fenced this one.
+function described (error) {
+  if (error instanceof Unsupported) return { name: 'UNSUPPORTED_COMMAND', message: error.message }
+  const causes = [error]
+  for (const one of causes) causes.push(...(one.errors ?? []), ...(one.cause ? [one.cause] : []))
+  const name = causes.find(one => one.apiId)?.apiId ?? error.code ?? error.name
+  const fatal = FENCED.includes(name)
+  return { name, class: error.constructor.name, message: causes.map(one => one.message).join(': ').slice(0, 500), retriable: false, abortable: !fatal, fatal }
+}
+
+function base ({ bootstrap, client_id: clientId }) {
+  return { clientId, bootstrapBrokers: bootstrap.split(',') }
+}
+
+const commands = {
+  async describe ({ contract }) {
+    return { contract: Math.min(contract, 1), library: '@platformatic/kafka', version, language: 'Node.js', runtime: `Node.js ${process.version}` }
+  },
+
+  // A producer asks for its id when it begins first; the library takes its one time-out as that of transactions.
+  async init (command) {
+    const producer = new Producer({
+      ...base(command),
+      idempotent: true,
+      transactionalId: command.transactional_id,
+      timeout: command.transaction_timeout_ms,
+      requestTimeout: command.request_timeout_ms
+    })
+    producers.set(command.producer, { producer, ...base(command), sent: [] })
+    const transaction = await producer.beginTransaction()
+    await transaction.cancel()
+  },
+
+  async begin ({ producer }) {
+    const made = producers.get(producer)
+    made.sent = []
+    made.transaction = await made.producer.beginTransaction()
+  },
+
+  async send ({ producer, topic, partition, value, wait }) {
+    const { transaction, sent } = producers.get(producer)
+    const told = transaction.send({ messages: [{ topic, partition, value: Buffer.from(value) }], acks: -1 })
+    if (wait) return { offset: Number((await told).offsets[0].offset) }
+    told.catch(() => {})
+    sent.push(told)
+  },
+
+  async 'send-offsets' ({ producer, group, offsets, consumer }) {
+    const { transaction, clientId, bootstrapBrokers } = producers.get(producer)
+    const member = consumers.get(consumer)?.consumer ?? new Consumer({ clientId, bootstrapBrokers, groupId: group, autocommit: false })
+    if (!consumer) consumers.set(`of ${group}`, { consumer: member })
+    await transaction.addConsumer(member)
+    const { generationId, memberId } = member
+    const metadata = { consumer: { groupId: group, generationId: consumer ? generationId : -1, memberId: consumer ? memberId : '', coordinatorId: await member.findGroupCoordinator() } }
+    for (const [topic, partition, offset] of offsets) {
+      await transaction.addOffset({ topic, partition, offset: BigInt(offset) - 1n, metadata })
+    }
+  },
+
+  // What was sent without waiting belongs to the transaction: the library leaves it to the application to wait for it.
+  async commit ({ producer }) {
+    const { transaction, sent } = producers.get(producer)
+    await Promise.all(sent)
+    await transaction.commit()
+  },
+
+  async abort ({ producer }) {
+    const { transaction, sent } = producers.get(producer)
+    await Promise.allSettled(sent)
+    await transaction.abort()
+  },
+
+  async consumer (command) {
+    const offsets = Array.from({ length: command.partitions }, (_, partition) => ({ topic: command.topic, partition, offset: 0n }))
+    await read(command, {}, { mode: 'manual', offsets })
+  },
+
+  async subscribe (command) {
+    const session = { sessionTimeout: command.session_timeout_ms, rebalanceTimeout: command.session_timeout_ms, heartbeatInterval: 1000 }
+    await read(command, { groupProtocol: command.protocol, ...(command.protocol === 'classic' ? session : {}) }, { mode: 'committed', fallbackMode: 'earliest' })
+  },
+
+  // Where the stream goes on to fetch is where the reader stands: what has come is taken at once.
+  async poll ({ consumer, timeout_ms: timeout }) {
+    await new Promise(resolve => setTimeout(resolve, timeout))
+    const { stream, records, failed } = consumers.get(consumer)
+    if (failed.length) throw failed.shift()
+    const positions = Object.fromEntries([...stream.offsetsToFetch].map(([place, at]) => [place.split(':').at(-1), Number(at)]))
+    return { records: records.splice(0), positions }
+  },
+
+  async 'end-offsets' ({ consumer }) {
+    const { consumer: made, topic, isolationLevel } = consumers.get(consumer)
+    const ends = (await made.listOffsets({ topics: [topic], timestamp: -1n, isolationLevel })).get(topic)
+    return { ends: Object.fromEntries(ends.map((end, index) => [index, Number(end)])) }
+  },
+
+  async 'commit-positions' ({ consumer }) {
+    const { consumer: made, stream, topic } = consumers.get(consumer)
+    const offsets = [...stream.offsetsToFetch].map(([place, offset]) => ({ topic, partition: Number(place.split(':').at(-1)), offset, leaderEpoch: -1 }))
+    await made.commit({ offsets })
+  },
+
+  async close ({ name }) {
+    const made = producers.get(name) ?? consumers.get(name)
+    producers.delete(name)
+    consumers.delete(name)
+    await (made?.producer ?? made?.consumer)?.close(true)
+  }
+}
+
+// A member of its group in each case: the library has no other reader.
+async function read (command, group, where) {
+  const isolationLevel = command.isolation === 'read_committed' ? 1 : 0
+  const consumer = new Consumer({ ...base(command), groupId: command.group, autocommit: false, isolationLevel, maxWaitTime: 100, ...group })
+  const made = { consumer, topic: command.topic, isolationLevel, records: [], failed: [] }
+  consumers.set(command.consumer, made)
+  made.stream = await consumer.consume({ topics: [command.topic], ...where })
+  made.stream.on('data', ({ partition, offset, value }) => made.records.push([partition, Number(offset), String(value)]))
+  made.stream.on('error', error => made.failed.push(error))
+}
+
+process.on('unhandledRejection', error => console.error(error))
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, do: verb, ...command } = JSON.parse(line)
+  let told
+  try {
+    if (!Object.hasOwn(commands, verb)) throw new Unsupported(verb)
+    told = { ok: true, ...(await commands[verb](command)) }
+  } catch (error) {
+    told = { ok: false, error: described(error) }
+  }
+  process.stdout.write(JSON.stringify({ id, ...told }) + '\n')
+}
+process.exit(0)
