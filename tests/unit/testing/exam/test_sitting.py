@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import re
 import shlex
 import sys
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from txnsim.errors import ConfigError
+from txnsim.testing.exam import sitting
 from txnsim.testing.exam.driver import Driver
 from txnsim.testing.exam.results import MissError, Outcome, Result, Sitting, known_misses, page
 from txnsim.testing.exam.room import together
-from txnsim.testing.exam.sitting import chosen, sit
+from txnsim.testing.exam.sitting import Exam, chosen, sit
 from txnsim.testing.exam.situations import SITUATIONS
 
 YES: Final = """
@@ -63,6 +66,16 @@ def test_a_driver_that_says_ok_is_caught_in_each_class() -> None:
     assert [one.outcome for one in sitting.results] == [Outcome.MISSED] * len(quick)
     assert "but readers do not get" in sitting.results[1].because[0]
     assert 'id="commit-lost@2"' in page(sitting)
+
+
+def test_no_verdict_knows_who_sits() -> None:
+    """Who it is is told in the answer to ``describe`` alone, which goes into reports."""
+    exam = Path(sitting.__file__).parent
+    asks = re.compile(r"\.(library|language)\b|\bwho\.|describe\(\)")
+    knows = {path.name for path in exam.rglob("*.py") if asks.search(path.read_text())}
+    assert knows == {"sitting.py", "misses.py", "results.py"}
+    for plays in (Exam.play, Exam._played, Exam._outcome):
+        assert not asks.search(inspect.getsource(plays))
 
 
 def test_a_driver_that_can_do_nothing_is_not_blamed() -> None:
