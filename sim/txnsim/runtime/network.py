@@ -53,6 +53,16 @@ class LoopNetwork(PeerLinks):
         address = server.sockets[0].getsockname()
         return SocketListener(server, (address[0], address[1]), gates)
 
+    async def keep(self, host: str, port: int) -> SocketListener:
+        """Keep a port that is free now until ``close``: who connects is refused. Without that the
+        system gives it to the next process that asks for any.
+
+        Raises:
+            OSError: Somebody has it already.
+        """
+        server = await self._loop.create_server(asyncio.Protocol, host, port, start_serving=False)
+        return SocketListener(server, (host, port), None)
+
     async def connect(
         self,
         host: str,

@@ -209,6 +209,7 @@ class SimCluster:
             for member in self.members.values():
                 if member.state is not MemberState.DOWN:
                     await member.kill()
+                await member.free_ports()
         await self.environment.tasks.close()
 
     # Between tests
@@ -288,6 +289,7 @@ class SimCluster:
             for broker_id, member in self.members.items():
                 heir = heirs[broker_id] = self._new_listener()
                 if member.listener is None:
+                    await member.free_ports()
                     for door in self._respoken(member, snapshot.releases[broker_id]):
                         await heir.bind(door)
         except OSError:

@@ -15,11 +15,14 @@ from txnsim.api.memory_mark import refusing
 from txnsim.api.registry import SHIPPED
 from txnsim.api.request import ApiTable
 from txnsim.broker.broker import Broker
+from txnsim.loggers import Logger
 from txnsim.metrics.requests import RequestMeters
 from txnsim.runtime.env import Environment, Listener
 from txnsim.server.channel_builder import ChannelBuilder
 from txnsim.server.outbox import HeldBytes
 from txnsim.settings import DEFAULTS, Settings
+
+_log: Final = Logger(__name__)
 
 
 class ClientConnection(Protocol):
@@ -157,6 +160,18 @@ class BrokerListener:
             for connection in self.connections:
                 if connection.apis is bound.other.apis:
                     connection.apis = bound.door.apis
+
+    async def keep_ports(self) -> list[Listener]:
+        """Keep the ports where it has listened for whoever listens there next."""
+        kept = []
+        for bound in self._doors:
+            if bound.socket is not None:
+                host, port = bound.socket.address
+                try:
+                    kept.append(await self.network.keep(host, port))
+                except OSError as error:
+                    _log.warning("listener.port_lost", host=host, port=port, error=str(error))
+        return kept
 
     async def close(self) -> None:
         """Stop listening and close every connection."""

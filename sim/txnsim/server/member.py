@@ -24,7 +24,7 @@ from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import Peers
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.runtime.clock import SkewedClock
-from txnsim.runtime.env import Environment
+from txnsim.runtime.env import Environment, Listener
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.server.connection import Connection
 from txnsim.server.listener import BrokerListener, Door
@@ -83,6 +83,8 @@ class Member:
         self.is_cut_off_from_clients = False
         self.broker: Broker | None = None
         self.listener: BrokerListener | None = None
+        self._kept: list[Listener] = []
+        """Its ports, while it is down."""
         self._environment = environment
         self._metadata = metadata
         self._crossings = Crossings(
@@ -156,6 +158,7 @@ class Member:
         listener = self.listener = BrokerListener(
             environment=self._environment, settings=self._metadata.settings, connect=Connection
         )
+        await self.free_ports()
         try:
             for door in self.doors:
                 await listener.bind(door)
@@ -241,6 +244,13 @@ class Member:
         tracer.caused_by(before)
         if listener is not None:
             await listener.close()
+            self._kept = await listener.keep_ports()
+
+    async def free_ports(self) -> None:
+        """Keep the ports of a broker that is down no longer."""
+        kept, self._kept = self._kept, []
+        for port in kept:
+            await port.close()
 
     # Replicas
 

@@ -109,6 +109,31 @@ async def test_a_busy_port_is_refused_and_the_others_are_free_again() -> None:
         await server.wait_closed()
 
 
+async def test_the_port_of_a_broker_that_is_down_is_nobody_elses() -> None:
+    async def listens(*, reuse_address: bool) -> None:
+        server = await asyncio.start_server(
+            lambda _r, _w: None, door.host, door.port, reuse_address=reuse_address
+        )
+        server.close()
+        await server.wait_closed()
+
+    sim = SimCluster(real_environment(), options(brokers=2))
+    await sim.start()
+    second = BrokerId(2)
+    door = sim.members[second].doors[0]
+    await sim.kill_broker(second)
+    with pytest.raises(OSError, match="in use"):
+        await listens(reuse_address=False)
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(door.host, door.port)
+    await sim.start_broker(second)
+    _, writer = await asyncio.open_connection(door.host, door.port)
+    writer.close()
+    await sim.kill_broker(second)
+    await sim.stop()
+    await listens(reuse_address=True)
+
+
 @within(run_virtual, seed=1)
 async def test_ports_are_consecutive_and_clients_are_told_the_advertised_host(
     env: VirtualEnvironment,

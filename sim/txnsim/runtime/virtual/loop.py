@@ -141,6 +141,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         port: int | None = None,
         *,
         ssl: object = None,
+        start_serving: bool = True,
         **_options: object,
     ) -> VirtualServer:
         """Listen in memory.
@@ -150,7 +151,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """
         if ssl is not None:
             raise NotSimulatedError("TLS is not simulated in virtual time")
-        return self._net().listen(protocol_factory, host or "", port or 0)
+        server = self._net().listen(protocol_factory, host or "", port or 0)
+        if not start_serving:
+            server.close()  # nobody else takes a port here
+        return server
 
     async def create_connection(  # type: ignore[override]  # narrower than asyncio on purpose
         self,
