@@ -81,14 +81,7 @@ class MemoryMark:
         listeners: Callable[[], Iterable[Growing]],
         resident_bytes: Callable[[], int],
     ) -> None:
-        """Look at nothing yet.
-
-        Args:
-            limit_bytes: The mark.
-            clock: For the next look.
-            listeners: Those that there are.
-            resident_bytes: What the process has.
-        """
+        """Look at nothing yet."""
         self._limit_bytes = limit_bytes
         self._clock = clock
         self._listeners = listeners

@@ -163,14 +163,7 @@ def has_cause(life: Life, transaction: Transaction, answer: Answer, *, answered:
 
 
 def _is_excused(life: Life, *, began: int, answered: int, who: str) -> bool:
-    """Whether another request may have led to the error.
-
-    Args:
-        life: Events of the transactional id.
-        began: Index of the observation that begins the transaction in question.
-        answered: Index of the answer with the error.
-        who: The producer that got it.
-    """
+    """Whether another request may have led to the error."""
     producer_ids = _producer_ids(life)
     owner = ""
     unfinished: set[str] = set()

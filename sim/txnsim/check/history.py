@@ -42,11 +42,7 @@ class HistoryError(Exception):
 
 
 class History:
-    """Observations in order, to be added to and to be asked.
-
-    Args:
-        seen: The observations so far.
-    """
+    """Observations in order, to be added to and to be asked."""
 
     __slots__ = ("_derived", "_seen")
 
@@ -95,12 +91,7 @@ class History:
     def reads(
         self, place: TopicPartition | None = None, *, isolation: Isolation | None = None
     ) -> Iterator[tuple[int, Read]]:
-        """Every Fetch that brought no error.
-
-        Args:
-            place: Only of this partition.
-            isolation: Only with this isolation level.
-        """
+        """Every Fetch that brought no error."""
         for index, read in self.all_of(Read):
             if read.error or place not in (None, read.place):
                 continue

@@ -42,12 +42,7 @@ class LogFormat(StrEnum):
 
 
 def set_up_logs(*, level: str = LEVEL_DEFAULT, log_format: LogFormat = LogFormat.CONSOLE) -> None:
-    """From now on logs go to standard error.
-
-    Args:
-        level: The least one that is shown, of ``LEVELS``.
-        log_format: How lines look.
-    """
+    """From now on logs go to standard error."""
     global _floods  # a process has one log
     loop_log = logging.getLogger("asyncio")
     loop_log.removeFilter(_floods)

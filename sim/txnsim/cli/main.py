@@ -42,9 +42,6 @@ OPTIMIZED: Final = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
-    Args:
-        argv: Arguments after the program's name; those of the process unless given.
-
     Returns:
         The exit status.
     """

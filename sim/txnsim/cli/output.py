@@ -68,10 +68,6 @@ def _shown(text: str) -> str:
 def format_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table as Kafka's tools print it: every column padded to its widest cell and followed by one
     TAB, the last one too.
-
-    Args:
-        headers: The first line.
-        rows: The others, each with as many cells.
     """
     lines = [headers, *([printable(cell) for cell in row] for row in rows)]
     widths = [max(_java_length(line[column]) for line in lines) for column in range(len(headers))]

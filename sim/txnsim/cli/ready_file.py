@@ -38,11 +38,6 @@ def check(path: Path) -> None:
 def write(path: Path, content: bytes, *, is_secret: bool) -> None:
     """Write it; a link stays, and what it points at is written.
 
-    Args:
-        path: Where.
-        content: All of it.
-        is_secret: It holds a token.
-
     Raises:
         ConfigError: It can't be written.
     """

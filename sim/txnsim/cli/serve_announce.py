@@ -37,15 +37,7 @@ def announce(
     *,
     exercise: tuple[str, ...] = (),
 ) -> None:
-    """Say that it is up, and where.
-
-    Args:
-        cluster: It listens.
-        control: Its control port, if it has one.
-        args: Of ``serve``.
-        demo: The files of ``--security demo``.
-        exercise: Further lines for people, of ``txnsim practise``.
-    """
+    """Say that it is up, and where."""
     http = None if control is None else control.url
     token = None if control is None else control.token
     players = _players(cluster)

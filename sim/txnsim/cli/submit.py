@@ -20,9 +20,6 @@ sys.path[:] = [place for place in sys.path if Path(place) != Path(__file__).pare
 def run(arguments: Sequence[str]) -> int:
     """Run a command in the submitted session.
 
-    Args:
-        arguments: What would follow ``txnsim``.
-
     Returns:
         Its exit status.
     """
@@ -37,11 +34,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def elsewhere(package: Path) -> str:
-    """What to do where ``spark-submit`` runs a Python without txnsim.
-
-    Args:
-        package: The folder of txnsim that this file is in.
-    """
+    """What to do where ``spark-submit`` runs a Python without txnsim."""
     # The environment's own, where the folder is lib/pythonX.Y/site-packages/txnsim in it.
     own = [place / "bin" / "python" for place in package.parents[3:4]]
     python = own[0] if own and own[0].exists() else "/path/to/python"

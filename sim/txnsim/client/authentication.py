@@ -38,11 +38,6 @@ class Authentication:
     def __init__(self, security: ClientSecurity, *, now_ms: int, nonce: str) -> None:
         """Begin.
 
-        Args:
-            security: Mechanism and credential.
-            now_ms: Wall time.
-            nonce: Chance of the client.
-
         Raises:
             MissingExtraError: The mechanism needs a library.
         """

@@ -64,14 +64,6 @@ async def run_by_key(
 ) -> dict[K, V | ClientError]:
     """Decide every key, or time is up.
 
-    Args:
-        cluster: Connections to use.
-        keys: The keys to ask about; each once.
-        name: Name of the operation, for messages.
-        look_up: Finds brokers.
-        ask: Asks one broker about some keys.
-        timeout_ms: ``api_timeout_ms`` unless given.
-
     Returns:
         Key -> outcome, in the order of ``keys``. Keys left when time was up have a RetriableError
         that says what they waited for.

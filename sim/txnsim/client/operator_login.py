@@ -21,9 +21,6 @@ def operator_login(security: SecurityOptions) -> tuple[str, ClientSecurity] | No
     """The name of a listener, and how to reach it; None where the listener in clear does, or where
     no password of a super user is known.
 
-    Args:
-        security: Of the cluster.
-
     Raises:
         OSError: The certificate of the authority can't be read.
     """

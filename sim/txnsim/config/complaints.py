@@ -82,12 +82,7 @@ def without_other_kinds(problems: Iterable[tuple[Place, str]]) -> list[tuple[Pla
 
 
 def in_words(detail: Any, *, model: type[BaseModel]) -> str:
-    """One error of a ``ValidationError`` in words.
-
-    Args:
-        detail: One entry of ``ValidationError.errors()``.
-        model: The model that was validated.
-    """
+    """One error of a ``ValidationError`` in words."""
     kind, given = str(detail["type"]), detail["input"]
     place = place_of(detail)
     context = detail.get("ctx", {})

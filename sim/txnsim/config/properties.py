@@ -31,10 +31,6 @@ class Property(msgspec.Struct, frozen=True, kw_only=True):
 def parse_properties(data: bytes, *, file: str) -> list[Property]:
     """Every entry in order, repeated ones included.
 
-    Args:
-        data: The bytes of the file.
-        file: Its name, for the error message.
-
     Raises:
         ConfigError: A ``\\u`` escape without four hexadecimal digits.
     """

@@ -41,10 +41,6 @@ _RESOURCES: Final = {
 def read_section(section: SecuritySection, *, directory: Path) -> SecurityOptions:
     """The options that the section asks for.
 
-    Args:
-        section: As the model has it.
-        directory: Where the names of files begin.
-
     Raises:
         ConfigError: They don't make sense together.
     """

@@ -30,14 +30,7 @@ def register_broker(
     *,
     has_session: bool,
 ) -> ClusterImage | Rejection:
-    """The image with a new incarnation, fenced; its epoch is in its ``BrokerImage``.
-
-    Args:
-        image: The metadata.
-        command: The broker's data about itself.
-        settings: Settings of the cluster.
-        has_session: Whether its last incarnation has an open session.
-    """
+    """The image with a new incarnation, fenced; its epoch is in its ``BrokerImage``."""
     if command.cluster_id != image.cluster_id:
         return Rejection(
             error=ErrorCode.inconsistent_cluster_id,

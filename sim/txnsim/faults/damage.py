@@ -22,11 +22,6 @@ SCRAMBLED_BYTES: Final = 4
 def damaged(message: bytes, damage: Damage, *, batch: bytes | None) -> bytes:
     """A whole message, its length in front, with a part of it damaged.
 
-    Args:
-        message: Length and all that follows.
-        damage: Which part, and how.
-        batch: A record batch within the message, where it has one.
-
     Returns:
         As many bytes as before. With a damaged length it says fewer bytes than there are.
     """

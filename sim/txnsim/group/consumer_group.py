@@ -102,12 +102,7 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsumerGroup:
-    """A group that assigns partitions on the side of the coordinator.
-
-    Args:
-        group_id: Its id.
-        rules: Of its coordinator.
-    """
+    """A group that assigns partitions on the side of the coordinator."""
 
     type: Final = GroupType.CONSUMER
 

@@ -65,16 +65,7 @@ def subscription_change(
     refresh_ms: int,
     now_ms: int,
 ) -> SubscriptionChange | Rejection:
-    """What a heartbeat changes.
-
-    Args:
-        group: The group.
-        member: The member before the heartbeat.
-        updated: The member with its news.
-        image: The topics that there are.
-        refresh_ms: ``group.consumer.regex.refresh.interval.ms``.
-        now_ms: The cluster's time.
-    """
+    """What a heartbeat changes."""
     old, new = member.topic_regex or "", updated.topic_regex or ""
     names_changed = updated.topic_names != member.topic_names
     records: list[ConsumerRecord] = []
@@ -142,14 +133,7 @@ def matching_topics(
 def resolve(
     group: ConsumerGroup, found: Found, *, image: ClusterImage, now_ms: int
 ) -> tuple[RegexStored | EpochStored, ...]:
-    """What expressions stand for from now on; a difference raises the group's epoch.
-
-    Args:
-        group: The group, as it is by now.
-        found: The topics that match its expressions.
-        image: The topics that there were when they were looked up.
-        now_ms: The cluster's time.
-    """
+    """What expressions stand for from now on; a difference raises the group's epoch."""
     records: list[RegexStored | EpochStored] = []
     changed = False
     names = {name for member in group.members.values() for name in member.topic_names}

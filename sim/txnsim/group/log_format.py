@@ -50,14 +50,7 @@ def encode_batch(
     producer_id: int = -1,
     producer_epoch: int = -1,
 ) -> bytes:
-    """One record batch, uncompressed; transactional where a producer is given.
-
-    Args:
-        records: At least one.
-        now_ms: Timestamp of every record.
-        producer_id: The producer on whose behalf its positions are committed.
-        producer_epoch: Its epoch.
-    """
+    """One record batch, uncompressed; transactional where a producer is given."""
     pieces = (
         records.pieces
         if isinstance(records, EncodedRecords)

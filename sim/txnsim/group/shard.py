@@ -69,14 +69,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
         producer_id: ProducerId | None = None,
         replicated: int = LATEST,
     ) -> None:
-        """A record is in the log.
-
-        Args:
-            record: The record.
-            offset: Its offset in the log.
-            producer_id: Producer of its batch; None outside of a transaction.
-            replicated: High watermark of the partition.
-        """
+        """A record is in the log."""
         match record:
             case OffsetCommitted():
                 self.classic_or_new(record.group_id, now_ms=record.commit_timestamp_ms)

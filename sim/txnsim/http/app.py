@@ -86,12 +86,7 @@ async def no_such_method(request: Request, _error: Exception) -> Response:
 
 
 def application(*routes: Route, doorkeeper: Doorkeeper) -> Starlette:
-    """Routes as an application, with what every control port answers to what it does not know.
-
-    Args:
-        routes: All of them, in the order in which they are looked through.
-        doorkeeper: What is asked of callers.
-    """
+    """Routes as an application, with what every control port answers to what it does not know."""
     return Starlette(
         routes=list(routes),
         middleware=[Middleware(Guard, doorkeeper=doorkeeper)],

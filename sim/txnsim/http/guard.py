@@ -62,12 +62,7 @@ class Doorkeeper:
         return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict"
 
     def complaint(self, path: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
-        """Why a request is refused, with the status; None where it may pass.
-
-        Args:
-            path: What is asked for.
-            headers: By their names in lower case.
-        """
+        """Why a request is refused, with the status; None where it may pass."""
         host = headers.get("host", "")
         if self._is_loopback and _without_port(host) not in LOOPBACK_NAMES:
             return 400, f"Host is {host!r}: this port is called by {' or '.join(LOOPBACK_NAMES)}"

@@ -99,15 +99,7 @@ class LookedAt(Noun):
         bootstrap: Callable[[], str],
         answer_max_bytes: int = Settings().answer_max_bytes,
     ) -> None:
-        """Routes over a cluster, of whatever kind.
-
-        Args:
-            environment: Whose clock gives observations their time.
-            outside: A client of it, not connected.
-            place_of: A partition by its topic and number; refuses one that there is not.
-            bootstrap: Its addresses.
-            answer_max_bytes: What an answer may take.
-        """
+        """Routes over a cluster, of whatever kind."""
         self._environment = environment
         self._outside = outside
         self._place_of = place_of

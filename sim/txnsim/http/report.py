@@ -37,13 +37,7 @@ POLLS: Final = frozenset(
 
 
 def events_told(tracer: Tracer, *, since: int, onlooker: str) -> list[Event]:
-    """The newest events, without what is asked all the time.
-
-    Args:
-        tracer: What happened.
-        since: Where the trace stood when the test began.
-        onlooker: The node of who looks from outside, whose requests are left out.
-    """
+    """The newest events, without what is asked all the time."""
     start = max(since, len(tracer) - EVENTS_TOLD_MAX, tracer.first)
     return [event for event in tracer.events(start) if not _is_noise(event, onlooker)]
 
@@ -119,13 +113,7 @@ def cluster_text(cluster: SimCluster) -> str:
 
 
 def report(cluster: SimCluster, states: Iterable[Fault], *, since: int = 0) -> str:
-    """All of it as text.
-
-    Args:
-        cluster: Whose.
-        states: Its fault rules.
-        since: The story from this event on.
-    """
+    """All of it as text."""
     tracer = cluster.environment.tracer
     parts = [
         ("the cluster", cluster_text(cluster)),

@@ -148,10 +148,6 @@ class Injector:
     def release(self, rule_id: str, fate: Fate = FATES["pass"]) -> int:
         """Let go what a rule holds and end what lasts of it; it stays armed and may hold again.
 
-        Args:
-            rule_id: The rule.
-            fate: What becomes of each message that it holds.
-
         Returns:
             How many crossings went on, and things ended.
 

@@ -321,16 +321,7 @@ def check_producer(
     guard: int,
     is_client: bool,
 ) -> Refusal | None:
-    """Gate and data rules for a batch of a producer.
-
-    Args:
-        entry: What the log knows of the producer.
-        header: The batch's.
-        verification: The log's guards.
-        config: Config of the log.
-        guard: What the request shows.
-        is_client: A client's batch; otherwise a group coordinator's, of transactional commits.
-    """
+    """Gate and data rules for a batch of a producer."""
     producer_id = header.producer_id
     is_transactional = header.attributes & TRANSACTIONAL_FLAG != 0
     rules, verified = config.rules, verification.entries.get(producer_id)

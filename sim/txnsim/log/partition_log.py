@@ -264,10 +264,6 @@ class PartitionLog:
         for batches that a leader has checked (``txnsim.log.leader_append``) and for those that a
         follower takes over as they are (AppendOrigin.REPLICATION).
 
-        Args:
-            batch: The stored bytes, with their description for a log.
-            now_ms: The cluster's time, for the age of segments.
-
         Raises:
             InvariantViolation: It lies below the log end.
         """

@@ -24,11 +24,7 @@ class Refused(NamedTuple):
 
 
 class RecordErrors(Sequence[tuple[int, str]]):
-    """(index in the batch, message) of each refused record.
-
-    Args:
-        tell: Makes the message of one.
-    """
+    """(index in the batch, message) of each refused record."""
 
     __slots__ = ("_indexes", "_key_sizes", "_tell", "_timestamps", "_value_sizes")
 

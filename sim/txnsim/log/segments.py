@@ -145,12 +145,6 @@ class Segments:
     def read(self, offset: int, upper: int, *, max_bytes: int, min_one_batch: bool) -> Span | None:
         """Batches from the one that holds ``offset`` on, below ``upper`` and of one segment; None
         where there is none (LocalLog.read).
-
-        Args:
-            offset: Where to begin.
-            upper: No batch that reaches it.
-            max_bytes: No batch that would exceed this, but see ``min_one_batch``.
-            min_one_batch: Give the first batch even if it is larger.
         """
         segment = self.active
         if offset >= segment.base_offset:

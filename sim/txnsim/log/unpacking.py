@@ -31,11 +31,6 @@ _UNPACK_BYTE_NS: Final = 4
 def payload_in_steps(header: BatchHeader, batch: Came, at_most: int) -> Steps[Payload]:
     """The records of a batch.
 
-    Args:
-        header: Its header.
-        batch: As it is stored, or as it came.
-        at_most: Bytes that they may become.
-
     Raises:
         CorruptBatchError: They can't be unpacked.
         UnpacksTooLargeError: They are more than that.

@@ -79,11 +79,6 @@ def check_size(
 ) -> AppendRejection | None:
     """Limits that hold for clients and coordinators alike; these answers don't show the log start
     offset.
-
-    Args:
-        size: Size of the batch.
-        config: Config of the log.
-        rule: Row of docs/rules.md by which a batch above max.message.bytes is refused.
     """
     if size > config.max_message_bytes:
         return AppendRejection(
@@ -497,17 +492,7 @@ def sound_batch(
     log_start_offset: int,
     now_ms: int,
 ) -> SoundBatch | AppendRejection:
-    """Judge a client's batch by itself (LogValidator, UnifiedLog.analyzeAndValidateRecords).
-
-    Args:
-        batch: As it came; it may be longer than its header says.
-        header: Its header, if the caller has read it already.
-        newest: What ``newest_in_steps`` or ``reread`` has found, if the caller has looked already.
-        topic_partition: Name of the log.
-        config: Config of the log.
-        log_start_offset: Rejections show it.
-        now_ms: The cluster's time.
-    """
+    """Judge a client's batch by itself (LogValidator, UnifiedLog.analyzeAndValidateRecords)."""
     if header is None:
         try:
             header = read_batch_header(batch, 0)

@@ -103,13 +103,7 @@ class Topics(dict[str, TopicImage]):
         before: Mapping[str, TopicImage] | None = None,
         changed: tuple[str, ...] = (),
     ) -> None:
-        """Copy them.
-
-        Args:
-            topics: By name.
-            before: What they were made of.
-            changed: Names of those that are new, others or gone since then.
-        """
+        """Copy them."""
         super().__init__(topics)
         self._mark = object()
         self._before = before._mark if isinstance(before, Topics) else None

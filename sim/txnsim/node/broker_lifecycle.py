@@ -81,24 +81,14 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
         on_registered: Callable[[int], object],
         on_unfenced: Callable[[], object],
     ) -> None:
-        """Register, then ask to be unfenced.
-
-        Args:
-            registration: The broker's data about itself.
-            on_registered: Called once with the broker epoch.
-            on_unfenced: Called once, when it is a member like any other.
-        """
+        """Register, then ask to be unfenced."""
         self._registration = registration
         self._on_registered = on_registered
         self._on_unfenced = on_unfenced
         self._communicate()
 
     def shut_down(self, on_shutdown: Callable[[], object]) -> None:
-        """Ask for a controlled shutdown, at once.
-
-        Args:
-            on_shutdown: Called once, when the broker may stop.
-        """
+        """Ask for a controlled shutdown, at once."""
         self._is_shutting_down = True
         self._on_shutdown = on_shutdown
         if self._in_flight:

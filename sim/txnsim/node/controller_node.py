@@ -62,13 +62,7 @@ class ControllerNode:
         environment: Environment,
         first_producer_id: ProducerId = FIRST_PRODUCER_ID,
     ) -> None:
-        """A controller that does not run yet.
-
-        Args:
-            metadata: What it publishes.
-            environment: The world.
-            first_producer_id: Ids below are already allocated.
-        """
+        """A controller that does not run yet."""
         self.metadata = metadata
         self._environment = environment
         self._clock = environment.clock
@@ -233,10 +227,6 @@ class ControllerNode:
         heartbeat arrives, before it gets to it (ClusterControlManager.trackBrokerHeartbeat). Where
         an advance has ended sessions, the brokers that live send a heartbeat now, and have a moment
         until it is here.
-
-        Args:
-            due_ms: When it should come where nothing is advanced; monotonic.
-            passed_ms: What had been advanced when it was armed.
         """
         clock = self._clock
         now_ms = clock.elapsed_ms()

@@ -107,13 +107,7 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
         producer_id: int | None = None,
     ) -> None:
         """A batch is in the log: ask about the index entries and the flush that came with it.
-
-        Args:
-            log: The log.
-            before: How much was durable before.
-            role: Leader or follower.
-            aborted_at: Offset of the batch, if it is a marker that aborts.
-            producer_id: Producer id of that marker.
+        ``aborted_at`` is its offset, if it is a marker that aborts.
         """
         if not self.crossings.armed:
             return

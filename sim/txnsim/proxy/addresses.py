@@ -157,15 +157,7 @@ def message_of(api_key: int, api_version: int, frame: bytes) -> Any:
 def rewritten(
     api_key: int, api_version: int, frame: bytes, message: Any, address_of: AddressOf
 ) -> bytes:
-    """An answer with other addresses of brokers in it.
-
-    Args:
-        api_key: Of its request.
-        api_version: Of its request.
-        frame: The whole answer, its size in front.
-        message: The same, decoded.
-        address_of: Where clients reach a node.
-    """
+    """An answer with other addresses of brokers in it."""
     if not endpoints_of(api_key, message):
         return frame
     if api_key in AT_THE_END:
@@ -228,10 +220,6 @@ def bounded(api_version: int, frame: bytes) -> bytes:
     """An answer to ApiVersions that promises of ``BOUND`` only what the proxy can read.
 
     It is patched in place: its layout is the same in every version so far, up to the rows.
-
-    Args:
-        api_version: Of its request.
-        frame: The whole answer, its size in front.
     """
     error = int.from_bytes(frame[8:10], "big")
     if api_version < _FLEXIBLE_API_VERSIONS or error == _UNSUPPORTED_VERSION:

@@ -94,16 +94,7 @@ def described(
     line: str,
     answer: bytes = b"",
 ) -> Crossing:
-    """A request or its answer at a fault point.
-
-    Args:
-        point: Where.
-        sent: The request.
-        source: Who sent it.
-        target: The broker.
-        line: The connection.
-        answer: At a response point, with its size.
-    """
+    """A request or its answer at a fault point."""
     request = sent.request
     batch = None
     if request is not None:

@@ -42,10 +42,6 @@ class FaultProxy:
     def __init__(self, environment: Environment, options: ProxyOptions) -> None:
         """A proxy that does not listen yet.
 
-        Args:
-            environment: Clock, network, chance, trace. Its interceptor stays as it is.
-            options: What to stand in front of.
-
         Raises:
             ConfigError: A certificate, key or address is none.
             MissingExtraError: The SASL mechanism of look-ups needs a library.

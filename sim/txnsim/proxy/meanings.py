@@ -30,12 +30,7 @@ _CLUSTER: Final = (
 
 
 def refusal(rule: FaultRule, *, has_peers: bool) -> str | None:
-    """Why a proxy can't do what a rule asks for; None if it can.
-
-    Args:
-        rule: The rule.
-        has_peers: Brokers reach each other through it.
-    """
+    """Why a proxy can't do what a rule asks for; None if it can."""
     if isinstance(rule.action, ClusterAction):
         return f"{rule.action}: {_CLUSTER}"
     if rule.point not in POINTS:

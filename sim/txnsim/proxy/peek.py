@@ -44,14 +44,7 @@ def client_id_of(data: bytes, position: int, length: int) -> str | None:
 
 
 def produce_is_answered(data: bytes, position: int, version: int, length: int) -> bool | None:
-    """Whether a Produce asks for an answer (``acks`` is not 0); None: more of it has to be there.
-
-    Args:
-        data: Holds its beginning.
-        position: Where it begins, with its size.
-        version: Its version.
-        length: Of its client id.
-    """
+    """Whether a Produce asks for an answer (``acks`` is not 0); None: more of it has to be there."""
     at = position + HEAD_BYTES + max(length, 0)
     try:
         if (

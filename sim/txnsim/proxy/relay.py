@@ -47,11 +47,7 @@ class Relay:
     """Both sides of one connection."""
 
     def __init__(self, door: Door) -> None:
-        """A connection that is not open yet.
-
-        Args:
-            door: Where the client connects.
-        """
+        """A connection that is not open yet."""
         self._door = door
         self._line = ""
         self._injector = door.injector

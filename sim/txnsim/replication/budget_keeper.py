@@ -36,13 +36,7 @@ class BudgetKeeper:
         environment: Environment,
         maintenance: Callable[[], Iterable[LogMaintenance]],
     ) -> None:
-        """It does not look yet.
-
-        Args:
-            budget: In bytes.
-            environment: Clock, tasks and trace.
-            maintenance: Of the brokers that run.
-        """
+        """It does not look yet."""
         self.budget = budget
         self.allowance = Allowance(budget // 2, self._look_soon)
         self._environment = environment

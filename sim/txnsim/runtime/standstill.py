@@ -19,10 +19,5 @@ STANDSTILL_MS: Final = 1_000
 
 
 def stood_still(due_ms: float, now_ms: int) -> bool:
-    """Whether a timer comes so late that the process must have stood still.
-
-    Args:
-        due_ms: When it should have come; monotonic.
-        now_ms: When it came.
-    """
+    """Whether a timer comes so late that the process must have stood still."""
     return now_ms - due_ms >= STANDSTILL_MS

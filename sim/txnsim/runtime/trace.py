@@ -270,12 +270,7 @@ class Tracer:
         self._tell_part(self._parts, 0)
 
     def _tell_part(self, parts: Iterator[Payload], bytes_before: int) -> None:
-        """Tell the next part of a snapshot, unless recording has ended or begun again meanwhile.
-
-        Args:
-            parts: What is left of it.
-            bytes_before: What the parts before have taken.
-        """
+        """Tell the next part of a snapshot, unless recording has ended or begun again meanwhile."""
         if parts is not self._parts:
             return
         payload = next(parts, None) if self.on else None

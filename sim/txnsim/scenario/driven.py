@@ -192,12 +192,7 @@ def make(channel: Channel) -> None:
 
 
 def tell_driven(channel: Talk, checkpoints: Kept) -> None:
-    """Make one run, to the orders of the other end; its end is not the end of the orders.
-
-    Args:
-        channel: The way to who gives them.
-        checkpoints: How the run goes back.
-    """
+    """Make one run, to the orders of the other end; its end is not the end of the orders."""
     order = to_order(channel.hear())
     driver = Driver(channel, order, checkpoints)
     try:

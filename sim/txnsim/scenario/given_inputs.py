@@ -20,9 +20,6 @@ from txnsim.server.inputs import input_event
 def inputs_of(text: str) -> tuple[Input, ...]:
     """Inputs as the page and the control port tell them.
 
-    Args:
-        text: A JSON array of objects with ``before`` and ``step``.
-
     Raises:
         ConfigError: It is none.
     """

@@ -28,12 +28,6 @@ async def look(
 ) -> None:
     """Look at everything that concerns a partition.
 
-    Args:
-        outside: Connections to use.
-        place: The partition.
-        recorder: Where it is written down.
-        offset: Where readers begin.
-
     Raises:
         ClientError: Somebody did not answer.
     """

@@ -27,10 +27,6 @@ _MEMBERS: Final = members_of(Scenario)
 def read(file: str, text: str) -> Scenario:
     """The scenario in ``text``.
 
-    Args:
-        file: What errors call it.
-        text: Its content.
-
     Raises:
         ConfigError: It is no scenario; one line per problem, with file, line and field.
     """
@@ -60,9 +56,6 @@ def read(file: str, text: str) -> Scenario:
 
 def read_step(data: object) -> Step:
     """A single step, as a story's file has it.
-
-    Args:
-        data: The step as JSON or YAML gives it.
 
     Raises:
         ConfigError: It is none; one line per problem, with its field.

@@ -28,16 +28,7 @@ def saved(
     name: str,
     verdict: str,
 ) -> str:
-    """The story up to the last input, with all inputs as steps of it.
-
-    Args:
-        scenario: Whose run it was.
-        run: Its label.
-        take: How it was played.
-        inputs: What was done to it.
-        name: Of the new story.
-        verdict: What the judges will say of it.
-    """
+    """The story up to the last input, with all inputs as steps of it."""
     done = deque(sorted(inputs, key=lambda one: one.before))
     situation = Situation(run=run, mode=scenario.runs[run].mode, take=take)
     without_faults = msgspec.structs.replace(situation, take="disarmed")

@@ -187,13 +187,6 @@ async def stage(
 ) -> AsyncIterator[Stage]:
     """Build the stage of one run on its ground, and take it down again.
 
-    Args:
-        scenario: The story.
-        situation: Which run of it.
-        casts: Who plays each application.
-        ground: The cluster of the run.
-        recorder: Writes down what is seen.
-
     Raises:
         ConfigError: A topic of the story can't be created.
     """

@@ -115,11 +115,6 @@ class ScramExchange:
     def __init__(self, mechanism: str, credentials: Credentials, *, nonce: str) -> None:
         """Begin.
 
-        Args:
-            mechanism: Which of the two.
-            credentials: Credentials of every user.
-            nonce: Chance of the server.
-
         Raises:
             MissingExtraError: The library is not installed.
         """
@@ -171,10 +166,6 @@ class BearerExchange:
 
     def __init__(self, *, now_ms: int, rules: BearerRules = UNSECURED) -> None:
         """Begin.
-
-        Args:
-            now_ms: Wall time.
-            rules: The checks of a token.
 
         Raises:
             MissingExtraError: The library is not installed.
@@ -240,14 +231,6 @@ def exchange(
     bearer: BearerRules = UNSECURED,
 ) -> Exchange:
     """A new run of a mechanism of ``MECHANISMS``.
-
-    Args:
-        mechanism: Which.
-        plain_users: Passwords of PLAIN.
-        credentials: Credentials of SCRAM.
-        nonce: Draws the server's nonce.
-        now_ms: Wall time.
-        bearer: The checks of the tokens of OAUTHBEARER.
 
     Raises:
         MissingExtraError: It needs a library that is not installed.

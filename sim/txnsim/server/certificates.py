@@ -40,10 +40,6 @@ class Authority:
     def __init__(self, directory: Path, *, now_ms: int) -> None:
         """Make the authority and write its certificate to ``ca.pem``.
 
-        Args:
-            directory: Where all files go; it exists.
-            now_ms: Wall time.
-
         Raises:
             MissingExtraError: ``cryptography`` is not installed.
             ConfigError: A file can't be written.
@@ -61,10 +57,6 @@ class Authority:
 
     def issue(self, name: str, *, hosts: Sequence[str] = ()) -> KeyPair:
         """A certificate with ``CN=name,O=txnsim``, in ``name.pem`` and ``name.key``.
-
-        Args:
-            name: Whose.
-            hosts: Names and addresses that it is good for; none for a client's.
 
         Raises:
             ConfigError: A file can't be written.

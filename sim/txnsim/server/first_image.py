@@ -64,12 +64,7 @@ def first_image(
 
 
 def registered(options: ClusterOptions, doors: Sequence[tuple[Door, ...]]) -> list[BrokerImage]:
-    """Each broker as clients see it.
-
-    Args:
-        options: What is started.
-        doors: Where each broker listens, in the order of ``options.broker_ids``.
-    """
+    """Each broker as clients see it."""
     return [
         BrokerImage(
             broker_id=broker_id,

@@ -62,16 +62,7 @@ class Member:
         disk: BrokerLogs,
         doors: tuple[Door, ...],
     ) -> None:
-        """A member that does not run yet.
-
-        Args:
-            broker_id: Its number.
-            environment: The world as its machine sees it.
-            clock: Its machine's, the one of ``environment``.
-            metadata: The controller's.
-            disk: Its logs.
-            doors: Where it listens.
-        """
+        """A member that does not run yet."""
         self.broker_id = broker_id
         self.clock = clock
         """What its machine takes for the time; it outlives the broker."""

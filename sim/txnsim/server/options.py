@@ -129,10 +129,6 @@ def _checked(name: object, partitions: object, text: str) -> tuple[str, int]:
 def check_release(options: ClusterOptions, *, level: int | None) -> None:
     """Refuse a level of ``transaction.version`` that the brokers' releases don't know.
 
-    Args:
-        options: The cluster.
-        level: What was asked for; None where nothing was.
-
     Raises:
         ConfigError: A release is unknown, or none of them knows the level.
     """

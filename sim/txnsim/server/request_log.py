@@ -38,13 +38,6 @@ async def logged(
     """Handle a request and log when it begins and ends.
 
     It must run in a context of its own, so that what is bound here is seen nowhere else.
-
-    Args:
-        work: What handles it.
-        request: Which one.
-        handler: Knows whom it is about.
-        listener: Where it came in.
-        connection: By which connection.
     """
     subject = handler.subject(request)
     bound: dict[str, Any] = {
@@ -74,10 +67,6 @@ async def logged(
 def outcome(request: Request, reply: Any) -> dict[str, Any]:
     """What a request came to: ``errors``, by Kafka's names, each once, or ``answer``, why there is
     none; nothing where all is well.
-
-    Args:
-        request: What was asked.
-        reply: What its handler has answered, a fault's doing included.
     """
     if type(reply) is Struck:
         reply = reply.reply

@@ -67,12 +67,6 @@ def demo_security(
 ) -> tuple[SecurityOptions, DemoFiles]:
     """Make certificates, users and rights.
 
-    Args:
-        directory: Where certificates and keys go; it exists.
-        port: The cluster's first port; 0 picks free ones here too.
-        hosts: Names and addresses by which clients reach the brokers.
-        now_ms: Wall time.
-
     Returns:
         The options, and what clients need.
 

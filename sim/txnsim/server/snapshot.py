@@ -37,11 +37,6 @@ def restored(
 
     Topics get new ids, as if they had been deleted and created again: no client can take the new
     ones for the old. Each is led by its preferred replica.
-
-    Args:
-        fresh: The image of the new cluster: its brokers are alive.
-        snapshot: What it shall have.
-        new_topic_id: Chance.
     """
     was = snapshot.image
     image = msgspec.structs.replace(

@@ -52,12 +52,8 @@ class StoredReplica(msgspec.Struct, frozen=True, kw_only=True):
 def log_dir_files(
     replicas: Iterable[StoredReplica], meta: MetaProperties, *, broker_epoch: int
 ) -> Iterator[StoredFile]:
-    """The files of a log directory, with the logs as they are now.
-
-    Args:
-        replicas: The replicas in it.
-        meta: Whose it is.
-        broker_epoch: Epoch of the broker's life that ends here: the mark of a clean shutdown.
+    """The files of a log directory, with the logs as they are now; ``broker_epoch``, of the life
+    that ends here, marks a clean shutdown.
     """
     stored = sorted(replicas, key=lambda one: one.log.topic_partition)
     for one in stored:
@@ -89,11 +85,8 @@ def log_dir_files(
 
 
 def partition_files(log: PartitionLog, *, topic_id: uuid.UUID) -> Iterator[StoredFile]:
-    """The files of a replica's folder, with the log's state as it is now.
-
-    Args:
-        log: Its batches are referred to, not copied.
-        topic_id: For ``partition.metadata``.
+    """The files of a replica's folder, with the log's state as it is now; the batches are referred
+    to, not copied.
     """
     state = log.snapshot()
     segments = tuple(log.local.segments)

@@ -126,12 +126,7 @@ def wrong_crc(header: BatchHeader) -> str:
 
 
 def problem_of(front: bytes, left: int) -> str:
-    """The error of a batch, as far as its header shows it; empty if there is none.
-
-    Args:
-        front: Its header, or the part of it that exists.
-        left: Bytes from its beginning to the end of the file.
-    """
+    """The error of a batch, as far as its header shows it; empty if there is none."""
     if left < HEADER_SIZE:
         return f"{left} bytes, less than a header"
     magic = front[MAGIC_POSITION]
@@ -151,12 +146,7 @@ def _length_of(front: bytes) -> int:
 
 
 class Window:
-    """A piece of a file in memory.
-
-    Args:
-        file: Open for reading.
-        chunk_bytes: How much is read at once; more only where more is asked for.
-    """
+    """A piece of a file in memory."""
 
     __slots__ = ("_chunk_bytes", "_data", "_file", "_start")
 

@@ -51,12 +51,6 @@ def metadata_files_in_steps(
 ) -> Generator[None, None, list[StoredFile]]:
     """The folder of the metadata log; the image never changes, so others may come between steps.
 
-    Args:
-        image: The metadata.
-        features: Levels that brokers support.
-        next_producer_id: No block has held it yet.
-        now_ms: The time of the snapshot.
-
     Yields:
         Nothing, after each batch: some ten milliseconds of work.
     """

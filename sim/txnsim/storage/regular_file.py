@@ -89,10 +89,6 @@ def expect(places: Sequence[str]) -> None:
 def open_ranges(path: Path, *, is_sequential: bool = False) -> RangeFile:
     """A file, to be read at any place.
 
-    Args:
-        path: The file.
-        is_sequential: From its beginning to its end, for the most part.
-
     Raises:
         OSError: It can't be opened, or is no regular file.
     """
@@ -108,10 +104,6 @@ def open_ranges(path: Path, *, is_sequential: bool = False) -> RangeFile:
 def open_regular(path: Path, *, is_sequential: bool = False) -> BinaryIO:
     """A file, to be read from its beginning.
 
-    Args:
-        path: The file.
-        is_sequential: To its end, for the most part.
-
     Raises:
         OSError: It can't be opened, or is no regular file.
     """
@@ -123,10 +115,6 @@ def open_regular(path: Path, *, is_sequential: bool = False) -> BinaryIO:
 
 def read_regular(path: Path, bytes_max: int | None = None) -> bytes:
     """All of a file.
-
-    Args:
-        path: The file.
-        bytes_max: One that is larger is not read.
 
     Raises:
         OSError: It can't be read, is no regular file, or is too large.

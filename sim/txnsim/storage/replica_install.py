@@ -120,10 +120,6 @@ def plant(
 
     All that takes room is written before anything is replaced.
 
-    Args:
-        sources: What to fill by the directory that has a replica of each.
-        on_folder: Called with each folder before its files are made.
-
     Raises:
         ConfigError: A checkpoint can't be written.
         OSError: Something else can't be read or written.

@@ -80,13 +80,6 @@ def load_replica(
 ) -> LoadedReplica:
     """The log that a broker would go on with.
 
-    Args:
-        replica: Its folder.
-        config: Config of its topic.
-        noted: What the checkpoints say.
-        was_clean: The broker had stopped in order.
-        now_ms: The cluster's time: producers may have expired.
-
     Raises:
         ConfigError: It holds batches of an old format, or a marker that can't be read where every
             file is believed; the message names the place.

@@ -18,12 +18,7 @@ LONG: Final = 60
 
 
 def line(event: Event, nodes: Sequence[str]) -> str:
-    """The event as a line without its end.
-
-    Args:
-        event: It.
-        nodes: The nodes' names, by index.
-    """
+    """The event as a line without its end."""
     seconds, micros = divmod(event.t, 1_000_000)
     parents = ",".join(map(str, event.p))
     return (

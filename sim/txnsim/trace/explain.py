@@ -95,11 +95,6 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
 def explain_lso(run: Recording, partition: str, *, at: int | None = None) -> LsoExplanation:
     """Why the last stable offset of a partition is what it is.
 
-    Args:
-        run: The trace.
-        partition: ``topic-partition``.
-        at: After which event; None for the last one.
-
     Raises:
         BadInputError: The trace tells nothing of that partition, or has no such event.
     """
@@ -179,13 +174,7 @@ def lso_of(
 def mismatches(
     state: TraceState, remembered: Remembered, partition: str | None = None
 ) -> Iterator[Mismatch]:
-    """Every open transaction, of a partition or of all, with its verdict.
-
-    Args:
-        state: The state of a trace.
-        remembered: What the events that led to it leave.
-        partition: The only one to look at.
-    """
+    """Every open transaction, of a partition or of all, with its verdict."""
     ids = {entry["pid"]: name for name, entry in state.transactions.items() if entry["pid"] >= 0}
     for tp, log in state.logs.items():
         if partition not in (None, tp):
@@ -225,11 +214,6 @@ def mismatches(
 
 def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None) -> TxnExplanation:
     """What has become of a transactional id, and what its last move is due to.
-
-    Args:
-        run: The trace.
-        transactional_id: Which.
-        at: After which event; None for the last one.
 
     Raises:
         BadInputError: The trace tells nothing of it, or has no such event.

@@ -36,12 +36,7 @@ def moments(
     *,
     tell: Callable[[int, int], object] = lambda _so, _of: None,
 ) -> Iterator[Moment]:
-    """The moments at which something else is to be said; only of partitions of users.
-
-    Args:
-        run: The trace.
-        tell: Called now and then with how many events are done, of how many.
-    """
+    """The moments at which something else is to be said; only of partitions of users."""
     nodes = run.nodes
     places = {tp for event in run.events if (tp := _partition(event.d)) is not None}
     begin = len(run.events) - ANSWERS_MAX // max(1, len(places))

@@ -79,10 +79,6 @@ def read(path: Path) -> Recording:
 def recording(name: str, lines: Iterable[bytes]) -> Recording:
     """What these lines hold.
 
-    Args:
-        name: What messages call them.
-        lines: With or without line ends.
-
     Raises:
         BadInputError: A line is none of a trace's.
     """

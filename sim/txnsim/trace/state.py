@@ -63,12 +63,7 @@ class TraceState(msgspec.Struct, kw_only=True):
         return self.wall_ms + self.at_us // 1000
 
     def follow(self, event: Event, nodes: Sequence[str]) -> None:
-        """One more event, in order.
-
-        Args:
-            event: It.
-            nodes: The nodes' names, by index.
-        """
+        """One more event, in order."""
         self.at_us = event.t
         assign = _ASSIGN.get(event.k)
         if assign is not None:
@@ -82,14 +77,7 @@ def state_at(
     *,
     level: str = TraceLevel.FULL,
 ) -> TraceState:
-    """The state after an event.
-
-    Args:
-        events: Those of the trace, in order.
-        nodes: Their nodes' names, by index.
-        last: Position of the event; None for the last one.
-        level: How much was recorded, as the header tells.
-    """
+    """The state after an event."""
     state = TraceState(level=level)
     for event in events:
         if last is not None and event.i > last:

@@ -35,12 +35,7 @@ class Sentence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def story(events: Iterable[Event], nodes: Sequence[str]) -> tuple[Sentence, ...]:
-    """The sentences of a run, in order.
-
-    Args:
-        events: The run's events.
-        nodes: Their nodes' names, by index.
-    """
+    """The sentences of a run, in order."""
     teller = _Teller(nodes)
     for event in events:
         teller.hear(event)

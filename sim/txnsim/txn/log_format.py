@@ -99,14 +99,7 @@ def encode_batch(
     now_ms: int,
     rules: Rules,
 ) -> bytes:
-    """One uncompressed record batch, not transactional, without a producer.
-
-    Args:
-        records: What to write; ``refuse_record`` has passed each.
-        level: Finalized level of ``transaction.version``.
-        now_ms: Timestamp of every record.
-        rules: The broker's.
-    """
+    """One uncompressed record batch, not transactional, without a producer."""
     if len(records) == 1 and isinstance(record := records[0], TxnTransition):
         # What every step of a transaction writes, so without a detour.
         key = _key_field(record.transactional_id)

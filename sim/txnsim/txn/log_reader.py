@@ -41,12 +41,7 @@ def read_log(chunks: Iterable[bytes], *, rules: Rules) -> LoadedLog:
 
 
 def read_in_steps(chunks: Iterable[bytes], *, rules: Rules) -> Generator[int, None, LoadedLog]:
-    """Replay a log, a batch at a time; each step yields how many records it has read.
-
-    Args:
-        chunks: Record batches in the order of the log; a chunk may hold several, end to end.
-        rules: The broker's.
-    """
+    """Replay a log, a batch at a time; each step yields how many records it has read."""
     entries: dict[TransactionalId, TxnMetadata] = {}
     try:
         for chunk in chunks:

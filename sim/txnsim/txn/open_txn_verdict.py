@@ -214,12 +214,7 @@ def withheld(last_stable_offset: int, high_watermark: int) -> str:
 
 
 def program_at(bootstrap: str | None, *options: str) -> str:
-    """How ``txnsim txns`` is called for a cluster.
-
-    Args:
-        bootstrap: Its address; None where it is not known.
-        options: Further global options.
-    """
+    """How ``txnsim txns`` is called for a cluster."""
     server = () if bootstrap is None else ("--bootstrap-server", bootstrap)
     return shlex.join((*PROGRAM.split(), *server, *options))
 
@@ -230,11 +225,6 @@ def repair_command(
     """What ends an open transaction; None unless it hangs. ``repair`` judges again right before it
     writes, and writes the marker that was decided, COMMIT or ABORT. Kafka's own tool writes an
     ABORT only.
-
-    Args:
-        partition: Where it is open.
-        verdict: What becomes of it.
-        program: How ``txnsim txns`` is called for this cluster.
     """
     if verdict is not OpenTxnStatus.HANGING:
         return None

@@ -92,9 +92,6 @@ class ProducerIdPool(msgspec.Struct, eq=False):
         """True: send AllocateProducerIds now, and hand its answer to ``on_reply``.
 
         A want that meets the pause after a failure is dropped; the next ``take`` renews it.
-
-        Args:
-            now_ms: Monotonic time.
         """
         wanted, self._wanted = self._wanted, False
         if not wanted or self._in_flight or self._following is not None:
@@ -126,12 +123,7 @@ class ProducerIdAllocator(msgspec.Struct, frozen=True, kw_only=True):
     def allocate(
         self, command: AllocateProducerIdsCommand, *, broker_epoch: int | None
     ) -> tuple[ProducerIdAllocator, AllocateProducerIdsReply]:
-        """The allocator afterwards, and the answer.
-
-        Args:
-            command: The request.
-            broker_epoch: Epoch under which the broker is registered, None where it is not.
-        """
+        """The allocator afterwards, and the answer."""
         if broker_epoch is None:
             return self, _refusal(ErrorCode.broker_id_not_registered)
         if broker_epoch != command.broker_epoch:

@@ -61,11 +61,6 @@ class Scanned(NamedTuple):
 def scan_records(payload: bytes | memoryview, count: int, at: int = 0) -> Iterator[Scanned]:
     """Walk the records of a batch, checked as ``read_records`` checks them.
 
-    Args:
-        payload: The records, decompressed; they end where it ends.
-        count: How many the header states.
-        at: Where the first one begins.
-
     Raises:
         CorruptBatchError: A record is not what its lengths say, or the count is wrong.
     """

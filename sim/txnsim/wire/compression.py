@@ -60,12 +60,7 @@ _LZ4_END: Final = bytes(4)
 
 
 def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
-    """Compress the records of a batch.
-
-    Args:
-        codec: Its number.
-        data: The records.
-        level: Level of gzip and zstd; None for what Kafka calls the default.
+    """Compress the records of a batch, by default with Kafka's level of the codec.
 
     Raises:
         ValueError: No such codec.
@@ -135,11 +130,6 @@ def _cut(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
 def decompress(codec: int, data: bytes, at_most: int = DECOMPRESSED_MAX) -> bytes:
     """Decompress the records of a batch.
 
-    Args:
-        codec: Its number.
-        data: The compressed bytes.
-        at_most: Bytes that it may become.
-
     Raises:
         CorruptBatchError: No such codec, or undecodable.
         UnpacksTooLargeError: It is more than that.
@@ -160,10 +150,6 @@ def decompress(codec: int, data: bytes, at_most: int = DECOMPRESSED_MAX) -> byte
 
 def decompress_at_once(codec: int, data: bytes) -> bytes | None:
     """Decompress records that are small enough for one turn of a loop.
-
-    Args:
-        codec: Its number, not ``NONE``.
-        data: The compressed bytes.
 
     Returns:
         The records; None where it may be more work (``Packed`` is for that).

@@ -47,9 +47,6 @@ class FrameReader:
     def receive_data(self, data: bytes) -> list[bytes]:
         """Take what the connection delivered.
 
-        Args:
-            data: One chunk, cut anywhere.
-
         Returns:
             The frames that are whole now, in order, without their size fields.
 

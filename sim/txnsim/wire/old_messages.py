@@ -22,11 +22,7 @@ _CRC_BYTES: Final = 4
 
 
 def is_old(front: Buffer) -> bool:
-    """Whether an entry of a log begins like a message of format 0 or 1.
-
-    Args:
-        front: Its first bytes, 17 or more.
-    """
+    """Whether an entry of a log begins like a message of format 0 or 1."""
     magic = front[MAGIC_POSITION]
     return magic < MAGIC and _FRONT(front)[1] >= _SIZES_MIN[magic]
 
@@ -44,10 +40,6 @@ def offset_of(front: Buffer) -> int:
 
 
 def is_sound(message: Buffer) -> bool:
-    """Whether its CRC-32 is right.
-
-    Args:
-        message: All of it.
-    """
+    """Whether its CRC-32 is right."""
     stated: int = _CRC(message, LOG_OVERHEAD)[0]
     return zlib.crc32(memoryview(message)[LOG_OVERHEAD + _CRC_BYTES :]) == stated

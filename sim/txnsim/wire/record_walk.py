@@ -51,11 +51,6 @@ class Walked(msgspec.Struct, frozen=True, gc=False):
 def newest_delta_ms(records: Bytes, at: int, count: int) -> int | None:
     """The greatest timestamp delta of ``count`` records.
 
-    Args:
-        records: What holds the records, unpacked; they end where it ends.
-        at: Where the first one begins.
-        count: How many the header states; at least one.
-
     Returns:
         The delta, or None where the records are not what header and lengths say.
 
@@ -187,12 +182,7 @@ def walk(records: Bytes, at: int, count: int, newest: int = NO_DELTA) -> Walked 
 
 
 def _long_size(records: Bytes, at: int) -> tuple[int, int]:
-    """A length of several bytes, still encoded, and the position after it.
-
-    Args:
-        records: What holds it.
-        at: Its second byte.
-    """
+    """A length of several bytes, still encoded, and the position after it."""
     size, at = read_signed(records, at - 1, VARINT_BYTES_MAX)
     return (size << 1 if size >= 0 else 1), at
 

@@ -187,10 +187,6 @@ def only_record(data: bytes, header: BatchHeader) -> tuple[bytes, bytes | None] 
     """Key and value of a batch as coordinators write them: one record with a key, uncompressed,
     without headers. A quarter of the time that ``read_records`` takes, which is for all others.
 
-    Args:
-        data: The batch.
-        header: Its header.
-
     Returns:
         None where the batch is not of that kind, or makes no sense.
     """
@@ -247,10 +243,6 @@ def payload_of(buffer: Buffer, header: BatchHeader, position: int = 0) -> bytes:
 def stamps_in(payload: bytes | memoryview, header: BatchHeader) -> Iterator[tuple[int, int]]:
     """The timestamp (ms) and the offset of each record of a batch. Only the lengths of records lead
     from one to the next: the records were checked when the batch was written.
-
-    Args:
-        payload: The records, decompressed.
-        header: The header of the batch.
 
     Raises:
         CorruptBatchError: A record is cut off.

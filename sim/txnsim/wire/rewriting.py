@@ -32,9 +32,6 @@ Entry = Mapping[str, int | str]
 def answer_fields(api_key: int) -> Mapping[str, str]:
     """What an answer's fields are, by Kafka's name with underscores, over all versions.
 
-    Args:
-        api_key: Of the API.
-
     Returns:
         Name -> ``number``, ``list``, ``boolean`` or ``other``, those of nested rows included.
     """

@@ -72,12 +72,7 @@ def node_of(name: str) -> int | None:
 async def alter_each(
     request: Request, altered: Callable[[Request, Any], ClusterImage | Rejection]
 ) -> Reply:
-    """Alter each resource by itself; of one resource all changes or none.
-
-    Args:
-        request: AlterConfigs or IncrementalAlterConfigs.
-        altered: The image with one resource altered, or why not.
-    """
+    """Alter each resource by itself; of one resource all changes or none."""
 
     def alter(resource: Any) -> Any:
         outcome = altered(request, resource)

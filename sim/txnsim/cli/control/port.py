@@ -45,12 +45,7 @@ class ControlPortError(TxnsimError):
 
 
 class ControlPort:
-    """The control port of one simulator.
-
-    Args:
-        url: As ``http://HOST:PORT``.
-        token: What it wants, if it wants one.
-    """
+    """The control port of one simulator."""
 
     def __init__(self, url: str, *, token: str | None = None) -> None:
         self.url = url
@@ -159,10 +154,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def port_of(args: argparse.Namespace, environment: Mapping[str, str] | None = None) -> ControlPort:
     """The control port that the arguments name, or else the environment.
-
-    Args:
-        args: Parsed with ``add_arguments``.
-        environment: That of the process unless given.
 
     Raises:
         ConfigError: An address, a token or a ready file is wrong.

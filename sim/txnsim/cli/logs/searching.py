@@ -45,13 +45,7 @@ def search_of(args: argparse.Namespace) -> Search:
 
 
 def find(master: str | None, look: Callable[..., T], *asked: Any) -> T:
-    """Call what searches; Spark is started only where there is much to read.
-
-    Args:
-        master: Where Spark runs.
-        look: Takes ``asked``, ``new_session`` and ``progress``.
-        asked: What to look for.
-    """
+    """Call what searches; Spark is started only where there is much to read."""
     with ExitStack() as stack:
         return look(
             *asked,

@@ -8,12 +8,7 @@ from txnsim.scenario.teaching.lessons import Lesson, Part, filled
 
 
 def sheet(one: Lesson, *, with_answers: bool) -> str:
-    """A lesson as Markdown.
-
-    Args:
-        one: It.
-        with_answers: Whether the answers, the hints and why wrong ones are wrong are on it.
-    """
+    """A lesson as Markdown."""
     right: dict[int, str] = {}
     if with_answers:
         from txnsim.scenario.teaching.played import answers  # plays it

@@ -23,11 +23,6 @@ OPEN_HELP: Final = "show it in a browser: the same file, in the directory for te
 def write(path: Path, runs: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
     """Write the file, and say what it holds.
 
-    Args:
-        path: Where to.
-        runs: Title and trace of each.
-        redact: Leave record keys and values out.
-
     Raises:
         ConfigError: It can't be written, or a run is too long for a page.
     """

@@ -37,12 +37,6 @@ class Guarded(msgspec.Struct, frozen=True, kw_only=True):
     ) -> None:
         """Judge the transaction, then send the marker.
 
-        Args:
-            admin: The cluster.
-            spec: Whose transaction.
-            now_ms: The wall clock.
-            send: What Kafka's tool sends.
-
         Raises:
             ClientError: It is known to be committed and nobody insists; or the leader refused.
             ConfigError: The audit file can't be written: then nothing is done.

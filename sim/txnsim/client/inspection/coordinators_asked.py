@@ -71,10 +71,6 @@ async def unseen(cluster: Cluster, *, every_topic: bool) -> tuple[ClientError, .
     """What a search of this user may have missed, for want of a right: brokers leave it out of
     their answers without an error.
 
-    Args:
-        cluster: Connections to use.
-        every_topic: Whether all topics were to be searched.
-
     Raises:
         ClientError: No broker answered.
     """
@@ -103,10 +99,6 @@ async def asked_while_all_serve(admin: Asking, producer_ids: set[int]) -> Known:
     """What coordinators know of these producers, asked while each partition of
     ``__transaction_state`` has a coordinator that has read it, and none of them moves. A user who
     may not describe that topic gets the answer as it is.
-
-    Args:
-        admin: Of the cluster.
-        producer_ids: Whose transactions seem to hang.
 
     Raises:
         RetriableError: Coordinators moved all the time.

@@ -35,11 +35,6 @@ async def noted(
 ) -> tuple[Noted, ...]:
     """What the coordinator wrote down of an id, oldest first.
 
-    Args:
-        cluster: Connections to use.
-        transactional_id: Whose.
-        last_timestamp_ms: Of the last write of the transaction that is asked about.
-
     Returns:
         Nothing where the log is too long, or can't be read to its end.
 

@@ -52,12 +52,7 @@ class GroupMember:
     """One consumer in a group; ``close`` it."""
 
     def __init__(self, cluster: Cluster, options: MemberOptions) -> None:
-        """Nothing is sent before ``subscribe``.
-
-        Args:
-            cluster: Connections to use, of this member alone.
-            options: Who it is.
-        """
+        """Nothing is sent before ``subscribe``."""
         self.options = options
         self.positions: dict[TopicPartition, int] = {}
         """Where it reads on, for each partition that it has polled."""

@@ -137,11 +137,6 @@ async def prepared(decide: DecideCommit, shard: GroupShard, pace: Pace) -> Decid
 
     The group may be another one by then, so it decides anew; where that comes to the same records
     their bytes are there, and the append takes no longer than a small one's.
-
-    Args:
-        decide: Decides on a commit; has no effect and always tells the same time.
-        shard: Where the group is coordinated now.
-        pace: Of the request.
     """
     first = decide(shard)
     if isinstance(first, Rejection):

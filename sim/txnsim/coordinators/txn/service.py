@@ -415,11 +415,6 @@ class TransactionCoordinator:
         """Read the log, own its entries, and send the markers of prepared transactions again. Each
         step yields how many records it has read.
 
-        Args:
-            partition: Partition of ``__transaction_state``.
-            coordinator_epoch: Its leader epoch, as given to ``begin_load``.
-            batches: The log from its start to its end.
-
         Returns:
             False where the load was called off meanwhile: nothing has changed.
         """

@@ -99,13 +99,6 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
     ) -> ReplyT | Rejection:
         """Begin a move, write its record, apply it.
 
-        Args:
-            owned: Where it belongs.
-            decision: One record, and the reply once that took effect.
-            now_ms: The time.
-            is_begun: The move is pending already.
-            then: Acts on the effects of the decision, before the reply is released.
-
         Returns:
             The reply; or why the move did not take effect.
         """

@@ -51,11 +51,6 @@ def one_file(
 ) -> str:
     """The page with runs. A million events take half a minute.
 
-    Args:
-        runs: Title and trace of each; the first is shown first.
-        redact: Leave record keys and values out.
-        tell: Called now and then with what is being done.
-
     Raises:
         ConfigError: A run has more events than the page can hold.
     """

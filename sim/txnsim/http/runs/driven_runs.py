@@ -89,12 +89,7 @@ class DrivenRun(RunRequest):
         return super().trace_of(label, take)
 
     async def begin(self, make: Callable[[], Awaitable[Player]], order: Order) -> None:
-        """Start its process.
-
-        Args:
-            make: Makes it.
-            order: Which run.
-        """
+        """Start its process."""
         try:
             self._child = await make()
         except EndedError as error:

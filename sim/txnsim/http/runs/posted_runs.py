@@ -40,13 +40,7 @@ class PostedRun(RunRequest):
     async def carry_out(
         self, make: Callable[[], Awaitable[Player]], orders: Iterable[Order], clock: Clock
     ) -> None:
-        """Make one run after the other; the first that fails is the last.
-
-        Args:
-            make: Makes a process.
-            orders: Which runs.
-            clock: For how long one may take.
-        """
+        """Make one run after the other; the first that fails is the last."""
         for order in orders:
             if self.is_cancelled or self.error is not None:
                 break

@@ -58,12 +58,6 @@ class Backend:
     ) -> tuple[int, str, bytes]:
         """Answer a request.
 
-        Args:
-            method: As GET.
-            path: Behind the prefix of the API.
-            query: What stands behind the question mark.
-            body: JSON.
-
         Returns:
             Status, media type, and what is answered.
         """

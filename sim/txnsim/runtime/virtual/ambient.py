@@ -261,12 +261,7 @@ class Libraries:
     """
 
     def __init__(self, stack: ExitStack, *, is_ours: Callable[[], bool]) -> None:
-        """Nothing is lent yet.
-
-        Args:
-            stack: Takes what puts everything back.
-            is_ours: Whether the thread that asks is the run's.
-        """
+        """Nothing is lent yet."""
         self._stack = stack
         self._is_ours = is_ours
         self._lent: set[type] = set()

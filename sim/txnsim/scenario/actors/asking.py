@@ -45,14 +45,7 @@ class Asking:
     def __init__(
         self, cluster: Cluster, call: Call, *, wanted: str, sent: Callable[[], object]
     ) -> None:
-        """Know whom to ask for.
-
-        Args:
-            cluster: The actor's connections.
-            call: What the step says.
-            wanted: An error that ends the attempts, as the story expects it.
-            sent: Called once the first request is on its way.
-        """
+        """Know whom to ask for."""
         self.message: Any = None
         """The last answer."""
         self._cluster = cluster

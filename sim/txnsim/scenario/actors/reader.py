@@ -64,12 +64,6 @@ class ReaderActor(ClientActor):
     ) -> tuple[Values, FetchResult]:
         """Everything that there is now.
 
-        Args:
-            place: Where.
-            isolation: What may be seen.
-            start: Where to begin; where this reader stands unless given.
-            max_bytes: Of each Fetch.
-
         Returns:
             The values, and the last answer.
         """

@@ -94,9 +94,6 @@ class ApacheBrokers:
     async def start(self, doors: Mapping[int, int]) -> None:
         """Format storage and start every process; they may need some seconds until they answer.
 
-        Args:
-            doors: Of each broker, the port at which the others are to reach it.
-
         Raises:
             ConfigError: There is no Java, or storage could not be formatted.
         """

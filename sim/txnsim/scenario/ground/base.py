@@ -62,10 +62,6 @@ class Ground(Protocol):
     async def act(self, stage: Any, act: ClusterAct) -> None:
         """Do to the cluster what a step says.
 
-        Args:
-            stage: The ``stage.Stage`` that stands here, whose module needs this one.
-            act: What.
-
         Raises:
             ConfigError: There is no such broker or partition, or it can't do that.
             StoryFailedError: The cluster did not follow.

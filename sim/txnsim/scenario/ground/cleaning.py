@@ -78,15 +78,7 @@ class Cleaner:
     def __init__(
         self, cluster: Cluster, clock: Clock, *, prefix: str, bootstrap: str, secured: bool
     ) -> None:
-        """A cleaner of one story.
-
-        Args:
-            cluster: Connections past any fault.
-            clock: Of those who wait.
-            prefix: Of the names of everything that the story has made.
-            bootstrap: Where an operator reaches the cluster.
-            secured: Whether he has to log in there, or needs certificates.
-        """
+        """A cleaner of one story."""
         self._cluster = cluster
         self._admin = Admin(cluster)
         self._clock = clock

@@ -58,10 +58,6 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
 async def generation_of(bootstrap: str, settings: ClientSettings) -> Generation:
     """Ask every broker of a cluster.
 
-    Args:
-        bootstrap: ``host:port`` of brokers.
-        settings: How they are reached.
-
     Raises:
         ClientError: One of them does not answer.
     """

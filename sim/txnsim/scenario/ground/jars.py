@@ -95,10 +95,6 @@ def directory_of(version: str) -> Path:
 def fetch(version: str, *, say: Callable[[str], object]) -> Path:
     """The directory with the jars of a release; Maven copies them there where it is missing.
 
-    Args:
-        version: Such as ``4.0.2``.
-        say: Gets a line before the work begins that takes its time.
-
     Raises:
         ConfigError: There is no Maven, or it failed; the message has its complaint.
     """

@@ -76,16 +76,7 @@ class KafkaGround:
         settings: Settings,
         hands: Hands | None = None,
     ) -> None:
-        """A ground for one story; ``prepare`` it.
-
-        Args:
-            environment: The run's world.
-            proxy: In front of the cluster, and started.
-            scenario: The story, adapted to the prefix.
-            prefix: Of every name in it.
-            settings: What is known of the brokers'.
-            hands: On their processes, where they are ours.
-        """
+        """A ground for one story; ``prepare`` it."""
         self.environment = environment
         self.injector = proxy.injector
         self._proxy = proxy
@@ -422,10 +413,6 @@ async def kafka_ground(
 ) -> AsyncIterator[KafkaGround]:
     """Prepare the ground of one story, and clean it afterwards, also where the story was broken
     off; the clock of those who look is set back.
-
-    Args:
-        ground: Of one story.
-        left: Gets what could not be cleaned.
     """
     clock = ground.environment.clock
     try:

@@ -59,9 +59,6 @@ class Counterpart(msgspec.Struct, frozen=True, kw_only=True):
 def counterpart_of(version: str) -> Counterpart:
     """What a real release is compared with: the newest simulated one that is not newer, without
     what the real one does not have yet. Before 3.6 it is 3.6.
-
-    Args:
-        version: Such as ``4.0.2``.
     """
     line = max(line_of(version), OLDEST_HERE)
     newest = max((name for name in RELEASES if line_of(name) <= line), key=line_of)

@@ -76,9 +76,6 @@ class _WrongBlockError(Exception):
 def rolled_out(document: Mapping[Any, Any]) -> tuple[dict[Any, Any], Origins, list[Any]]:
     """The document with each block replaced by its steps.
 
-    Args:
-        document: A scenario as YAML gives it.
-
     Returns:
         The document; where its steps come from; what is wrong, as (place, words).
     """

@@ -20,10 +20,6 @@ def in_drawn_order(
 ) -> tuple[Step, ...]:
     """The steps, in each block in any order with its parts as they are drawn; a part keeps the
     order of its own steps.
-
-    Args:
-        steps: Of one telling.
-        shuffle: Draws an order, in place.
     """
     found: list[Step] = []
     for block, inside in groupby(steps, key=lambda step: step.unit and step.unit[0]):

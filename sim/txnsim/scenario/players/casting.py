@@ -43,11 +43,6 @@ class Cast(msgspec.Struct, frozen=True, kw_only=True):
 def cast(able: tuple[str, ...], casting: Casting, *, where: str) -> Cast:
     """Choose who plays an application.
 
-    Args:
-        able: Who can, the preferred one first.
-        casting: Who is wanted.
-        where: What messages call the run.
-
     Raises:
         ConfigError: No such player or program, or it can't play in this run.
         MissingExtraError: Who was asked for is not installed.

@@ -221,10 +221,6 @@ def is_reached(goal: Part, run: Recording) -> bool:
 def read(path: Path, text: str) -> Lesson:
     """The lesson in a file's text.
 
-    Args:
-        path: What errors call it.
-        text: Its content.
-
     Raises:
         ConfigError: It is none; with file, line and field.
     """

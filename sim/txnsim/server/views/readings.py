@@ -67,10 +67,6 @@ def readings(
 ) -> Iterator[Reading]:
     """Every metric of the table that has a value now. Who reads them may take breaks: each mapping
     is gone through as it was when its turn came.
-
-    Args:
-        cluster: Whose.
-        ids: What is counted of the transactional ids, as far as that was done already.
     """
     for broker in tuple(cluster.brokers.values()):
         counts = ids.get(broker.broker_id)
