@@ -44,7 +44,7 @@ def client_id_of(data: bytes, position: int, length: int) -> str | None:
 
 
 def produce_is_answered(data: bytes, position: int, version: int, length: int) -> bool | None:
-    """Whether a Produce asks for an answer (``acks`` is not 0); None: more of it has to be there."""
+    """Whether a Produce asks for an answer (``acks`` is not 0); None: more of it is needed."""
     at = position + HEAD_BYTES + max(length, 0)
     try:
         if (
