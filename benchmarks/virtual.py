@@ -28,6 +28,7 @@ PRODUCERS: Final = 8
 TRANSACTIONS: Final = 250
 """Of each producer."""
 DAY_S: Final = 24 * 60 * 60
+REST_S: Final = 60
 CLUSTERS: Final = 20
 
 
@@ -40,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     quieten()
     _tell("start and stop of three brokers, ms", [_ms(_nothing) for _ in range(CLUSTERS + 1)][1:])
     _tell("an idle day of three brokers, s", [_ms(_day) / 1_000 for _ in range(options.rounds)])
+    _tell("a day that is advanced, ms", [_ms(_advanced) for _ in range(options.rounds + 1)][1:])
     kinds: dict[str, Callable[[VirtualCluster], Coroutine[Any, Any, None]]] = {"ours": _ours}
     if find_spec("aiokafka") is not None:
         kinds["aiokafka"] = _aiokafka
@@ -85,6 +87,12 @@ async def _nothing(_cluster: VirtualCluster) -> None:
 
 async def _day(_cluster: VirtualCluster) -> None:
     await asyncio.sleep(DAY_S)
+
+
+async def _advanced(cluster: VirtualCluster) -> None:
+    """A day passes at once, and the cluster comes to rest."""
+    cluster.sim.environment.clock.advance(DAY_S * 1_000)
+    await asyncio.sleep(REST_S)
 
 
 async def _ours(cluster: VirtualCluster) -> None:

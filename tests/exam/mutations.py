@@ -8,11 +8,12 @@ repeats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
+from tests.exam.patches import Patch, but_not, changes, does_nothing, gives, makes, with_named
 from txnsim.broker import marker_writes
 from txnsim.broker.group_host import GroupHost
 from txnsim.broker.verification import TransactionOperation, VerificationQueues
@@ -50,9 +51,6 @@ from txnsim.txn.markers import MarkerQueue, NoLeader
 from txnsim.txn.producer_ids import ProducerIdAllocator
 from txnsim.txn.state import PREPARED_STATES, Tombstone, TransactionState
 
-Patch = Callable[[Any], Any]
-"""The function as it is -> the one with the bug."""
-
 _but = msgspec.structs.replace
 
 
@@ -66,50 +64,24 @@ class Mutation(msgspec.Struct, frozen=True):
     what: str
 
 
-def _gives(answer: Any = None) -> Patch:
-    """Nothing is done; this is the answer."""
-    return lambda _function: lambda *_args, **_named: answer
-
-
-def _but_not(when: Callable[..., bool], answer: Any = None) -> Patch:
-    """Nothing is done in some cases."""
-
-    def patch(function: Any) -> Any:
-        def wrong(*args: Any, **named: Any) -> Any:
-            return answer if when(*args, **named) else function(*args, **named)
-
-        return wrong
-
-    return patch
-
-
-def _makes(change: Callable[..., Any]) -> Patch:
-    """The answer is changed: ``change(answer, *args, **named)``."""
-
-    def patch(function: Any) -> Any:
-        def wrong(*args: Any, **named: Any) -> Any:
-            return change(function(*args, **named), *args, **named)
-
-        return wrong
-
-    return patch
-
-
-def _with(**changed: Any) -> Patch:
-    """It is given other values by these names."""
-    return lambda function: lambda *args, **named: function(*args, **{**named, **changed})
-
-
 # Coordinator of transactions
 
 
-def _at_present_epoch(function: Any) -> Any:
+def _as_if_new(function: Any) -> Any:
     def wrong(txn: Any, command: Any, **named: Any) -> Any:
-        if txn is not None and command.producer_epoch < txn.producer_epoch:
+        if _is_old(None, (txn, command), {}):
             command = _but(command, producer_epoch=txn.producer_epoch)
         return function(txn, command, **named)
 
     return wrong
+
+
+def _is_old(_found: Any, args: tuple[Any, ...], _named: object) -> bool:
+    txn, command = args
+    return txn is not None and command.producer_epoch < txn.producer_epoch
+
+
+_at_present_epoch: Final = Patch(_as_if_new, _is_old)
 
 
 def _open_ids_expire(found: Any, txn: Any, *, now_ms: int, expiration_ms: int) -> Any:
@@ -142,7 +114,7 @@ _COORDINATOR: Final[Mapping[str, Mutation]] = {
     "verification-always-agrees": Mutation(
         txn_service,
         "decide_verify",
-        _makes(
+        makes(
             lambda found, _txn, command, **_: (
                 _but(found, results=tuple((one, 0) for one in command.partitions))
                 if hasattr(found, "results")
@@ -166,14 +138,14 @@ _COORDINATOR: Final[Mapping[str, Mutation]] = {
     "add-replaces-partitions": Mutation(
         machine,
         "to_ongoing",
-        _makes(lambda to, _txn, *, partitions, **_: _but(to, partitions=partitions)),
+        makes(lambda to, _txn, *, partitions, **_: _but(to, partitions=partitions)),
         "partitions that are added take the place of those before",
     ),
     "no-timeout": Mutation(
-        scans, "is_timed_out", _gives(answer=False), "no transaction is aborted for its timeout"
+        scans, "is_timed_out", gives(answer=False), "no transaction is aborted for its timeout"
     ),
     "open-ids-expire": Mutation(
-        scans, "decide_expiry", _makes(_open_ids_expire), "ids expire with an open transaction"
+        scans, "decide_expiry", makes(_open_ids_expire), "ids expire with an open transaction"
     ),
     "end-forgets-epoch": Mutation(
         txn_service,
@@ -184,60 +156,66 @@ _COORDINATOR: Final[Mapping[str, Mutation]] = {
     "other-end-is-confirmed": Mutation(
         machine_end,
         "_agrees",
-        _gives(answer=True),
+        gives(answer=True),
         "a commit that is repeated after an abort is confirmed",
     ),
     "v2-end-keeps-epoch": Mutation(
         machine_end,
         "to_prepared_v2",
-        _makes(lambda to, txn, **_: _but(to, producer_epoch=txn.producer_epoch)),
+        makes(lambda to, txn, **_: _but(to, producer_epoch=txn.producer_epoch)),
         "an end under transactions v2 does not raise the epoch",
     ),
     "fence-keeps-epoch": Mutation(
         machine_end,
         "fence_epoch_of",
-        _makes(lambda _epoch, txn, _rules: txn.producer_epoch),
+        makes(lambda _epoch, txn, _rules: txn.producer_epoch),
         "a fence before transactions v2 aborts at the same epoch",
     ),
     "init-keeps-epoch": Mutation(
-        machine_init, "to_empty", _same_epoch, "a new session gets the epoch of the one before"
+        machine_init,
+        "to_empty",
+        Patch(_same_epoch),
+        "a new session gets the epoch of the one before",
     ),
     "init-forgets-expected": Mutation(
         txn_service,
         "decide_init_producer_id",
-        lambda function: (
-            lambda txn, command, **named: function(txn, _but(command, expected=None), **named)
+        Patch(
+            lambda function: (
+                lambda txn, command, **named: function(txn, _but(command, expected=None), **named)
+            ),
+            lambda _found, args, _named: args[1].expected is not None,
         ),
         "the identity that InitProducerId names is not compared (KIP-360)",
     ),
     "first-marker-completes": Mutation(
         marker_sender,
         "acknowledge",
-        _makes(lambda txn, *_: _but(txn, partitions=frozenset())),
+        makes(lambda txn, *_: _but(txn, partitions=frozenset())),
         "a transaction is complete when the first of its leaders has answered",
     ),
     "partitions-outlive-transaction": Mutation(
         marker_sender,
         "to_complete",
-        _makes(lambda to, txn, **_: _but(to, partitions=txn.partitions)),
+        makes(lambda to, txn, **_: _but(to, partitions=txn.partitions)),
         "the next transaction has the partitions of the last one",
     ),
     "prepared-record-without-partitions": Mutation(
         txn_writer,
         "encode_batch",
-        _without_partitions,
+        Patch(_without_partitions),
         "the record of a prepared end has no partitions",
     ),
     "load-misses-last-record": Mutation(
         txn_service,
         "read_in_steps",
-        lambda function: lambda chunks, **named: function(list(chunks)[:-1], **named),
+        Patch(lambda function: lambda chunks, **named: function(list(chunks)[:-1], **named)),
         "a coordinator that loads does not read the last batch",
     ),
     "same-block-of-ids": Mutation(
         ProducerIdAllocator,
         "allocate",
-        _makes(lambda found, allocator, *_, **__: (allocator, found[1])),
+        makes(lambda found, allocator, *_, **__: (allocator, found[1])),
         "the controller hands the same block of producer ids to two brokers",
     ),
 }
@@ -283,22 +261,25 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
     "lost-markers-are-not-repeated": Mutation(
         MarkerQueue,
         "on_lost",
-        _makes(lambda found, *_: [_but(one, retry=frozenset()) for one in found]),
+        makes(lambda found, *_: [_but(one, retry=frozenset()) for one in found]),
         "markers in a request without an answer are not sent again",
     ),
     "markers-without-leader-are-dropped": Mutation(
         MarkerQueue,
         "take_waiting",
-        _forgetting_unknown,
+        Patch(_forgetting_unknown),
         "a marker whose leader is not known is dropped",
     ),
     "markers-outlive-coordinator": Mutation(
-        MarkerQueue, "drop", _gives(()), "a coordinator that has moved still sends its markers"
+        MarkerQueue,
+        "drop",
+        does_nothing(()),
+        "a coordinator that has moved still sends its markers",
     ),
     "refused-marker-counts": Mutation(
         markers,
         "judge",
-        _makes(
+        makes(
             lambda found, *_, **__: (
                 None
                 if found is None
@@ -310,34 +291,37 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
     "load-owes-no-markers": Mutation(
         marker_sender.MarkerSender,
         "owe",
-        _but_not(lambda *_, is_load=False, **__: is_load),
+        but_not(lambda *_, is_load=False, **__: is_load),
         "a coordinator that loads sends no markers of prepared transactions",
     ),
     "markers-of-first-coordinator": Mutation(
         marker_sender,
         "debt_of",
-        _with(coordinator_epoch=0),
+        with_named(coordinator_epoch=0),
         "markers carry the coordinator epoch of the first coordinator",
     ),
     "markers-for-one-leader": Mutation(
-        MarkerQueue, "route", _one_leader, "markers go to the leader of the first partition only"
+        MarkerQueue,
+        "route",
+        Patch(_one_leader),
+        "markers go to the leader of the first partition only",
     ),
     "idle-marker-is-skipped": Mutation(
         marker_writes,
         "append_marker",
-        _only_where_open,
+        Patch(_only_where_open),
         "a marker is acknowledged without a write where no transaction is open",
     ),
     "old-coordinator-writes-markers": Mutation(
         append_info,
         "check_marker",
-        _with(coordinator_epoch=1 << 30),
+        with_named(coordinator_epoch=1 << 30),
         "a leader takes markers of a coordinator that was replaced",
     ),
     "markers-before-load": Mutation(
         GroupHost,
         "refuses_markers",
-        _gives(answer=False),
+        gives(answer=False),
         "a marker is taken before the positions that it ends are loaded (KAFKA-17507)",
     ),
 }
@@ -382,66 +366,76 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
     "marker-leaves-no-epoch": Mutation(
         ProducerState,
         "apply_marker",
-        _epoch_stays,
+        Patch(_epoch_stays),
         "a marker does not raise the epoch that the partition knows",
     ),
     "open-since-newest-batch": Mutation(
         ProducerState,
         "apply",
-        _newest_is_first,
+        Patch(_newest_is_first),
         "a transaction counts as open since its newest batch, not its first",
     ),
     "ended-holds-nothing-back": Mutation(
         ProducerState,
         "first_unstable_offset",
-        lambda _function: lambda state: state.first_undecided_offset(),
+        Patch(
+            lambda _function: lambda state: state.first_undecided_offset(),
+            lambda found, args, _named: bool(found != args[0].first_undecided_offset()),
+        ),
         "the last stable offset passes a marker that is not replicated",
     ),
     "no-sequences": Mutation(
-        append_info, "_check_sequence", _gives(), "sequences of batches are not checked"
+        append_info, "_check_sequence", gives(), "sequences of batches are not checked"
     ),
     "no-stale-epochs": Mutation(
-        append_info, "_stale_epoch", _gives(), "a leader takes batches and markers of older epochs"
+        append_info, "_stale_epoch", gives(), "a leader takes batches and markers of older epochs"
     ),
     "guard-outlives-marker": Mutation(
         VerificationEntries,
         "on_marker",
-        _gives(),
+        does_nothing(),
         "a marker leaves the guard of a verification that is on its way",
     ),
     "guard-outlives-leader": Mutation(
-        VerificationEntries, "clear", _gives(), "a leader that leads again takes its old guards"
+        VerificationEntries,
+        "clear",
+        does_nothing(),
+        "a leader that leads again takes its old guards",
     ),
     "open-producers-expire": Mutation(
-        ProducerState, "expire", _makes(_open_ones_expire), "producers expire amid a transaction"
+        ProducerState, "expire", changes(_open_ones_expire), "producers expire amid a transaction"
     ),
     "snapshot-without-open-transactions": Mutation(
         ProducerState,
         "to_snapshot",
-        _makes(lambda found, *_: tuple(_but(one, txn_first_offset=NO_OFFSET) for one in found)),
+        makes(lambda found, *_: tuple(_but(one, txn_first_offset=NO_OFFSET) for one in found)),
         "a snapshot of producers has none of their open transactions (Redpanda #30003)",
     ),
     "snapshot-without-marked-producers": Mutation(
         ProducerState,
         "to_snapshot",
-        _makes(lambda found, *_: tuple(one for one in found if one.last_offset != NO_OFFSET)),
+        makes(lambda found, *_: tuple(one for one in found if one.last_offset != NO_OFFSET)),
         "a snapshot leaves out producers of which only a marker is known",
     ),
     "snapshots-outlive-truncation": Mutation(
-        Snapshots, "keep", _gives(), "snapshots from behind the end of the log are kept"
+        Snapshots, "keep", does_nothing(), "snapshots from behind the end of the log are kept"
     ),
-    "no-snapshots": Mutation(Snapshots, "take", _gives(), "no snapshot of producers is taken"),
+    "no-snapshots": Mutation(
+        Snapshots, "take", does_nothing(), "no snapshot of producers is taken"
+    ),
     "truncation-forgets-producers": Mutation(
-        ProducerStateManager, "reload", _gives(), "producers survive a truncation"
+        ProducerStateManager, "reload", does_nothing(), "producers survive a truncation"
     ),
     "unknown-coordinator-verifies": Mutation(
         VerificationQueues,
         "ask",
-        lambda function: (
-            lambda queues, **named: (
-                _passed(queues)
-                if queues.coordinator_of(named["transactional_id"]) is None
-                else function(queues, **named)
+        Patch(
+            lambda function: (
+                lambda queues, **named: (
+                    _passed(queues)
+                    if queues.coordinator_of(named["transactional_id"]) is None
+                    else function(queues, **named)
+                )
             )
         ),
         "a transaction whose coordinator is not known counts as verified",
@@ -449,28 +443,34 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
     "lost-verification-passes": Mutation(
         VerificationQueues,
         "_fail",
-        lambda function: (
-            lambda queues, asked, error, **named: (
-                queues._resolve(asked, {})
-                if error is ErrorCode.network_exception
-                else function(queues, asked, error, **named)
-            )
+        Patch(
+            lambda function: (
+                lambda queues, asked, error, **named: (
+                    queues._resolve(asked, {})
+                    if error is ErrorCode.network_exception
+                    else function(queues, asked, error, **named)
+                )
+            ),
+            lambda _found, args, _named: args[2] is ErrorCode.network_exception,
         ),
         "a verification whose answer was lost counts as passed",
     ),
     "one-partition-is-added": Mutation(
         VerificationQueues,
         "ask",
-        lambda function: (
-            lambda queues, **named: function(
-                queues,
-                **{
-                    **named,
-                    "partitions": named["partitions"][:1]
-                    if named["operation"] is TransactionOperation.ADD_PARTITION
-                    else named["partitions"],
-                },
-            )
+        Patch(
+            lambda function: (
+                lambda queues, **named: function(
+                    queues,
+                    **{
+                        **named,
+                        "partitions": named["partitions"][:1]
+                        if named["operation"] is TransactionOperation.ADD_PARTITION
+                        else named["partitions"],
+                    },
+                )
+            ),
+            lambda _found, _args, named: len(named["partitions"]) > 1,
         ),
         "a Produce of transactions v2 adds only the first of its partitions",
     ),
@@ -537,62 +537,70 @@ def _aborted_count(_function: Any) -> Any:
 
 _LOG: Final[Mapping[str, Mutation]] = {
     "lso-one-too-far": Mutation(
-        PartitionLog, "last_stable_offset", _one_too_far, "readers see one offset too many"
+        PartitionLog, "last_stable_offset", Patch(_one_too_far), "readers see one offset too many"
     ),
     "aborted-range-forgotten": Mutation(
         TxnIndex,
         "append",
-        _but_not(lambda _index, entry: entry.last_stable_offset <= entry.last_offset),
+        but_not(lambda _index, entry: entry.last_stable_offset <= entry.last_offset),
         "an abort is not noted while another transaction is open",
     ),
     "one-aborted-range": Mutation(
         TxnIndex,
         "lookup",
-        _makes(lambda found, *_: found[:1]),
+        makes(lambda found, *_: found[:1]),
         "a reader is told of one aborted transaction at most",
     ),
     "aborted-ranges-outlive-truncation": Mutation(
-        TxnIndex, "truncate_to", _gives(), "aborts are remembered that were cut off"
+        TxnIndex, "truncate_to", does_nothing(), "aborts are remembered that were cut off"
     ),
     "epochs-outlive-truncation": Mutation(
-        EpochCache, "truncate_to", _gives(), "leader epochs are remembered that were cut off"
+        EpochCache, "truncate_to", does_nothing(), "leader epochs are remembered that were cut off"
     ),
     "acknowledged-record-cut": Mutation(
         PartitionLog,
         "become_follower",
-        _cutting,
+        Patch(_cutting),
         "a new follower cuts its last record off, committed or not",
     ),
     "follower-takes-all-as-replicated": Mutation(
         PartitionLog,
         "follow_high_watermark",
-        lambda function: lambda log, _offset: function(log, log.log_end_offset),
+        Patch(
+            lambda function: lambda log, _offset: function(log, log.log_end_offset),
+            lambda _found, args, _named: args[1] != args[0].log_end_offset,
+        ),
         "a follower takes its log end for the high watermark",
     ),
     "leader-waits-for-nobody": Mutation(
-        Partition, "advance", _alone, "the high watermark does not wait for followers"
+        Partition, "advance", Patch(_alone), "the high watermark does not wait for followers"
     ),
     "acks-all-waits-for-nobody": Mutation(
         Commits,
         "are_late",
-        _gives(answer=False),
+        gives(answer=False),
         "acks=all and markers are answered before they are replicated",
     ),
     "coordinators-wait-for-nobody": Mutation(
-        Commits, "committed", _at_once, "coordinators answer before their records are replicated"
+        Commits,
+        "committed",
+        Patch(_at_once),
+        "coordinators answer before their records are replicated",
     ),
     "joins-before-it-has-caught-up": Mutation(
         partition_module,
         "has_caught_up",
-        _gives(answer=True),
+        gives(answer=True),
         "a follower joins the ISR with the first Fetch",
     ),
     "any-replica-leads": Mutation(
         partition_changes,
         "_elect",
-        lambda function: (
-            lambda partition, change, *args: function(
-                partition, _but(change, election=Election.UNCLEAN), *args
+        Patch(
+            lambda function: (
+                lambda partition, change, *args: function(
+                    partition, _but(change, election=Election.UNCLEAN), *args
+                )
             )
         ),
         "a replica that is out of sync is elected where no other is left",
@@ -600,7 +608,7 @@ _LOG: Final[Mapping[str, Mutation]] = {
     "same-leader-epoch": Mutation(
         leadership,
         "changed_partition",
-        _makes(
+        makes(
             lambda found, partition, _change: (
                 None if found is None else _but(found, leader_epoch=partition.leader_epoch)
             )
@@ -610,43 +618,51 @@ _LOG: Final[Mapping[str, Mutation]] = {
     "unclean-broker-stays-in-sync": Mutation(
         registrations,
         "after_unclean_shutdown",
-        _makes(lambda _found, image, *_: image),
+        makes(lambda _found, image, *_: image),
         "a broker that may have lost records is still in sync when it comes back",
     ),
     "isr-is-not-checked": Mutation(
         isr_requests,
         "_refusal",
-        _gives(ErrorCode.none),
+        gives(ErrorCode.none),
         "an old leader may alter its partition",
     ),
     "fetch-forgets-leader-epoch": Mutation(
-        Replicas, "_epoch_mismatch", _gives(), "a reader with another leader epoch is served"
+        Replicas, "_epoch_mismatch", gives(), "a reader with another leader epoch is served"
     ),
     "cleaner-passes-open-transactions": Mutation(
         cleaner,
         "first_uncleanable_offset",
-        _makes(lambda _found, log, _now_ms: log.local.active_base_offset),
+        makes(lambda _found, log, _now_ms: log.local.active_base_offset),
         "the cleaner goes beyond the last stable offset",
     ),
     "cleaner-takes-aborts-for-commits": Mutation(
         CleanedTxns,
         "on_data",
-        _aborted_count,
+        Patch(_aborted_count),
         "the cleaner keeps aborted records, not the abort",
     ),
     "moved-coordinator-goes-on": Mutation(
-        Ownership, "unload", _gives(), "a coordinator whose partition has moved still answers"
+        Ownership,
+        "unload",
+        does_nothing(),
+        "a coordinator whose partition has moved still answers",
     ),
     "loading-coordinator-answers": Mutation(
         Ownership,
         "begin_load",
-        lambda _function: lambda owned, partition, epoch: owned.loading.update({partition: epoch}),
+        Patch(
+            lambda _function: (
+                lambda owned, partition, epoch: owned.loading.update({partition: epoch})
+            ),
+            lambda found, *_: found is not None,
+        ),
         "a coordinator answers from its old entries while it loads them again",
     ),
     "move-is-not-noticed": Mutation(
         Ownership,
         "is_current",
-        _gives(answer=True),
+        gives(answer=True),
         "work that has waited for the log does not look whether the coordinator moved",
     ),
 }
@@ -673,60 +689,72 @@ _GROUPS: Final[Mapping[str, Mutation]] = {
     "abort-leaves-positions-pending": Mutation(
         Offsets,
         "apply_marker",
-        _but_not(lambda *_, committed, **__: not committed),
+        but_not(lambda *_, committed, **__: not committed),
         "an abort does not end pending positions",
     ),
     "abort-commits-positions": Mutation(
-        Offsets, "apply_marker", _with(committed=True), "positions of an aborted transaction count"
+        Offsets,
+        "apply_marker",
+        with_named(committed=True),
+        "positions of an aborted transaction count",
     ),
     "load-takes-pending-for-committed": Mutation(
         GroupShard,
         "_load_batch",
-        lambda function: (
-            lambda shard, chunk, position, _producer: function(shard, chunk, position, None)
+        Patch(
+            lambda function: (
+                lambda shard, chunk, position, _producer: function(shard, chunk, position, None)
+            ),
+            lambda _found, args, _named: args[3] is not None,
         ),
         "a group coordinator that loads takes pending positions for committed ones",
     ),
     "load-forgets-markers": Mutation(
-        GroupShard, "_load_marker", _gives(), "a group coordinator that loads reads no markers"
+        GroupShard,
+        "_load_marker",
+        does_nothing(),
+        "a group coordinator that loads reads no markers",
     ),
     "pending-looks-stable": Mutation(
         Offsets,
         "is_pending",
-        _gives(answer=False),
+        gives(answer=False),
         "a read of stable positions does not wait for open transactions",
     ),
     "expiry-removes-pending": Mutation(
-        group_service, "expire_offsets", _makes(_pending_go), "expiry removes pending positions"
+        group_service, "expire_offsets", makes(_pending_go), "expiry removes pending positions"
     ),
     "positions-before-replication": Mutation(
         group_service,
         "fetch_offsets",
-        _with(replicated=LATEST),
+        with_named(replicated=LATEST),
         "positions are shown before they are replicated",
     ),
     "positions-outlive-topic": Mutation(
-        group_service, "delete_topic_offsets", _gives(()), "positions of a deleted topic stay"
+        group_service, "delete_topic_offsets", gives(()), "positions of a deleted topic stay"
     ),
     "any-generation-commits": Mutation(
-        ClassicGroup, "check_offset_commit", _gives(), "members of older generations may commit"
+        ClassicGroup, "check_offset_commit", gives(), "members of older generations may commit"
     ),
     "any-member-epoch-commits": Mutation(
-        ConsumerGroup, "check_offset_commit", _gives(), "members at any epoch may commit (KIP-848)"
+        ConsumerGroup, "check_offset_commit", gives(), "members at any epoch may commit (KIP-848)"
     ),
     "same-generation": Mutation(
-        ClassicGroup, "next_generation", _same_generation, "a rebalance keeps the generation"
+        ClassicGroup, "next_generation", Patch(_same_generation), "a rebalance keeps the generation"
     ),
     "static-member-is-not-fenced": Mutation(
         ClassicGroup,
         "check_member",
-        lambda function: lambda group, member_id, _instance: function(group, member_id, None),
+        Patch(
+            lambda function: lambda group, member_id, _instance: function(group, member_id, None),
+            lambda _found, args, _named: args[2] is not None,
+        ),
         "a static member that was replaced is not fenced (KIP-345)",
     ),
     "given-before-it-is-revoked": Mutation(
         Goal,
         "still_has",
-        _gives(answer=False),
+        gives(answer=False),
         "a partition is given to a member before the last one has let it go",
     ),
 }

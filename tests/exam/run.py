@@ -1,29 +1,37 @@
 """The instrument's own exam: is each known bug found from seeds that know nothing of it?
 
-``python -m tests.exam.run`` asks about every switch of the releases that is on in 4.3, turned off,
-and about every mutation, up to some CPU seconds each. A bug is found at the first seed whose run
-has a finding that the same seed has not without the bug. What came of it stands in a small file per
-bug below ``results/``, so a run can be stopped at any time. A bug that was found is not asked about
-again; the search for another goes on behind its last seed where it has time left (``--cpu``).
-``--table`` prints them.
+``python -m tests.exam.run`` asks about every switch of the releases that is on in the reference,
+turned off, and about every mutation, up to some CPU seconds each. A bug is found at the first seed
+whose run has a finding that the same seed has not without the bug. It is noticed at the first seed
+in which somebody is answered otherwise, which ``simulate --against`` tells.
+
+Each seed is played once without any bug, and what of the bugs would have made a difference is noted
+(``watching``). Where a bug would have made none, its run is that one: it is not played again, and
+its processor time counts as the bug's.
+
+What came of it stands in a small file per bug below ``results/``, so the exam can be stopped at any
+time. A bug that was found is not asked about again; the search for another goes on behind its last
+seed where it has time left (``--cpu``). ``--table`` prints them.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from tests.exam.mutations import MUTATIONS
+from tests.exam.mutations import MUTATIONS, Mutation
+from txnsim.metadata.config_keys import topic_configs
+from txnsim.metadata.configs import broker_configs
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.runtime.wall_clock import cpu_ms
 from txnsim.simulation.drawing import draw
 from txnsim.simulation.plan import Plan
-from txnsim.simulation.play import OVER_LIMIT, play, quieten
+from txnsim.simulation.play import OVER_LIMIT, Played, play, quieten
 from txnsim.simulation.shrinking import shrink, with_switch
 
 RESULTS: Final = Path(__file__).with_name("results")
@@ -31,6 +39,8 @@ SHRINK_TRIES: Final = 150
 BECAUSE_MAX: Final = 300
 SEED_S: Final = 30.0
 """Processor time of one run: a bug may have it go on for ever."""
+SAVED_SEEDS: Final = 20
+"""What was searched is written at least so often."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +51,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     seeds: int
     """How many were played, the one that found it included."""
     cpu_s: float
+    noticed: int | None = None
+    """The first seed that is answered otherwise; None where none is."""
     kinds: tuple[str, ...] = ()
     because: str = ""
     """The first of these findings, in words."""
@@ -50,8 +62,15 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 def bugs() -> tuple[str, ...]:
     """All of them, by name."""
-    switches = [name for name in Rules.__struct_fields__ if getattr(LATEST, name)]
-    return (*MUTATIONS, *switches)
+    return (*MUTATIONS, *switches())
+
+
+def switches() -> tuple[str, ...]:
+    """Those that the reference has on."""
+    return tuple(name for name in Rules.__struct_fields__ if getattr(LATEST, name))
+
+
+# With a bug, and without
 
 
 @contextmanager
@@ -62,7 +81,7 @@ def bug_in(name: str) -> Iterator[None]:
         yield
         return
     sound = vars(mutation.owner)[mutation.name]
-    setattr(mutation.owner, mutation.name, mutation.patch(sound))
+    setattr(mutation.owner, mutation.name, mutation.patch.wrong(sound))
     try:
         yield
     finally:
@@ -74,37 +93,132 @@ def with_bug(plan: Plan, name: str) -> Plan:
     return plan if name in MUTATIONS else with_switch(plan, name, False)
 
 
-def examine(name: str, *, cpu_s: float, before: Answer | None = None) -> Answer:
-    """Play seeds until one finds the bug or the time is used up.
-
-    Args:
-        name: The bug.
-        cpu_s: All the processor time that it gets.
-        before: What an earlier search, without a find, has come to.
+@contextmanager
+def watching() -> Iterator[set[str]]:
+    """The code as it is, with a note of each bug that would have made a difference: of mutations by
+    the calls of their functions, of switches by being asked for.
     """
-    seeds = 0 if before is None else before.seeds
-    began_ms = cpu_ms() - (0 if before is None else round(before.cpu_s * 1_000))
-    while not seeds or cpu_ms() - began_ms < cpu_s * 1_000:
-        plan = draw(seeds)
-        seeds += 1
-        bad = with_bug(plan, name)
-        with bug_in(name):
-            played = play(bad, cpu_s=SEED_S)
-        found = played.kinds
-        kinds = tuple(sorted(set(found) - set(play(plan, cpu_s=SEED_S).kinds))) if found else ()
-        if not kinds:
-            continue
-        spent = (cpu_ms() - began_ms) / 1_000
-        because = next(one.because for one in played.findings if one.kind in kinds)
+    reached: set[str] = set()
+    with ExitStack() as stack:
+        for name, mutation in MUTATIONS.items():
+            owner, sound = mutation.owner, vars(mutation.owner)[mutation.name]
+            if isinstance(sound, property):
+                reached.add(name)
+                continue
+            setattr(owner, mutation.name, _watched(sound, name, mutation, reached))
+            stack.callback(setattr, owner, mutation.name, sound)
+        for cached in (topic_configs, broker_configs):
+            cached.cache_clear()  # what was asked for once is asked for again
+        for name in switches():
+            field = vars(Rules)[name]
+            setattr(Rules, name, property(_asked(field, name, reached)))
+            stack.callback(setattr, Rules, name, field)
+        yield reached
+
+
+def _watched(
+    sound: Callable[..., Any], name: str, mutation: Mutation, reached: set[str]
+) -> Callable[..., Any]:
+    def watched(*args: Any, **named: Any) -> Any:
+        try:
+            found = sound(*args, **named)
+        except BaseException:
+            reached.add(name)
+            raise
+        if name not in reached and mutation.patch.differs(found, args, named):
+            reached.add(name)
+        return found
+
+    return watched
+
+
+def _asked(field: Any, name: str, reached: set[str]) -> Callable[[Rules], bool]:
+    def asked(rules: Rules) -> bool:
+        reached.add(name)
+        position: bool = field.__get__(rules)
+        return position
+
+    return asked
+
+
+# The exam
+
+
+class _Search(msgspec.Struct):
+    """The search for one bug while it goes on."""
+
+    bug: str
+    seeds: int
+    cpu_ms: int
+    noticed: int | None
+    found: Played | None = None
+    kinds: tuple[str, ...] = ()
+
+    @property
+    def answer(self) -> Answer:
+        """What it has come to."""
+        findings = () if self.found is None else self.found.findings
+        because = next((one.because for one in findings if one.kind in self.kinds), "")
         return Answer(
-            bug=name,
-            found=True,
-            seeds=seeds,
-            cpu_s=spent,
-            kinds=kinds,
+            bug=self.bug,
+            found=bool(self.kinds),
+            seeds=self.seeds,
+            cpu_s=self.cpu_ms / 1_000,
+            noticed=self.noticed,
+            kinds=self.kinds,
             because=because[:BECAUSE_MAX],
         )
-    return Answer(bug=name, found=False, seeds=seeds, cpu_s=(cpu_ms() - began_ms) / 1_000)
+
+
+def examine(
+    names: Sequence[str], *, cpu_s: float, known: dict[str, Answer] | None = None
+) -> Iterator[Answer]:
+    """Play seeds until each bug is found or its time is used up; what came of each search, and what
+    it has come to now and then.
+
+    Args:
+        names: The bugs.
+        cpu_s: All the processor time that each gets.
+        known: What earlier searches, without a find, have come to.
+    """
+    left = [_Search(name, *_before((known or {}).get(name))) for name in names]
+    while left:
+        seed = min(one.seeds for one in left)
+        began_ms, plan = cpu_ms(), draw(seed)
+        with watching() as reached:
+            sound = play(plan, cpu_s=SEED_S)
+        sound_ms = cpu_ms() - began_ms
+        for one in [one for one in left if one.seeds == seed]:
+            one.seeds += 1
+            if one.bug in reached:
+                _play(one, plan, sound)
+            else:
+                one.cpu_ms += sound_ms
+            is_over = one.kinds or one.cpu_ms >= cpu_s * 1_000
+            if is_over:
+                left.remove(one)
+            if is_over or one.seeds % SAVED_SEEDS == 0:
+                yield one.answer
+
+
+def _before(answer: Answer | None) -> tuple[int, int, int | None]:
+    return (
+        (0, 0, None)
+        if answer is None
+        else (answer.seeds, round(answer.cpu_s * 1_000), answer.noticed)
+    )
+
+
+def _play(search: _Search, plan: Plan, sound: Played) -> None:
+    began_ms = cpu_ms()
+    with bug_in(search.bug):
+        played = play(with_bug(plan, search.bug), cpu_s=SEED_S)
+    search.cpu_ms += cpu_ms() - began_ms
+    if search.noticed is None and played.digest != sound.digest:
+        search.noticed = plan.seed
+    search.kinds = tuple(sorted({*played.kinds} - {*sound.kinds}))
+    if search.kinds:
+        search.found = played
 
 
 def shrunk(answer: Answer) -> Answer:
@@ -129,26 +243,44 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cpu", type=float, default=600, help="seconds of processor time per bug")
     parser.add_argument("--only", action="append", default=[], help="this bug; may be repeated")
+    parser.add_argument(
+        "--part", default="0/1", metavar="I/N", help="every N-th bug, from the I-th"
+    )
     parser.add_argument("--no-shrink", action="store_true", help="leave that for another time")
     parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
     quieten()
     known = {one.bug: one for one in answers()}
-    for name in () if args.table else args.only or bugs():
-        before = known.get(name)
-        answer = before
-        if before is None or not (before.found or before.cpu_s >= args.cpu):
-            answer = examine(name, cpu_s=args.cpu, before=before)
-        if answer is not None and answer.found and answer.shrunk is None and not args.no_shrink:
-            answer = shrunk(answer)
-        if answer is not None and answer != before:
-            RESULTS.mkdir(exist_ok=True)
-            path = RESULTS / f"{name}.json"
-            path.write_bytes(msgspec.json.format(msgspec.json.encode(answer)) + b"\n")
-    for one in answers():
+    first, _, parts = args.part.partition("/")
+    names = () if args.table else (args.only or bugs())[int(first) :: int(parts)]
+    for answer in examine(
+        [one for one in names if _is_open(known.get(one), args.cpu)], cpu_s=args.cpu, known=known
+    ):
+        _keep(answer)
+    for answer in answers():
+        if answer.bug in names and answer.found and answer.shrunk is None and not args.no_shrink:
+            _keep(shrunk(answer))
+    for line in table(answers()):
+        print(line)
+
+
+def _is_open(before: Answer | None, cpu_s: float) -> bool:
+    return before is None or not (before.found or before.cpu_s >= cpu_s)
+
+
+def _keep(answer: Answer) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{answer.bug}.json"
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(answer)) + b"\n")
+
+
+def table(found: Sequence[Answer]) -> Iterator[str]:
+    """As rows of a page."""
+    for one in found:
         acts = "" if one.shrunk is None else f"{one.shrunk} acts"
-        kinds = ", ".join(one.kinds) or "not found"
-        print(f"| {one.bug} | {one.seeds} | {one.cpu_s:.0f} s | {acts} | {kinds} |")
+        other = "" if one.noticed is None else f"answered otherwise at seed {one.noticed}"
+        kinds = ", ".join(one.kinds) or other or "makes no difference so far"
+        yield f"| {one.bug} | {one.seeds} | {one.cpu_s:.0f} s | {acts} | {kinds} |"
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 from tests.exam import run
 from tests.exam.mutations import MUTATIONS
 from tests.support.plans import leaderless_plan
-from txnsim.releases.rules import Rules
+from txnsim.releases.rules import LATEST, Rules
 from txnsim.simulation.plan import Plan
 from txnsim.simulation.play import play
 
@@ -25,8 +25,9 @@ def test_a_bug_is_found_by_what_the_same_seed_has_not_without_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(run, "draw", as_4_2)
-    answer = run.examine("leaderless_partitions_keep_markers", cpu_s=20)
+    *_, answer = run.examine(["leaderless_partitions_keep_markers"], cpu_s=20)
     assert answer.found
+    assert answer.noticed == 7
     assert answer.seeds == 1
     assert "stuck-last-stable-offset" in answer.kinds
     shrunk = run.shrunk(answer).shrunk
@@ -37,8 +38,8 @@ def test_a_bug_is_found_by_what_the_same_seed_has_not_without_it(
 @pytest.mark.slow
 def test_what_changes_nothing_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "draw", as_4_2)
-    answer = run.examine("features_change_together", cpu_s=0.01)
-    assert (answer.found, answer.kinds) == (False, ())
+    *_, answer = run.examine(["features_change_together"], cpu_s=0.01)
+    assert (answer.found, answer.kinds, answer.noticed) == (False, (), None)
     assert answer.seeds == 1
 
 
@@ -76,6 +77,28 @@ def test_a_run_with_a_mutation_comes_to_an_end(name: str) -> None:
     assert [one for one in played.findings if "TypeError" in one.because] == []
 
 
+@pytest.mark.slow
+def test_where_a_bug_would_make_no_difference_its_run_is_the_sound_one() -> None:
+    plan = leaderless_plan(as_version="4.2")
+    with run.watching() as reached:
+        sound = play(plan)
+    assert sound.digest == play(plan).digest
+    assert {"verification-always-agrees", "markers-without-leader-are-dropped"} <= reached
+    left_out = [name for name in run.bugs() if name not in reached]
+    assert len(left_out) > 60
+    for name in left_out:
+        with run.bug_in(name):
+            assert play(run.with_bug(plan, name)).digest == sound.digest, name
+
+
+def test_what_is_asked_of_a_rule_is_noted_and_the_rules_are_what_they_were() -> None:
+    fields = dict(vars(Rules))
+    with run.watching() as reached:
+        assert LATEST.fence_bumps_once
+    assert "fence_bumps_once" in reached
+    assert dict(vars(Rules)) == fields
+
+
 def test_a_search_goes_on_where_the_last_one_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
 
@@ -84,8 +107,9 @@ def test_a_search_goes_on_where_the_last_one_ended(monkeypatch: pytest.MonkeyPat
         return as_4_2(seed)
 
     monkeypatch.setattr(run, "draw", noted)
-    before = run.Answer(bug="features_change_together", found=False, seeds=40, cpu_s=5)
-    after = run.examine("features_change_together", cpu_s=5.01, before=before)
+    name = "features_change_together"
+    before = run.Answer(bug=name, found=False, seeds=40, cpu_s=5)
+    *_, after = run.examine([name], cpu_s=5.01, known={name: before})
     assert drawn[0] == 40
     assert after.seeds == 40 + len(drawn)
     assert after.cpu_s >= 5

@@ -49,7 +49,7 @@ async def act_on_cluster(stage: Stage, act: ClusterAct, cluster: SimCluster) -> 
         case "kill":
             await cluster.kill_broker(_broker(act), lose_unflushed=bool(act.lose_unflushed))
         case "start":
-            await cluster.start_broker(_broker(act))
+            await cluster.start_broker(_broker(act), as_version=act.as_version)
         case "restart":
             if act.kill or act.lose_unflushed:
                 await cluster.kill_broker(_broker(act), lose_unflushed=bool(act.lose_unflushed))

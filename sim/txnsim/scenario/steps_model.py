@@ -123,7 +123,7 @@ CLUSTER: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "reload-coordinator": (("coordinator_of",), ()),
     "stop": (("broker",), ()),
     "kill": (("broker",), ("lose_unflushed",)),
-    "start": (("broker",), ()),
+    "start": (("broker",), ("as_version",)),
     "restart": (("broker",), ("lose_unflushed", "kill")),
     "isolate": (("broker",), ("from_clients",)),
     "heal": (("broker",), ()),
@@ -280,6 +280,8 @@ class ClusterAct(Doing):
     to: int | None = None
     broker: int | None = None
     kill: bool | None = None
+    as_version: str | None = None
+    """The release that the broker runs from now on, as in a rolling upgrade."""
     lose_unflushed: bool | None = None
     from_clients: bool | None = None
     replicas: tuple[int, ...] | None = None

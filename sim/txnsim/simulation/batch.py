@@ -47,6 +47,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     answered: int
     """How many came to something: no error."""
     committed: int
+    """Commits that were answered; of a workload of the user's, their markers."""
     struck: int
     """What was done to the cluster, and was possible."""
     cells: tuple[tuple[Cell, int], ...] = ()
@@ -131,7 +132,8 @@ def row_of(seed: int, wanted: Wanted, *, cpu_s: float | None = None) -> Row:
         cpu_ms=cpu_ms() - began_ms,
         acts=len(played.done),
         answered=len(good),
-        committed=sum(one.step.get("call", {}).get("do") == "commit" for one in good),
+        committed=played.guest_commits
+        + sum(one.step.get("call", {}).get("do") == "commit" for one in good),
         struck=sum(not {"cluster", "arm", "advance"}.isdisjoint(one.step) for one in good),
         cells=tuple(played.cells.items()),
         mode=plan.world.mode,

@@ -19,6 +19,7 @@ from txnsim.check.judge import HEALTHY
 from txnsim.releases import release_named
 from txnsim.releases.rules import LATEST, Rules, documentation
 from txnsim.scenario import catalog
+from txnsim.simulation.later import EXPIRATIONS, SHORT_EXPIRATIONS
 from txnsim.simulation.plan import Plan
 from txnsim.simulation.play import Played, play
 from txnsim.simulation.shrinking import with_care, with_switch, without_habit
@@ -34,6 +35,7 @@ HARMFUL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "delete-records": ("an operator deletes records", ("z08",)),
     "feature-levels": ("a feature level changes under an open transaction", ()),
     "clock-jumps": ("a broker's clock is set ahead, so timeouts come early", ()),
+    SHORT_EXPIRATIONS: ("what somebody still counts on is forgotten", ("z09",)),
 }
 """Habit -> what somebody does that no release of Kafka bears, and the scenarios that show it."""
 
@@ -105,7 +107,9 @@ def _count(played: Played) -> int:
 def _cures(plan: Plan) -> Iterator[_Cure]:
     for name, now in sorted(_switches(plan), key=lambda one: one[0] not in FREQUENT):
         yield with_switch(plan, name, not now), partial(_of_switch, name, healthy=not now)
-    present = {one.habit for track in plan.tracks for one in track.acts}
+    present = {one.habit for one in plan.acts}
+    if not plan.world.settings.keys().isdisjoint(EXPIRATIONS):
+        present.add(SHORT_EXPIRATIONS)
     for habit, (what, animals) in HARMFUL.items():
         if habit in present:
             cause = Cause(habit=habit, ticket=what, animals=animals)
@@ -130,11 +134,15 @@ def _of_switch(name: str, *, healthy: bool) -> Cause:
 
 
 def _switches(plan: Plan) -> Iterator[tuple[str, bool]]:
-    """Every switch that is off: then the bug that it ends is in force."""
+    """Every switch that is off in a release of the run: then the bug that it ends is in force."""
     world = plan.world
-    rules = LATEST if world.as_version is None else release_named(world.as_version).rules
-    now = {name: world.rules.get(name, getattr(rules, name)) for name in Rules.__struct_fields__}
-    yield from ((name, position) for name, position in now.items() if not position)
+    upgrades = {one.step.get("cluster", {}).get("as-version") for one in plan.acts} - {None}
+    every = [LATEST] if world.as_version is None else [release_named(world.as_version).rules]
+    every += [release_named(name).rules for name in sorted(upgrades)]
+    for name in Rules.__struct_fields__:
+        now = world.rules.get(name, all(getattr(rules, name) for rules in every))
+        if not now:
+            yield name, now
 
 
 def _animals(switch: str, *, healthy: bool) -> Iterator[str]:

@@ -65,6 +65,14 @@ CLUSTER_FEATURES: Final[Mapping[str, float]] = {
     "slow-loading": 0.15,
 }
 
+LATER_FEATURES: Final[Mapping[str, float]] = {
+    "short-expirations": 0.1,
+    "long-lived-ids": 0.08,
+    "move-groups": 0.12,
+    "rolling-upgrade": 0.05,
+}
+"""What seeds have besides, from a stream of its own (``later``)."""
+
 BROKERS: Final = ((3, 0.75), (2, 0.15), (1, 0.1))
 REPLICATION: Final = ((1, 0.6), (3, 0.25), (2, 0.15))
 """One replica in most seeds: an outage then is one."""
@@ -95,6 +103,8 @@ OUTAGES_MS: Final = ((1_000, 0.2), (6_000, 0.2), (20_000, 0.4), (60_000, 0.2))
 FAULT_TIMES: Final = ((1, 0.5), (2, 0.3), (5, 0.2))
 FAULT_DELAYS_MS: Final = ((50, 0.25), (600, 0.3), (4_000, 0.3), (32_000, 0.15))
 TIME_JUMPS_S: Final = ((2, 0.3), (15, 0.3), (70, 0.3), (1_300, 0.1))
+EXPIRATIONS_MS: Final = ((10_000, 0.3), (30_000, 0.4), (120_000, 0.3))
+"""When what is not in use is forgotten, in seeds where that is soon."""
 LATENCIES_US: Final = (((50, 500), 0.6), ((20, 5_000), 0.25), ((500, 60_000), 0.15))
 """One way, of clients and between brokers."""
 PEER_APIS: Final = (

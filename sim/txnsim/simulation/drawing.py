@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.releases import REFERENCE, release_named
+from txnsim.releases import REFERENCE, RELEASES, release_named
 from txnsim.simulation import defaults
 from txnsim.simulation.dice import Dice
 from txnsim.simulation.disturbances import disturber, has_disturber
@@ -24,7 +24,9 @@ from txnsim.simulation.habits import (
     reader,
     wire,
 )
+from txnsim.simulation.later import with_later
 from txnsim.simulation.plan import Body, Plan, Track, World
+from txnsim.simulation.variations import other_of, parent_of, varied
 
 STREAM: Final = "plan"
 POWER_FAILURE: Final = "power-failure"
@@ -44,6 +46,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 def draw(seed: int, wanted: Wanted = Wanted()) -> Plan:  # noqa: B008 - a frozen value
     """The plan of a seed."""
+    if (parent := parent_of(seed)) != seed:
+        return varied(draw(parent, wanted), seed, draw(other_of(seed), wanted))
     dice = Dice(seed, STREAM)
     drawn = dice.left_in({**defaults.CLIENT_FEATURES, **defaults.CLUSTER_FEATURES})
     modes = modes_of(wanted.as_version)
@@ -77,13 +81,14 @@ def draw(seed: int, wanted: Wanted = Wanted()) -> Plan:  # noqa: B008 - a frozen
         rules=dict(wanted.rules),
     )
     clients = () if wanted.workload is not None else tuple(_clients(dice, scene))
-    return Plan(
+    plan = Plan(
         seed=seed,
         world=world,
         tracks=(*clients, *_surroundings(dice, scene)),
         features=tuple(sorted(features)),
         workload=wanted.workload,
     )
+    return with_later(plan, older=_older(wanted.as_version, mode))
 
 
 def _survives(topics: Mapping[str, Body], settings: Body, features: frozenset[str]) -> bool:
@@ -109,6 +114,13 @@ def modes_of(as_version: str | None) -> tuple[str, ...]:
     if not rules.client_version_is_kept:
         return ("V+",)
     return ("V+", "TV2+" if rules.v2_markers_need_higher_epoch else "TV2")
+
+
+def _older(as_version: str | None, mode: str) -> list[str]:
+    """The releases before it whose brokers run the same generation."""
+    names = [*RELEASES]
+    newest = REFERENCE.name if as_version is None else as_version
+    return [name for name in names[: names.index(newest)] if mode in modes_of(name)]
 
 
 def _topic(dice: Dice, brokers: int) -> Body:

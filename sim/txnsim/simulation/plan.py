@@ -7,6 +7,7 @@ transaction, have one unit; shrinking takes them away together first.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import msgspec
@@ -76,6 +77,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def size(self) -> int:
         """How many acts there are."""
         return sum(len(track.acts) for track in self.tracks)
+
+    @property
+    def acts(self) -> Iterator[Act]:
+        """Of everybody."""
+        return (one for track in self.tracks for one in track.acts)
 
     def to_json(self) -> bytes:
         """For a file."""

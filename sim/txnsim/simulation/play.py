@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import importlib
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -20,12 +19,10 @@ import msgspec
 from txnsim.check.history import HistoryError
 from txnsim.check.judge import judge
 from txnsim.check.observations import Outcome
-from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.waiting import Deadline, pause
 from txnsim.errors import ConfigError, InvariantViolation, SimulationError
 from txnsim.loggers import before_first_line
-from txnsim.runtime.env import Environment
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.scenario.answers import NONE, CallResult, StoryFailedError, failure
@@ -41,6 +38,7 @@ from txnsim.scenario.steps import act, done, expected_error
 from txnsim.scenario.steps_model import Step
 from txnsim.server.cluster import SimCluster
 from txnsim.server.member import MemberState
+from txnsim.simulation.guests import Guest, commit_markers, end_of, workload_named
 from txnsim.simulation.invariants import violations
 from txnsim.simulation.limit import OverLimitError, processor_limit
 from txnsim.simulation.plan import RUN, Act, Body, Plan, Track, scenario_of
@@ -60,6 +58,7 @@ UNSETTLED: Final = "unsettled"
 """Everything is healed, and the cluster does not answer or come to rest."""
 OVER_LIMIT: Final = "over-limit"
 """The run took more processor time than it was given."""
+WORKLOAD: Final = "workload"
 _PASSING: Final = (ClientError, StoryFailedError, ConfigError)
 """What may go wrong for those who act, without being a finding."""
 
@@ -104,6 +103,8 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     virtual_ms: int
     digest: str
     """Of every act, when it was and what was answered: the same run has the same."""
+    guest_commits: int = 0
+    """Markers of commits in the topics, where a workload of the user's was played."""
     history: bytes = b""
     trace: bytes = b""
 
@@ -111,21 +112,6 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     def kinds(self) -> tuple[str, ...]:
         """Each kind of finding once, in order."""
         return tuple(sorted({finding.kind for finding in self.findings}))
-
-
-class Guest(msgspec.Struct, frozen=True):
-    """What a workload of the user's is given."""
-
-    bootstrap: str
-    environment: Environment
-    """Its ``clock`` is the run's, and so is ``rng``: ``rng.stream("mine").random()``."""
-    recorder: Recorder
-    """What it was answered, if it wants that to be judged."""
-    client: Callable[[str], Cluster]
-    """Connections of txnsim's own client, by a client id; any asyncio client will do."""
-
-
-Workload = Callable[[Guest], Awaitable[object]]
 
 
 def play(
@@ -183,23 +169,6 @@ def quieten() -> None:
     before_first_line(configure)
 
 
-def workload_named(name: str) -> Workload:
-    """The coroutine at ``package.module:name``.
-
-    Raises:
-        ConfigError: There is none.
-    """
-    module, colon, function = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), function, None) if colon else None
-    except ImportError as error:
-        raise ConfigError(f"workload {name}: {error}") from None
-    if not callable(found):
-        raise ConfigError(f"workload {name}: expected package.module:coroutine")
-    workload: Workload = found
-    return workload
-
-
 class _Run:
     """One run while it is played."""
 
@@ -218,6 +187,7 @@ class _Run:
         self._environment: VirtualEnvironment | None = None
         self._start_us = 0
         self._virtual_ms = 0
+        self._guest_commits = 0
 
     def played(self, broken: Iterable[Finding]) -> Played:
         """What it came to."""
@@ -240,6 +210,7 @@ class _Run:
             done=tuple(self._done),
             cells=dict(sorted(self._cells.items())),
             virtual_ms=self._virtual_ms,
+            guest_commits=self._guest_commits,
             digest=self._digest(findings),
             history=history,
             trace=trace,
@@ -284,7 +255,7 @@ class _Run:
                 recorder=built.recorder,
                 client=built.around.client,
             )
-            tasks.append(spawn(_kept(self._guest(guest)), name="workload"))
+            tasks.append(spawn(self._invited(self._guest(guest)), name=WORKLOAD))
         await _until_done(clock, tasks, HORIZON_MS)
         self._is_over = True
         await heal(ground.cluster)
@@ -300,6 +271,27 @@ class _Run:
         except _PASSING as error:
             self._findings.append(Finding(UNSETTLED, f"the last look was not answered: {error}"))
         self._findings += [Finding(*one) for one in violations(ground.cluster)]
+        if self._guest is not None:
+            self._guest_commits = commit_markers(ground.cluster)
+
+    async def _invited(self, workload: Awaitable[object]) -> None:
+        """What the user's coroutine does is one act."""
+        assert self._environment is not None
+        clock = self._environment.clock
+        began_us = clock.monotonic_us()
+        error = await end_of(workload)
+        self._done.append(
+            Done(
+                at_us=began_us - self._start_us,
+                took_us=clock.monotonic_us() - began_us,
+                who=WORKLOAD,
+                step={WORKLOAD: self.plan.workload},
+                error=error,
+                leaders={},
+                states={},
+            )
+        )
+        self._cells[Cell("", WORKLOAD, error)] += 1
 
     # Tracks
 
@@ -436,14 +428,6 @@ def _asked(step: Body) -> str:
         case "arm", {"point": point, "action": action}:
             return f"arm {point} {action['do']}"
     return str(kind)
-
-
-async def _kept(workload: Awaitable[Any]) -> None:
-    """A user's coroutine; what it is refused ends it, and what it asserts is a finding."""
-    try:
-        await workload
-    except ClientError:
-        return
 
 
 async def _until_done(clock: Any, tasks: list[asyncio.Task[Any]], patience_ms: int) -> None:

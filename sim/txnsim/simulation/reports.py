@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from txnsim.releases import REFERENCE, release_named
 from txnsim.runtime.trace import TraceLevel
 from txnsim.simulation.causes import Cause, causes_of
 from txnsim.simulation.drawing import Wanted, draw
@@ -33,6 +34,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     steps: int | None = None
     """Steps of the scenario file; None where steps can't say it."""
     tries: int = 0
+    release: str = REFERENCE.patch_release
+    """Of Kafka, of which a real broker can be asked the same."""
     told: tuple[str, ...] = ()
     """The smallest run, in numbered sentences."""
 
@@ -52,6 +55,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             yield f"  Shrunk in {self.tries} runs to {self.shrunk} acts{steps}:"
             yield from (f"    {sentence}" for sentence in self.told)
         yield f"  again: txnsim simulate --seed {self.seed}{again}"
+        for path in self.files:
+            if path.endswith(".yaml"):
+                told = f"txnsim scenario run {path} --armed"
+                yield f"  see it: {told} --open"
+                yield f"  ask a real Kafka: {told} --on apache-{self.release}"
         yield from (f"  {path}" for path in self.files)
 
 
@@ -80,8 +88,15 @@ def looked_at(seed: int, wanted: Wanted, *, shrinks: bool) -> tuple[Report, dict
         f"{stem}.trace.jsonl": played.trace,
         f"{stem}.plan.json": plan.to_json(),
     }
+    as_version = plan.world.as_version
+    release = REFERENCE if as_version is None else release_named(as_version)
     report = Report(
-        seed=seed, kinds=kinds, because=_because(played.findings), causes=causes, files=()
+        seed=seed,
+        kinds=kinds,
+        because=_because(played.findings),
+        causes=causes,
+        files=(),
+        release=release.patch_release,
     )
     if shrinks and kinds:
         (cause,) = causes if len(causes) == 1 else (None,)

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from txnsim.errors import ConfigError
+from txnsim.simulation.later import EXPIRATIONS, SHORT_EXPIRATIONS
 from txnsim.simulation.plan import Act, Body, Plan, Track
 from txnsim.simulation.play import Played, play
 
@@ -228,7 +229,11 @@ def with_switch(plan: Plan, name: str, position: bool) -> Plan:  # noqa: FBT001 
 
 
 def without_habit(plan: Plan, habit: str) -> Plan:
-    """The same plan without the acts of one habit."""
+    """The same plan without the acts of one habit, or its settings."""
+    if habit == SHORT_EXPIRATIONS:
+        kept = {k: v for k, v in plan.world.settings.items() if k not in EXPIRATIONS}
+        world = msgspec.structs.replace(plan.world, settings=kept)
+        return msgspec.structs.replace(plan, world=world)
     tracks = [
         msgspec.structs.replace(track, acts=tuple(one for one in track.acts if one.habit != habit))
         for track in plan.tracks

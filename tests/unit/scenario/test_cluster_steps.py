@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.stories import call, failure, seen, sentences, told, transaction
 from txnsim.check.observations import Cleaned, Deleted, Ended, Read, Wrote
+from txnsim.errors import ConfigError
+from txnsim.releases import REFERENCE
 
 INIT = call("init-producer-id")
 COMPACTED = {"t": {"partitions": 1, "configs": {"cleanup.policy": "compact"}}, "in": 1}
@@ -35,6 +37,7 @@ def test_leaders_move_and_coordinators_are_loaded_again() -> None:
     [
         [do("stop", broker=2), do("start", broker=2)],
         [do("kill", broker=2, lose_unflushed=True), do("start", broker=2)],
+        [do("stop", broker=2), do("start", broker=2, as_version=REFERENCE.name)],
         [do("restart", broker=2)],
         [do("restart", broker=2, kill=True)],
         [do("isolate", broker=2, from_clients=True), do("heal", broker=2)],
@@ -44,6 +47,11 @@ def test_brokers_go_and_come_back(steps: list[dict[str, Any]]) -> None:
     whole = {"wait-until": {"in-sync": "t-1"}}
     result = told([INIT, *transaction("r1", partition="t-1"), *steps, whole])
     assert result.as_declared, result.verdict
+
+
+def test_a_broker_does_not_come_back_as_a_release_that_can_not_register() -> None:
+    with pytest.raises(ConfigError, match="does not support finalized version"):
+        told([INIT, do("stop", broker=2), do("start", broker=2, as_version="4.3")])
 
 
 def test_replicas_and_configs_are_changed() -> None:

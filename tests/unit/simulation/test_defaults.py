@@ -6,9 +6,9 @@ import inspect
 import re
 
 from txnsim.scenario.catalog import heads
-from txnsim.simulation import defaults, dice, disturbances, drawing, habits, plan, play
+from txnsim.simulation import defaults, dice, disturbances, drawing, habits, later, plan, play
 
-DRAWN_FROM = (defaults, dice, disturbances, drawing, habits, plan, play)
+DRAWN_FROM = (defaults, dice, disturbances, drawing, habits, later, plan, play)
 TICKET = re.compile(r"\b(?:KAFKA|KIP)-\d+|\bz\d\d\b", re.IGNORECASE)
 
 
@@ -21,7 +21,7 @@ def test_no_ticket_and_no_animal_is_named_where_runs_are_drawn() -> None:
 
 
 def test_every_feature_is_drawn_for_something() -> None:
-    sources = inspect.getsource(habits) + inspect.getsource(drawing)
-    for name in defaults.CLIENT_FEATURES:
+    sources = "".join(map(inspect.getsource, (habits, drawing, later)))
+    for name in (*defaults.CLIENT_FEATURES, *defaults.LATER_FEATURES):
         assert f'"{name}"' in sources, name
     assert set(disturbances.MAKERS) == set(defaults.CLUSTER_FEATURES)

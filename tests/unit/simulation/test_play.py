@@ -1,18 +1,14 @@
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 import pytest
 
 from tests.support.plans import leaderless_plan
 from txnsim.check.history import History
-from txnsim.client.producer import Producer
-from txnsim.errors import ConfigError
 from txnsim.runtime.trace import TraceLevel
 from txnsim.simulation.drawing import draw
 from txnsim.simulation.plan import Act, Plan, Track
-from txnsim.simulation.play import CRASH, Cell, Guest, play
+from txnsim.simulation.play import Cell, play
 
 
 def test_a_plan_goes_the_same_way_each_time_traced_or_not() -> None:
@@ -65,38 +61,3 @@ NEXT = Act({"call": {"who": "p", "do": "begin"}}, unit=2)
 def test_somebody_who_is_refused_follows_his_habit(on_error: str, done: list[str]) -> None:
     played = play(with_habit(on_error, INIT, REFUSED, AFTER, NEXT))
     assert [one.step["call"]["do"] for one in played.done] == done
-
-
-async def orders(guest: Guest) -> None:
-    async with guest.client("mine") as client, Producer(client, transactional_id="mine") as mine:
-        await mine.init_transactions()
-        mine.begin()
-        await mine.send("u", 0, b"order")
-        await mine.commit()
-
-
-async def wrong(guest: Guest) -> None:
-    await asyncio.sleep(1)
-    raise AssertionError("two orders for one")
-
-
-def with_workload(name: str) -> Plan:
-    plan = leaderless_plan(as_version="4.2")
-    return msgspec.structs.replace(plan, tracks=(), workload=f"{__name__}:{name}")
-
-
-def test_a_coroutine_of_the_users_takes_part() -> None:
-    played = play(with_workload("orders"))
-    assert played.kinds == ()
-    assert b'"value":"order"' in played.history
-
-
-def test_what_it_asserts_is_a_finding() -> None:
-    played = play(with_workload("wrong"))
-    assert played.kinds == (CRASH,)
-    assert "two orders for one" in played.findings[0].because
-
-
-def test_a_workload_that_is_not_there_is_refused() -> None:
-    with pytest.raises(ConfigError, match="workload"):
-        play(with_workload("nothing"))

@@ -36,6 +36,10 @@ def test_a_finding_is_named_shrunk_told_and_written(tmp_path: Path) -> None:
     assert "This is z27" in lines[0]
     assert any("cluster kill broker=2" in line for line in lines)
     assert "  again: txnsim simulate --seed 7 --as-version 4.3" in lines
+    story = tmp_path / "out" / "seed-7.yaml"
+    assert f"  see it: txnsim scenario run {story} --armed --open" in lines
+    real = f"  ask a real Kafka: txnsim scenario run {story} --armed --on apache-4.4.0"
+    assert real in lines
 
 
 def test_it_may_be_left_as_it_is(tmp_path: Path) -> None:

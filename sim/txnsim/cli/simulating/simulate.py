@@ -33,6 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--seeds", default="0..200", metavar="A..B", help="from A to before B")
     which.add_argument("--seed", type=int, metavar="N", help="one seed, told in full")
     parser.add_argument("--time", metavar="DURATION", help="begin no seed after that: 10m")
+    parser.add_argument(
+        "--guided",
+        action="store_true",
+        help="also play variations of seeds that reach new places of the map",
+    )
     parser.add_argument("--jobs", type=int, metavar="N", help="processes (as many as processors)")
     add_wanted(parser)
     written = parser.add_argument_group("what is written")
@@ -74,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
     """
     from txnsim.simulation.batch import Tally, named, processors, rows
     from txnsim.simulation.play import quieten
+    from txnsim.simulation.variations import Guide, parent_of
 
     quieten()
     wanted = wanted_of(args)
@@ -90,12 +96,17 @@ def run(args: argparse.Namespace) -> int:
 
     with _kept_rows(args.rows, wanted) as kept:
         known = {} if kept is None else kept.rows
-        for seed in seeds:
-            if seed in known:
-                tally.add(known[seed])
-        missing = [seed for seed in seeds if seed not in known]
-        for row in rows(missing, wanted, jobs=jobs, goes_on=goes_on):
+        asked = {*seeds}
+        guide = Guide(seed for seed in seeds if seed not in known)
+        for seed, row in known.items():
+            if seed in asked or (args.guided and parent_of(seed) in asked):
+                tally.add(row)
+                guide.learn(seed, dict(row.cells) if args.guided else ())
+        for row in rows(
+            (one for one in guide if one not in known), wanted, jobs=jobs, goes_on=goes_on
+        ):
             tally.add(row)
+            guide.learn(row.seed, dict(row.cells) if args.guided else ())
             if kept is not None:
                 kept.add(row)
             progress.show(tally)
@@ -150,7 +161,7 @@ def wanted_of(args: argparse.Namespace) -> Wanted:
     from txnsim.releases import release_named
     from txnsim.releases.rules import Rules
     from txnsim.simulation.drawing import Wanted
-    from txnsim.simulation.play import workload_named
+    from txnsim.simulation.guests import workload_named
     from txnsim.suggestions import unknown
 
     if args.as_version is not None:

@@ -183,6 +183,8 @@ def _of_cluster(act: ClusterAct, *, is_ours: bool) -> Iterator[str]:
         yield f"it {ONLY_SIMULATED[act.do]}"
     elif act.lose_unflushed:
         yield "a broker loses what it had not flushed"
+    elif act.as_version is not None:
+        yield "a broker starts as another release"
     elif not is_ours and act.do in OUR_BROKERS:
         yield f"it has to {OUR_BROKERS[act.do]}, and these brokers are yours"
     elif not is_ours and act.topic in INTERNAL_TOPICS:

@@ -88,6 +88,7 @@ def test_what_only_some_releases_lack_is_not_said_to_have_come() -> None:
 
 CLOCK = "it moves the clock by 11 minutes"
 LOST = "a broker loses what it had not flushed"
+OTHER = "a broker starts as another release"
 ROLLS = "it has to end a segment, and these brokers are yours"
 INSIDE = "a fault at log.append, inside of a broker"
 KILLS = "it has to kill a broker, and these brokers are yours"
@@ -117,6 +118,7 @@ PEER = {"id": "h", "point": "peer.request", "api": "WriteTxnMarkers"}
         ({"advance": "11m"}, CLOCK, CLOCK),
         ({"cluster": {"do": "kill", "broker": 2}}, None, KILLS),
         ({"cluster": {"do": "kill", "broker": 2, "lose-unflushed": True}}, LOST, LOST),
+        ({"cluster": {"do": "start", "broker": 2, "as-version": "4.3"}}, OTHER, OTHER),
         ({"cluster": {"do": "roll", "partition": "t-0"}}, None, ROLLS),
         (
             {"cluster": {"do": "move-leader", "coordinator-of": "app", "to": 2}},

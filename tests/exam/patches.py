@@ -1,0 +1,68 @@
+"""How a bug is put into the code: a patch of one function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+
+class Patch(msgspec.Struct, frozen=True):
+    """A bug as a change of one function."""
+
+    wrong: Callable[[Any], Any]
+    """The function as it is -> the one with the bug."""
+    differs: Callable[[Any, tuple[Any, ...], dict[str, Any]], bool] = lambda *_: True
+    """From the sound answer to a call: whether the bug would have made a difference there. A call
+    that it can't tell of counts as one.
+    """
+
+
+def gives(answer: Any = None) -> Patch:
+    """Nothing is done; this is the answer. Of a function that only looks."""
+    return Patch(
+        lambda _function: lambda *_args, **_named: answer, lambda found, *_: bool(found != answer)
+    )
+
+
+def does_nothing(answer: Any = None) -> Patch:
+    """The same of one that does something."""
+    return Patch(gives(answer).wrong)
+
+
+def but_not(when: Callable[..., bool], answer: Any = None) -> Patch:
+    """Nothing is done in some cases."""
+
+    def patch(function: Any) -> Any:
+        def wrong(*args: Any, **named: Any) -> Any:
+            return answer if when(*args, **named) else function(*args, **named)
+
+        return wrong
+
+    return Patch(patch, lambda _, args, named: when(*args, **named))
+
+
+def makes(change: Callable[..., Any]) -> Patch:
+    """The answer is changed: ``change(answer, *args, **named)``."""
+
+    def patch(function: Any) -> Any:
+        def wrong(*args: Any, **named: Any) -> Any:
+            return change(function(*args, **named), *args, **named)
+
+        return wrong
+
+    return Patch(patch, lambda found, args, named: bool(change(found, *args, **named) != found))
+
+
+def changes(change: Callable[..., Any]) -> Patch:
+    """The same, where more than the answer is changed."""
+    return Patch(makes(change).wrong)
+
+
+def with_named(**changed: Any) -> Patch:
+    """It is given other values by these names."""
+    return Patch(
+        lambda function: lambda *args, **named: function(*args, **{**named, **changed}),
+        lambda _found, _args, named: any(named.get(name) != changed[name] for name in changed),
+    )

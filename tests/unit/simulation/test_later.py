@@ -1,0 +1,93 @@
+"""What runs have besides, since rolling upgrades and short expirations are drawn as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from txnsim.releases import RELEASES
+from txnsim.simulation import defaults
+from txnsim.simulation.causes import _switches
+from txnsim.simulation.drawing import Wanted, draw
+from txnsim.simulation.later import EXPIRATIONS, SHORT_EXPIRATIONS, with_later
+from txnsim.simulation.plan import Act, Plan
+from txnsim.simulation.play import Played, play
+from txnsim.simulation.shrinking import without_habit
+
+SEEDS = range(400)
+
+
+def having(feature: str, wanted: Wanted = Wanted()) -> Iterator[Plan]:  # noqa: B008 - frozen
+    return (plan for plan in (draw(seed, wanted) for seed in SEEDS) if feature in plan.features)
+
+
+def of(plan: Plan, habit: str) -> list[Act]:
+    return [one for one in plan.acts if one.habit == habit]
+
+
+def answers(played: Played, habit: str, plan: Plan) -> list[str]:
+    steps = [one.step for one in of(plan, habit)]
+    return [one.error for one in played.done if one.step in steps]
+
+
+def test_a_seed_without_any_of_it_is_what_it_was() -> None:
+    plain = [
+        plan for plan in map(draw, SEEDS) if not defaults.LATER_FEATURES.keys() & {*plan.features}
+    ]
+    assert len(plain) > len(SEEDS) / 2
+    assert [with_later(plan, older=["4.3"]) for plan in plain] == plain
+
+
+def test_each_feature_is_in_some_seeds() -> None:
+    for feature, often in defaults.LATER_FEATURES.items():
+        count = len(list(having(feature)))
+        assert 0 < count < len(SEEDS) * often * 2, feature
+
+
+def test_an_upgrade_takes_each_broker_to_the_release_that_is_asked_for() -> None:
+    for plan in having("rolling-upgrade", Wanted(as_version="4.2")):
+        assert list(RELEASES).index(plan.world.as_version or "") < list(RELEASES).index("4.2")
+        acts = [one.step["cluster"] for one in of(plan, "rolling-upgrade")]
+        assert [act["broker"] for act in acts[::2]] == [*range(1, plan.world.brokers + 1)]
+        assert {act["as-version"] for act in acts[1::2]} == {"4.2"}
+    assert list(having("rolling-upgrade", Wanted(as_version="2.8"))) == []
+
+
+def test_brokers_are_upgraded_and_their_bugs_are_those_of_both_releases() -> None:
+    for plan in having("rolling-upgrade"):
+        if plan.world.as_version == "4.2":
+            assert "NONE" in answers(play(plan), "rolling-upgrade", plan)
+            assert ("leaderless_partitions_keep_markers", False) in [*_switches(plan)]
+            break
+    else:
+        raise AssertionError("no seed is upgraded from 4.2")
+
+
+def test_an_id_of_one_user_is_old_before_its_first_transaction() -> None:
+    seen = 0
+    for plan in having("long-lived-ids"):
+        for track in plan.tracks:
+            aged = [one for one in track.acts if one.habit == "long-lived-ids"]
+            if aged:
+                assert track.acts[0] is aged[0]
+                seen += 1
+    assert seen > 5
+    plan = next(plan for plan in having("long-lived-ids") if of(plan, "long-lived-ids"))
+    assert "NONE" in answers(play(plan), "long-lived-ids", plan)
+
+
+def test_coordinators_of_groups_move() -> None:
+    plan = next(having("move-groups"))
+    assert "__consumer_offsets@g1" in {
+        one.step["cluster"]["partition"] for one in of(plan, "move-groups")
+    }
+
+
+def test_short_expirations_are_settings_and_can_be_left_out() -> None:
+    plans = [
+        plan for plan in having(SHORT_EXPIRATIONS) if plan.world.settings.keys() & {*EXPIRATIONS}
+    ]
+    assert len(plans) > 5
+    for plan in plans:
+        careful = without_habit(plan, SHORT_EXPIRATIONS)
+        assert not careful.world.settings.keys() & {*EXPIRATIONS}
+        assert careful.tracks == plan.tracks
