@@ -16,14 +16,11 @@ from txnsim.pipeline.engine import Engine, Way
 from txnsim.pipeline.forensics.coordinator_log import logs_of, replayed
 from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
 from txnsim.pipeline.forensics.findings import Report
-from txnsim.pipeline.forensics.open_transactions import folded, open_after
-from txnsim.pipeline.forensics.read_compiled import log_job, replica_job, with_epochs
+from txnsim.pipeline.forensics.read_compiled import log_job, replica_job
 from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
-from txnsim.pipeline.forensics.verdicts import OpenTxn
 from txnsim.pipeline.scan.segments import replicas_in
 from txnsim.releases.rules import LATEST
 from txnsim.runtime.rng import SeededRng
-from txnsim.storage.log_file import read_log_file
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.txn.state import Tombstone, TxnRecord
 from txnsim.types import TopicPartition, TransactionalId
@@ -71,11 +68,6 @@ def states_in(log_dir: Path, *, use_snapshots: bool) -> list[ReplicaState]:
     ]
 
 
-def open_without_spark(state: ReplicaState) -> dict[int, OpenTxn]:
-    pieces = [folded(read_log_file(Path(one.path), on_torn=print)) for one in state.unread]
-    return open_after(state.seeds, pieces)
-
-
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A killed broker's directory of a dozen random replicas."""
@@ -92,10 +84,10 @@ def test_the_merge_on_workers_is_the_merge_here(
     states = [one for one in states_in(killed, use_snapshots=use_snapshots) if one.unread]
     assert states
     engine = Engine(lambda: spark, print)
-    read = engine.done(replica_job(states, cores=engine.cores(Way.SPARK)), Way.SPARK)
-    found = {one.replica.path: with_epochs(read[one.replica.path], one).opened for one in states}
-    assert found == {one.replica.path: open_without_spark(one) for one in states}
-    assert sum(map(len, found.values())) > 12
+    job = replica_job(states, cores=engine.cores(Way.SPARK))
+    found = engine.done(job, Way.SPARK)
+    assert found == engine.done(job, Way.HERE)
+    assert sum(len(one.opened) for one in found.values()) > 12
 
 
 HERE = TopicPartition("orders", 0)

@@ -54,16 +54,11 @@ def archives(path: Path) -> Report:
     return find_hanging_in_archives(search, progress=lambda _: None)
 
 
-@pytest.fixture(
-    params=[here, everything, "compiled", archives, pytest.param("spark", marks=pytest.mark.spark)]
-)
-def ask(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ask:
+@pytest.fixture(params=[here, everything, archives, pytest.param("spark", marks=pytest.mark.spark)])
+def ask(request: pytest.FixtureRequest) -> Ask:
     """A way of reading."""
     if callable(request.param):
         return request.param  # type: ignore[no-any-return] # one of the functions above
-    if request.param == "compiled":
-        monkeypatch.setattr("txnsim.pipeline.forensics.find_hanging.INTERPRETED_BYTES_MAX", -1)
-        return everything
     spark = request.getfixturevalue("spark")
 
     def by_spark(path: Path) -> Report:

@@ -2,8 +2,7 @@
 
 1. The driver looks at every replica's small files (``replica_state``). Where brokers stopped in
    order that is all: snapshots name the open transactions, and no Spark is started.
-2. What is left to read, and the coordinators' logs, is read here where it is little, by Spark
-   where it is much.
+2. What is left to read, and the coordinators' logs, is read on whatever ``engine`` there is.
 3. Open transactions are laid side by side over the replicas of a partition, and judged
    (``verdicts``).
 
@@ -45,15 +44,14 @@ from txnsim.pipeline.forensics.findings import (
 from txnsim.pipeline.forensics.identity import Identities, identified
 from txnsim.pipeline.forensics.metadata_copies import KnownTopics, completed, known_topics_in
 from txnsim.pipeline.forensics.open_transactions import open_after
-from txnsim.pipeline.forensics.read_here import ReadHere, read_here
 from txnsim.pipeline.forensics.read_notes import NOTHING_READ, ReadNotes, seen_again
 from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_or_none
 from txnsim.pipeline.forensics.since import Memory
 from txnsim.pipeline.forensics.start_batch import Lookups
 from txnsim.pipeline.forensics.verdicts import OpenTxn, ReplicaEnds, Spread, leading, spread_of
-from txnsim.pipeline.libraries import has_libraries, require_libraries
+from txnsim.pipeline.libraries import require_libraries
 from txnsim.pipeline.scan.log_dirs import OnProblem
-from txnsim.pipeline.scan.log_seek import INTERPRETED_BYTES_MAX, marked_producers
+from txnsim.pipeline.scan.log_seek import marked_producers
 from txnsim.pipeline.scan.segments import (
     Replica,
     by_topic_id,
@@ -66,10 +64,8 @@ from txnsim.storage.regular_file import expect
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
-    from txnsim.pipeline.forensics.read_compiled import LogRead
+    from txnsim.pipeline.forensics.read_compiled import LogRead, ReplicaRead
 
-UNCOMPILED_BYTES_MAX: Final = 16 << 20
-"""So much where the libraries of the compiled walk are not installed."""
 NOT_JUDGED: Final = frozenset({TRANSACTION_STATE_TOPIC, "__cluster_metadata"})
 """Logs that no producer writes to: the coordinators' and the controllers'."""
 
@@ -269,35 +265,20 @@ class Reading:
                 self._problem(problem)
         return {path: txns for path, txns in found.items() if txns}
 
-    def _read(self, unread: Sequence[ReplicaState]) -> Mapping[str, ReadHere]:
-        """Path of a replica -> what was read of it: in Python where that is very little, else by
-        the compiled walk.
-
-        Raises:
-            MissingExtraError: It is much, and the libraries of the compiled walk are missing.
-        """
-        sizes = [segment.unread_bytes for state in unread for segment in state.new]
-        way = self._engine.way(cost_of(sizes))
-        is_little = sum(sizes) <= (
-            INTERPRETED_BYTES_MAX if has_libraries() else UNCOMPILED_BYTES_MAX
-        )
-        if is_little and way is Way.HERE and self._memory is None:
-            return {state.replica.path: read_here(state) for state in self._one_by_one(unread)}
+    def _read(self, unread: Sequence[ReplicaState]) -> Mapping[str, ReplicaRead]:
+        """Path of a replica -> what was read of it."""
+        if not unread:
+            return {}
         require_libraries()
-        cores = self._engine.cores(way)
         from txnsim.pipeline.forensics import read_compiled as compiled
 
-        read = self._engine.done(compiled.replica_job(unread, cores=cores), way)
+        way = self._engine.way(cost_of(one.unread_bytes for state in unread for one in state.new))
+        read = self._engine.done(compiled.replica_job(unread, cores=self._engine.cores(way)), way)
         nothing = {one.replica.path: one for one in unread if one.replica.path not in read}
         read |= {path: compiled.read_of(state, ()) for path, state in nothing.items()}
         return {
             one.replica.path: compiled.with_epochs(read[one.replica.path], one) for one in unread
         }
-
-    def _one_by_one(self, unread: Sequence[ReplicaState]) -> Iterator[ReplicaState]:
-        for number, state in enumerate(unread, 1):
-            self._progress(f"reading replica {number} of {len(unread)}: {state.replica.path}")
-            yield state
 
     def keep(self) -> None:
         """Have the next search go on from what was read."""

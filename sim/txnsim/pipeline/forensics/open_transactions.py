@@ -19,14 +19,12 @@ import msgspec
 
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.pipeline.forensics.verdicts import OpenTxn
-from txnsim.storage.log_file import StoredBatch
-from txnsim.wire.batch import BatchHeader, read_control_record
 
 BEFORE_EVERYTHING: Final = -1
 """Where a snapshot's fragment is sorted: in front of all pieces."""
 
 
-class Fragment(msgspec.Struct, kw_only=True, gc=False):
+class Fragment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one producer did in one piece of a log, as far as it matters for what is open."""
 
     producer_id: int
@@ -42,22 +40,6 @@ class Fragment(msgspec.Struct, kw_only=True, gc=False):
     open_timestamp_ms: int | None = None
     open_last_timestamp_ms: int | None = None
     open_epoch: int | None = None
-
-    def write(self, header: BatchHeader, position: int | None) -> None:
-        """A batch of a transaction comes next."""
-        if self.open_offset is None:
-            self.open_offset = header.base_offset
-            self.open_position = position
-            self.open_timestamp_ms = header.max_timestamp_ms
-        self.open_last_timestamp_ms = header.max_timestamp_ms
-        self.open_epoch = header.producer_epoch
-
-    def end(self, coordinator_epoch: int) -> None:
-        """The next batch is a marker: it ends an open transaction."""
-        self.markers += 1
-        self.coordinator_epoch = coordinator_epoch
-        self.open_offset = self.open_position = self.open_timestamp_ms = None
-        self.open_last_timestamp_ms = self.open_epoch = None
 
 
 def merged(fragments: Iterable[Fragment]) -> OpenTxn | None:
@@ -118,27 +100,3 @@ def of_snapshot(entry: SnapshotEntry) -> Fragment:
         open_last_timestamp_ms=entry.timestamp if is_open else None,
         open_epoch=entry.producer_epoch if is_open else None,
     )
-
-
-def folded(batches: Iterable[StoredBatch]) -> dict[int, Fragment]:
-    """A segment as fragments by producer id."""
-    found: dict[int, Fragment] = {}
-    reach = -1
-    for batch in batches:
-        header = batch.header
-        position = batch.position if header.base_offset > reach else None
-        reach = max(reach, header.last_offset)
-        if not header.has_producer_id:
-            continue
-        producer_id = header.producer_id
-        fragment = found.get(producer_id)
-        if fragment is None:
-            fragment = Fragment(producer_id=producer_id, first_offset=header.base_offset)
-            found[producer_id] = fragment
-        if header.is_control:
-            control = read_control_record(batch.data)
-            if control is not None and control.is_marker:
-                fragment.end(control.coordinator_epoch)
-        elif header.is_transactional:
-            fragment.write(header, position)
-    return found

@@ -2,7 +2,10 @@
 the same in this process, in a process for each core, and on Spark's workers.
 
 What was found in a replica's segments comes together in one place, and only what is open there and
-what came to light goes on from it.
+what came to light goes on from it. Every CRC is computed. A broker that starts cuts a log off at
+the first damaged batch behind its recovery point, and does not look at batches before that point:
+there a batch with a wrong CRC is reported, and it counts. Kafka's counterparts:
+LogLoader.recoverLog, UnifiedLog.rebuildProducerState.
 """
 
 from __future__ import annotations
@@ -18,8 +21,7 @@ from txnsim.log.producer_state import SnapshotEntry
 from txnsim.pipeline.engine import Job
 from txnsim.pipeline.forensics.coordinator_log import Replayed, replayed
 from txnsim.pipeline.forensics.open_transactions import Fragment, of_snapshot, open_after
-from txnsim.pipeline.forensics.read_here import ReadHere
-from txnsim.pipeline.forensics.read_notes import Note, NoteKind, joined
+from txnsim.pipeline.forensics.read_notes import Note, NoteKind, ReadNotes, joined
 from txnsim.pipeline.forensics.replica_state import Kept, Known, ReplicaState
 from txnsim.pipeline.forensics.segment_reading import noted, walked
 from txnsim.pipeline.forensics.verdicts import OpenTxn
@@ -34,6 +36,16 @@ Found = Ints | Note
 Place = tuple[int, int]
 """Of a segment, or a section of one, in its replica: the base offset, and where it starts."""
 Piece = tuple[Place, Found]
+
+
+class ReplicaRead(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica that was read."""
+
+    opened: Mapping[int, OpenTxn]
+    """Producer id -> what it has open."""
+    notes: ReadNotes
+    kept: Mapping[int, Kept] = {}
+    """Base offset -> what the next search need not read (``since``)."""
 
 
 class LogRead(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +76,7 @@ def _only(_path: str, found: Sequence[LogRead]) -> LogRead:
 
 def replica_job(
     states: Sequence[ReplicaState], *, cores: int
-) -> Job[tuple[SegmentFile, ...], ReadHere]:
+) -> Job[tuple[SegmentFile, ...], ReplicaRead]:
     """Reading what is left to read of replicas; large segments in sections where there are cores
     for them.
 
@@ -87,7 +99,7 @@ def _pieces_of(task: Sequence[SegmentFile]) -> Iterator[tuple[str, Piece]]:
 
 def _put_together(
     states: Mapping[str, ReplicaState], path: str, pieces: Sequence[Piece]
-) -> ReadHere:
+) -> ReplicaRead:
     return read_of(states[path], pieces)
 
 
@@ -97,7 +109,7 @@ def _light(state: ReplicaState) -> ReplicaState:
     return msgspec.structs.replace(state, segments=(), seeds=seeds)
 
 
-def with_epochs(read: ReadHere, state: ReplicaState) -> ReadHere:
+def with_epochs(read: ReplicaRead, state: ReplicaState) -> ReplicaRead:
     """What was read, with the coordinator's epoch of those that only had a marker below the
     snapshot.
     """
@@ -118,7 +130,7 @@ def place_of(segment: SegmentFile) -> Place:
     return segment.base_offset, 0 if segment.section is None else segment.section.start
 
 
-def read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReadHere:
+def read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReplicaRead:
     """What was read of a replica, put together.
 
     Args:
@@ -128,7 +140,7 @@ def read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReadHere:
     before = [] if state.known is None else list(_known_pieces(state.known, state.unread))
     by_segment = list(_in_order(state.unread, [*before, *pieces]))
     found = [one for _, many in by_segment for one in many]
-    return ReadHere(
+    return ReplicaRead(
         opened=_opened(state.seeds, [one for one in found if not isinstance(one, Note)]),
         notes=joined(state.unread[0].base_offset, [one for one in found if isinstance(one, Note)]),
         kept={} if state.known is None else dict(_kept(by_segment)),

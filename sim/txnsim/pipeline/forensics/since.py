@@ -25,7 +25,7 @@ from txnsim.wire.batch import read_batch_header
 from txnsim.written_files import write_whole
 
 if TYPE_CHECKING:
-    from txnsim.pipeline.forensics.read_here import ReadHere
+    from txnsim.pipeline.forensics.read_compiled import ReplicaRead
 
 VERSION: Final = 1
 
@@ -66,7 +66,7 @@ class Memory:
             known = Known()
         return msgspec.structs.replace(state, known=known)
 
-    def take(self, state: ReplicaState, read: ReadHere) -> None:
+    def take(self, state: ReplicaState, read: ReplicaRead) -> None:
         """Keep what was read of a replica. Without its last segment nothing would tell whether the
         log was cut back.
         """

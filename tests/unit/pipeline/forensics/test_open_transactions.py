@@ -12,24 +12,20 @@ from hypothesis import strategies as st
 
 from tests.support.fragment_model import Act, acts, events_of, segment_of
 from txnsim.log.producer_state import SnapshotEntry
-from txnsim.pipeline.forensics.open_transactions import (
-    Fragment,
-    folded,
-    merged,
-    of_snapshot,
-    open_after,
-)
+from txnsim.pipeline.forensics.open_transactions import Fragment, merged, of_snapshot, open_after
+from txnsim.pipeline.forensics.read_compiled import fragments_of
 from txnsim.pipeline.forensics.verdicts import OpenTxn
-from txnsim.storage.log_file import StoredBatch, read_log_file
+from txnsim.pipeline.scan.walk import fragment_rows
 from txnsim.wire.batch import iter_batches, read_batch_header
 
 
-def batches_of(data: bytes) -> list[StoredBatch]:
-    """As they are read from a file."""
+def folded(data: bytes, position: int = 0) -> dict[int, Fragment]:
+    """A piece of a segment, which begins there."""
     with TemporaryDirectory() as directory:
         path = Path(directory) / "00000000000000000000.log"
-        path.write_bytes(data)
-        return list(read_log_file(path, on_torn=lambda torn: AssertionError(torn)))
+        path.write_bytes(bytes(position) + data)
+        tables = fragment_rows(path, on_damage=pytest.fail, start=position)
+        return {one.producer_id: one for table in tables for one in fragments_of(table)}
 
 
 def open_by_one_walk(data: bytes) -> dict[int, OpenTxn]:
@@ -68,10 +64,8 @@ def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
 ) -> None:
     data = segment_of(history)
     parts = cut(data, places)
-    pieces = [folded(batches_of(part)) for part in parts]
-    for piece, before in zip(pieces, accumulate(map(len, parts), initial=0), strict=False):
-        for one in piece.values():  # places are those in a segment
-            one.open_position = None if one.open_position is None else before + one.open_position
+    starts = accumulate(map(len, parts), initial=0)
+    pieces = [folded(part, start) for part, start in zip(parts, starts, strict=False)]
     assert open_after({}, pieces) == open_by_one_walk(data)
 
 
@@ -80,7 +74,7 @@ def test_a_snapshot_stands_for_everything_below_it(history: list[Act], place: in
     data = segment_of(history)
     below, behind = [*cut(data, {place}), b""][:2] if place else (b"", data)
     seeds = {one.producer_id: entry_of(one) for one in open_by_one_walk(below).values()}
-    found = open_after(seeds, [folded(batches_of(behind))])
+    found = open_after(seeds, [folded(behind)])
     expected = open_by_one_walk(data)
     assert found.keys() == expected.keys()
     for producer_id, txn in expected.items():
@@ -142,5 +136,5 @@ def test_a_control_record_that_is_no_marker_ends_nothing() -> None:
             for kind in ("data", "other", "emptied", "plain")
         ]
     )
-    assert open_after({}, [folded(batches_of(data))]).keys() == {7}
+    assert open_after({}, [folded(data)]).keys() == {7}
     assert read_batch_header(data).is_transactional

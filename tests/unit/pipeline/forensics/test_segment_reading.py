@@ -25,8 +25,7 @@ from tests.support.log_tables import replica as made_replica
 from tests.support.logs import PID, LogDriver, plain
 from tests.support.old_messages import old_message
 from tests.support.strides import every
-from txnsim.pipeline.forensics.read_compiled import place_of, read_of
-from txnsim.pipeline.forensics.read_here import ReadHere
+from txnsim.pipeline.forensics.read_compiled import ReplicaRead, place_of, read_of
 from txnsim.pipeline.forensics.read_notes import Note, NoteKind
 from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
 from txnsim.pipeline.forensics.segment_reading import walked
@@ -95,12 +94,12 @@ def test_gaps_behind_messages_of_old_formats(
 # In sections
 
 
-def told(state: ReplicaState, tasks: Iterable[Iterable[SegmentFile]]) -> ReadHere:
+def told(state: ReplicaState, tasks: Iterable[Iterable[SegmentFile]]) -> ReplicaRead:
     """What tasks read, put together."""
     return read_of(state, [(place_of(one), found) for task in tasks for one, found in walked(task)])
 
 
-def both(log_dir: Path) -> tuple[ReadHere, ReadHere, int]:
+def both(log_dir: Path) -> tuple[ReplicaRead, ReplicaRead, int]:
     """The whole replica in one task, and each section in a task of its own, in any order; how many
     of these could not be judged apart.
     """
