@@ -17,7 +17,7 @@ from txnsim.pipeline.forensics.coordinator_log import logs_of, replayed
 from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
 from txnsim.pipeline.forensics.findings import Report
 from txnsim.pipeline.forensics.read_compiled import log_job, replica_job
-from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
+from txnsim.pipeline.forensics.replica_state import ReplicaState, state_of
 from txnsim.pipeline.scan.segments import replicas_in
 from txnsim.releases.rules import LATEST
 from txnsim.runtime.rng import SeededRng
@@ -61,11 +61,7 @@ def random_log(number: int) -> LogDriver:
 
 
 def states_in(log_dir: Path, *, use_snapshots: bool) -> list[ReplicaState]:
-    notes = notes_of(log_dir, print)
-    return [
-        state_of(replica, notes, print, use_snapshots=use_snapshots)
-        for replica in replicas_in([log_dir])
-    ]
+    return [state_of(one, use_snapshots=use_snapshots) for one in replicas_in([log_dir])]
 
 
 @pytest.fixture(scope="module")

@@ -18,10 +18,11 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
 
+from txnsim.pipeline.scan.log_dirs import untold
 from txnsim.pipeline.stores.mirror import carried, carry
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Engine:
     """Does jobs, each where it is done soonest.
 
     Args:
-        new_session: Called at most once.
+        new_session: Called at most once; None where Spark is never needed.
         progress: Called with what is done now.
         with_spark: Do by Spark what is little, too.
         is_alone: Do everything in this process: within a task of Spark, which has one core, and on
@@ -90,8 +91,8 @@ class Engine:
 
     def __init__(
         self,
-        new_session: NewSession,
-        progress: Progress,
+        new_session: NewSession | None = None,
+        progress: Progress = untold,
         *,
         with_spark: bool = False,
         is_alone: bool = False,
@@ -144,6 +145,7 @@ class Engine:
         """The session, which is started now unless it runs."""
         if self._session is None:
             self._progress("starting Spark")
+            assert self._new_session is not None, "this process does everything"
             self._session = self._new_session()
         return self._session
 
@@ -167,11 +169,7 @@ class Engine:
 
 def alone() -> Engine:
     """One that does everything in this process."""
-    return Engine(_no_session, lambda _: None, is_alone=True)
-
-
-def _no_session() -> NoReturn:
-    raise AssertionError("this process does everything")
+    return Engine(is_alone=True)
 
 
 def can_fork() -> bool:

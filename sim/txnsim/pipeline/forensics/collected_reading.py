@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import NoReturn
 
 import msgspec
 
@@ -61,19 +60,14 @@ def find_hanging_in_archives(search: Search, *, progress: Progress) -> Report:
     """
     if not all(is_archive(path) for path in search.paths):
         raise BadInputError("name archives of 'txnsim logs collect' or directories, not both")
-    return find_hanging(
-        search,
-        new_session=_no_session,
-        progress=progress,
-        reading=CollectedReading(search, progress),
-    )
+    return find_hanging(search, progress=progress, reading=CollectedReading(search, progress))
 
 
 class CollectedReading(Reading):
     """What brokers have read."""
 
     def __init__(self, search: Search, progress: Progress) -> None:
-        super().__init__(search, _no_session, progress)
+        super().__init__(search, progress=progress)
         self._archives = tuple(search.paths)
         self._replicas: dict[str, CollectedReplica] = {}
         self._txns: dict[tuple[str, int], CollectedTxn] = {}
@@ -206,7 +200,3 @@ def _renamed(one: CollectedReplica, key: str) -> CollectedReplica:
     ends = msgspec.structs.replace(one.state.ends, replica=replica)
     state = msgspec.structs.replace(one.state, ends=ends)
     return msgspec.structs.replace(one, state=state)
-
-
-def _no_session() -> NoReturn:
-    raise AssertionError("archives need no Spark")

@@ -14,9 +14,9 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -30,16 +30,15 @@ from txnsim.pipeline.forensics.find_hanging import (
     Reading,
     Search,
 )
-from txnsim.pipeline.forensics.metadata_copies import assignments_of, newest_copy, topic_ids_of
+from txnsim.pipeline.forensics.metadata_copies import known_topics_in
 from txnsim.pipeline.forensics.read_notes import Gap, ReadNotes
 from txnsim.pipeline.forensics.replica_state import ReplicaState
 from txnsim.pipeline.forensics.start_batch import Lookups
 from txnsim.pipeline.forensics.verdicts import OpenTxn
 from txnsim.pipeline.scan.log_dirs import meta_of
+from txnsim.pipeline.scan.log_seek import markers_in
 from txnsim.pipeline.targets import refuse_existing
-from txnsim.storage.metadata_files import uuid_text
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
-from txnsim.wire.control import ABORT, COMMIT
 from txnsim.written_files import whole
 
 VERSION: Final = 1
@@ -150,7 +149,7 @@ def collect(paths: Sequence[Path], *, now_ms: int, progress: Progress) -> Collec
         MissingExtraError: Much is to be read, and the libraries of the compiled walk are missing.
     """
     search = Search(paths=tuple(paths), now_ms=now_ms, never_spark=True)
-    reading = Reading(search, _no_session, progress)
+    reading = Reading(search, progress=progress)
     states = list(reading.states())
     opened = dict(reading.opened(_judged(states)))
     read = dict.fromkeys((one.replica.path for one in states), reading)
@@ -173,7 +172,7 @@ def collect(paths: Sequence[Path], *, now_ms: int, progress: Progress) -> Collec
         if one.replica.topic == TRANSACTION_STATE_TOPIC
     )
     log_dirs = tuple(dict.fromkeys(one.replica.log_dir for one in states))
-    copy = newest_copy(map(Path, log_dirs), problems.setdefault)
+    known = known_topics_in(map(Path, log_dirs), problems.setdefault)
     coordinators = [
         CollectedReplica(state=_light(one))
         for one in states
@@ -191,19 +190,19 @@ def collect(paths: Sequence[Path], *, now_ms: int, progress: Progress) -> Collec
             read_bytes=sum(_bytes_read(one) for one in states),
             read_again=len(again),
             newest_ms=reading.newest_note_ms,
-            metadata_age=None if copy is None else copy.age,
-            is_metadata_whole=copy is not None and not copy.is_torn,
+            metadata_age=known.age,
+            is_metadata_whole=bool(known.brokers),
             cluster_id=_cluster_of(log_dirs),
             problems=tuple(sorted(problems)),
         ),
         replicas=(*found, *coordinators),
         logs=logs,
         metadata=None
-        if copy is None
+        if known.age is None
         else CollectedMetadata(
-            assignments=tuple(assignments_of(copy).items()),
-            topic_ids=topic_ids_of(copy),
-            removed=frozenset(map(uuid_text, copy.removed)),
+            assignments=tuple(known.assignments.items()),
+            topic_ids=known.topic_ids,
+            removed=known.removed,
         ),
     )
 
@@ -231,7 +230,7 @@ def _read_again(
     progress: Progress,
 ) -> None:
     paths = tuple(Path(one.replica.path) for one in odd)
-    reading = Reading(msgspec.structs.replace(search, paths=paths), _no_session, progress)
+    reading = Reading(msgspec.structs.replace(search, paths=paths), progress=progress)
     newer = {one.replica.path: one for one in reading.states()}
     found = reading.opened(_judged(list(newer.values())))
     for number, state in enumerate(states):
@@ -284,40 +283,16 @@ def _markers(state: ReplicaState) -> tuple[int, dict[int, int]]:
     """From which offset on markers were looked for, and the last one of each producer: in what was
     read, and in the last segment with anything in it.
     """
-    from txnsim.pipeline.scan.walk import batch_rows  # judging archives needs no compiled walk
-
     filled = [one for one in state.segments if one.size]
     first = state.unread[0].base_offset if state.unread else state.ends.end_offset
     if filled:
         first = min(first, filled[-1].base_offset)
     found: dict[int, int] = {}
     for segment in filled:
-        if segment.base_offset < first:
-            continue
-        try:
-            for table in batch_rows(Path(segment.path), on_damage=_told, until=segment.size):
-                found.update(_marked(table))
-        except OSError:  # reported where the replica was looked at
-            continue
+        if segment.base_offset >= first:
+            with suppress(OSError):  # reported where the replica was looked at
+                found.update(markers_in(segment, segment.base_offset))
     return first, found
-
-
-def _marked(table: Any) -> Iterator[tuple[int, int]]:
-    import numpy as np
-
-    from txnsim.pipeline.scan import kernel
-
-    kinds = table[kernel.CONTROL_TYPE]
-    for at in np.flatnonzero((kinds == COMMIT) | (kinds == ABORT)):
-        yield int(table[kernel.PRODUCER_ID, at]), int(table[kernel.BASE_OFFSET, at])
-
-
-def _told(_damage: object) -> None:
-    """The walk before has reported it."""
-
-
-def _no_session() -> NoReturn:
-    raise AssertionError("a broker starts no Spark")
 
 
 # The archive

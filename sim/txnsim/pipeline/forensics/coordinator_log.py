@@ -25,7 +25,7 @@ from txnsim.pipeline.forensics.coordinator_entries import (
 )
 from txnsim.pipeline.forensics.replica_state import ReplicaState
 from txnsim.pipeline.forensics.verdicts import leading
-from txnsim.pipeline.scan.log_dirs import OnProblem
+from txnsim.pipeline.scan.log_dirs import OnProblem, untold
 from txnsim.pipeline.scan.log_seek import last_batch_of
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.releases.rules import LATEST
@@ -154,7 +154,7 @@ def _records_in(
         Path(segment.path),
         on_torn=torn.append,
         check_crc=segment.is_recovered,
-        on_old=lambda _: None,
+        on_old=untold,
     )
     for stored in read:
         place = f"{segment.path}, offset {stored.header.base_offset}"

@@ -23,13 +23,9 @@ from typing import Annotated
 import msgspec
 
 from txnsim.pipeline.forensics.coordinator_entries import Coordinators
-from txnsim.pipeline.forensics.read_notes import CutOff, Gap, ReadNotes, seen_again
+from txnsim.pipeline.forensics.read_notes import CutOff, Gap, ReadNotes, said, seen_again
 from txnsim.pipeline.forensics.replica_state import ReplicaState
 from txnsim.pipeline.forensics.verdicts import OpenTxn, Opinion, Reason, Spread
-
-
-def _said(text: str) -> msgspec.Meta:
-    return msgspec.Meta(description=text)
 
 
 class Status(StrEnum):
@@ -53,57 +49,57 @@ class StartBatch(StrEnum):
 class CoordinatorEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the coordinators' logs."""
 
-    partitions: Annotated[int, _said("Of __transaction_state, as far as is known.")]
+    partitions: Annotated[int, said("Of __transaction_state, as far as is known.")]
     missing: tuple[int, ...]
-    damaged: Annotated[tuple[int, ...], _said("Those that could not be read to their end.")]
+    damaged: Annotated[tuple[int, ...], said("Those that could not be read to their end.")]
     cut_off: Annotated[
-        Mapping[int, str], _said("Those whose end is lost: partition to where and why.")
+        Mapping[int, str], said("Those whose end is lost: partition to where and why.")
     ]
     log_partition: Annotated[
-        int | None, _said("That of the transactional id; null where no id is known.")
+        int | None, said("That of the transactional id; null where no id is known.")
     ]
 
 
 class ReplicaEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """Which replicas were seen of those that exist."""
 
-    seen: Annotated[tuple[int, ...], _said("Brokers whose replica is among the directories.")]
+    seen: Annotated[tuple[int, ...], said("Brokers whose replica is among the directories.")]
     exist: Annotated[
-        tuple[int, ...] | None, _said("By the metadata log; null where no copy of it is there.")
+        tuple[int, ...] | None, said("By the metadata log; null where no copy of it is there.")
     ]
     in_sync: Annotated[
         tuple[int, ...] | None,
-        _said("By the metadata log: the ISR; where it is empty, the eligible leader replicas."),
+        said("By the metadata log: the ISR; where it is empty, the eligible leader replicas."),
     ]
-    leader: Annotated[int | None, _said("By the metadata log; -1 for none.")]
+    leader: Annotated[int | None, said("By the metadata log; -1 for none.")]
     missing: Annotated[
-        tuple[int, ...] | None, _said("Those that exist and were not seen; null as exist is.")
+        tuple[int, ...] | None, said("Those that exist and were not seen; null as exist is.")
     ]
-    summary: Annotated[str, _said("All of it in a few words.")]
+    summary: Annotated[str, said("All of it in a few words.")]
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What a verdict rests on."""
 
     status: Status
-    reasons: Annotated[tuple[str, ...], _said("Why it is not sound; empty where it is.")]
+    reasons: Annotated[tuple[str, ...], said("Why it is not sound; empty where it is.")]
     read_from: Annotated[
         int | None,
-        _said(
+        said(
             "First offset that was read, its CRC computed; null where a snapshot at the end was"
             " enough."
         ),
     ]
-    read_until: Annotated[int | None, _said("Behind the last offset that was read.")]
+    read_until: Annotated[int | None, said("Behind the last offset that was read.")]
     gaps: Annotated[
-        tuple[Gap, ...], _said("Offsets that are missing behind the transaction's beginning.")
+        tuple[Gap, ...], said("Offsets that are missing behind the transaction's beginning.")
     ]
-    cut_off: Annotated[CutOff | None, _said("Where a starting broker cuts this log off.")]
+    cut_off: Annotated[CutOff | None, said("Where a starting broker cuts this log off.")]
     log_end_offset: int
-    high_watermark: Annotated[int | None, _said("As checkpointed.")]
-    recovery_point: Annotated[int | None, _said("As checkpointed.")]
+    high_watermark: Annotated[int | None, said("As checkpointed.")]
+    recovery_point: Annotated[int | None, said("As checkpointed.")]
     snapshot_offset: Annotated[
-        int | None, _said("Of the snapshot of producer state that was gone on from.")
+        int | None, said("Of the snapshot of producer state that was gone on from.")
     ]
     start_batch: StartBatch
     coordinator: CoordinatorEvidence

@@ -45,13 +45,13 @@ from txnsim.pipeline.forensics.identity import Identities, identified
 from txnsim.pipeline.forensics.metadata_copies import KnownTopics, completed, known_topics_in
 from txnsim.pipeline.forensics.open_transactions import open_after
 from txnsim.pipeline.forensics.read_notes import NOTHING_READ, ReadNotes, seen_again
-from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_or_none
+from txnsim.pipeline.forensics.replica_state import ReplicaState, state_of
 from txnsim.pipeline.forensics.since import Memory
 from txnsim.pipeline.forensics.start_batch import Lookups
 from txnsim.pipeline.forensics.verdicts import OpenTxn, ReplicaEnds, Spread, leading, spread_of
 from txnsim.pipeline.libraries import require_libraries
-from txnsim.pipeline.scan.log_dirs import OnProblem
-from txnsim.pipeline.scan.log_seek import marked_producers
+from txnsim.pipeline.scan.log_dirs import LogDirectory, OnProblem, untold
+from txnsim.pipeline.scan.log_seek import markers_in
 from txnsim.pipeline.scan.segments import (
     Replica,
     by_topic_id,
@@ -102,15 +102,16 @@ CoordinatorLogs = Mapping[int, Sequence[ReplicaState]]
 def find_hanging(
     search: Search,
     *,
-    new_session: NewSession,
-    progress: Progress,
+    new_session: NewSession | None = None,
+    progress: Progress = untold,
     reading: Reading | None = None,
 ) -> Report:
     """Look, and judge.
 
     Args:
         search: What to look at.
-        new_session: Called at most once, and only where there is much to read.
+        new_session: Called at most once, and only where there is much to read; not where the search
+            never takes Spark.
         progress: Called with what is done now.
         reading: Where it is read; the directories unless given.
 
@@ -156,7 +157,12 @@ Opened = Mapping[str, Mapping[int, OpenTxn]]
 class Reading:
     """What is read of the directories, here or by Spark."""
 
-    def __init__(self, search: Search, new_session: NewSession, progress: Progress) -> None:
+    def __init__(
+        self,
+        search: Search,
+        new_session: NewSession | None = None,
+        progress: Progress = untold,
+    ) -> None:
         self._search = search
         self._progress = progress
         self._engine = Engine(
@@ -211,26 +217,34 @@ class Reading:
         """The replicas of ``__transaction_state``; none where the files do not tell which replicas
         exist.
         """
-        doubt = self._identities.undecided.get(TRANSACTION_STATE_TOPIC)
-        if doubt is None:
-            return logs_of(states)
-        self._problem(doubt)
-        return {}
+        doubts = self.undecided(TRANSACTION_STATE_TOPIC)
+        for doubt in doubts:
+            self._problem(doubt)
+        return {} if doubts else logs_of(states)
+
+    def undecided(self, topic: str) -> tuple[str, ...]:
+        """Why nothing tells which of the topics of this name lives, where that is so."""
+        doubts = self._identities.undecided
+        return tuple(doubts[one] for one in [topic] if one in doubts)
 
     def _looked_at(self, replicas: Sequence[Replica]) -> list[ReplicaState]:
-        notes = {log_dir: notes_of(Path(log_dir), self._problem) for log_dir in self._log_dirs}
-        for one in notes.values():
+        directories = {one: LogDirectory.at(Path(one), self._problem) for one in self._log_dirs}
+        for one in directories.values():
             for file, written_ms in one.written_ms:
                 self._take_time(file, written_ms)
 
         def looked_at(replica: Replica) -> ReplicaState | None:
-            state = state_or_none(
-                replica,
-                notes[replica.log_dir],
-                self._problem,
-                use_snapshots=self._search.use_snapshots,
-            )
-            if state is None or self._memory is None or not state.unread:
+            try:
+                state = state_of(
+                    replica,
+                    directories[replica.log_dir],
+                    self._problem,
+                    use_snapshots=self._search.use_snapshots,
+                )
+            except OSError as error:
+                self._problem(f"{replica.path}: {error.strerror or error}; passed by")
+                return None
+            if self._memory is None or not state.unread:
                 return state
             return self._memory.recalled(state)
 
@@ -497,4 +511,4 @@ class _Markers:
         expect([segment.path for segment in behind])
         for segment in behind:
             with suppress(OSError):  # reported where the replica was looked at
-                yield from marked_producers(segment, offset)
+                yield from (producer_id for producer_id, _ in markers_in(segment, offset))

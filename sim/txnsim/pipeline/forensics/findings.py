@@ -14,6 +14,7 @@ from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.pipeline.forensics.coordinator_entries import Coordinators
 from txnsim.pipeline.forensics.evidence import Evidence, ReplicaFacts, evidence_of
 from txnsim.pipeline.forensics.identity import Stale
+from txnsim.pipeline.forensics.read_notes import said
 from txnsim.pipeline.forensics.verdicts import (
     MARKERS,
     OpenTxn,
@@ -36,16 +37,12 @@ BOOTSTRAP: Final = "localhost:9092"
 _MINUTE_MS: Final = 60_000
 
 
-def _said(text: str) -> msgspec.Meta:
-    return msgspec.Meta(description=text)
-
-
 class AbortCommands(msgspec.Struct, frozen=True, kw_only=True):
     """Kafka's own commands that abort this transaction and no other, once the brokers run again."""
 
     kafka: str
     kafka_before_3_0: Annotated[
-        str, _said("By identity, for brokers that can't look up a start offset.")
+        str, said("By identity, for brokers that can't look up a start offset.")
     ]
 
 
@@ -54,65 +51,63 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     topic: str
     partition: int
-    topic_id: Annotated[
-        str | None, _said("Of partition.metadata; null where the replica has none.")
-    ]
+    topic_id: Annotated[str | None, said("Of partition.metadata; null where the replica has none.")]
     producer_id: int
     producer_epoch: int
     coordinator_epoch: Annotated[
-        int | None, _said("Of the producer's last marker on the partition; null before the first.")
+        int | None, said("Of the producer's last marker on the partition; null before the first.")
     ]
-    start_offset: Annotated[int, _said("Of its first record.")]
+    start_offset: Annotated[int, said("Of its first record.")]
     start_timestamp_ms: Annotated[
-        int | None, _said("Of its first batch; null where that is not there any more.")
+        int | None, said("Of its first batch; null where that is not there any more.")
     ]
-    last_timestamp_ms: Annotated[int, _said("Of its last batch: what its age is counted from.")]
-    age_ms: Annotated[int, _said("From the last batch to as_of_ms.")]
+    last_timestamp_ms: Annotated[int, said("Of its last batch: what its age is counted from.")]
+    age_ms: Annotated[int, said("From the last batch to as_of_ms.")]
     verdict: OpenTxnStatus
-    rule: Annotated[Reason, _said("What the coordinator's log decided.")]
-    reason: Annotated[str, _said("A sentence for people.")]
+    rule: Annotated[Reason, said("What the coordinator's log decided.")]
+    reason: Annotated[str, said("A sentence for people.")]
     listed_by_kafka: Annotated[
-        bool, _said("Whether kafka-transactions.sh find-hanging lists it, asked at as_of_ms.")
+        bool, said("Whether kafka-transactions.sh find-hanging lists it, asked at as_of_ms.")
     ]
-    transactional_id: Annotated[str | None, _said("Null where no coordinator knows the producer.")]
-    state: Annotated[str | None, _said("Of the transactional id's entry.")]
+    transactional_id: Annotated[str | None, said("Null where no coordinator knows the producer.")]
+    state: Annotated[str | None, said("Of the transactional id's entry.")]
     outcome: Annotated[
         str | None,
-        _said(
+        said(
             "The marker that it should have had: commit, abort or unknown; null where it is not"
             " over."
         ),
     ]
     outcome_because: Annotated[
-        str | None, _said("Why that is taken for the outcome; null as outcome is.")
+        str | None, said("Why that is taken for the outcome; null as outcome is.")
     ]
-    timeout_ms: Annotated[int | None, _said("transaction.timeout.ms of the producer.")]
+    timeout_ms: Annotated[int | None, said("transaction.timeout.ms of the producer.")]
     is_late: Annotated[
         bool,
-        _said("Older than its timeout and five minutes, the grace of brokers' late figure."),
+        said("Older than its timeout and five minutes, the grace of brokers' late figure."),
     ]
-    broker: Annotated[int, _said("Whose replica counts; -1 where the directory does not tell.")]
-    log_dir: Annotated[str, _said("Where that replica lies.")]
-    open_on: Annotated[tuple[int, ...], _said("Brokers whose replica has it open.")]
+    broker: Annotated[int, said("Whose replica counts; -1 where the directory does not tell.")]
+    log_dir: Annotated[str, said("Where that replica lies.")]
+    open_on: Annotated[tuple[int, ...], said("Brokers whose replica has it open.")]
     behind: Annotated[
-        tuple[int, ...], _said("Brokers whose replica has not come that far, or would cut it off.")
+        tuple[int, ...], said("Brokers whose replica has not come that far, or would cut it off.")
     ]
     against: Annotated[
-        tuple[int, ...], _said("Brokers whose replica contradicts, below what both have.")
+        tuple[int, ...], said("Brokers whose replica contradicts, below what both have.")
     ]
-    evidence: Annotated[Evidence, _said("What the verdict rests on.")]
+    evidence: Annotated[Evidence, said("What the verdict rests on.")]
     recent_until_ms: Annotated[
-        int | None, _said("Of a recent one: as of later than this it would be called hanging.")
+        int | None, said("Of a recent one: as of later than this it would be called hanging.")
     ]
     command: Annotated[
         str | None,
-        _said(
+        said(
             "What ends it with the marker that was decided, once the brokers run again. Null unless"
             " it hangs, and where the evidence is not sound, unless damage is accepted."
         ),
     ]
     abort: Annotated[
-        AbortCommands | None, _said("The same by Kafka's own tool; null unless outcome is abort.")
+        AbortCommands | None, said("The same by Kafka's own tool; null unless outcome is abort.")
     ]
 
     @property
@@ -136,25 +131,25 @@ class PartitionFigures(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     broker: int
     log_start_offset: int
-    last_stable_offset: Annotated[int, _said("Up to here read_committed consumers come.")]
+    last_stable_offset: Annotated[int, said("Up to here read_committed consumers come.")]
     high_watermark: Annotated[
         int,
-        _said(
+        said(
             "The highest that a replica of this leader epoch noted, at most the log's end; the end"
             " where none noted one."
         ),
     ]
     end_offset: int
-    lag: Annotated[int, _said("high_watermark less last_stable_offset: what is withheld.")]
-    producer_id: Annotated[int, _said("Whose transaction is the oldest open one.")]
+    lag: Annotated[int, said("high_watermark less last_stable_offset: what is withheld.")]
+    producer_id: Annotated[int, said("Whose transaction is the oldest open one.")]
     stands_since_ms: Annotated[
         int | None,
-        _said("Timestamp of that transaction's first batch, where it is there and has one."),
+        said("Timestamp of that transaction's first batch, where it is there and has one."),
     ]
-    stands_for_ms: Annotated[int | None, _said("From then to as_of_ms.")]
+    stands_for_ms: Annotated[int | None, said("From then to as_of_ms.")]
     open_transactions: int
     has_late_transaction: Annotated[
-        bool, _said("What the broker's gauge PartitionsWithLateTransactionsCount would count.")
+        bool, said("What the broker's gauge PartitionsWithLateTransactionsCount would count.")
     ]
 
 
@@ -166,10 +161,10 @@ class Owed(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int
     state: str
     decided_at_ms: int
-    open_on: Annotated[tuple[str, ...], _said("Partitions that wait for the marker.")]
+    open_on: Annotated[tuple[str, ...], said("Partitions that wait for the marker.")]
     not_open_on: Annotated[
         tuple[str, ...],
-        _said("Listed, and nothing of it is open there: marked already, or not looked at."),
+        said("Listed, and nothing of it is open there: marked already, or not looked at."),
     ]
 
 
@@ -177,29 +172,29 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     """What was read, and how."""
 
     directories: tuple[str, ...]
-    replicas: Annotated[int, _said("Without the stale ones.")]
+    replicas: Annotated[int, said("Without the stale ones.")]
     from_snapshots: Annotated[
-        int, _said("Replicas whose last producer snapshot lies at the log's end: none was scanned.")
+        int, said("Replicas whose last producer snapshot lies at the log's end: none was scanned.")
     ]
     scanned: int
     scanned_bytes: int
     with_spark: bool
     transaction_log_partitions: Annotated[
-        int, _said("Of __transaction_state, as far as directories tell.")
+        int, said("Of __transaction_state, as far as directories tell.")
     ]
     transaction_log_gap: Annotated[
-        str, _said("What of the coordinators' logs is missing; empty if nothing is.")
+        str, said("What of the coordinators' logs is missing; empty if nothing is.")
     ]
     cut_off: Annotated[
         tuple[str, ...],
-        _said("Torn tails that a starting broker cuts off: as a kill leaves them."),
+        said("Torn tails that a starting broker cuts off: as a kill leaves them."),
     ]
     problems: Annotated[
-        tuple[str, ...], _said("Files that make no sense otherwise, each with its place.")
+        tuple[str, ...], said("Files that make no sense otherwise, each with its place.")
     ]
     stale: Annotated[
         tuple[Stale, ...],
-        _said("Replicas of topics that were deleted, by the metadata log; they are not judged."),
+        said("Replicas of topics that were deleted, by the metadata log; they are not judged."),
     ] = ()
 
 
@@ -207,12 +202,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """All that txnsim logs find-hanging --json prints."""
 
     schema_version: int = SCHEMA_VERSION
-    as_of_ms: Annotated[int, _said("The time that ages are counted to.")]
-    max_transaction_timeout_ms: Annotated[int, _said("Younger ones are never called hanging.")]
+    as_of_ms: Annotated[int, said("The time that ages are counted to.")]
+    max_transaction_timeout_ms: Annotated[int, said("Younger ones are never called hanging.")]
     accepts_damage: Annotated[
-        bool, _said("Commands are given on evidence that is not sound as well.")
+        bool, said("Commands are given on evidence that is not sound as well.")
     ]
-    findings: Annotated[tuple[Finding, ...], _said("Every open transaction, oldest write first.")]
+    findings: Annotated[tuple[Finding, ...], said("Every open transaction, oldest write first.")]
     partitions: tuple[PartitionFigures, ...]
     owed: tuple[Owed, ...]
     source: Source

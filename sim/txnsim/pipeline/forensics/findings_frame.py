@@ -74,7 +74,7 @@ def find_hanging(
         since=None if since is None else Path(since),
         now_ms=wall_ms(),
     )
-    report = searching.find_hanging(search, new_session=lambda: spark, progress=lambda _: None)
+    report = searching.find_hanging(search, new_session=lambda: spark)
     schema = TABLES["findings"].arrow()
     batches = [rows.in_schema(schema) for rows in rows_of(report)]
     batches = batches or [pa.RecordBatch.from_pylist([], schema)]

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from txnsim.pipeline.forensics.metadata_copies import KnownTopics, known_topics_in
+from txnsim.pipeline.forensics.read_notes import said
 from txnsim.pipeline.scan.log_dirs import OnProblem, topic_id_of, untold
 from txnsim.pipeline.scan.segments import Replica, log_dirs_in, one_cluster, replicas_in
 from txnsim.pipeline.stores.mirror import shown
@@ -30,10 +31,6 @@ _METADATA_TOPIC: Final = FOLDER_NAME.rpartition("-")[0]
 """Controllers' own; its metadata does not name it."""
 
 
-def _said(text: str) -> msgspec.Meta:
-    return msgspec.Meta(description=text)
-
-
 class Stale(msgspec.Struct, frozen=True, kw_only=True):
     """A replica of a topic that was deleted, or of none that its broker could tell."""
 
@@ -41,13 +38,13 @@ class Stale(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     topic_id: Annotated[
         str | None,
-        _said("Of the topic that was deleted; null where only this replica of its log directory"
+        said("Of the topic that was deleted; null where only this replica of its log directory"
               " has no partition.metadata."),
     ]  # fmt: skip
     living_topic_id: Annotated[
-        str | None, _said("Of the topic that has its name now; null where none has.")
+        str | None, said("Of the topic that has its name now; null where none has.")
     ]
-    broker: Annotated[int, _said("Whose replica it is; -1 where the directory does not tell.")]
+    broker: Annotated[int, said("Whose replica it is; -1 where the directory does not tell.")]
     log_dir: str
 
 

@@ -73,6 +73,8 @@ class KnownTopics(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of topics that were deleted, as far back as the records of the newest copy go."""
     brokers: frozenset[int] = frozenset()
     """Whose copy is among them, and whole."""
+    age: tuple[int, int] | None = None
+    """Of the newest copy; None without any."""
 
 
 def known_topics_in(log_dirs: Iterable[Path], on_problem: OnProblem) -> KnownTopics:
@@ -87,22 +89,12 @@ def known_topics_in(log_dirs: Iterable[Path], on_problem: OnProblem) -> KnownTop
         return KnownTopics()
     newest = max((copy for _, copy in copies), key=lambda one: one.age)
     return KnownTopics(
-        assignments=assignments_of(newest),
-        topic_ids=topic_ids_of(newest),
+        age=newest.age,
+        assignments=_assignments_of(newest),
+        topic_ids={name: uuid_text(topic.topic_id) for name, topic in newest.image.topics.items()},
         removed=frozenset(map(uuid_text, newest.removed)),
         brokers=frozenset(broker for broker, copy in copies if not copy.is_torn) - {UNKNOWN_BROKER},
     )
-
-
-def newest_copy(log_dirs: Iterable[Path], on_problem: OnProblem) -> StoredMetadata | None:
-    """The copy that knows most; None where none can be read.
-
-    Args:
-        log_dirs: Where copies may lie.
-        on_problem: Called with a copy that can't be read.
-    """
-    copies = (copy for _, copy in _copies(log_dirs, on_problem))
-    return max(copies, key=lambda one: one.age, default=None)
 
 
 def _copies(
@@ -118,12 +110,7 @@ def _copies(
             yield log_dir, copy
 
 
-def topic_ids_of(copy: StoredMetadata) -> dict[str, str]:
-    """Name -> id of its topics, as Kafka writes it."""
-    return {name: uuid_text(topic.topic_id) for name, topic in copy.image.topics.items()}
-
-
-def assignments_of(copy: StoredMetadata) -> Mapping[TopicPartition, Assignment]:
+def _assignments_of(copy: StoredMetadata) -> Mapping[TopicPartition, Assignment]:
     """Partition -> its replicas, by one copy."""
     return {
         TopicPartition(name, number): Assignment(

@@ -14,7 +14,8 @@ import msgspec
 from txnsim.pipeline.scan.segments import Replica
 
 
-def _said(text: str) -> msgspec.Meta:
+def said(text: str) -> msgspec.Meta:
+    """What a field of a report means."""
     return msgspec.Meta(description=text)
 
 
@@ -31,16 +32,16 @@ class NoteKind(StrEnum):
 class Gap(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """Offsets that no batch has."""
 
-    first_offset: Annotated[int, _said("The first one that is missing.")]
-    next_offset: Annotated[int, _said("The next one that is there.")]
+    first_offset: Annotated[int, said("The first one that is missing.")]
+    next_offset: Annotated[int, said("The next one that is there.")]
 
 
 class CutOff(msgspec.Struct, frozen=True, kw_only=True):
     """Where a starting broker cuts a log off."""
 
     file: str
-    position: Annotated[int, _said("Of the first byte that goes.")]
-    offset: Annotated[int, _said("Where the log ends then.")]
+    position: Annotated[int, said("Of the first byte that goes.")]
+    offset: Annotated[int, said("Where the log ends then.")]
     reason: str
 
     @property

@@ -12,29 +12,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
 from txnsim.errors import CorruptLogRecordError
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.pipeline.forensics.verdicts import ReplicaEnds
-from txnsim.pipeline.scan.log_dirs import LogDirectory, OnProblem, read_small, topic_id_of
+from txnsim.pipeline.scan.log_dirs import (
+    LogDirectory,
+    OnProblem,
+    modified_ms,
+    read_small,
+    topic_id_of,
+    untold,
+)
 from txnsim.pipeline.scan.log_seek import tail_of
 from txnsim.pipeline.scan.segments import Replica, Section, SegmentFile, segments_of
 from txnsim.storage import checkpoints, names, producer_snapshot
 from txnsim.storage.regular_file import read_regular, why_unreadable
-
-_TIMED: Final = (names.HIGH_WATERMARKS_NAME, names.CLEAN_SHUTDOWN_NAME)
-"""Files of a log directory whose time tells when the broker was last there."""
-
-
-class LogDirNotes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker had noted of all replicas in a log directory."""
-
-    directory: LogDirectory
-    written_ms: tuple[tuple[str, int], ...]
-    """(file, when it was last written) of its notes that are there."""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,39 +137,31 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
         return sum(segment.unread_bytes for segment in self.new)
 
 
-def notes_of(log_dir: Path, on_problem: OnProblem) -> LogDirNotes:
-    """The notes in a log directory; what is missing or can't be read says nothing."""
-    return LogDirNotes(
-        directory=LogDirectory.at(log_dir, on_problem),
-        written_ms=tuple(
-            (str(path), written_ms)
-            for path in (log_dir / name for name in _TIMED)
-            if (written_ms := _modified_ms(path)) >= 0
-        ),
-    )
-
-
 def state_of(
-    replica: Replica, notes: LogDirNotes, on_problem: OnProblem, *, use_snapshots: bool = True
+    replica: Replica,
+    directory: LogDirectory | None = None,
+    on_problem: OnProblem = untold,
+    *,
+    use_snapshots: bool = True,
 ) -> ReplicaState:
     """Look at one replica.
 
     Args:
         replica: Which.
-        notes: Of its log directory.
+        directory: What its log directory says; read where it is not given.
         on_problem: Called with files that make no sense.
         use_snapshots: Without, every segment is left to read.
 
     Raises:
         OSError: The folder can't be read.
     """
-    directory = notes.directory
+    directory = directory or LogDirectory.at(Path(replica.log_dir), on_problem)
     damage: list[str] = []
     segments = _readable(segments_of(replica, directory), damage.append)
     partition = replica.topic_partition
     recovery_point = (directory.recovery_points or {}).get(partition)
     oldest = segments[0].base_offset if segments else 0
-    snapshots = _snapshots(Path(replica.path))
+    snapshots = names.numbered_files(Path(replica.path), names.SNAPSHOT_SUFFIX)
     end = _end_of(segments, damage.append)
     for problem in damage:
         on_problem(problem)
@@ -219,27 +206,9 @@ def state_of(
             segments,
             recovery_point=None if directory.is_clean else recovery_point,
         ),
-        newest_ms=max((_modified_ms(Path(segment.path)) for segment in segments), default=-1),
+        newest_ms=max((modified_ms(Path(segment.path)) for segment in segments), default=-1),
         topic_id=topic_id_of(Path(replica.path), on_problem),
     )
-
-
-def state_or_none(
-    replica: Replica, notes: LogDirNotes, on_problem: OnProblem, *, use_snapshots: bool = True
-) -> ReplicaState | None:
-    """The same; None where the folder can't be read, which is reported.
-
-    Args:
-        replica: Which.
-        notes: Of its log directory.
-        on_problem: Called with that, and with files that make no sense.
-        use_snapshots: Without, every segment is left to read.
-    """
-    try:
-        return state_of(replica, notes, on_problem, use_snapshots=use_snapshots)
-    except OSError as error:
-        on_problem(f"{replica.path}: {error.strerror or error}; passed by")
-        return None
 
 
 def _readable(segments: Iterable[SegmentFile], on_damage: OnProblem) -> tuple[SegmentFile, ...]:
@@ -297,10 +266,6 @@ def _lost_end(
     return f"there is a snapshot of offset {end}, but no segment that begins there"
 
 
-def _snapshots(directory: Path) -> tuple[tuple[int, Path], ...]:
-    return names.numbered_files(directory, names.SNAPSHOT_SUFFIX)
-
-
 def _newest(
     snapshots: Iterable[tuple[int, Path]], on_problem: OnProblem
 ) -> tuple[int | None, Mapping[int, SnapshotEntry]]:
@@ -314,10 +279,3 @@ def _newest(
             continue
         return offset, {entry.producer_id: entry for entry in entries}
     return None, {}
-
-
-def _modified_ms(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns // 1_000_000
-    except OSError:
-        return -1

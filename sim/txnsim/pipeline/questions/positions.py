@@ -14,11 +14,10 @@ import msgspec
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError, MissingExtraError
 from txnsim.group.log_format import decode_record
 from txnsim.group.records import OffsetCommitted, OffsetDeleted
-from txnsim.pipeline.forensics.identity import identities_in
-from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_or_none
+from txnsim.pipeline.forensics.find_hanging import Reading, Search
+from txnsim.pipeline.forensics.replica_state import ReplicaState
 from txnsim.pipeline.forensics.verdicts import leading
-from txnsim.pipeline.scan.log_dirs import OnProblem
-from txnsim.pipeline.scan.segments import replicas_in
+from txnsim.pipeline.scan.log_dirs import OnProblem, untold
 from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from txnsim.wire.batch import read_control_record, read_records
@@ -118,9 +117,7 @@ def _batches(state: ReplicaState, on_problem: OnProblem) -> Iterator[StoredBatch
     for segment in state.segments:
         torn: list[TornTail] = []
         try:
-            yield from read_log_file(
-                Path(segment.path), on_torn=torn.append, on_old=lambda _message: None
-            )
+            yield from read_log_file(Path(segment.path), on_torn=torn.append, on_old=untold)
         except OSError as error:
             on_problem(f"{segment.path}: {error.strerror or error}; passed by")
         for tear in torn:
@@ -142,18 +139,13 @@ def leading_states(
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
-    named = [path.absolute() for path in paths]
-    identities = identities_in(named, frozenset({topic}), on_problem)
-    for doubt in identities.undecided.values():
-        on_problem(doubt)
+    reading = Reading(Search(paths=tuple(paths), topics=frozenset({topic})))
     by_partition: dict[int, list[ReplicaState]] = {}
-    for replica in replicas_in(named, frozenset({topic})):
-        if identities.is_stale(replica):
-            continue
-        notes = notes_of(Path(replica.log_dir), on_problem)
-        state = state_or_none(replica, notes, on_problem)
-        if state is not None:
-            by_partition.setdefault(replica.partition, []).append(state)
+    for state in reading.living_states():
+        if state.replica.topic == topic:
+            by_partition.setdefault(state.replica.partition, []).append(state)
+    for problem in (*reading.problems, *reading.undecided(topic)):
+        on_problem(problem)
     for _, states in sorted(by_partition.items()):
         first = leading([state.ends for state in states])
         yield next(state for state in states if state.ends is first)

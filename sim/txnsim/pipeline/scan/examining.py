@@ -122,7 +122,6 @@ class Examiner:
         if not self._is_folded:
             yield from fragment_rows(
                 self._path,
-                on_damage=_told_already,
                 until=until,
                 bounds=self._bounds,
                 start=self._start,
@@ -254,7 +253,3 @@ def _gaps(
         awaited[number] = behind_old[int(positions[number])]
     for number in np.flatnonzero(bases > awaited):
         yield int(awaited[number]), int(bases[number])
-
-
-def _told_already(_damage: Damage) -> None:
-    """``examined`` has found it."""

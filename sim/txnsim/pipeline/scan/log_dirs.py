@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -29,8 +29,8 @@ OnProblem = Callable[[str], object]
 """Called with each file that makes no sense, and its place."""
 
 
-def untold(_problem: str) -> None:
-    """The caller goes on without the file."""
+def untold(_found: object) -> None:
+    """It is told by another reader of the same place, or by nobody: the caller goes on without."""
 
 
 class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +44,8 @@ class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
     log_starts: Mapping[TopicPartition, int]
     recovery_points: Mapping[TopicPartition, int] | None
     """None where there is no such file: a copy of folders only."""
+    written_ms: tuple[tuple[str, int], ...] = ()
+    """(file, when it was last written) of those that tell when the broker was last there."""
 
     @classmethod
     def at(cls, path: Path, on_problem: OnProblem = untold) -> LogDirectory:
@@ -60,6 +62,11 @@ class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
             high_watermarks=_offsets_of(path / names.HIGH_WATERMARKS_NAME, on_problem) or {},
             log_starts=_offsets_of(path / names.LOG_STARTS_NAME, on_problem) or {},
             recovery_points=_offsets_of(path / names.RECOVERY_POINTS_NAME, untold),
+            written_ms=tuple(
+                (str(file), written_ms)
+                for file in (path / name for name in _TIMED)
+                if (written_ms := modified_ms(file)) >= 0
+            ),
         )
 
     def recovered_from(self, whose: TopicPartition, last_segment_offset: int) -> int | None:
@@ -75,6 +82,17 @@ class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
         if self.recovery_points is None:
             return last_segment_offset
         return self.recovery_points.get(whose, 0)
+
+
+_TIMED: Final = (names.HIGH_WATERMARKS_NAME, names.CLEAN_SHUTDOWN_NAME)
+
+
+def modified_ms(path: Path) -> int:
+    """When a file was last written; -1 where it can't be asked."""
+    try:
+        return path.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return -1
 
 
 def meta_of(path: Path) -> MetaProperties | None:

@@ -219,8 +219,8 @@ def batch_from(segment: SegmentFile, position: int, offset: int) -> Seen | None:
         return Seen(header, crc_is_valid(file.read(header.size), header))
 
 
-def marked_producers(segment: SegmentFile, offset: int) -> Iterator[int]:
-    """The producers of the markers at or behind an offset.
+def markers_in(segment: SegmentFile, offset: int) -> Iterator[tuple[int, int]]:
+    """(producer id, offset) of the markers at or behind an offset.
 
     Raises:
         OSError: A file can't be read.
@@ -233,7 +233,7 @@ def marked_producers(segment: SegmentFile, offset: int) -> Iterator[int]:
 
     for window, position, header in _batches(segment, offset, of_control):
         if header.base_offset >= offset and header.is_control and _is_marker(window, position):
-            yield header.producer_id
+            yield header.producer_id, header.base_offset
 
 
 def greatest_timestamp_of(segment: SegmentFile) -> int | None:

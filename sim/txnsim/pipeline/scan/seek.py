@@ -15,7 +15,7 @@ from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.recovery import crcs_are_right
 from txnsim.pipeline.scan.segments import SegmentFile
-from txnsim.pipeline.scan.walk import Damage, OldRun, batch_rows
+from txnsim.pipeline.scan.walk import OldRun, batch_rows
 from txnsim.wire.control import ABORT, COMMIT
 
 
@@ -34,9 +34,7 @@ def positions_of(
     """
     path = Path(segment.path)
     old: list[OldRun] = []
-    for rows in batch_rows(
-        path, on_damage=_ignored, until=segment.size, on_old=old.append, start=start
-    ):
+    for rows in batch_rows(path, until=segment.size, on_old=old.append, start=start):
         table = rows[:, rows[kernel.POSITION] < old[0].position] if old else rows
         if table.shape[1]:
             yield from table[kernel.POSITION, chosen(path, table)].tolist()
@@ -69,7 +67,3 @@ def controls_behind(table: Ints, offset: int) -> Ints:
     kinds = table[kernel.CONTROL_TYPE]
     is_marker = (kinds == COMMIT) | (kinds == ABORT)
     return np.flatnonzero(is_marker & (table[kernel.BASE_OFFSET] >= offset))
-
-
-def _ignored(_damage: Damage) -> None:
-    """Others tell it."""

@@ -22,6 +22,7 @@ import numpy as np
 
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan import kernel_fragments as fk
+from txnsim.pipeline.scan.log_dirs import untold
 from txnsim.pipeline.scan.pieces import PIECE_BYTES, Bytes, Ints, PieceReader, pieces_of
 from txnsim.wire import old_messages
 from txnsim.wire.batch_header import MAGIC_POSITION
@@ -73,7 +74,7 @@ BOUNDS: Final = Bounds()
 def batch_rows(
     path: Path,
     *,
-    on_damage: OnDamage,
+    on_damage: OnDamage = untold,
     until: int | None = None,
     bounds: Bounds = BOUNDS,
     on_old: OnOld | None = None,
@@ -125,7 +126,7 @@ def batch_rows(
 def fragment_rows(
     path: Path,
     *,
-    on_damage: OnDamage,
+    on_damage: OnDamage = untold,
     until: int | None = None,
     bounds: Bounds = BOUNDS,
     start: int = 0,
@@ -152,7 +153,7 @@ def fragment_rows(
 
 
 def ending_rows(
-    path: Path, *, on_damage: OnDamage, until: int | None = None, bounds: Bounds = BOUNDS
+    path: Path, *, on_damage: OnDamage = untold, until: int | None = None, bounds: Bounds = BOUNDS
 ) -> Iterator[Ints]:
     """Tables of transactions that ended in a segment, ``kernel_fragments.ENDING_COLUMNS`` by rows;
     each is the caller's. A transaction that began before the last full table of fragments is known

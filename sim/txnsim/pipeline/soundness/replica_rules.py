@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from txnsim.pipeline.scan.log_dirs import untold
 from txnsim.pipeline.soundness.facts import ReplicaFacts
 from txnsim.pipeline.soundness.parts import SegmentPart
 from txnsim.pipeline.soundness.segment_walk import BUCKET_BITS, DIGEST_MASK
@@ -113,7 +114,7 @@ def _batches(
         if not any(digest.bucket == bucket for digest in part.digests):
             continue
         path = Path(part.segment.path)
-        for stored in read_log_file(path, on_torn=_told_before, check_crc=False):
+        for stored in read_log_file(path, on_torn=untold, check_crc=False):
             header = stored.header
             if header.base_offset >> BUCKET_BITS > bucket:
                 break
@@ -135,7 +136,3 @@ def _description(header: BatchHeader) -> str:
 def _named(facts: ReplicaFacts) -> str:
     broker = facts.replica.broker
     return f"broker {broker}" if broker >= 0 else facts.replica.log_dir
-
-
-def _told_before(_torn: object) -> None:
-    """A torn tail is a finding of its segment."""

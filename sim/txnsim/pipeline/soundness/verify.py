@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from txnsim.pipeline.engine import Engine, Job, Way, cost_of
+from txnsim.pipeline.scan.log_dirs import untold
 from txnsim.pipeline.scan.sections import cuts_of, sections_at
 from txnsim.pipeline.scan.segments import SegmentFile, by_topic_id, one_cluster, replicas_in
 from txnsim.pipeline.soundness.facts import (
@@ -164,12 +165,8 @@ def examine_work(work: Work) -> SegmentPart:
 def _examined(facts: ReplicaFacts, segment: SegmentFile) -> SegmentPart:
     directory = Path(facts.replica.path)
     snapshots = names.numbered_files(directory, names.SNAPSHOT_SUFFIX)
-    epochs = read_epochs(directory, _told_with_the_partition)
+    epochs = read_epochs(directory, untold)  # told by ``judge_partition``, once
     return examine(facts, segment, [offset for offset, _ in snapshots], epochs)
-
-
-def _told_with_the_partition(_broken: Broken) -> None:
-    """By ``judge_partition``, once."""
 
 
 def _judged(_key: str, found: Sequence[tuple[ReplicaFacts, SegmentPart]]) -> list[Violation]:

@@ -18,7 +18,6 @@ from txnsim.pipeline.tables.rows import (
     Job,
     Make,
     Rows,
-    ignored,
     in_span,
     integers,
     not_negative,
@@ -58,7 +57,7 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
         OSError: The file can't be read.
     """
     path = Path(segment.path)
-    for table in batch_rows(path, on_damage=ignored, until=segment.size):
+    for table in batch_rows(path, until=segment.size):
         if segment.span is not None:
             table = table[:, in_span(table[kernel.BASE_OFFSET], segment)]
         if job.producer_ids is not None:

@@ -16,11 +16,12 @@ import numpy as np
 from txnsim.errors import CorruptBatchError
 from txnsim.pipeline.options import Check
 from txnsim.pipeline.scan import kernel
+from txnsim.pipeline.scan.log_dirs import untold
 from txnsim.pipeline.scan.pieces import Bytes, Ints, pieces_of
 from txnsim.pipeline.scan.recovery import crcs_are_right, runs_of
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.scan.walk import Damage, batch_rows
-from txnsim.pipeline.tables.rows import Job, ignored, in_span
+from txnsim.pipeline.tables.rows import Job, in_span
 from txnsim.wire.batch import Record
 from txnsim.wire.batch_header import CONTROL_FLAG
 from txnsim.wire.compression import DECOMPRESSED_MAX
@@ -52,7 +53,7 @@ class DecodedBatch:
 
 
 def decoded_batches(
-    segment: SegmentFile, job: Job, on_damage: OnDamage = ignored
+    segment: SegmentFile, job: Job, on_damage: OnDamage = untold
 ) -> Iterator[DecodedBatch]:
     """The batches of a segment of the producers that are wanted.
 
@@ -73,7 +74,7 @@ def decoded_batches(
 
 
 def chosen_runs(
-    segment: SegmentFile, job: Job, on_damage: OnDamage = ignored
+    segment: SegmentFile, job: Job, on_damage: OnDamage = untold
 ) -> Iterator[tuple[Bytes, int, Ints]]:
     """(bytes, their position in the file, chosen batches in them): batches that fit into a piece,
     or one that is larger. The bytes are good until the next ones are asked for.
@@ -88,7 +89,7 @@ def chosen_runs(
     """
     path = Path(segment.path)
     with pieces_of(path, until=segment.size) as file:
-        for table in batch_rows(path, on_damage=ignored, until=segment.size):
+        for table in batch_rows(path, until=segment.size):
             chosen = _chosen(segment, table, job)
             for first, last in runs_of(table):
                 run = table[:, first:last]

@@ -16,7 +16,6 @@ from txnsim.pipeline.tables.rows import (
     Job,
     Make,
     Rows,
-    ignored,
     in_span,
     of_segment,
     truths,
@@ -29,7 +28,7 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
     Raises:
         OSError: The file can't be read.
     """
-    for table in ending_rows(Path(segment.path), on_damage=ignored, until=segment.size):
+    for table in ending_rows(Path(segment.path), until=segment.size):
         by_row = np.ascontiguousarray(table.T)
         if segment.span is not None:
             by_row = by_row[in_span(by_row[:, fk.ENDED_MARKER], segment)]

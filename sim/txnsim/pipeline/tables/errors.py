@@ -22,7 +22,6 @@ from txnsim.pipeline.tables.rows import (
     Job,
     Make,
     Rows,
-    ignored,
     nothing,
     of_file,
     of_segment,
@@ -79,7 +78,7 @@ def _of_segment(segment: SegmentFile, job: Job, cut: Damage | None) -> Iterator[
 
 
 def _wrong_crcs(segment: SegmentFile, path: Path) -> Iterator[ErrorRow]:
-    for table in batch_rows(path, on_damage=ignored, until=segment.size):
+    for table in batch_rows(path, until=segment.size):
         for number in np.flatnonzero(~crcs_are_right(path, table)):
             yield ErrorRow(
                 file=segment.path,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Final, NoReturn
+from typing import Final
 
 import msgspec
 
@@ -34,7 +34,7 @@ def read(job: Job) -> Iterator[Rows]:
         now_ms=wall_ms(),
         never_spark=True,
     )
-    return rows_of(find_hanging(search, new_session=_no_session, progress=_silent))
+    return rows_of(find_hanging(search))
 
 
 def rows_of(report: Report) -> Iterator[Rows]:
@@ -65,11 +65,3 @@ def _columns(found: list[Finding], as_of_ms: int) -> dict[str, Make]:
 
 def _us(time_ms: int | None) -> int | None:
     return None if time_ms is None else time_ms * _US_PER_MS
-
-
-def _no_session() -> NoReturn:
-    raise AssertionError("a task starts no Spark of its own")
-
-
-def _silent(_text: str) -> None:
-    """A task shows its progress nowhere."""

@@ -16,7 +16,6 @@ from txnsim.pipeline.tables.rows import (
     Job,
     Make,
     Rows,
-    ignored,
     not_negative,
     of_segment,
     truths,
@@ -29,7 +28,7 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
     Raises:
         OSError: The file can't be read.
     """
-    for table in fragment_rows(Path(segment.path), on_damage=ignored, until=segment.size):
+    for table in fragment_rows(Path(segment.path), until=segment.size):
         wanted = of_producers(table, table[:, fk.PRODUCER], job)
         if len(wanted):
             yield Rows(len(wanted), {**of_segment(segment, len(wanted)), **columns_of(wanted)})

@@ -18,7 +18,6 @@ import pyarrow as pa
 from txnsim.pipeline.options import KafkaLogOptions
 from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
-from txnsim.pipeline.scan.walk import Damage
 from txnsim.pipeline.tables.arrays import of_numbers, of_truths, of_values, repeated
 
 Make = Callable[[pa.DataType], Any]
@@ -52,10 +51,6 @@ class Rows:
         return pa.RecordBatch.from_arrays(
             [self.makers[field.name](field.type) for field in schema], schema=schema
         )
-
-
-def ignored(_damage: Damage) -> None:
-    """Damage has a table of its own."""
 
 
 # Places

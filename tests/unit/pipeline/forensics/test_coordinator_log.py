@@ -14,7 +14,7 @@ from txnsim.pipeline.forensics.coordinator_log import (
     read_coordinators,
     replayed,
 )
-from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
+from txnsim.pipeline.forensics.replica_state import ReplicaState, state_of
 from txnsim.pipeline.scan.segments import replicas_in
 from txnsim.storage import names
 from txnsim.txn.state import Tombstone
@@ -25,10 +25,7 @@ HERE = TopicPartition("orders", 0)
 
 
 def states_in(*log_dirs: Path) -> list[ReplicaState]:
-    return [
-        state_of(replica, notes_of(Path(replica.log_dir), print), print)
-        for replica in replicas_in(log_dirs)
-    ]
+    return [state_of(replica) for replica in replicas_in(log_dirs)]
 
 
 def log_in(folder: Path) -> Path:

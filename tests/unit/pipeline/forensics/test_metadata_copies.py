@@ -67,7 +67,7 @@ def test_deleted_topics_and_the_owners_of_whole_copies_are_told(tmp_path: Path) 
     log.write_bytes(log.read_bytes() + b"torn")
     found = known_topics_in([made.path, torn.path], print)
     assert found == KnownTopics(
-        topic_ids={}, removed=frozenset({uuid_text(ID)}), brokers=frozenset({1})
+        topic_ids={}, removed=frozenset({uuid_text(ID)}), brokers=frozenset({1}), age=(1, 2)
     )
 
 

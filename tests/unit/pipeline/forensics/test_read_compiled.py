@@ -15,7 +15,7 @@ from txnsim.pipeline.engine import Way
 from txnsim.pipeline.forensics.coordinator_log import replayed
 from txnsim.pipeline.forensics.read_compiled import ReplicaRead, log_job, replica_job
 from txnsim.pipeline.forensics.read_notes import NOTES_MAX, Gap
-from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
+from txnsim.pipeline.forensics.replica_state import ReplicaState, state_of
 from txnsim.pipeline.scan.segments import replicas_in
 from txnsim.storage import names
 from txnsim.txn.state import Tombstone
@@ -37,7 +37,7 @@ def test_it_finds_the_same(tmp_path: Path) -> None:
     made.replica(driver)
     made.stop()
     (replica,) = replicas_in([tmp_path])
-    state = state_of(replica, notes_of(Path(replica.log_dir), print), print, use_snapshots=False)
+    state = state_of(replica, use_snapshots=False)
     found = read_at_once(state)
     for way in (Way.HERE, Way.PROCESSES):
         read = here().done(replica_job([state], cores=2), way)
@@ -57,8 +57,7 @@ def test_records_without_a_time_are_read(tmp_path: Path) -> None:
     made.replica(driver)
     made.kill()
     (replica,) = replicas_in([tmp_path])
-    notes = notes_of(Path(replica.log_dir), print)
-    state = state_of(replica, notes, print, use_snapshots=False)
+    state = state_of(replica, use_snapshots=False)
     found = read_at_once(state)
     open_txn = found.opened[PID]
     assert (open_txn.start_timestamp_ms, open_txn.last_timestamp_ms) == (-1, -1)
@@ -80,7 +79,7 @@ def test_coordinators_logs_are_replayed_in_processes_as_here(tmp_path: Path) -> 
     with segment.open("ab") as file:
         file.write(b"torn")
     (replica,) = replicas_in([log_dir])
-    state = state_of(replica, notes_of(log_dir, print), print)
+    state = state_of(replica)
     (found,) = here().done(log_job([state], {7, 8, 9}), Way.PROCESSES).values()
     problems: list[str] = []
     assert found.replayed == replayed(state, problems.append).concerning({7, 8, 9})
@@ -107,7 +106,7 @@ def test_many_gaps_do_not_hide_the_last_one(tmp_path: Path, batches_per_segment:
         path = folder / names.file_name(read_batch_header(share[0]).base_offset, names.LOG_SUFFIX)
         path.write_bytes(b"".join(share))
     (replica,) = replicas_in([tmp_path])
-    state = state_of(replica, notes_of(Path(replica.log_dir), print), print)
+    state = state_of(replica)
     found = read_at_once(state)
     assert len(found.notes.gaps) == NOTES_MAX
     assert found.notes.gaps[-1] == Gap(first_offset=begins + 1, next_offset=begins + 9)

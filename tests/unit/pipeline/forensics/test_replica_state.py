@@ -9,7 +9,7 @@ import pytest
 from tests.support.broker_dirs import BrokerDir, forget_the_end
 from tests.support.logs import LogDriver, plain
 from txnsim.log.config import LogConfig
-from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
+from txnsim.pipeline.forensics.replica_state import ReplicaState, state_of
 from txnsim.pipeline.scan.segments import replicas_in
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names
@@ -35,9 +35,8 @@ class Looked:
     def __init__(self, log_dir: Path, *, use_snapshots: bool = True) -> None:
         self.problems: list[str] = []
         (replica,) = replicas_in([log_dir])
-        notes = notes_of(log_dir, self.problems.append)
         self.state: ReplicaState = state_of(
-            replica, notes, self.problems.append, use_snapshots=use_snapshots
+            replica, None, self.problems.append, use_snapshots=use_snapshots
         )
 
     @property

@@ -27,10 +27,9 @@ from tests.support.old_messages import old_message
 from tests.support.strides import every
 from txnsim.pipeline.forensics.read_compiled import ReplicaRead, place_of, read_of
 from txnsim.pipeline.forensics.read_notes import Note, NoteKind
-from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
+from txnsim.pipeline.forensics.replica_state import ReplicaState, state_of
 from txnsim.pipeline.forensics.segment_reading import walked
 from txnsim.pipeline.scan import kernel_fragments as fk
-from txnsim.pipeline.scan.log_dirs import untold
 from txnsim.pipeline.scan.sections import in_sections
 from txnsim.pipeline.scan.segments import SegmentFile, replicas_in, segments_of
 from txnsim.pipeline.schemas import TABLES
@@ -104,7 +103,7 @@ def both(log_dir: Path) -> tuple[ReplicaRead, ReplicaRead, int]:
     of these could not be judged apart.
     """
     (replica,) = replicas_in([log_dir])
-    state = state_of(replica, notes_of(log_dir, untold), untold, use_snapshots=False)
+    state = state_of(replica, use_snapshots=False)
     shared = in_sections(state.unread, 100)
     assert len(shared) > 2 * len(state.unread)
     again = sum(
@@ -168,7 +167,7 @@ def test_of_a_replica_that_no_checkpoint_names_segments_are_tasks(
     paths = in_many_segments(tmp_path, is_clean=False)
     (tmp_path / names.RECOVERY_POINTS_NAME).write_text("0\n0\n")
     (replica,) = replicas_in([tmp_path])
-    state = state_of(replica, notes_of(tmp_path, untold), untold, use_snapshots=False)
+    state = state_of(replica, use_snapshots=False)
     assert all(one.is_recovered for one in state.unread)
     assert len(state.unread) > 3
     cuts = set()

@@ -12,7 +12,7 @@ from tests.support.logs import LogDriver, plain
 from txnsim.log.config import LogConfig
 from txnsim.pipeline.forensics.evidence import StartBatch
 from txnsim.pipeline.forensics.read_notes import NOTHING_READ, Gap, ReadNotes
-from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
+from txnsim.pipeline.forensics.replica_state import ReplicaState, state_of
 from txnsim.pipeline.forensics.start_batch import Lookups
 from txnsim.pipeline.forensics.verdicts import OpenTxn
 from txnsim.pipeline.scan.segments import replicas_in
@@ -24,7 +24,7 @@ OPEN = OpenTxn(producer_id=7, producer_epoch=0, start_offset=2, last_timestamp_m
 
 def state_in(log_dir: Path) -> ReplicaState:
     (replica,) = replicas_in([log_dir])
-    return state_of(replica, notes_of(log_dir, print), print)
+    return state_of(replica)
 
 
 def start_batch_of(state: ReplicaState, txn: OpenTxn) -> StartBatch:

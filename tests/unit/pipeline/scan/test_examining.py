@@ -19,7 +19,6 @@ from txnsim.pipeline.scan import kernel_fragments as fk
 from txnsim.pipeline.scan.examining import Examiner
 from txnsim.pipeline.scan.pieces import PIECE_BYTES_MIN, Ints
 from txnsim.pipeline.scan.walk import Bounds, batch_rows, fragment_rows
-from txnsim.pipeline.tables.rows import ignored
 
 BOUNDS = st.builds(
     Bounds,
@@ -63,7 +62,7 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
         assert found.damage == recovery.damage_behind(path, until=len(data))
         sound = len(data) if found.damage is None else found.damage.position
         for until, is_cut in ((sound, True), (len(data), False)):
-            walked = list(fragment_rows(path, on_damage=ignored, until=until))
+            walked = list(fragment_rows(path, until=until))
             assert rows_of(list(examiner.fragments(is_cut=is_cut))) == rows_of(walked)
             examiner.examined(path, until=len(data), base_offset=0)
 
@@ -75,7 +74,7 @@ def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
     large = batch(0, transactional=True, value=b"v" * 5_000)
     path = segment(tmp_path, [plain(), large, plain()])
     size = path.stat().st_size
-    (table,) = batch_rows(path, on_damage=ignored)
+    (table,) = batch_rows(path)
     if not is_sound:
         overwrite(path, int(table[kernel.POSITION, 1]) + 4_000, b"!")
     examiner = Examiner(Bounds(piece_bytes=PIECE_BYTES_MIN))

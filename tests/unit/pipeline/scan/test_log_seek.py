@@ -12,7 +12,7 @@ from tests.support.log_dirs import write_partition
 from tests.support.logs import LogDriver
 from txnsim.log.config import LogConfig
 from txnsim.pipeline.scan import log_seek
-from txnsim.pipeline.scan.log_seek import batches_at, end_offset_of, marked_producers
+from txnsim.pipeline.scan.log_seek import batches_at, end_offset_of, markers_in
 from txnsim.pipeline.scan.segments import Replica, SegmentFile, segments_of
 from txnsim.releases.rules import LATEST
 from txnsim.storage.log_file import read_log_file
@@ -128,9 +128,9 @@ def test_a_damaged_batch_that_the_index_names_ends_the_log_there(
 
 def test_markers_behind_an_offset_are_told_with_their_producers(segment: SegmentFile) -> None:
     end = end_offset_of(segment)
-    assert list(marked_producers(segment, 0)) == [8] * 40
-    assert list(marked_producers(segment, end - 1)) == [8]
-    assert list(marked_producers(segment, end)) == []
+    assert [producer_id for producer_id, _ in markers_in(segment, 0)] == [8] * 40
+    assert list(markers_in(segment, end - 1)) == [(8, end - 1)]
+    assert list(markers_in(segment, end)) == []
 
 
 def test_what_is_no_marker_is_passed_over(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_what_is_no_marker_is_passed_over(tmp_path: Path) -> None:
         for kind in ("data", "other", "emptied", "abort")
     ]
     (folder / "00000000000000000000.log").write_bytes(segment_of(acts))
-    assert list(marked_producers(segment_in(folder), 0)) == [7]
+    assert [one for one, _ in markers_in(segment_in(folder), 0)] == [7]
 
 
 def test_a_record_that_was_cleaned_away_has_no_batch(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ from txnsim.pipeline.scan.log_seek import (
     Tail,
     batches_at,
     last_batch_of,
-    marked_producers,
+    markers_in,
     tail_of,
 )
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
 from txnsim.wire.batch import BatchHeader
 
-Told = tuple[dict[int, Seen], list[int], BatchHeader | None, list[Tail]]
+Told = tuple[dict[int, Seen], list[tuple[int, int]], BatchHeader | None, list[Tail]]
 
 
 def told(path: Path) -> Told:
@@ -39,7 +39,7 @@ def told(path: Path) -> Told:
     recovered = msgspec.structs.replace(segment, is_recovered=True)
     return (
         batches_at(segment, range(0, 40, 3)),
-        list(marked_producers(segment, 4)),
+        list(markers_in(segment, 4)),
         last_batch_of(segment),
         [tail_of(segment), tail_of(recovered)],
     )

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
-from txnsim.pipeline.scan.walk import Damage
 from txnsim.pipeline.tables import rows as r
 
 REPLICA = Replica(log_dir="/logs", broker=1, topic="orders", partition=2, path="/logs/orders-2")
@@ -76,7 +75,3 @@ def test_structs_come_in_pieces_of_bounded_size() -> None:
         "topic": "t",
     }
     assert list(r.of_structs(iter(()), lambda _: {})) == []
-
-
-def test_damage_is_told_elsewhere() -> None:
-    r.ignored(Damage(position=0, size=1, kind="torn", reason="x"))
