@@ -19,6 +19,9 @@ imports none of it.
 - ``traces``: event traces as tables, analyses, figures.
 - ``campaigns``: runs from seeds as a table, a row each.
 
+A function that is given paths raises BadInputError where one is no directory, or holds nothing of
+Kafka's; one that reads a file lets the OSError of reading it through.
+
 The names below are public; they are imported when they are first used.
 """
 

@@ -51,9 +51,6 @@ def described(
         topics: Only these; all where empty.
         progress: Called with the name of each file as it is read.
         on_problem: Called with a replica that can't be read, which is passed by.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
     identities = identities_in(paths, topics)
     directory_at = cache(partial(LogDirectory.at, on_problem=on_problem))

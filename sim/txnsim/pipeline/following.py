@@ -57,11 +57,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look_at(options: KafkaLogOptions) -> Look:
-    """What there is now.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
-    """
+    """What there is now."""
     if options.table not in LOGS:
         return Look(options=options)
     return Look(options=options, segments=segments_in(options, READS[options.table]))
@@ -98,11 +94,7 @@ class Ends:
 
 
 def latest(look: Look, start: StreamOffset, ends: Ends) -> StreamOffset:
-    """How far it can be read now; the same as ``start`` where nothing is new.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
-    """
+    """How far it can be read now; the same as ``start`` where nothing is new."""
     if look.options.table not in LOGS:
         return StreamOffset(state=_state(look.options))
     return later(start, StreamOffset(ends=ends.of(look.segments)))
@@ -117,11 +109,7 @@ def later(one: StreamOffset, other: StreamOffset) -> StreamOffset:
 
 
 def shares_between(look: Look, start: StreamOffset, end: StreamOffset) -> list[Share]:
-    """The tasks of one batch of rows; none where nothing is new.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
-    """
+    """The tasks of one batch of rows; none where nothing is new."""
     if start == end:
         return []
     options = look.options

@@ -100,11 +100,7 @@ plans each read in a process of its own, which need not import numba for it.
 
 
 def shares_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Share]:
-    """The tasks of a job.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
-    """
+    """The tasks of a job."""
     if reads.is_whole:
         return [Share(log_dirs=tuple(map(str, log_dirs_in(options.paths))))]
     replicas = replicas_of(options, wanted, reads)
@@ -137,20 +133,12 @@ def shares_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Sh
 
 
 def segments_in(options: KafkaLogOptions, reads: Reads) -> dict[str, tuple[SegmentFile, ...]]:
-    """Folder of each replica that can be read -> its segments, in order.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
-    """
+    """Folder of each replica that can be read -> its segments, in order."""
     return dict(_by_replica(replicas_of(options, Wanted(), reads)))
 
 
 def replicas_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Replica]:
-    """The replicas that a job is about.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
-    """
+    """The replicas that a job is about."""
     return [
         replica
         for replica in replicas_in(options.paths, options.topics)

@@ -145,7 +145,6 @@ def collect(paths: Sequence[Path], *, now_ms: int, progress: Progress) -> Collec
         progress: Called with what is done now.
 
     Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
         MissingExtraError: Much is to be read, and the libraries of the compiled walk are missing.
     """
     search = Search(paths=tuple(paths), now_ms=now_ms, never_spark=True)

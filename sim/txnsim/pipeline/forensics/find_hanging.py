@@ -116,7 +116,6 @@ def find_hanging(
         reading: Where it is read; the directories unless given.
 
     Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
         MissingExtraError: Spark is needed and not installed.
     """
     reading = reading or Reading(search, new_session, progress)

@@ -151,9 +151,6 @@ def state_of(
         directory: What its log directory says; read where it is not given.
         on_problem: Called with files that make no sense.
         use_snapshots: Without, every segment is left to read.
-
-    Raises:
-        OSError: The folder can't be read.
     """
     directory = directory or LogDirectory.at(Path(replica.log_dir), on_problem)
     damage: list[str] = []

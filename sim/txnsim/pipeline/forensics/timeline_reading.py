@@ -56,9 +56,6 @@ def read_timeline(
         paths: Log directories, folders of them, or replicas' folders.
         transactional_id: Whose.
         topics: Only these, beside the coordinators' log; all where empty.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
     return told_by(
         transactional_id,
@@ -104,11 +101,7 @@ def told_by(
 
 
 def producer_ids_here(paths: Sequence[Path], transactional_id: str) -> tuple[int, ...]:
-    """Every producer id that coordinators ever gave to a transactional id.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
-    """
+    """Every producer id that coordinators ever gave to a transactional id."""
     records, _ = merged_records(_coordinator_rows(alone(), paths, transactional_id))
     return producer_ids_of(records)
 

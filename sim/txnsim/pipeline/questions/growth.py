@@ -107,9 +107,6 @@ def growth(paths: Iterable[Path], *, top: int, on_progress: OnProblem) -> Growth
         paths: Log directories, folders of them, or replicas' folders.
         top: How many ids are listed.
         on_progress: Called with the partition that is read.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
     problems: dict[str, None] = {}
     sizes: list[PartitionSize] = []

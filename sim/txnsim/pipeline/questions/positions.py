@@ -95,9 +95,6 @@ def positions_in(paths: Iterable[Path], on_problem: OnProblem) -> Positions:
     Args:
         paths: Log directories, folders of them, or replicas' folders.
         on_problem: Called with what can't be read.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
     found: dict[Place, Position] = {}
     partitions = []
@@ -135,9 +132,6 @@ def leading_states(
         paths: Log directories, folders of them, or replicas' folders.
         topic: Which topic.
         on_problem: Called with what can't be read.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
     reading = Reading(Search(paths=tuple(paths), topics=frozenset({topic})))
     by_partition: dict[int, list[ReplicaState]] = {}

@@ -68,7 +68,6 @@ def waiting(search: Search, *, new_session: NewSession, progress: Progress) -> W
         progress: Called with what is done now.
 
     Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
         MissingExtraError: Spark is needed and not installed.
     """
     report = find_hanging(search, new_session=new_session, progress=progress)

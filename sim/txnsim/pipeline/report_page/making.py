@@ -45,7 +45,6 @@ def write_report(
         progress: Told what is done now.
 
     Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
         MissingExtraError: A library is missing, or Spark is needed and missing.
         ConfigError: The file can't be written.
     """

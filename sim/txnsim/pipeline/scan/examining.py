@@ -83,9 +83,6 @@ class Examiner:
             until: Where it ends.
             base_offset: Where its offsets begin: its own number.
             start: Position of the first batch that is looked at.
-
-        Raises:
-            OSError: The file can't be read.
         """
         self._path, self._start, self._until = path, start, until
         self._folding.restart()
@@ -110,9 +107,6 @@ class Examiner:
         Args:
             is_cut: Only in front of the damage. Without, a batch of a wrong CRC counts, and what
                 follows it.
-
-        Raises:
-            OSError: The file can't be read.
         """
         until = self._until
         if self._wrong is not None and is_cut:

@@ -70,19 +70,12 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True):
 def end_offset_of(segment: SegmentFile) -> int:
     """Where the log ends, as its last segment tells: behind its last whole batch, and a sound one
     where a starting broker computes CRCs.
-
-    Raises:
-        OSError: A file can't be read.
     """
     return tail_of(segment).end_offset
 
 
 def tail_of(segment: SegmentFile) -> Tail:
-    """The end of a segment. Only batches behind the last entry of its index are looked at.
-
-    Raises:
-        OSError: A file can't be read.
-    """
+    """The end of a segment. Only batches behind the last entry of its index are looked at."""
     end, position, problem = segment.base_offset, 0, ""
     with open_file(segment.path) as file:
         position = position_before(segment, None)
@@ -126,11 +119,7 @@ def _past_old(
 
 
 def last_batch_of(segment: SegmentFile) -> BatchHeader | None:
-    """The last whole and sound batch of a segment.
-
-    Raises:
-        OSError: A file can't be read.
-    """
+    """The last whole and sound batch of a segment."""
     last = None
     for window, position, header in _batches(segment, None, _ends_and_unsound):
         if not _is_sound(window, position, header):
@@ -148,11 +137,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, Seen]:
-    """Offset -> the batch of its record; without those that the segment has no more.
-
-    Raises:
-        OSError: A file can't be read.
-    """
+    """Offset -> the batch of its record; without those that the segment has no more."""
     found: dict[int, Seen] = {}
     starts: dict[int, list[int]] = {}
     for offset in sorted(offsets):
@@ -180,11 +165,7 @@ def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, Seen]:
 
 
 def last_place_of(segment: SegmentFile) -> tuple[int, bytes]:
-    """(position, header) of the last whole batch of a segment; -1 without any.
-
-    Raises:
-        OSError: A file can't be read.
-    """
+    """(position, header) of the last whole batch of a segment; -1 without any."""
     with open_file(segment.path) as file:
         window = Window(file, _WINDOW_BYTES)
         found = -1
@@ -195,22 +176,14 @@ def last_place_of(segment: SegmentFile) -> tuple[int, bytes]:
 
 
 def header_at(segment: SegmentFile, position: int) -> bytes:
-    """The bytes where a batch's header should be.
-
-    Raises:
-        OSError: The file can't be read.
-    """
+    """The bytes where a batch's header should be."""
     with open_file(segment.path) as file:
         file.seek(position)
         return file.read(HEADER_SIZE)
 
 
 def batch_from(segment: SegmentFile, position: int, offset: int) -> Seen | None:
-    """The whole batch that begins at a position, if it has an offset.
-
-    Raises:
-        OSError: The file can't be read.
-    """
+    """The whole batch that begins at a position, if it has an offset."""
     with open_file(segment.path) as file:
         header = whole_batch_at(file, segment, position, offset)
         if header is None:
@@ -220,11 +193,7 @@ def batch_from(segment: SegmentFile, position: int, offset: int) -> Seen | None:
 
 
 def markers_in(segment: SegmentFile, offset: int) -> Iterator[tuple[int, int]]:
-    """(producer id, offset) of the markers at or behind an offset.
-
-    Raises:
-        OSError: A file can't be read.
-    """
+    """(producer id, offset) of the markers at or behind an offset."""
 
     def of_control(_path: Path, table: Ints) -> Ints:
         from txnsim.pipeline.scan.seek import controls_behind
@@ -259,11 +228,7 @@ def greatest_timestamp_of(segment: SegmentFile) -> int | None:
 
 
 def open_file(path: str) -> BinaryIO:
-    """A segment, opened for reading.
-
-    Raises:
-        OSError: It can't be read.
-    """
+    """A segment, opened for reading."""
     return open_regular(Path(path))
 
 
@@ -328,9 +293,6 @@ def _walk(
 def position_before(segment: SegmentFile, offset: int | None) -> int:
     """Where a batch begins that lies before an offset, or near the segment's end: as near as the
     index tells.
-
-    Raises:
-        OSError: The segment can't be read.
     """
     if offset is not None and offset <= segment.base_offset:
         return 0

@@ -92,9 +92,6 @@ def pieces_of(
         until: Where it ends.
         buffer: Memory of ``piece_bytes`` that pieces are read into, for a caller that reads many
             files.
-
-    Raises:
-        OSError: It can't be read.
     """
     file = open_ranges(path, is_sequential=True)
     try:

@@ -95,9 +95,6 @@ def damage_behind(path: Path, *, until: int) -> Damage | None:
     Args:
         path: The ``.log`` file.
         until: How much of it there is.
-
-    Raises:
-        OSError: The file can't be read.
     """
     torn: list[Damage] = []
     for table in batch_rows(path, on_damage=torn.append, until=until):
@@ -126,11 +123,7 @@ def wrong_crc_in(table: Ints, number: int, until: int) -> Damage:
 
 
 def crcs_are_right(path: Path, table: Ints) -> Truths:
-    """For each row of a table of batches (``walk.batch_rows``), whether its CRC is right.
-
-    Raises:
-        OSError: The file can't be read.
-    """
+    """For each row of a table of batches (``walk.batch_rows``), whether its CRC is right."""
     valid = np.empty(table.shape[1], dtype=np.bool_)
     with pieces_of(path) as file:
         for first, last in runs_of(table):

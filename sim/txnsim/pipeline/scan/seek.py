@@ -28,9 +28,6 @@ def positions_of(
         segment: The segment.
         start: Position of the first batch.
         chosen: The rows that matter of a table of batches.
-
-    Raises:
-        OSError: The file can't be read.
     """
     path = Path(segment.path)
     old: list[OldRun] = []
@@ -43,11 +40,7 @@ def positions_of(
 
 
 def ends_and_unsound(path: Path, table: Ints) -> Ints:
-    """The first and the last batch, those of a wrong CRC, and the one in front of each.
-
-    Raises:
-        OSError: The file can't be read.
-    """
+    """The first and the last batch, those of a wrong CRC, and the one in front of each."""
     matters = ~crcs_are_right(path, table)
     matters[:-1] |= matters[1:]
     matters[0] = matters[-1] = True

@@ -121,9 +121,6 @@ def replicas_in(
         paths: Log directories, folders of log directories, or replicas' folders.
         topics: Only these; all where empty.
         on_problem: Called with what has the name of a replica's folder and can't be looked into.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
     found: dict[str, Replica] = {}
     for path in paths:
@@ -134,11 +131,7 @@ def replicas_in(
 
 
 def log_dirs_in(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """The log directories among ``paths``, right below them, and around replicas' folders.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
-    """
+    """The log directories among ``paths``, right below them, and around replicas' folders."""
     return tuple(dict.fromkeys(log_dir for path in paths for log_dir in _log_dirs_under(path)))
 
 
@@ -149,9 +142,6 @@ def segments_of(replica: Replica, directory: LogDirectory | None = None) -> Iter
     Args:
         replica: Whose.
         directory: What its log directory says; read where it is not given.
-
-    Raises:
-        OSError: The folder can't be read.
     """
     directory = directory or LogDirectory.at(Path(replica.log_dir))
     files = [(one.base_offset, one.log) for one in replica_files(Path(replica.path)).segments]

@@ -90,9 +90,6 @@ def batch_rows(
         on_old: Called with messages of format 0 and 1, which are passed over, before the table of
             the batches behind them.
         start: Position of the first batch.
-
-    Raises:
-        OSError: The file can't be read.
     """
     with pieces_of(path, bounds.piece_bytes, until=until) as file:
         position, count = start, 0
@@ -140,9 +137,6 @@ def fragment_rows(
         until: Where it ends.
         bounds: How much is held in memory.
         start: Position of the first batch.
-
-    Raises:
-        OSError: The file can't be read.
     """
     folding = Folding(bounds)
     for _ in _folded(path, folding, on_damage, until, bounds, start=start):
@@ -158,9 +152,6 @@ def ending_rows(
     """Tables of transactions that ended in a segment, ``kernel_fragments.ENDING_COLUMNS`` by rows;
     each is the caller's. A transaction that began before the last full table of fragments is known
     only by its end, as one that began in an earlier segment.
-
-    Raises:
-        OSError: The file can't be read.
     """
     folding = Folding(bounds)
     for endings in _folded(path, folding, on_damage, until, bounds):
@@ -184,9 +175,6 @@ def damage_of(
         until: How much of it there is.
         bounds: How much is held in memory.
         on_old: Called with messages of format 0 and 1, which are passed over.
-
-    Raises:
-        OSError: The file can't be read.
     """
     found: list[Damage] = []
     passed_over = None if on_old is None else lambda run: on_old(_old(run))

@@ -19,9 +19,6 @@ def judge_partition(replicas: Sequence[Replica]) -> Iterator[Violation]:
 
     Args:
         replicas: By broker, each with at least one part, by offset.
-
-    Raises:
-        OSError: A file can't be read.
     """
     for facts, parts in replicas:
         directory = Path(facts.replica.path)

@@ -47,9 +47,6 @@ def comparable(replicas: Sequence[ReplicaFacts], starts: Sequence[int]) -> tuple
 def judge_replicas(replicas: Sequence[Replica]) -> Iterator[Violation]:
     """Where replicas of a partition differ: for each one the first place at which it parts from the
     first replica.
-
-    Raises:
-        OSError: A segment can't be read again.
     """
     if any(
         part.shows_cleaning and not facts.cleaned_until

@@ -55,9 +55,6 @@ def examine(
         segment: It.
         snapshot_offsets: Of the whole replica.
         epochs: Of its checkpoint; None without a readable one.
-
-    Raises:
-        OSError: It can't be read.
     """
     walk = _SegmentWalk(facts, segment, snapshot_offsets, epochs)
     read = read_log_file(

@@ -76,9 +76,6 @@ def plan(
         topics: Only these; all where empty.
         producer_expiration_ms: The brokers' ``producer.id.expiration.ms``.
         task_bytes: How much one task may be given, unless a single segment is more.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
     known: dict[str, LogDirFacts] = {}
     partitions: defaultdict[TopicPartition, list[ReplicaFacts]] = defaultdict(list)
@@ -154,11 +151,7 @@ def _parts_of(task: Sequence[Work]) -> Iterator[tuple[str, tuple[ReplicaFacts, S
 
 
 def examine_work(work: Work) -> SegmentPart:
-    """Walk over a segment; what else it takes is read from its replica's folder.
-
-    Raises:
-        OSError: A file can't be read.
-    """
+    """Walk over a segment; what else it takes is read from its replica's folder."""
     return _examined(work.facts, work.segment)
 
 
@@ -287,9 +280,6 @@ def put_together(
     Args:
         parts: Of one replica, in any order.
         walk_again: Makes the part of the segment of a section.
-
-    Raises:
-        OSError: A segment that is walked over again can't be read.
     """
     by_path: defaultdict[str, list[SegmentPart]] = defaultdict(list)
     for part in parts:

@@ -51,11 +51,7 @@ CONTROL_TYPES: Final = (
 
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
-    """The rows of a segment.
-
-    Raises:
-        OSError: The file can't be read.
-    """
+    """The rows of a segment."""
     path = Path(segment.path)
     for table in batch_rows(path, until=segment.size):
         if segment.span is not None:

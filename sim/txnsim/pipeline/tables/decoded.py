@@ -61,9 +61,6 @@ def decoded_batches(
         segment: What is read.
         job: What for.
         on_damage: Called with each batch that can't be decoded.
-
-    Raises:
-        OSError: The file can't be read.
     """
     for data, start, run in chosen_runs(segment, job, on_damage):
         view = memoryview(data.data)

@@ -23,11 +23,7 @@ from txnsim.pipeline.tables.rows import (
 
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
-    """The rows of a segment.
-
-    Raises:
-        OSError: The file can't be read.
-    """
+    """The rows of a segment."""
     for table in ending_rows(Path(segment.path), until=segment.size):
         by_row = np.ascontiguousarray(table.T)
         if segment.span is not None:

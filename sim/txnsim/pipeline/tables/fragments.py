@@ -23,11 +23,7 @@ from txnsim.pipeline.tables.rows import (
 
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
-    """The rows of a segment.
-
-    Raises:
-        OSError: The file can't be read.
-    """
+    """The rows of a segment."""
     for table in fragment_rows(Path(segment.path), until=segment.size):
         wanted = of_producers(table, table[:, fk.PRODUCER], job)
         if len(wanted):

@@ -60,11 +60,7 @@ DECODED: Final = frozenset({0, 1, *(number for number, kind in kinds().items() i
 
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
-    """The rows of a segment.
-
-    Raises:
-        OSError: The file can't be read.
-    """
+    """The rows of a segment."""
     found = (row_of(record, batch) for record, batch in decoded_records(segment, job))
     return of_structs(found, partial(of_segment, segment))
 

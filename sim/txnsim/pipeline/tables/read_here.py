@@ -64,11 +64,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return cls(options=options, columns=tuple(columns), wanted=wanted)
 
     def shares(self) -> list[Share]:
-        """The tasks.
-
-        Raises:
-            BadInputError: A path is no directory, or there is nothing of Kafka's in it.
-        """
+        """The tasks."""
         return shares_of(self.options, self.wanted, READS[self.options.table])
 
     def rows(self, share: Share) -> Iterator[pa.RecordBatch]:
@@ -91,11 +87,7 @@ def read_here(
     topics: frozenset[str] = frozenset(),
     wanted: Wanted = Wanted(),  # noqa: B008 - frozen
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a table, read in this process, by place; arguments as of ``Asked.of``.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
-    """
+    """The rows of a table, read in this process, by place; arguments as of ``Asked.of``."""
     asked = Asked.of(table, paths, columns=columns, topics=topics, wanted=wanted)
     for share in asked.shares():
         yield from asked.rows(share)
@@ -114,9 +106,6 @@ def read_by_replica(
         asked: A table of segments, with the columns of a replica.
         keep: The rows that matter.
         join: Takes those of one replica, in any order.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
     shares = asked.shares()
     way = engine.way(_cost_of(asked.options.table, shares))
@@ -153,9 +142,6 @@ def is_little(tables: Sequence[str], paths: Sequence[Path], topics: frozenset[st
         tables: Their names.
         paths: Log directories, folders of them, or replicas' folders.
         topics: Only these; all where empty.
-
-    Raises:
-        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
     asked = (Asked.of(table, paths, topics=topics) for table in tables)
     return all(_cost_of(one.options.table, one.shares()) <= HERE_COST_MAX for one in asked)

@@ -30,11 +30,7 @@ BYTES_MAX: Final = 8 << 20
 
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
-    """The rows of a segment.
-
-    Raises:
-        OSError: The file can't be read.
-    """
+    """The rows of a segment."""
     for data, start, run in chosen_runs(segment, job):
         for buffer, starts, ends, batches in _unpacked(data, start, run):
             yield from _decoded(segment, buffer, starts, ends, batches)

@@ -20,11 +20,7 @@ WALKED: Final = frozenset(
 
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
-    """The row of a segment.
-
-    Raises:
-        OSError: The file can't be read.
-    """
+    """The row of a segment."""
     path = Path(segment.path)
     size = path.stat().st_size
     if WALKED.isdisjoint(job.columns):

@@ -21,21 +21,13 @@ from txnsim.storage.replica_files import replica_files
 
 
 def aborted(replica: Replica, job: Job) -> Iterator[Rows]:
-    """The rows of a replica: of all its ``.txnindex`` files, also where a segment is gone.
-
-    Raises:
-        OSError: The folder can't be read.
-    """
+    """The rows of a replica: of all its ``.txnindex`` files, also where a segment is gone."""
     for base_offset, path in txn_indexes(Path(replica.path)):
         yield from of_structs(_rows_of_aborted(path, job), partial(of_file, replica, base_offset))
 
 
 def txn_indexes(folder: Path) -> list[tuple[int, Path]]:
-    """(base offset, path) of each index that counts, by offset.
-
-    Raises:
-        OSError: The folder can't be read.
-    """
+    """(base offset, path) of each index that counts, by offset."""
     alone = dict(names.numbered_files(folder, names.TXN_INDEX_SUFFIX))
     files = replica_files(folder).segments
     beside = {one.base_offset: one.txn_index for one in files if one.txn_index is not None}
@@ -70,11 +62,7 @@ def _rows_of_leader_epochs(folder: Path) -> Iterator[LeaderEpochRow]:
 
 
 def producer_state(replica: Replica, job: Job) -> Iterator[Rows]:
-    """The rows of a replica.
-
-    Raises:
-        OSError: The folder can't be read.
-    """
+    """The rows of a replica."""
     found = (
         row
         for row in _rows_of_producer_state(Path(replica.path))
@@ -111,11 +99,7 @@ def _row_of_producer_state(entry: SnapshotEntry, offset: int, *, is_last: bool) 
 
 
 def replicas(replica: Replica, job: Job, directory: LogDirectory) -> Iterator[Rows]:
-    """The row of a replica.
-
-    Raises:
-        OSError: The folder can't be read.
-    """
+    """The row of a replica."""
     del job
     return of_structs(iter([_row_of_replicas(replica, directory)]), partial(of_replica, replica))
 

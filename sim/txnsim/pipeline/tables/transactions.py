@@ -25,11 +25,7 @@ _INT16: Final = struct.Struct(">h")
 
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
-    """The rows of a segment.
-
-    Raises:
-        OSError: The file can't be read.
-    """
+    """The rows of a segment."""
     found = (row_of(record) for record, _ in decoded_records(segment, job))
     return of_structs(found, partial(of_segment, segment))
 
