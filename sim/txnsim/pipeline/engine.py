@@ -68,12 +68,7 @@ class Way(Enum):
 
 
 def cost_of(sizes: Iterable[int], *, is_decoded: bool = False) -> int:
-    """What files cost to be read.
-
-    Args:
-        sizes: Of each, in bytes.
-        is_decoded: Whether their records are looked at, and not only headers of batches.
-    """
+    """What files of these sizes cost to be read; more where their records are decoded."""
     factor = DECODED_COST if is_decoded else 1
     return sum(size * factor + OPEN_BYTES for size in sizes if size)
 

@@ -80,16 +80,7 @@ def check(wanted: Export) -> None:
 
 
 def export(spark: SparkSession, wanted: Export, table: str) -> Written:
-    """Write one table.
-
-    Args:
-        spark: With ``kafka_log`` registered.
-        wanted: What ``check`` has passed.
-        table: One of its tables.
-
-    Raises:
-        ConfigError: The folder can't be written.
-    """
+    """Write one table of what ``check`` has passed, by a session with ``kafka_log`` registered."""
     frame = spark.read.format("kafka_log").option("path", ",".join(map(str, wanted.paths)))
     if wanted.topics:
         frame = frame.option("topics", ",".join(sorted(wanted.topics)))
@@ -104,15 +95,7 @@ def export(spark: SparkSession, wanted: Export, table: str) -> Written:
 
 
 def export_here(wanted: Export, table: str) -> Written:
-    """Write one table in this process, without Spark; readers find the same.
-
-    Args:
-        wanted: What ``check`` has passed.
-        table: One of its tables.
-
-    Raises:
-        ConfigError: The folder can't be written.
-    """
+    """The same in this process, without Spark; readers find the same."""
     from txnsim.pipeline.tables.read_here import read_here
 
     rows = read_here(table, wanted.paths, topics=wanted.topics)
@@ -135,18 +118,7 @@ def _done(wanted: Export, table: str, count: Callable[[Path], int]) -> Written:
 
 
 def write_topics(batches: Iterable[pa.RecordBatch], directory: Path) -> int:
-    """Write rows as files by topic.
-
-    Args:
-        batches: Rows of one topic each, topic by topic.
-        directory: The folder, which is made.
-
-    Returns:
-        How many rows.
-
-    Raises:
-        OSError: It can't be written.
-    """
+    """Write rows, topic by topic, as files of a folder, which is made; how many they are."""
     import pyarrow.parquet as pq
 
     directory.mkdir(parents=True)

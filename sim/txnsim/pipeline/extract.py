@@ -105,18 +105,8 @@ def extract(wanted: Extract) -> Extracted:
 
 
 def written_to(target: Path, batches: Iterable[pa.RecordBatch], lots: Lots) -> int:
-    """Write records to a folder, which is there when it is whole, and count them.
-
-    Args:
-        target: The folder.
-        batches: Of ``records_of``.
-        lots: Take the counts.
-
-    Returns:
-        How many files it has.
-
-    Raises:
-        ConfigError: It can't be written.
+    """Write records (``records_of``) to a folder, which is there when it is whole, and count them;
+    how many files it has.
     """
     with whole(target) as part:
         write_topics(lots.counted(batches), part)

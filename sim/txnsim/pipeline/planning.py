@@ -201,13 +201,9 @@ def _by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFile]:
 def in_tasks(
     replicas: Sequence[Sequence[SegmentFile]], *, cores: int, are_cut: bool = False
 ) -> list[tuple[SegmentFile, ...]]:
-    """Segments of replicas in tasks such that no core waits for long at the end. They are those
-    that were found readable before: the folders are not looked into again.
-
-    Args:
-        replicas: The segments of each, in order.
-        cores: That work side by side.
-        are_cut: Whether large segments are read in sections.
+    """Segments of replicas, in order, in tasks such that no core waits for long at the end; large
+    ones in sections where they are cut. They are those that were found readable before: the folders
+    are not looked into again.
     """
     total = sum(one.size + _OPEN_BYTES for mine in replicas for one in mine)
     task_bytes = min(max(total // (_TASKS_PER_CORE * cores), _TASK_BYTES_MIN), _TASK_BYTES_MAX)

@@ -27,14 +27,8 @@ def on_workers(
     read: Callable[[T], Iterator[pa.RecordBatch]],
     columns: str,
 ) -> DataFrame:
-    """The rows that workers make of tasks.
-
-    Args:
-        spark: The session.
-        tasks: What each task is about; all of it goes to every worker, so names and sizes.
-        kind: The type of one.
-        read: Makes the rows of one, in batches that have the columns.
-        columns: As Spark's DDL.
+    """The rows that workers make of tasks, in batches that have the columns (Spark's DDL). All
+    tasks go to every worker, so they are names and sizes.
     """
     packed = [msgspec.msgpack.encode(task) for task in tasks]
     stores = carried()
@@ -65,14 +59,8 @@ def shared_out(
     size_of: Callable[[T], float],
     go_together: Callable[[T, T], bool] = lambda _before, _after: False,
 ) -> list[tuple[T, ...]]:
-    """Groups works into tasks of about so many bytes, in their order; a larger work has its own
-    task.
-
-    Args:
-        works: Such as segments.
-        task_bytes: How much a task may be given, unless a single work is more.
-        size_of: The bytes of one.
-        go_together: Neighbours that may not be parted.
+    """Groups works into tasks of about so many bytes, in their order; neighbours that go together
+    are not parted, and a larger work has its own task.
     """
     tasks: list[tuple[T, ...]] = []
     task: list[T] = []

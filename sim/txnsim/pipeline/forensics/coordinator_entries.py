@@ -208,12 +208,9 @@ def _last_ones(entries: Iterable[Entry]) -> Mapping[int, Sequence[TxnRecord]]:
 
 
 def partitions_of_log(held: frozenset[int], places: Iterable[tuple[str, int]]) -> int:
-    """How many partitions ``__transaction_state`` has: the least number that is above all that are
-    there and under which each id belongs where it was found; nothing in a log directory tells it.
-
-    Args:
-        held: The partitions that are there.
-        places: (transactional id, partition) of some ids.
+    """How many partitions ``__transaction_state`` has, by those that are there and the places
+    (transactional id, partition) of some ids: the least number that is above all that are there and
+    under which each id belongs where it was found; nothing in a log directory tells it.
     """
     if not held:
         return 0

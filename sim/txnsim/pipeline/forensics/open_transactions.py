@@ -73,11 +73,8 @@ def merged(fragments: Iterable[Fragment]) -> OpenTxn | None:
 def open_after(
     seeds: Mapping[int, SnapshotEntry], pieces: Sequence[Mapping[int, Fragment]]
 ) -> dict[int, OpenTxn]:
-    """What is open at the end of a log.
-
-    Args:
-        seeds: Producer id -> its entry in the snapshot that the first piece begins at.
-        pieces: Producer id -> fragment, of each piece.
+    """Producer id -> what it has open at the end of a log, by its entry in the snapshot that the
+    first piece begins at, and its fragment of each piece.
     """
     found: dict[int, list[Fragment]] = {
         entry.producer_id: [of_snapshot(entry)] for entry in seeds.values()

@@ -77,12 +77,8 @@ def _only(_path: str, found: Sequence[LogRead]) -> LogRead:
 def replica_job(
     states: Sequence[ReplicaState], *, cores: int
 ) -> Job[tuple[SegmentFile, ...], ReplicaRead]:
-    """Reading what is left to read of replicas; large segments in sections where there are cores
-    for them.
-
-    Args:
-        states: With segments that are left to read.
-        cores: That work side by side.
+    """Reading what is left to read of replicas; large segments in sections where there are several
+    cores for them.
     """
     return Job(
         tasks=in_tasks([one.new for one in states], cores=cores, are_cut=cores > 1),
@@ -131,12 +127,7 @@ def place_of(segment: SegmentFile) -> Place:
 
 
 def read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReplicaRead:
-    """What was read of a replica, put together.
-
-    Args:
-        state: The replica.
-        pieces: What was found in all that was left to read, in any order.
-    """
+    """What was read of a replica, put together from all its pieces, which come in any order."""
     before = [] if state.known is None else list(_known_pieces(state.known, state.unread))
     by_segment = list(_in_order(state.unread, [*before, *pieces]))
     found = [one for _, many in by_segment for one in many]

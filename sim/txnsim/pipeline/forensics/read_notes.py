@@ -86,11 +86,8 @@ NOTHING_READ: Final = ReadNotes()
 
 
 def seen_again(before: Iterable[str], notes: ReadNotes) -> frozenset[str]:
-    """The damage that was named before, in other words, at a place where the walk met it too.
-
-    Args:
-        before: Damage with its place (``FILE, byte N: …``), as a look at the log's end names it.
-        notes: Of the walk.
+    """The damage that was named before (``FILE, byte N: …``), in other words, at a place where the
+    walk met it too.
     """
     met = [one.text for one in (notes.cut_off,) if one is not None]
     places = {_place(text) for text in (*notes.damage, *met)}

@@ -60,11 +60,7 @@ class Lookups:
 
     def gaps_behind(self, notes: ReadNotes, start_offset: int) -> tuple[Gap, ...]:
         """Offsets that are missing from a transaction's beginning to the end of the log. What was
-        read is known; between the other segments their ends are looked up.
-
-        Args:
-            notes: What came to light when it was read.
-            start_offset: Where the transaction begins.
+        read is known (``notes``); between the other segments their ends are looked up.
         """
         found = {gap for gap in notes.gaps if gap.next_offset > start_offset}
         for segment, behind in pairwise(self._state.segments):

@@ -49,13 +49,8 @@ def read_timeline(
     transactional_id: str,
     topics: frozenset[str] = frozenset(),
 ) -> Timeline:
-    """All that log directories tell of a transactional id.
-
-    Args:
-        engine: Reads.
-        paths: Log directories, folders of them, or replicas' folders.
-        transactional_id: Whose.
-        topics: Only these, beside the coordinators' log; all where empty.
+    """All that log directories tell of a transactional id: of these topics, all where empty, and in
+    any case the coordinators' log.
     """
     return told_by(
         transactional_id,

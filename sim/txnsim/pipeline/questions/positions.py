@@ -126,13 +126,7 @@ def _batches(state: ReplicaState, on_problem: OnProblem) -> Iterator[StoredBatch
 def leading_states(
     paths: Iterable[Path], topic: str, on_problem: OnProblem
 ) -> Iterator[ReplicaState]:
-    """The state of each partition's leading replica, by partition.
-
-    Args:
-        paths: Log directories, folders of them, or replicas' folders.
-        topic: Which topic.
-        on_problem: Called with what can't be read.
-    """
+    """The state of each partition's leading replica, by partition."""
     reading = Reading(Search(paths=tuple(paths), topics=frozenset({topic})))
     by_partition: dict[int, list[ReplicaState]] = {}
     for state in reading.living_states():

@@ -60,16 +60,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def waiting(search: Search, *, new_session: NewSession, progress: Progress) -> Waiting:
-    """Look who waits.
-
-    Args:
-        search: What to look at.
-        new_session: Called where there is much to read.
-        progress: Called with what is done now.
-
-    Raises:
-        MissingExtraError: Spark is needed and not installed.
-    """
+    """Look who waits."""
     report = find_hanging(search, new_session=new_session, progress=progress)
     problems: dict[str, None] = {}
     progress("reading __consumer_offsets")

@@ -51,14 +51,8 @@ def table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[Child]])
 
 
 def document(*, title: str, remark: str, style: str, policy: str, body: Iterable[Element]) -> str:
-    """A page that needs nothing beside it.
-
-    Args:
-        title: Of the page.
-        remark: What it holds, as a comment.
-        style: Its style sheet.
-        policy: What a browser may load for it (Content-Security-Policy).
-        body: What it shows.
+    """A page that needs nothing beside it: its style sheet is in it, ``policy`` is what a browser
+    may load for it (Content-Security-Policy), ``remark`` stands above it as a comment.
     """
     head = element(
         "head",

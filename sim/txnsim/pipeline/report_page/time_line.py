@@ -74,12 +74,7 @@ def time_line(name: str, bars: Sequence[Bar]) -> Element:
 
 
 def in_lanes(bars: Iterable[Bar], *, gap_ms: int) -> Iterable[tuple[int, Bar]]:
-    """Each bar with its lane: the first one in which it overlaps none.
-
-    Args:
-        bars: In any order.
-        gap_ms: At least so much lies between two bars of a lane.
-    """
+    """Each bar with its lane: the first one in which so much lies between it and the bar before."""
     free_from: list[int] = []
     for bar in sorted(bars, key=lambda one: min(one.from_ms, one.to_ms)):
         start_ms, end_ms = sorted((bar.from_ms, bar.to_ms))

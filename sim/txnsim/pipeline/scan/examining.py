@@ -231,14 +231,9 @@ def _gaps(
     table: Ints, offset: int, position: int, behind_old: Mapping[int, int]
 ) -> Iterator[tuple[int, int]]:
     """Where offsets are left out between batches, or between messages of old formats and the batch
-    behind them. What is left out in front of such messages is not known: a compressed one bears the
-    offset of the last message in it.
-
-    Args:
-        table: Batches, at least one.
-        offset: The one that is awaited at ``position``.
-        position: Behind the batch in front of the table.
-        behind_old: Position behind messages of old formats -> the offset that is awaited there.
+    behind them (``behind_old``: position there -> offset that is awaited); ``offset`` is awaited at
+    ``position``, behind what was before. What is left out in front of old messages is not known: a
+    compressed one bears the offset of the last message in it.
     """
     bases, positions = table[kernel.BASE_OFFSET], table[kernel.POSITION]
     awaited = np.concatenate(([offset], table[kernel.LAST_OFFSET, :-1] + 1))

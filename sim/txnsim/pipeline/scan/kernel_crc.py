@@ -92,14 +92,8 @@ TABLES: Final = _tables()
 
 
 def check_crcs(buffer: Any, starts: Ints, sizes: Ints, stated: Ints, valid: Any) -> None:
-    """Compare CRCs with what the batches state.
-
-    Args:
-        buffer: Bytes, as an array of uint8.
-        starts: Where what each CRC covers begins in it.
-        sizes: How many bytes each covers.
-        stated: The CRCs.
-        valid: Booleans to be filled.
+    """Fill ``valid``: whether CRCs, of so many bytes each from these places in a buffer of uint8
+    on, are what the batches state.
     """
     if HAS_INSTRUCTION:
         check_by_instruction(buffer, starts, sizes, stated, valid)

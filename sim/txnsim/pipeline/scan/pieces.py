@@ -84,14 +84,8 @@ def pieces_of(
     until: int | None = None,
     buffer: Bytes | None = None,
 ) -> Iterator[PieceReader]:
-    """Open a file for reading from its beginning to its end, or to where ``until`` says.
-
-    Args:
-        path: The file.
-        piece_bytes: How much is read at once.
-        until: Where it ends.
-        buffer: Memory of ``piece_bytes`` that pieces are read into, for a caller that reads many
-            files.
+    """Open a file for reading, up to where ``until`` says, into a buffer of ``piece_bytes`` if one
+    is given, as by a caller that reads many files.
     """
     file = open_ranges(path, is_sequential=True)
     try:

@@ -90,11 +90,8 @@ def _cut_of(segment: SegmentFile) -> CutOff | None:
 
 
 def damage_behind(path: Path, *, until: int) -> Damage | None:
-    """The first place in a segment where recovery would cut; None where everything is sound.
-
-    Args:
-        path: The ``.log`` file.
-        until: How much of it there is.
+    """The first place in a segment, of which there is so much, where recovery would cut; None where
+    everything is sound.
     """
     torn: list[Damage] = []
     for table in batch_rows(path, on_damage=torn.append, until=until):
@@ -105,13 +102,7 @@ def damage_behind(path: Path, *, until: int) -> Damage | None:
 
 
 def wrong_crc_in(table: Ints, number: int, until: int) -> Damage:
-    """The damage that a batch of a wrong CRC is.
-
-    Args:
-        table: Batches.
-        number: Which of them.
-        until: Where the segment ends.
-    """
+    """The damage that a batch of a wrong CRC is, one row of a table, up to the segment's end."""
     position = int(table[kernel.POSITION, number])
     return Damage(
         position=position,

@@ -179,11 +179,6 @@ def _batch_at(file: BinaryIO, segment: SegmentFile, position: int, offset: int) 
 def stands_alone(segment: SegmentFile, section: Section, found: Examined) -> bool:
     """Whether what was found in a section is what would be found if its segment were read as a
     whole.
-
-    Args:
-        segment: Its segment.
-        section: It.
-        found: In it.
     """
     if found.damage is not None and not segment.is_recovered:
         return False

@@ -22,12 +22,8 @@ from txnsim.wire.control import ABORT, COMMIT
 def positions_of(
     segment: SegmentFile, start: int, chosen: Callable[[Path, Ints], Ints]
 ) -> Iterator[int]:
-    """Positions of chosen batches, up to where batches make no sense, or are of an old format.
-
-    Args:
-        segment: The segment.
-        start: Position of the first batch.
-        chosen: The rows that matter of a table of batches.
+    """Positions of chosen batches from ``start`` on, up to where batches make no sense, or are of
+    an old format.
     """
     path = Path(segment.path)
     old: list[OldRun] = []

@@ -115,12 +115,8 @@ def replicas_in(
     topics: frozenset[str] = frozenset(),
     on_problem: OnProblem = untold,
 ) -> tuple[Replica, ...]:
-    """The replicas under some paths, each once, by log directory, topic and partition.
-
-    Args:
-        paths: Log directories, folders of log directories, or replicas' folders.
-        topics: Only these; all where empty.
-        on_problem: Called with what has the name of a replica's folder and can't be looked into.
+    """The replicas under some paths, each once, by log directory, topic and partition; what has the
+    name of a replica's folder and can't be looked into is told.
     """
     found: dict[str, Replica] = {}
     for path in paths:

@@ -129,14 +129,7 @@ def fragment_rows(
     start: int = 0,
 ) -> Iterator[Ints]:
     """Tables of what each producer did in a segment, rows by ``kernel_fragments.FRAGMENT_COLUMNS``;
-    each is the caller's.
-
-    Args:
-        path: The ``.log`` file.
-        on_damage: Called where it stops making sense.
-        until: Where it ends.
-        bounds: How much is held in memory.
-        start: Position of the first batch.
+    each is the caller's. Arguments as of ``batch_rows``.
     """
     folding = Folding(bounds)
     for _ in _folded(path, folding, on_damage, until, bounds, start=start):
@@ -168,13 +161,8 @@ def damage_of(
     bounds: Bounds = BOUNDS,
     on_old: OnDamage | None = None,
 ) -> Damage | None:
-    """Where a segment stops making sense; None where its last batch ends with it.
-
-    Args:
-        path: The ``.log`` file.
-        until: How much of it there is.
-        bounds: How much is held in memory.
-        on_old: Called with messages of format 0 and 1, which are passed over.
+    """Where a segment stops making sense; None where its last batch ends with it. Messages of
+    format 0 and 1 are passed over and told, too.
     """
     found: list[Damage] = []
     passed_over = None if on_old is None else lambda run: on_old(_old(run))

@@ -180,13 +180,8 @@ def refusal_of_data(
     entry: ProducerEntry, header: BatchHeader, *, has_sequences: bool, expiration_ms: int
 ) -> Refusal | None:
     """Why a leader with this state of the producer would have refused a batch of data; None where
-    it would not, or may have forgotten the producer and taken it for a new one.
-
-    Args:
-        entry: The producer in front of the batch.
-        header: The batch.
-        has_sequences: Clients wrote it, not a coordinator.
-        expiration_ms: After how long without a batch a broker forgets a producer.
+    it would not, or may have forgotten the producer and taken it for a new one. ``has_sequences``:
+    clients wrote it, not a coordinator.
     """
     if header.max_timestamp_ms - entry.last_timestamp >= expiration_ms:
         return None

@@ -48,13 +48,8 @@ def examine(
     snapshot_offsets: Sequence[int] = (),
     epochs: Epochs | None = None,
 ) -> SegmentPart:
-    """Walk over a segment, or over a section of it.
-
-    Args:
-        facts: What is known of its replica.
-        segment: It.
-        snapshot_offsets: Of the whole replica.
-        epochs: Of its checkpoint; None without a readable one.
+    """Walk over a segment of a replica, or over a section of it; snapshots are of the whole
+    replica, epochs of its checkpoint.
     """
     walk = _SegmentWalk(facts, segment, snapshot_offsets, epochs)
     read = read_log_file(

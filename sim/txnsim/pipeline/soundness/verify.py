@@ -114,13 +114,7 @@ def plan(
 
 
 def verify(engine: Engine, planned: Plan, way: Way) -> Iterator[Violation]:
-    """All that is wrong, by partition, replica and place.
-
-    Args:
-        engine: Reads.
-        planned: What there is to be done.
-        way: Where it is done.
-    """
+    """All that is wrong, by partition, replica and place."""
     yield from planned.findings
     found = engine.done(Job(tasks=planned.tasks, read=_parts_of, join=_judged), way)
     for key in sorted(found):
@@ -271,15 +265,10 @@ def _passed_by(problem: str) -> Violation:
 def put_together(
     parts: Iterable[SegmentPart], walk_again: Callable[[SegmentPart], SegmentPart]
 ) -> list[SegmentPart]:
-    """The parts of whole segments, by offset.
-
-    Sections are put together if nothing is wrong within any of them and each one ends where the
-    next one begins. Otherwise the whole segment is read again: findings are counted per segment,
-    and damage changes what is reported behind it.
-
-    Args:
-        parts: Of one replica, in any order.
-        walk_again: Makes the part of the segment of a section.
+    """The parts of a replica's whole segments, by offset. Sections are put together if nothing is
+    wrong within any of them and each one ends where the next one begins. Otherwise the whole
+    segment is read again: findings are counted per segment, and damage changes what is reported
+    behind it.
     """
     by_path: defaultdict[str, list[SegmentPart]] = defaultdict(list)
     for part in parts:

@@ -141,17 +141,8 @@ def read_or_tell(
     is_there: bool = False,
     missing: T | None = None,
 ) -> T | None:
-    """What a file beside the log says; None where it can't be read; that is reported.
-
-    Args:
-        path: The file.
-        decode: Understands its bytes.
-        expected: What should be in it.
-        on_broken: Called with what is wrong.
-        offset: That it is about.
-        bytes_max: It is never larger.
-        is_there: Its name was seen; else a file may be missing.
-        missing: What is said then.
+    """What a file beside the log says; None where it can't be read, which is reported, with the
+    offset that it is about. A file whose name was not seen (``is_there``) may be missing.
     """
     try:
         return decode(read_regular(path, bytes_max))

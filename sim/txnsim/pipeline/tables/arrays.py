@@ -19,12 +19,8 @@ _BYTES_MAX: Final = (1 << 31) - 1
 
 
 def of_numbers(numbers: Any, kind: pa.DataType, *, absent: Any = None) -> pa.Array:
-    """Numbers of numpy as an array of integers or times.
-
-    Args:
-        numbers: One per row.
-        kind: The type; values are cut to its width.
-        absent: Where it is true there is none.
+    """Numbers of numpy as an array of integers or times, cut to its width; none where ``absent`` is
+    true.
     """
     made = np.ascontiguousarray(numbers, dtype=f"<i{kind.bit_width // 8}")
     return _array(kind, len(made), absent, made)
@@ -113,12 +109,7 @@ def repeated(value: object, count: int, kind: pa.DataType) -> pa.Array:
 
 
 def numbers_in(column: pa.Array | pa.ChunkedArray, *, absent: int) -> Any:
-    """Integers and booleans of a column as numpy's integers of 64 bits.
-
-    Args:
-        column: The values.
-        absent: Stands where there is none.
-    """
+    """Integers and booleans of a column as numpy's integers of 64 bits; ``absent`` for none."""
     import pyarrow.compute as pc
 
     kind = pa.int64()

@@ -55,12 +55,8 @@ class DecodedBatch:
 def decoded_batches(
     segment: SegmentFile, job: Job, on_damage: OnDamage = untold
 ) -> Iterator[DecodedBatch]:
-    """The batches of a segment of the producers that are wanted.
-
-    Args:
-        segment: What is read.
-        job: What for.
-        on_damage: Called with each batch that can't be decoded.
+    """The batches of a segment of the producers that are wanted; those that can't be decoded are
+    told.
     """
     for data, start, run in chosen_runs(segment, job, on_damage):
         view = memoryview(data.data)

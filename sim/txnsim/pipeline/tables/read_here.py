@@ -46,15 +46,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         topics: frozenset[str] = frozenset(),
         wanted: Wanted = Wanted(),  # noqa: B008 - frozen
     ) -> Asked:
-        """As they are asked for.
-
-        Args:
-            table: Its name.
-            paths: Log directories, folders of them, or replicas' folders.
-            columns: Only these; all where empty.
-            topics: Only these; all where empty.
-            wanted: What is asked for besides.
-        """
+        """As they are asked for: these columns, these topics, all where empty."""
         options = KafkaLogOptions(
             paths=tuple(path.absolute() for path in paths),
             table=table,
@@ -99,13 +91,8 @@ def read_by_replica(
     keep: Callable[[pa.RecordBatch], pa.RecordBatch],
     join: Callable[[str, Sequence[pa.RecordBatch]], R],
 ) -> dict[str, R]:
-    """What becomes of the rows of each replica, wherever they are read.
-
-    Args:
-        engine: Reads.
-        asked: A table of segments, with the columns of a replica.
-        keep: The rows that matter.
-        join: Takes those of one replica, in any order.
+    """What becomes of the rows of each replica that matter (``keep``), wherever they are read; they
+    are joined in any order. The table is one of segments, with the columns of a replica.
     """
     shares = asked.shares()
     way = engine.way(_cost_of(asked.options.table, shares))
@@ -136,12 +123,6 @@ _REPLICA: Final = ("log_dir", "topic", "partition")
 
 
 def is_little(tables: Sequence[str], paths: Sequence[Path], topics: frozenset[str]) -> bool:
-    """Whether tables are read sooner in this process than Spark starts.
-
-    Args:
-        tables: Their names.
-        paths: Log directories, folders of them, or replicas' folders.
-        topics: Only these; all where empty.
-    """
+    """Whether tables are read sooner in this process than Spark starts."""
     asked = (Asked.of(table, paths, topics=topics) for table in tables)
     return all(_cost_of(one.options.table, one.shares()) <= HERE_COST_MAX for one in asked)

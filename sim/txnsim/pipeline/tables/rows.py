@@ -141,11 +141,8 @@ def or_none(number: int) -> int | None:
 def of_structs(
     found: Iterator[msgspec.Struct], place: Callable[[int], dict[str, Make]]
 ) -> Iterator[Rows]:
-    """Rows of values whose fields are named as the columns.
-
-    Args:
-        found: The values.
-        place: The columns that are the same in so many rows.
+    """Rows of values whose fields are named as the columns, and columns that are the same in so
+    many rows.
     """
     while chunk := list(islice(found, ROWS_MAX)):
         yield Rows(

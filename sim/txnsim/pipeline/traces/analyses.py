@@ -160,11 +160,8 @@ def lso_lag_by_partition(spark: SparkSession) -> DataFrame:
 
 
 def late_transactions(spark: SparkSession, late_after_ms: int = LATE_AFTER_MS) -> DataFrame:
-    """How long producers have transactions open on partitions, and which stay open for good.
-
-    Args:
-        spark: The session.
-        late_after_ms: From when on one counts as late.
+    """How long producers have transactions open on partitions, late ones, and which stay open for
+    good.
     """
     return spark.sql(LATE_TRANSACTIONS, args={"late_after_ms": late_after_ms})
 

@@ -89,12 +89,7 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw_all(spark: SparkSession, directory: Path) -> tuple[Path, ...]:
-    """Draw every figure over the views of a trace; returns the files.
-
-    Args:
-        spark: A session with the views (``tables``).
-        directory: Where to; made if need be.
-    """
+    """Draw every figure over the views of a trace (``tables``) into a folder; returns the files."""
     drawn = {}
     for name, plot in PLOTS.items():
         # Aggregated: at most some hundred rows, whatever the trace's size.
