@@ -21,7 +21,7 @@ import msgspec
 
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.pipeline.schemas import PLACES, Table
-from txnsim.pipeline.tasks import arrow_schema, on_workers
+from txnsim.pipeline.tasks import on_workers
 from txnsim.runtime.virtual.process import STRINGS, limits_of_process
 from txnsim.simulation.batch import in_pool, row_of, without_verdict
 from txnsim.simulation.drawing import Wanted
@@ -50,7 +50,6 @@ FINDINGS: Final = "findings"
 _WITHOUT_VERDICT: Final = (OVER_LIMIT, NO_CLUSTER)
 _HEAD: Final = "campaign.json"
 _FILE: Final = re.compile(r"seeds-(\d+)-(\d+)\.parquet")
-_LOOKS: Final = "looked binary"
 
 TABLE: Final = Table.of(
     "One row for each seed. All but `cpu_ms` is a function of the seed.",
@@ -182,9 +181,8 @@ def on_spark(spark: SparkSession, wanted: Wanted, *, cpu_s: float) -> tuple[Play
             yield from table.to_pylist()
 
     def examine(seeds: Sequence[int]) -> Iterator[Look]:
-        shares = [Share(seeds=(seed,), wanted=wanted) for seed in seeds]
-        for row in on_workers(spark, shares, Share, _looked, _LOOKS).toLocalIterator():
-            yield msgspec.msgpack.decode(bytes(row[0]), type=Look)
+        tasks = spark.sparkContext.parallelize(seeds, max(1, len(seeds)))
+        return tasks.map(partial(_looked, wanted)).toLocalIterator()
 
     return play, examine
 
@@ -235,13 +233,9 @@ def _played(share: Share) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pylist(rows, schema=TABLE.arrow())
 
 
-def _looked(share: Share) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
+def _looked(wanted: Wanted, seed: int) -> Look:
     _prepare()
-    for seed in share.seeds:
-        packed = msgspec.msgpack.encode(_look(share.wanted, seed))
-        yield pa.RecordBatch.from_pylist([{"looked": packed}], schema=arrow_schema(_LOOKS))
+    return _look(wanted, seed)
 
 
 def _look(wanted: Wanted, seed: int) -> Look:

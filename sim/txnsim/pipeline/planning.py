@@ -234,7 +234,7 @@ def _looked_through(
     cut_apart = sum(one.size for one in segments if one.is_recovered) > _TOGETHER_BYTES_MAX
     if not cut_apart or options.check_crc is Check.NONE:
         return segments
-    from txnsim.pipeline.scan.recovery import looked_through  # planning does without numba
+    from txnsim.pipeline.scan.examining import looked_through  # planning does without numba
 
     return looked_through(segments)
 

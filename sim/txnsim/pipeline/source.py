@@ -246,37 +246,12 @@ class RefusingReader(DataSourceStreamReader):
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
-    def initialOffset(self) -> NoReturn:  # noqa: N802 - Spark's name
-        """Refuses.
-
-        Raises:
-            BadInputError: Always.
-        """
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise BadInputError(self._reason)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> NoReturn:  # noqa: ARG002, N802 - Spark's
-        """Refuses: a query that goes on from its checkpoint asks this first.
-
-        Raises:
-            BadInputError: Always.
-        """
-        raise BadInputError(self._reason)
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> NoReturn:  # noqa: ARG002 - Spark's
-        """Refuses: so begins one whose last batch was not written.
-
-        Raises:
-            BadInputError: Always.
-        """
-        raise BadInputError(self._reason)
-
-    def read(self, partition: InputPartition) -> NoReturn:  # noqa: ARG002 - Spark's
-        """Refuses.
-
-        Raises:
-            BadInputError: Always.
-        """
-        raise BadInputError(self._reason)
+    # A new query asks the first; one that goes on from its checkpoint the second, or the third
+    # where its last batch was not written.
+    initialOffset = latestOffset = partitions = read = _refuse  # noqa: N815 - Spark's names
 
 
 def _read(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from txnsim.pipeline.schemas import arrow_types
 from txnsim.pipeline.stores.mirror import carried, carry
 
 if TYPE_CHECKING:
@@ -40,16 +39,6 @@ def on_workers(
                 yield from read(msgspec.msgpack.decode(packed[number], type=kind))
 
     return spark.range(0, len(tasks), 1, max(len(tasks), 1)).mapInArrow(work, columns)
-
-
-def arrow_schema(columns: str) -> pa.Schema:
-    """Columns of plain types in Spark's DDL, as Arrow has them."""
-    import pyarrow as pa
-
-    types = arrow_types()
-    return pa.schema(
-        [(name, types[kind]) for name, kind in (column.split() for column in columns.split(", "))]
-    )
 
 
 def shared_out(

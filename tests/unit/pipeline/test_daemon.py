@@ -14,7 +14,7 @@ import pytest
 from tests.support.fragment_model import Act, segment_of
 from txnsim.pipeline import daemon
 from txnsim.pipeline.scan import kernel, kernel_crc, kernel_fragments
-from txnsim.pipeline.scan.recovery import crcs_are_right
+from txnsim.pipeline.scan.crcs import crcs_are_right
 from txnsim.pipeline.scan.walk import Bounds, batch_rows, ending_rows, fragment_rows
 
 THREADS: Final = """

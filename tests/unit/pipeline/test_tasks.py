@@ -1,11 +1,10 @@
-"""Works shared out to tasks, and columns as Arrow has them; workers are tried with Spark."""
+"""Works shared out to tasks; workers are tried with Spark."""
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 
-from txnsim.pipeline.tasks import arrow_schema, shared_out
+from txnsim.pipeline.tasks import shared_out
 
 
 @pytest.mark.parametrize(
@@ -27,11 +26,3 @@ def test_neighbours_that_go_together_are_not_parted() -> None:
         words, 3, size_of=len, go_together=lambda before, after: before[0] == after[0]
     )
     assert tasks == [("aa", "ab"), ("ba", "bb")]
-
-
-def test_every_plain_type_of_columns_is_known_to_arrow() -> None:
-    columns = "a string, b int, c bigint, d boolean, e binary"
-    kinds = [pa.string(), pa.int32(), pa.int64(), pa.bool_(), pa.binary()]
-    assert arrow_schema(columns) == pa.schema(list(zip("abcde", kinds, strict=True)))
-    with pytest.raises(KeyError):
-        arrow_schema("a decimal")

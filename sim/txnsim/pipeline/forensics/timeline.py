@@ -52,10 +52,8 @@ class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int = -1
     previous_producer_id: int = NO_ID
     next_producer_id: int = NO_ID
-    timeout_ms: int = -1
     partitions: tuple[TopicPartition, ...] = ()
     start_timestamp_ms: int | None = None
-    client_version: int = 0
 
     @property
     def commits(self) -> bool | None:

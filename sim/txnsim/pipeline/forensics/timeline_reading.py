@@ -6,7 +6,7 @@ dropped at once. Replicas that tell the same are listed once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txnsim.pipeline.engine import Engine, alone
-from txnsim.pipeline.forensics.identity import Identities, identities_in
+from txnsim.pipeline.forensics.identity import identities_in
 from txnsim.pipeline.forensics.timeline import (
     CoordinatorRecord,
     Stay,
@@ -52,40 +52,16 @@ def read_timeline(
     """All that log directories tell of a transactional id: of these topics, all where empty, and in
     any case the coordinators' log.
     """
-    return told_by(
-        transactional_id,
-        _coordinator_rows(engine, paths, transactional_id),
-        lambda producer_ids: stay_rows(paths, producer_ids, topics, engine=engine),
-        timeline_identities(paths, topics),
-    )
-
-
-def timeline_identities(paths: Sequence[Path], topics: frozenset[str]) -> Identities:
-    """Which replicas are stale: of these topics, and of the coordinators' log in any case."""
     wanted = topics | {TRANSACTION_STATE_TOPIC} if topics else topics
-    return identities_in([path.absolute() for path in paths], wanted)  # as rows have them
-
-
-def told_by(
-    transactional_id: str,
-    records_read: Iterable[dict[str, Any]],
-    read_stays: Callable[[Sequence[int]], Iterable[dict[str, Any]]],
-    identities: Identities,
-) -> Timeline:
-    """The timeline of rows that were read.
-
-    Args:
-        transactional_id: Whose.
-        records_read: Sound rows of the table ``transactions`` about the id.
-        read_stays: Producer ids -> a row per transaction on each replica, as ``stays_in`` has
-            them.
-        identities: Rows of replicas that are stale are left out.
-    """
-    records, apart = merged_records(identities.living(records_read))
+    identities = identities_in([path.absolute() for path in paths], wanted)  # as rows have them
+    records, apart = merged_records(
+        identities.living(_coordinator_rows(engine, paths, transactional_id))
+    )
     producer_ids = producer_ids_of(records)
     if not producer_ids:
         return timeline_of(transactional_id, records, ())
-    stays, behind = merged_stays(identities.living(read_stays(producer_ids)))
+    rows = stay_rows(paths, producer_ids, topics, engine=engine)
+    stays, behind = merged_stays(identities.living(rows))
     timeline = timeline_of(transactional_id, records, stays)
     doubts = identities.undecided.values()
     return msgspec.structs.replace(
@@ -147,26 +123,23 @@ def stay_rows(
             topics=topics,
             wanted=Wanted(producer_ids=frozenset(producer_ids)),
         ),
-        _in_transactions,
+        in_transactions,
         _stays_of,
     )
     return chain.from_iterable(found.values())
-
-
-def _in_transactions(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch.filter(in_transactions(batch))
 
 
 def _stays_of(_replica: str, batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:
     return list(stays_in(pa.Table.from_batches(batches)))
 
 
-def in_transactions(batch: pa.RecordBatch | pa.Table) -> Any:
-    """Which batches are of a transaction. An emptied marker has no type, and ends nothing."""
+def in_transactions(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batches of transactions. An emptied marker has no type, and ends nothing."""
     is_marker = pc.is_in(
         batch["control_type"], value_set=of_values(["commit", "abort"], pa.string())
     )
-    return pc.and_(batch["is_transactional"], pc.or_(pc.invert(batch["is_control"]), is_marker))
+    counts = pc.or_(pc.invert(batch["is_control"]), is_marker)
+    return batch.filter(pc.and_(batch["is_transactional"], counts))
 
 
 def stays_in(table: pa.Table) -> Iterator[dict[str, Any]]:
@@ -271,12 +244,10 @@ def _record_of(row: dict[str, Any]) -> CoordinatorRecord:
         producer_epoch=number("producer_epoch"),
         previous_producer_id=number("previous_producer_id"),
         next_producer_id=number("next_producer_id"),
-        timeout_ms=number("timeout_ms"),
         partitions=tuple(
             TopicPartition(one["topic"], one["partition"]) for one in row["partitions"] or ()
         ),
         start_timestamp_ms=row["start_timestamp_ms"],
-        client_version=row["client_transaction_version"] or 0,
     )
 
 

@@ -20,9 +20,9 @@ from txnsim.pipeline.forensics.replica_state import ReplicaState
 from txnsim.pipeline.questions.positions import leading_states
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan import kernel_keys as kk
+from txnsim.pipeline.scan.crcs import runs_of
 from txnsim.pipeline.scan.log_dirs import OnProblem, read_small
 from txnsim.pipeline.scan.pieces import Ints, pieces_of
-from txnsim.pipeline.scan.recovery import runs_of
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.scan.walk import Damage, batch_rows
 from txnsim.releases.rules import LATEST

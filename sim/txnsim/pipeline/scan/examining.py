@@ -1,15 +1,21 @@
 """One pass over a segment: every CRC is computed, every offset is followed, and what each producer
 did is summed up on the way.
 
+So does a starting broker after a stop out of order, from the recovery point on. The first batch
+that is torn, or whose CRC is wrong, ends the log: the rest of its segment and all later segments
+are removed. Nothing is removed here, but readers do not see what lies behind (``cut_short``).
+
 The segment is read piece by piece. A piece is examined while it is in the processor's cache: its
 headers, its CRCs, and the fragments of its sound part. The memory is used again for the next
-segment, because there are many small ones. Kafka's counterparts: LogSegment.recover,
-ProducerStateManager.
+segment, because there are many small ones. Kafka's counterparts: LogLoader.recoverLog,
+LogSegment.recover, ProducerStateManager.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -17,8 +23,9 @@ import msgspec
 import numpy as np
 
 from txnsim.pipeline.scan import kernel
+from txnsim.pipeline.scan.crcs import crcs_in, large_crc_of, wrong_crc_in
 from txnsim.pipeline.scan.pieces import Bytes, Ints, PieceReader, pieces_of
-from txnsim.pipeline.scan.recovery import crcs_in, large_crc_of, wrong_crc_in
+from txnsim.pipeline.scan.segments import CutOff, Replica, SegmentFile
 from txnsim.pipeline.scan.walk import (
     BOUNDS,
     MAY_BE_OLD,
@@ -242,3 +249,61 @@ def _gaps(
         awaited[number] = behind_old[int(positions[number])]
     for number in np.flatnonzero(bases > awaited):
         yield int(awaited[number]), int(bases[number])
+
+
+_BEHIND: Final = CutOff(position=0, kind="behind", reason="an earlier segment is cut")
+
+
+def cut_short(
+    segments: Iterable[SegmentFile], *, is_cut: bool = True
+) -> Iterator[tuple[SegmentFile, Damage | None]]:
+    """Segments, in order, as they are once a broker has started: (what is left, what goes and why);
+    as they are without ``is_cut``.
+    """
+    ended: Replica | None = None
+    for segment in segments:
+        cut: CutOff | None = None
+        if is_cut and segment.is_looked_through:
+            cut = segment.cut
+        elif is_cut and segment.is_recovered:
+            cut = _BEHIND if segment.replica == ended else _cut_of(segment)
+        if cut is None:
+            yield segment, None
+            continue
+        ended = segment.replica
+        size = segment.size - cut.position
+        damage = Damage(position=cut.position, size=size, kind=cut.kind, reason=cut.reason)
+        yield msgspec.structs.replace(segment, size=cut.position), damage
+
+
+def looked_through(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
+    """The segments of a replica; of those that a starting broker goes through it is known from now
+    on what it cuts. All cores of this machine look for it, so that tasks need not wait for others.
+    """
+    sought = [one for one in segments if one.is_recovered]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # what is compiled lets other threads run
+        cuts = dict(zip(sought, pool.map(_cut_of, sought), strict=True))
+    ended = False
+    found: list[SegmentFile] = []
+    for segment in segments:
+        if segment.is_recovered:
+            cut = _BEHIND if ended else cuts[segment]
+            ended = cut is not None
+            segment = msgspec.structs.replace(segment, is_looked_through=True, cut=cut)
+        found.append(segment)
+    return found
+
+
+def _cut_of(segment: SegmentFile) -> CutOff | None:
+    """Where a broker cuts a segment; also None where that can't be read, as others will notice."""
+    try:
+        damage = (
+            Examiner()
+            .examined(Path(segment.path), until=segment.size, base_offset=segment.base_offset)
+            .damage
+        )
+    except OSError:
+        return None
+    if damage is None:
+        return None
+    return CutOff(position=damage.position, kind=damage.kind, reason=damage.reason)

@@ -4,7 +4,7 @@ For a batch of 90 bytes the call of a library costs more than the computation. T
 bytes at a time, by the processor's instruction if it has one, else through a table for each byte
 ("slicing by 8"). The instruction (x86: SSE 4.2) is put in as LLVM's intrinsic, as numba has no
 function for it. A loop that uses it must not be compiled where ``HAS_INSTRUCTION`` is false: LLVM
-would end the process. The library computes large batches (``recovery`` chooses). Kafka's
+would end the process. The library computes large batches (``crcs`` chooses). Kafka's
 counterpart: Crc32C.
 """
 

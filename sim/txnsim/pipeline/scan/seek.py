@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from txnsim.pipeline.scan import kernel
+from txnsim.pipeline.scan.crcs import crcs_are_right
 from txnsim.pipeline.scan.pieces import Ints
-from txnsim.pipeline.scan.recovery import crcs_are_right
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.scan.walk import OldRun, batch_rows
 from txnsim.wire.control import ABORT, COMMIT

@@ -7,7 +7,7 @@ fragments of several segments, in order of ``FIRST_OFFSET``.
 
 Where a segment stops making sense, the walk names the damage and ends: at that place a broker cuts
 the log off when it recovers (LogSegment.recover). This walk does not compute CRCs, because that
-means reading all bytes. A caller that has computed them (``recovery``) says ``until`` where the
+means reading all bytes. A caller that has computed them (``crcs``) says ``until`` where the
 file is to be read.
 """
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from txnsim.pipeline.options import Check
 from txnsim.pipeline.scan import kernel
+from txnsim.pipeline.scan.crcs import crcs_are_right
 from txnsim.pipeline.scan.pieces import Ints
-from txnsim.pipeline.scan.recovery import crcs_are_right
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.scan.walk import batch_rows
 from txnsim.pipeline.tables.rows import (

@@ -16,9 +16,9 @@ import numpy as np
 from txnsim.errors import CorruptBatchError
 from txnsim.pipeline.options import Check
 from txnsim.pipeline.scan import kernel
+from txnsim.pipeline.scan.crcs import crcs_are_right, runs_of
 from txnsim.pipeline.scan.log_dirs import untold
 from txnsim.pipeline.scan.pieces import Bytes, Ints, pieces_of
-from txnsim.pipeline.scan.recovery import crcs_are_right, runs_of
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.scan.walk import Damage, batch_rows
 from txnsim.pipeline.tables.rows import Job, in_span

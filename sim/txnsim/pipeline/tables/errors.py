@@ -13,7 +13,7 @@ import numpy as np
 from txnsim.errors import CorruptLogRecordError
 from txnsim.pipeline.options import Check
 from txnsim.pipeline.scan import kernel
-from txnsim.pipeline.scan.recovery import crcs_are_right
+from txnsim.pipeline.scan.crcs import crcs_are_right
 from txnsim.pipeline.scan.segments import Replica, SegmentFile, broker_of
 from txnsim.pipeline.scan.walk import Damage, batch_rows, damage_of
 from txnsim.pipeline.schemas import ErrorRow

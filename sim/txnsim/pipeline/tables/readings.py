@@ -9,8 +9,8 @@ from typing import Final
 
 from txnsim.pipeline.options import Check
 from txnsim.pipeline.planning import Share
+from txnsim.pipeline.scan.examining import cut_short
 from txnsim.pipeline.scan.log_dirs import LogDirectory
-from txnsim.pipeline.scan.recovery import cut_short
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
 from txnsim.pipeline.tables import (
     batches,

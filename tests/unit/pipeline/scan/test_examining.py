@@ -12,13 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fragment_model import Act, acts, fragments_of, on_file, segment_of
-from tests.support.log_tables import cut, overwrite, segment
+from tests.support.log_tables import broker_dir, busy_log, cut, overwrite, replica, segment
 from tests.support.logs import batch, plain
-from txnsim.pipeline.scan import kernel, recovery
+from tests.support.old_messages import old_message
+from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan import kernel_fragments as fk
-from txnsim.pipeline.scan.examining import Examiner
+from txnsim.pipeline.scan.crcs import crcs_are_right
+from txnsim.pipeline.scan.examining import Examiner, cut_short, looked_through
 from txnsim.pipeline.scan.pieces import PIECE_BYTES_MIN, Ints
-from txnsim.pipeline.scan.walk import Bounds, batch_rows, fragment_rows
+from txnsim.pipeline.scan.segments import SegmentFile, replicas_in, segments_of
+from txnsim.pipeline.scan.walk import Bounds, Damage, batch_rows, damage_of, fragment_rows
 
 BOUNDS = st.builds(
     Bounds,
@@ -59,7 +62,14 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
     def check(path: Path) -> None:
         examiner = Examiner(bounds)
         found = examiner.examined(path, until=len(data), base_offset=0)
-        assert found.damage == recovery.damage_behind(path, until=len(data))
+        wrong = [
+            int(position)
+            for table in batch_rows(path)
+            for position in table[kernel.POSITION, ~crcs_are_right(path, table)]
+        ]
+        torn = damage_of(path)
+        places = [*wrong[:1], *([] if torn is None else [torn.position])]
+        assert (found.damage and found.damage.position) == min(places, default=None)
         sound = len(data) if found.damage is None else found.damage.position
         for until, is_cut in ((sound, True), (len(data), False)):
             walked = list(fragment_rows(path, until=until))
@@ -104,3 +114,73 @@ def test_a_section_begins_where_it_is_told(tmp_path: Path) -> None:
     assert found.is_torn
     assert (found.lowest_offset, found.highest_offset, found.damaged_offset) == (1, 1, 2)
     assert found.gaps == ()
+
+
+# What a broker that starts would cut off, and what it would leave
+
+BATCH = len(plain())
+
+
+def found(path: Path) -> list[SegmentFile]:
+    return list(segments_of(replicas_in([path])[0]))
+
+
+def kept(path: Path, *, is_cut: bool = True) -> list[tuple[int, Damage | None]]:
+    """(bytes left, what goes) of each segment; the same, whoever has looked for it and when."""
+    segments = found(path)
+    cut = [(one.size, damage) for one, damage in cut_short(segments, is_cut=is_cut)]
+    known = cut_short(looked_through(segments), is_cut=is_cut)
+    assert [(one.size, damage) for one, damage in known] == cut
+    return cut
+
+
+def test_what_is_clean_is_not_gone_through(tmp_path: Path) -> None:
+    folder = replica(broker_dir(tmp_path), busy_log())
+    last = found(tmp_path)[-1]
+    overwrite(Path(last.path), last.size - 5, b"!")
+    assert [damage for _, damage in kept(tmp_path)] == [None] * len(found(tmp_path))
+    assert folder.name == "orders-0"
+
+
+def test_damage_ends_the_log_there_and_all_segments_behind_it(tmp_path: Path) -> None:
+    replica(broker_dir(tmp_path, is_clean=False), busy_log())
+    segments = found(tmp_path)
+    overwrite(Path(segments[1].path), 79 + 30, b"!")  # in the second batch
+    left = kept(tmp_path)
+    assert left[0] == (segments[0].size, None)
+    assert left[1][0] == 79
+    assert left[1][1] is not None
+    assert left[1][1].kind == "crc"
+    for (size, damage), one in zip(left[2:], segments[2:], strict=True):
+        assert size == 0
+        assert damage is not None
+        assert (damage.kind, damage.position, damage.size) == ("behind", 0, one.size)
+    assert kept(tmp_path, is_cut=False) == [(one.size, None) for one in segments]
+
+
+def test_damage_of_one_replica_is_none_of_another_s(tmp_path: Path) -> None:
+    broker_dir(tmp_path, is_clean=False)
+    segment(tmp_path / "orders-0", [plain(), plain()[:-3]])
+    segment(tmp_path / "orders-1", [plain()])
+    segments = [one for each in replicas_in([tmp_path]) for one in segments_of(each)]
+    assert [one.size for one, _ in cut_short(segments)] == [BATCH, BATCH]
+
+
+def test_messages_of_old_formats_are_not_cut(tmp_path: Path) -> None:
+    """A broker knows them and reads on; here they are passed over."""
+    broker_dir(tmp_path, is_clean=False)
+    old = old_message(1, offset=1)
+    path = segment(tmp_path / "orders-0", [plain()])
+    path.write_bytes(path.read_bytes() + old)
+    segment(tmp_path / "orders-0", [plain()], base_offset=5)
+    assert kept(tmp_path) == [(BATCH + len(old), None), (BATCH, None)]
+    overwrite(path, BATCH + 16, b"\x09")
+    assert [damage and damage.kind for _, damage in kept(tmp_path)] == ["torn", "behind"]
+
+
+def test_a_file_that_is_gone_is_left_for_others_to_notice(tmp_path: Path) -> None:
+    broker_dir(tmp_path, is_clean=False)
+    path = segment(tmp_path / "orders-0", [plain()])
+    segments = found(tmp_path)
+    path.unlink()
+    assert list(cut_short(segments)) == [(segments[0], None)]

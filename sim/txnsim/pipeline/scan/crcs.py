@@ -1,104 +1,25 @@
-"""What a starting broker would cut off: after a stop out of order, a part of the log has to be
-checked byte by byte.
-
-The check begins at the recovery point and goes on in order. The first batch that is torn, or whose
-CRC is wrong, ends the log: the rest of its segment and all later segments are removed. Nothing is
-removed here, but readers do not see what lies behind. Kafka's counterparts: LogLoader.recoverLog,
-LogSegment.recover.
+"""CRC-32C of batches: which of them are right. The compiled loop (``kernel_crc``) computes those of
+small batches, a library those of large ones.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import crc32c
-import msgspec
 import numpy as np
 
 from txnsim.pipeline.scan import kernel, kernel_crc
 from txnsim.pipeline.scan.pieces import PIECE_BYTES, Bytes, Ints, PieceReader, pieces_of
-from txnsim.pipeline.scan.segments import CutOff, Replica, SegmentFile
-from txnsim.pipeline.scan.walk import Damage, batch_rows
+from txnsim.pipeline.scan.walk import Damage
 from txnsim.wire.batch_header import CRC_START
 
 SMALL_BATCH_BYTES: Final = 1 << 10
 """Below, the compiled loop is quicker than a call of the library for each batch."""
 
-_BEHIND: Final = CutOff(position=0, kind="behind", reason="an earlier segment is cut")
-
 Truths = np.ndarray[Any, np.dtype[np.bool_]]
-
-
-def cut_short(
-    segments: Iterable[SegmentFile], *, is_cut: bool = True
-) -> Iterator[tuple[SegmentFile, Damage | None]]:
-    """Segments as they are once a broker has started: (what is left, what goes and why).
-
-    Args:
-        segments: In order; those of a replica that are gone through are all there.
-        is_cut: Without, they stay as they are.
-    """
-    ended: Replica | None = None
-    for segment in segments:
-        if not is_cut or not segment.is_recovered:
-            yield segment, None
-            continue
-        if segment.is_looked_through:
-            cut = segment.cut
-        else:
-            cut = _BEHIND if segment.replica == ended else _cut_of(segment)
-        if cut is None:
-            yield segment, None
-            continue
-        ended = segment.replica
-        size = segment.size - cut.position
-        damage = Damage(position=cut.position, size=size, kind=cut.kind, reason=cut.reason)
-        yield msgspec.structs.replace(segment, size=cut.position), damage
-
-
-def looked_through(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
-    """The segments of a replica; of those that a starting broker goes through it is known from now
-    on what it cuts. All cores of this machine look for it, so that tasks need not wait for others.
-    """
-    sought = [one for one in segments if one.is_recovered]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # what is compiled lets other threads run
-        cuts = dict(zip(sought, pool.map(_cut_of, sought), strict=True))
-    ended = False
-    found: list[SegmentFile] = []
-    for segment in segments:
-        if segment.is_recovered:
-            cut = _BEHIND if ended else cuts[segment]
-            ended = cut is not None
-            segment = msgspec.structs.replace(segment, is_looked_through=True, cut=cut)
-        found.append(segment)
-    return found
-
-
-def _cut_of(segment: SegmentFile) -> CutOff | None:
-    """Where a broker cuts a segment; also None where that can't be read, as others will notice."""
-    try:
-        damage = damage_behind(Path(segment.path), until=segment.size)
-    except OSError:
-        return None
-    if damage is None:
-        return None
-    return CutOff(position=damage.position, kind=damage.kind, reason=damage.reason)
-
-
-def damage_behind(path: Path, *, until: int) -> Damage | None:
-    """The first place in a segment, of which there is so much, where recovery would cut; None where
-    everything is sound.
-    """
-    torn: list[Damage] = []
-    for table in batch_rows(path, on_damage=torn.append, until=until):
-        wrong = np.flatnonzero(~crcs_are_right(path, table))
-        if len(wrong):
-            return wrong_crc_in(table, int(wrong[0]), until)
-    return torn[0] if torn else None
 
 
 def wrong_crc_in(table: Ints, number: int, until: int) -> Damage:
