@@ -6,7 +6,8 @@ is complete (``written_files``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.errors import BadInputError
+from txnsim.pipeline.engine import Engine, Job, Way
 from txnsim.pipeline.scan.segments import replicas_in
 from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.targets import written_by_spark
@@ -21,7 +23,9 @@ from txnsim.written_files import whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+
+    from txnsim.pipeline.planning import Share
+    from txnsim.pipeline.tables.read_here import Asked
 
 ALL: Final = "all"
 BY: Final = "topic"
@@ -79,57 +83,73 @@ def check(wanted: Export) -> None:
             )
 
 
-def export(spark: SparkSession, wanted: Export, table: str) -> Written:
-    """Write one table of what ``check`` has passed, by a session with ``kafka_log`` registered."""
-    frame = spark.read.format("kafka_log").option("path", ",".join(map(str, wanted.paths)))
-    if wanted.topics:
-        frame = frame.option("topics", ",".join(sorted(wanted.topics)))
-    rows = frame.option("table", table).load()
-    target = wanted.target / table
-    with whole(target) as part, written_by_spark(str(target)):
-        # A column that is a folder has no place in the files, and readers put it back.
-        rows.write.partitionBy(BY).parquet(str(part))
-    return _done(
-        wanted, table, lambda whole: spark.read.schema(rows.schema).parquet(str(whole)).count()
-    )
+def export(engine: Engine, wanted: Export, table: str) -> Written:
+    """Write one table of what ``check`` has passed; each task writes files of its own.
 
+    Raises:
+        ConfigError: The folder can't be written.
+    """
+    from txnsim.pipeline.tables.read_here import Asked
 
-def export_here(wanted: Export, table: str) -> Written:
-    """The same in this process, without Spark; readers find the same."""
-    from txnsim.pipeline.tables.read_here import read_here
-
-    rows = read_here(table, wanted.paths, topics=wanted.topics)
-    with whole(wanted.target / table) as part:
-        count = write_topics(rows, part)
-    return _done(wanted, table, lambda _: count)
-
-
-def _done(wanted: Export, table: str, count: Callable[[Path], int]) -> Written:
-    """Count what there is."""
+    asked, shares, way = Asked.of(table, wanted.paths, topics=wanted.topics).shared_out(engine)
+    tasks = [shares] if way is Way.HERE else [[share] for share in shares]
     folder = wanted.target / table
+    with whole(folder) as part, written_by_spark(str(folder)):
+        part.mkdir(parents=True)
+        job = Job(
+            tasks=list(enumerate(tasks)), read=partial(_files_of, asked, part), join=_added_up
+        )
+        found = engine.done(job, way)
     files = tuple(folder.rglob("*.parquet"))
     return Written(
         table=table,
         directory=str(folder),
-        rows=count(folder),
+        rows=found.get(table, 0),
         files=len(files),
         bytes=sum(file.stat().st_size for file in files),
     )
 
 
-def write_topics(batches: Iterable[pa.RecordBatch], directory: Path) -> int:
-    """Write rows, topic by topic, as files of a folder, which is made; how many they are."""
+def _files_of(
+    asked: Asked, folder: Path, task: tuple[int, Sequence[Share]]
+) -> Iterator[tuple[str, int]]:
+    number, shares = task
+    rows = (batch for share in shares for batch in asked.rows(share))
+    yield asked.options.table, write_topics(map(_shown, rows), folder, task=number)
+
+
+def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """With the names of stores."""
+    from txnsim.pipeline.stores.mirror import carried
+    from txnsim.pipeline.stores.reading import Stores
+
+    for settings in carried():
+        batch = Stores(settings).shown(batch)
+    return batch
+
+
+def _added_up(_table: str, counts: Sequence[int]) -> int:
+    return sum(counts)
+
+
+def write_topics(batches: Iterable[pa.RecordBatch], folder: Path, *, task: int = 0) -> int:
+    """Write rows, topic by topic, as files in a folder; how many they are.
+
+    Args:
+        batches: Each of one topic.
+        folder: Where to.
+        task: Files of several do not meet.
+    """
     import pyarrow.parquet as pq
 
-    directory.mkdir(parents=True)
     rows = 0
     filled = (batch for batch in batches if batch.num_rows)
     for number, (topic, several) in enumerate(groupby(filled, _topic_of)):
-        folder = directory / f"{BY}={topic}"
-        folder.mkdir(exist_ok=True)
         groups = _row_groups(several)
         first = next(groups)
-        file = folder / f"part-{number:05}.snappy.parquet"
+        name = f"part-{number:05}" if not task else f"part-{number:05}-{task:05}"
+        file = folder / f"{BY}={topic}" / f"{name}.snappy.parquet"
+        file.parent.mkdir(exist_ok=True)
         with pq.ParquetWriter(file, first.schema) as writer:
             for group in chain([first], groups):
                 writer.write_table(group)

@@ -109,6 +109,7 @@ def written_to(target: Path, batches: Iterable[pa.RecordBatch], lots: Lots) -> i
     how many files it has.
     """
     with whole(target) as part:
+        part.mkdir(parents=True)
         write_topics(lots.counted(batches), part)
     return sum(1 for _ in target.rglob("*.parquet"))
 

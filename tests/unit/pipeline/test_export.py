@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pyarrow.dataset as ds
 import pytest
 
@@ -12,7 +13,8 @@ from tests.support.full_disk import little_room
 from tests.support.logs import LogDriver
 from tests.support.soundness import write_log_dir
 from txnsim.errors import BadInputError, ConfigError
-from txnsim.pipeline.export import NO_TOPIC, Export, check, export_here, tables_of
+from txnsim.pipeline.engine import Engine, Way, alone
+from txnsim.pipeline.export import NO_TOPIC, Export, check, export, tables_of
 from txnsim.pipeline.schemas import TABLES
 
 
@@ -25,8 +27,6 @@ def wanted(tmp_path: Path) -> Export:
 
 
 def _with(wanted: Export, **changes: object) -> Export:
-    import msgspec
-
     changed: Export = msgspec.structs.replace(wanted, **changes)
     return changed
 
@@ -42,9 +42,9 @@ def test_a_table_that_has_no_room_is_not_there(tmp_path: Path) -> None:
     made.coordinator(move("Empty"))
     wanted = Export(paths=(made.stop(),), target=tmp_path / "out", tables=("batches",))
     with little_room(file_bytes_max=100), pytest.raises(ConfigError, match=r"out/batches: .*room"):
-        export_here(wanted, "batches")
+        export(alone(), wanted, "batches")
     assert not wanted.target.exists()
-    assert export_here(wanted, "batches").rows == 1
+    assert export(alone(), wanted, "batches").rows == 1
 
 
 def test_all_is_every_table(wanted: Export) -> None:
@@ -88,14 +88,21 @@ def test_files_by_topic_hold_the_rows(tmp_path: Path, monkeypatch: pytest.Monkey
         made.stop()
     (tmp_path / "broker-1" / "recovery-point-offset-checkpoint").write_text("junk")
     wanted = Export(paths=(tmp_path,), target=tmp_path / "out", tables=("all",))
-    written = export_here(wanted, "batches")
+    written = export(alone(), wanted, "batches")
     assert (written.rows, written.files) == (6, 4)
     read = ds.dataset(written.directory, partitioning="hive").to_table()
     assert read.num_rows == 6
     orders = read.filter(ds.field("topic") == "orders").select(["broker", "base_offset"])
     assert orders.to_pydict() == {"broker": [1, 1, 2, 2], "base_offset": [0, 2, 0, 2]}
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"batches"}
-    errors = export_here(wanted, "errors")
+    monkeypatch.setattr(Engine, "way", lambda _self, _cost: Way.PROCESSES)
+    several = msgspec.structs.replace(wanted, target=tmp_path / "several")
+    apart = export(alone(), several, "batches")
+    assert apart.rows == 6
+    again = ds.dataset(apart.directory, partitioning="hive").to_table()
+    order = [("broker", "ascending"), ("topic", "ascending"), ("base_offset", "ascending")]
+    assert again.sort_by(order) == read.sort_by(order)
+    errors = export(alone(), wanted, "errors")
     assert errors.rows == 1
     assert [path.name for path in Path(errors.directory).iterdir()] == [f"topic={NO_TOPIC}"]
-    assert export_here(wanted, "offsets").files == 0
+    assert export(alone(), wanted, "offsets").files == 0

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.spark import add_directories, add_master, session
-from txnsim.cli.output import print_json, print_line, progress
+from txnsim.cli.logs.searching import find
+from txnsim.cli.logs.spark import add_directories, add_master
+from txnsim.cli.output import print_json, print_line
 
 if TYPE_CHECKING:
+    from txnsim.pipeline.engine import NewSession, Progress
     from txnsim.pipeline.export import Export, Written
 
 DESCRIPTION: Final = (
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write them; returns the exit status."""
-    from txnsim.pipeline.export import Export, check, tables_of
+    from txnsim.pipeline.export import Export, check
 
     wanted = Export(
         paths=tuple(args.directory),
@@ -54,38 +55,38 @@ def run(args: argparse.Namespace) -> int:
         topics=frozenset(args.topic),
         overwrite=args.overwrite,
     )
-    tables = tables_of(wanted)
-    written = []
     check(wanted)  # a misuse is refused before Spark is started
-    with ExitStack() as stack:
-        write = _writer(args, wanted, stack)
-        for number, table in enumerate(tables, 1):
-            progress(f"writing {table}, {number} of {len(tables)} tables")
-            one = write(table)
-            written.append(one)
-            if not args.json:
-                print_line(f"{one.directory}: {one.rows} rows, {one.files} files")
+    written = find(args.master, partial(_write, args, wanted))
     if args.json:
         print_json(written)
     return 0
 
 
-def _writer(args: argparse.Namespace, wanted: Export, stack: ExitStack) -> Callable[[str], Written]:
-    """Writes a table: here where it is little, on Spark where it is much.
+def _write(
+    args: argparse.Namespace, wanted: Export, *, new_session: NewSession, progress: Progress
+) -> list[Written]:
+    """Write them, by this process or by as many as it takes.
 
     Raises:
         MissingExtraError: A library, PySpark or Java is missing.
     """
-    from txnsim.pipeline import export
     from txnsim.pipeline.libraries import require_libraries
 
     require_libraries()
-    from txnsim.pipeline.tables.read_here import is_little
+    from txnsim.pipeline.engine import Engine
+    from txnsim.pipeline.export import export, tables_of
 
-    if args.master is None and is_little(export.tables_of(wanted), wanted.paths, wanted.topics):
-        return lambda table: export.export_here(wanted, table)
-    spark = stack.enter_context(session(args.master))
-    return lambda table: export.export(spark, wanted, table)
+    engine = Engine(new_session, progress, with_spark=args.master is not None)
+    tables = tables_of(wanted)
+    written = []
+    for number, table in enumerate(tables, 1):
+        progress(f"writing {table}, {number} of {len(tables)} tables")
+        written.append(export(engine, wanted, table))
+        if not args.json:
+            print_line(
+                f"{written[-1].directory}: {written[-1].rows} rows, {written[-1].files} files"
+            )
+    return written
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ same rows, by this process or as a job of an ``engine``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -22,8 +22,6 @@ from txnsim.pipeline.tables.rows import Job as Made
 
 R = TypeVar("R")
 
-HERE_COST_MAX: Final = 256 << 20
-"""What is not shared out is read in this process up to so much: Spark takes longer to start."""
 DECODED: Final = frozenset({"records", "transactions", "offsets"})
 TASK_BYTES: Final = 16 << 20
 """Segments that are read as one task: what is cut off in one ends those behind it."""
@@ -58,6 +56,18 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     def shares(self) -> list[Share]:
         """The tasks."""
         return shares_of(self.options, self.wanted, READS[self.options.table])
+
+    def shared_out(self, engine: Engine) -> tuple[Asked, list[Share], Way]:
+        """The same rows in tasks for an engine, and where they are done."""
+        shares = self.shares()
+        sizes = (segment.size for share in shares for segment in share.segments)
+        way = engine.way(cost_of(sizes, is_decoded=self.options.table in DECODED))
+        if way is Way.HERE:
+            return self, shares, way
+        division = Division(parallelism=engine.cores(way))
+        options = msgspec.structs.replace(self.options, task_bytes=None, division=division)
+        asked = msgspec.structs.replace(self, options=options)
+        return asked, asked.shares(), way
 
     def rows(self, share: Share) -> Iterator[pa.RecordBatch]:
         """Of one task, in batches of bounded size, each of one segment or folder."""
@@ -94,13 +104,7 @@ def read_by_replica(
     """What becomes of the rows of each replica that matter (``keep``), wherever they are read; they
     are joined in any order. The table is one of segments, with the columns of a replica.
     """
-    shares = asked.shares()
-    way = engine.way(_cost_of(asked.options.table, shares))
-    if way is not Way.HERE:
-        division = Division(parallelism=engine.cores(way))
-        options = msgspec.structs.replace(asked.options, task_bytes=None, division=division)
-        asked = msgspec.structs.replace(asked, options=options)
-        shares = asked.shares()
+    asked, shares, way = asked.shared_out(engine)
     return engine.done(Job(tasks=shares, read=partial(_kept, asked, keep), join=join), way)
 
 
@@ -114,15 +118,4 @@ def _kept(
             yield f"{log_dir}/{topic}-{partition}", kept
 
 
-def _cost_of(table: str, shares: Iterable[Share]) -> int:
-    sizes = (segment.size for share in shares for segment in share.segments)
-    return cost_of(sizes, is_decoded=table in DECODED)
-
-
 _REPLICA: Final = ("log_dir", "topic", "partition")
-
-
-def is_little(tables: Sequence[str], paths: Sequence[Path], topics: frozenset[str]) -> bool:
-    """Whether tables are read sooner in this process than Spark starts."""
-    asked = (Asked.of(table, paths, topics=topics) for table in tables)
-    return all(_cost_of(one.options.table, one.shares()) <= HERE_COST_MAX for one in asked)

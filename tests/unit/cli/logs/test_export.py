@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,16 +10,17 @@ import pytest
 from tests.support.soundness import write_log_dir
 from txnsim.cli.logs import export as logs_export
 from txnsim.cli.main import main
+from txnsim.pipeline.engine import Engine, Way
 from txnsim.pipeline.export import Export, Written
 
 
 @pytest.fixture
 def log_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    def export(wanted: Export, table: str) -> Written:
+    def export(_engine: Engine, wanted: Export, table: str) -> Written:
         directory = str(wanted.target / table)
         return Written(table=table, directory=directory, rows=3, files=2, bytes=10)
 
-    monkeypatch.setattr("txnsim.pipeline.export.export_here", export)
+    monkeypatch.setattr("txnsim.pipeline.export.export", export)
     write_log_dir(tmp_path / "broker-1", 1, {})
     return tmp_path
 
@@ -47,25 +46,18 @@ def test_as_json(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert list(told[0]) == ["table", "directory", "rows", "files", "bytes"]
 
 
-def test_much_is_spark_s(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str | None] = []
+def test_a_master_is_spark_s(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Way] = []
 
-    @contextmanager
-    def session(master: str | None) -> Iterator[str]:
-        asked.append(master)
-        yield "a session"
-
-    def export(spark: str, wanted: Export, table: str) -> Written:
-        assert spark == "a session"
+    def export(engine: Engine, wanted: Export, table: str) -> Written:
+        asked.append(engine.way(1))
         return Written(table=table, directory=str(wanted.target), rows=0, files=0, bytes=0)
 
-    monkeypatch.setattr(logs_export, "session", session)
     monkeypatch.setattr("txnsim.pipeline.export.export", export)
     words = ["logs", "export", str(log_dir), "--to", str(log_dir / "out"), "--table", "errors"]
     assert main([*words, "--master", "local[3]"]) == 0
-    monkeypatch.setattr("txnsim.pipeline.tables.read_here.HERE_COST_MAX", -1)
     assert main(words) == 0
-    assert asked == ["local[3]", None]
+    assert asked == [Way.SPARK, Way.HERE]
 
 
 def test_a_misuse_has_its_status(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:

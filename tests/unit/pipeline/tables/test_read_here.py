@@ -15,14 +15,13 @@ from tests.support.broker_dirs import BrokerDir, move
 from tests.support.log_tables import broker_dir, logs_of, replica, write_dense_index
 from tests.support.logs import PID, LogDriver
 from txnsim.log.config import LogConfig
-from txnsim.pipeline.engine import Engine, Way, alone, cost_of
+from txnsim.pipeline.engine import Engine, Way, alone
 from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.options import KafkaLogOptions
 from txnsim.pipeline.planning import READS, shares_of
 from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.source import schema_of
-from txnsim.pipeline.tables import read_here as module
-from txnsim.pipeline.tables.read_here import Asked, is_little, read_by_replica, read_here
+from txnsim.pipeline.tables.read_here import Asked, read_by_replica, read_here
 from txnsim.releases.rules import LATEST
 
 
@@ -63,15 +62,6 @@ def test_columns_topics_and_producers_are_chosen(log_dir: Path) -> None:
         wanted=Wanted(producer_ids=frozenset({PID})),
     )
     assert batch.to_pydict() == {"base_offset": [0, 3], "producer_id": [PID, PID]}
-
-
-def test_how_much_is_little(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    orders = frozenset({"orders"})
-    (path,) = log_dir.glob("broker-1/orders-0/*.log")
-    monkeypatch.setattr(module, "HERE_COST_MAX", cost_of([path.stat().st_size]))
-    assert is_little(["batches", "producer_state"], [log_dir], orders)
-    assert not is_little(["batches"], [log_dir], frozenset())
-    assert not is_little(["batches", "records"], [log_dir], orders)
 
 
 def rows_of(_replica: str, batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:

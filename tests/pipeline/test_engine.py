@@ -1,0 +1,119 @@
+"""Jobs on Spark's workers: the answers of this process, from several tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from tests.support.broker_dirs import BrokerDir, forget_the_end, move
+from tests.support.logs import NOW, LogDriver, plain
+from tests.support.soundness import busy_log, patch, write_log_dir
+from txnsim.cli.main import main
+from txnsim.log.config import LogConfig
+from txnsim.pipeline import planning
+from txnsim.pipeline.engine import Engine, Job, Way
+from txnsim.pipeline.forensics.coordinator_log import logs_of
+from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
+from txnsim.pipeline.forensics.findings import Report
+from txnsim.pipeline.forensics.read_compiled import log_job, replica_job
+from txnsim.pipeline.forensics.replica_state import ReplicaState, state_of
+from txnsim.pipeline.scan.segments import replicas_in
+from txnsim.pipeline.soundness.verify import plan, verify
+from txnsim.releases.rules import LATEST
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.types import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+HERE = TopicPartition("orders", 0)
+MINUTE = 60_000
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Replicas of several segments, and coordinators' logs; something hangs, something is alive."""
+    broker = BrokerDir(tmp_path_factory.mktemp("killed") / "broker-1")
+    for partition in range(4):
+        driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=300))
+        driver.txn(0, pid=7)
+        driver.txn(0, pid=8)
+        driver.end(committed=True, pid=7)
+        driver.txn(1, pid=7)
+        for _ in range(8):
+            driver.append(plain())
+        forget_the_end(broker.replica(driver, "orders", partition))
+    broker.coordinator(move("Empty"), move("Ongoing", HERE, name="alive", pid=8))
+    broker.coordinator(move("PrepareAbort", HERE, name="other", pid=9), partition=1)
+    return broker.kill()
+
+
+def states_in(log_dir: Path) -> list[ReplicaState]:
+    return [state_of(one, use_snapshots=False) for one in replicas_in([log_dir])]
+
+
+def of_replicas(log_dir: Path) -> Job[Any, Any]:
+    return replica_job(states_in(log_dir), cores=4)
+
+
+def of_coordinators(log_dir: Path) -> Job[Any, Any]:
+    logs = logs_of(states_in(log_dir))
+    return log_job([ranked[0] for ranked in logs.values()], {7, 8})
+
+
+@pytest.mark.parametrize("job_of", [of_replicas, of_coordinators])
+def test_workers_find_what_this_process_finds(
+    spark: SparkSession,
+    killed: Path,
+    job_of: Callable[[Path], Job[Any, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
+    monkeypatch.setattr(planning, "_OPEN_BYTES", 0)
+    job = job_of(killed)
+    assert len(job.tasks) > 1
+    engine = Engine(lambda: spark, print)
+    found = engine.done(job, Way.SPARK)
+    assert found
+    assert found == engine.done(job, Way.HERE)
+    tracker = spark.sparkContext.statusTracker()
+    stages = [
+        info.numTasks
+        for number in tracker.getJobIdsForGroup(None)
+        for stage in getattr(tracker.getJobInfo(number), "stageIds", ())
+        if (info := tracker.getStageInfo(stage)) is not None
+    ]
+    assert len(job.tasks) in stages
+
+
+def test_a_report_is_the_same_with_and_without_spark(spark: SparkSession, killed: Path) -> None:
+    def report(*, with_spark: bool) -> Report:
+        search = Search(paths=(killed,), as_of_ms=NOW + 60 * MINUTE, with_spark=with_spark)
+        return find_hanging(search, new_session=lambda: spark)
+
+    here, there = report(with_spark=False), report(with_spark=True)
+    assert (here.source.with_spark, there.source.with_spark) == (False, True)
+    assert {one.verdict for one in there.findings} == {OpenTxnStatus.HANGING, OpenTxnStatus.ALIVE}
+    assert msgspec.structs.replace(there, source=here.source) == here
+
+
+def test_what_breaks_a_rule_is_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    for broker in (1, 2):
+        drivers = {"orders-0": busy_log(), "payments-0": busy_log()}
+        write_log_dir(tmp_path / f"broker-{broker}", broker, drivers)
+    replica = tmp_path / "broker-2" / "orders-0"
+    patch(replica / "00000000000000000025.log", 5, base_sequence=11)
+    (replica / "00000000000000000048.txnindex").write_bytes(b"no")
+    planned = plan([tmp_path], task_bytes=2_000)
+    assert len(planned.tasks) > 2
+    engine = Engine(lambda: spark, print)
+    found = list(verify(engine, planned, Way.SPARK))
+    assert len(found) == 4  # two sequences, a file, a difference between replicas
+    assert found == list(verify(engine, planned, Way.HERE))
+    assert main(["logs", "verify", str(tmp_path / "broker-1")]) == 0
