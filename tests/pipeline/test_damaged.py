@@ -61,8 +61,6 @@ CONVICTED: Final = {
     "killed/producer-id-of-a-marker": "the same",
 }
 """Damage after which something is called hanging that did not hang before."""
-STATE_ON_SPARK: Final = {name for name in VARIANTS if name.split("/")[1].startswith("state-")}
-"""Damage of the coordinators' log, which Spark reads in a job of its own."""
 
 
 def mark_of(name: str) -> pytest.MarkDecorator:
@@ -99,19 +97,14 @@ def report(log_dir: Path) -> Report:
     return report_on(log_dir)
 
 
-def report_on(log_dir: Path, spark: SparkSession | None = None, **values: object) -> Report:
+def report_on(log_dir: Path, **values: object) -> Report:
     search = Search(
         paths=(log_dir,),
         as_of_ms=ASKED_MS,
         now_ms=ASKED_MS,
         max_transaction_timeout_ms=MINUTE,
-        with_spark=spark is not None,
     )
-    return find_hanging(
-        msgspec.structs.replace(search, **values),
-        new_session=no_session if spark is None else lambda: spark,
-        progress=lambda _: None,
-    )
+    return find_hanging(msgspec.structs.replace(search, **values), new_session=no_session)
 
 
 def place_of(finding: Finding) -> tuple[str, int, int]:
@@ -384,19 +377,3 @@ def densely_indexed(kept: Path, folder: Path, chosen: Iterable[Variant]) -> tupl
     for path in indexed.rglob(f"*{names.LOG_SUFFIX}"):
         write_dense_index(path)
     return tuple(made(one, indexed, folder / one.name / "broker-1") for one in chosen)
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize(
-    "log_dir",
-    [
-        pytest.param(name, marks=() if name == "killed/state-half" else pytest.mark.slow, id=name)
-        for name in sorted(STATE_ON_SPARK)
-    ],
-    indirect=True,
-)
-def test_spark_says_the_same(spark: SparkSession, log_dir: Path) -> None:
-    here = report_on(log_dir, use_snapshots=False)
-    there = report_on(log_dir, spark, use_snapshots=False)
-    assert there.source.with_spark
-    assert there.findings == here.findings

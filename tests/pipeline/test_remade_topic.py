@@ -54,20 +54,10 @@ def archives(path: Path) -> Report:
     return find_hanging_in_archives(search, progress=lambda _: None)
 
 
-@pytest.fixture(params=[here, everything, archives, pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.fixture(params=[here, everything, archives])
 def ask(request: pytest.FixtureRequest) -> Ask:
     """A way of reading."""
-    if callable(request.param):
-        return request.param  # type: ignore[no-any-return] # one of the functions above
-    spark = request.getfixturevalue("spark")
-
-    def by_spark(path: Path) -> Report:
-        search = msgspec.structs.replace(
-            SEARCH, paths=(path,), use_snapshots=False, with_spark=True
-        )
-        return find_hanging(search, new_session=lambda: spark, progress=lambda _: None)
-
-    return by_spark
+    return request.param  # type: ignore[no-any-return] # one of the functions above
 
 
 @pytest.mark.parametrize("old_epoch", [7, 0], ids=["newer-epoch", "equal-epoch"])

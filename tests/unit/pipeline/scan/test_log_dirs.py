@@ -39,7 +39,9 @@ def test_what_is_missing_or_damaged_counts_as_not_told(tmp_path: Path) -> None:
         high_watermarks={},
         log_starts={},
         recovery_points=None,
+        written_ms=found.written_ms,
     )
+    assert [file for file, _ in found.written_ms] == [str(tmp_path / names.HIGH_WATERMARKS_NAME)]
     assert meta_of(tmp_path / "nowhere") is None
 
 
