@@ -1,4 +1,6 @@
-"""The table ``fragments``: what each producer did in a segment, mergeable."""
+"""The tables of what producers did in a segment, as the compiled walk has it: ``fragments``, which
+can be merged, and ``endings``, the transactions that ended.
+"""
 
 from __future__ import annotations
 
@@ -10,27 +12,43 @@ import numpy as np
 from txnsim.pipeline.scan import kernel_fragments as fk
 from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.segments import SegmentFile
-from txnsim.pipeline.scan.walk import fragment_rows
+from txnsim.pipeline.scan.walk import ending_rows, fragment_rows
 from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.tables.rows import (
     Job,
     Make,
     Rows,
+    in_span,
     not_negative,
     of_segment,
     truths,
 )
 
 
-def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
-    """The rows of a segment."""
+def fragments(segment: SegmentFile, job: Job) -> Iterator[Rows]:
+    """The rows of a segment: a producer may have several."""
     for table in fragment_rows(Path(segment.path), until=segment.size):
-        wanted = of_producers(table, table[:, fk.PRODUCER], job)
+        wanted = _of_producers(table, table[:, fk.PRODUCER], job)
         if len(wanted):
             yield Rows(len(wanted), {**of_segment(segment, len(wanted)), **columns_of(wanted)})
 
 
-def of_producers(table: Ints, producers: Ints, job: Job) -> Ints:
+def endings(segment: SegmentFile, job: Job) -> Iterator[Rows]:
+    """The rows of a segment: one for each marker."""
+    for table in ending_rows(Path(segment.path), until=segment.size):
+        by_row = np.ascontiguousarray(table.T)
+        if segment.span is not None:
+            by_row = by_row[in_span(by_row[:, fk.ENDED_MARKER], segment)]
+        wanted = _of_producers(by_row, by_row[:, fk.ENDED_PRODUCER], job)
+        if len(wanted):
+            columns = {
+                **_numbers_of("endings", wanted),
+                "is_commit": truths(wanted[:, fk.ENDED_COMMITTED] == 1),
+            }
+            yield Rows(len(wanted), {**of_segment(segment, len(wanted)), **columns})
+
+
+def _of_producers(table: Ints, producers: Ints, job: Job) -> Ints:
     """The rows of the producers that are wanted."""
     if job.producer_ids is None:
         return table
@@ -42,12 +60,12 @@ def columns_of(table: Ints) -> dict[str, Make]:
     """The columns of rows of the kernel's."""
     head = table[:, fk.HEAD_IS_COMMIT]
     return {
-        **numbers_of("fragments", table[:, : fk.TOLD_COLUMNS]),
+        **_numbers_of("fragments", table[:, : fk.TOLD_COLUMNS]),
         "head_is_commit": truths(head == 1, absent=head < 0),
     }
 
 
-def numbers_of(name: str, table: Ints) -> dict[str, Make]:
+def _numbers_of(name: str, table: Ints) -> dict[str, Make]:
     """The numbers that the kernel has of each row: its columns are the last ones of the table, in
     that order.
     """

@@ -14,7 +14,6 @@ from txnsim.pipeline.scan.log_dirs import LogDirectory
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
 from txnsim.pipeline.tables import (
     batches,
-    endings,
     errors,
     fragments,
     offsets,
@@ -29,8 +28,8 @@ from txnsim.storage.regular_file import expect
 
 OF_SEGMENT: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Rows]]]] = {
     "batches": batches.read,
-    "fragments": fragments.read,
-    "endings": endings.read,
+    "fragments": fragments.fragments,
+    "endings": fragments.endings,
     "records": records.read,
     "transactions": transactions.read,
     "offsets": offsets.read,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql.datasource import EqualTo
 
 from tests.support.log_tables import broker_dir, busy_log, overwrite, replica, segment, table
 from tests.support.logs import NOW, batch, plain
@@ -108,14 +107,6 @@ def test_all_segments_of_a_replica_make_all_its_batches(tmp_path: Path) -> None:
     rows = table(tmp_path, "batches", options={"taskBytes": "100"})
     assert len(rows) == 90
     assert rows[-1]["last_offset"] == driver.log.log_end_offset - 1
-
-
-def test_rows_of_other_producers_are_not_made(tmp_path: Path) -> None:
-    replica(broker_dir(tmp_path), busy_log())
-    rows = table(tmp_path, "batches", where=[EqualTo(("producer_id",), 8)])
-    assert {row["producer_id"] for row in rows} == {8}
-    assert len(rows) == 30
-    assert table(tmp_path, "batches", where=[EqualTo(("producer_id",), 99)]) == []
 
 
 def test_crcs_are_judged_where_they_are_computed(tmp_path: Path) -> None:

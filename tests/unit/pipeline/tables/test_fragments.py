@@ -1,17 +1,17 @@
-"""What each producer did, as columns with nulls."""
+"""What each producer did, and a row per marker, as columns with nulls."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from pyspark.sql.datasource import In
+import pytest
 
 from tests.support.log_tables import broker_dir, busy_log, replica, segment, table
 from tests.support.logs import NOW, LogDriver, batch, plain
 from txnsim.pipeline.scan import kernel_fragments as fk
 from txnsim.pipeline.schemas import TABLES
 
-COLUMNS = {
+FRAGMENTS = {
     "producer_id": fk.PRODUCER,
     "first_offset": fk.FIRST_OFFSET,
     "last_offset": fk.LAST_OFFSET,
@@ -40,9 +40,28 @@ COLUMNS = {
 }
 
 
-def test_the_columns_behind_the_place_are_those_of_the_kernel_in_its_order() -> None:
-    assert TABLES["fragments"].names[5:] == tuple(sorted(COLUMNS, key=COLUMNS.__getitem__))
-    assert sorted(COLUMNS.values()) == list(range(fk.TOLD_COLUMNS))
+ENDINGS = {
+    "producer_id": fk.ENDED_PRODUCER,
+    "producer_epoch": fk.ENDED_EPOCH,
+    "first_offset": fk.ENDED_FIRST_OFFSET,
+    "marker_offset": fk.ENDED_MARKER,
+    "coordinator_epoch": fk.ENDED_COORDINATOR_EPOCH,
+    "first_timestamp_ms": fk.ENDED_FIRST_TIMESTAMP,
+    "timestamp_ms": fk.ENDED_TIMESTAMP,
+    "records": fk.ENDED_RECORDS,
+    "is_commit": fk.ENDED_COMMITTED,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "told"),
+    [("fragments", FRAGMENTS, fk.TOLD_COLUMNS), ("endings", ENDINGS, fk.ENDING_COLUMNS)],
+)
+def test_the_columns_behind_the_place_are_those_of_the_kernel_in_its_order(
+    name: str, columns: dict[str, int], told: int
+) -> None:
+    assert TABLES[name].names[5:] == tuple(sorted(columns, key=columns.__getitem__))
+    assert sorted(columns.values()) == list(range(told))
 
 
 def test_an_open_transaction_is_told_with_where_it_began(tmp_path: Path) -> None:
@@ -103,13 +122,6 @@ def test_batches_without_producer_are_one_fragment(tmp_path: Path) -> None:
     assert (row["first_epoch"], row["last_sequence"], row["open_offset"]) == (None, None, None)
 
 
-def test_fragments_are_of_the_producers_that_are_wanted(tmp_path: Path) -> None:
-    replica(broker_dir(tmp_path), busy_log())
-    rows = table(tmp_path, "fragments", where=[In(("producer_id",), (7, 9))])
-    assert {row["producer_id"] for row in rows} == {7, 9}
-    assert table(tmp_path, "fragments", where=[In(("producer_id",), (99,))]) == []
-
-
 def test_what_would_be_cut_off_is_no_part_of_them(tmp_path: Path) -> None:
     path = segment(
         broker_dir(tmp_path, is_clean=False) / "orders-0",
@@ -117,3 +129,41 @@ def test_what_would_be_cut_off_is_no_part_of_them(tmp_path: Path) -> None:
     )
     path.write_bytes(path.read_bytes()[:-1])
     assert [row["producer_id"] for row in table(tmp_path, "fragments")] == [7]
+
+
+# Endings
+
+
+def test_a_marker_tells_of_the_transaction_that_it_ends(tmp_path: Path) -> None:
+    driver = LogDriver()
+    driver.txn(0, pid=7, count=2)
+    driver.txn(2, pid=7)
+    driver.end(committed=False, pid=7, coordinator_epoch=3)
+    driver.end(committed=True, pid=7, coordinator_epoch=4)
+    replica(broker_dir(tmp_path), driver)
+    first, second = table(tmp_path, "endings")
+    del first["log_dir"]
+    assert first == {
+        "broker": 1,
+        "topic": "orders",
+        "partition": 0,
+        "segment_base_offset": 0,
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "first_offset": 0,
+        "marker_offset": 3,
+        "is_commit": False,
+        "coordinator_epoch": 3,
+        "first_timestamp_ms": NOW,
+        "timestamp_ms": NOW,
+        "records": 3,
+    }
+    assert (second["is_commit"], second["first_offset"], second["records"]) == (True, None, 0)
+
+
+def test_one_that_began_in_an_older_segment_has_no_beginning_here(tmp_path: Path) -> None:
+    replica(broker_dir(tmp_path), busy_log())
+    rows = table(tmp_path, "endings")
+    assert len(rows) == 30
+    assert any(row["first_offset"] is None for row in rows)
+    assert all((row["first_offset"] or 0) < row["marker_offset"] for row in rows)

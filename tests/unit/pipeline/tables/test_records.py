@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql.datasource import EqualTo
 
-from tests.support.log_tables import broker_dir, busy_log, replica, segment, table
+from tests.support.log_tables import broker_dir, replica, segment, table
 from tests.support.logs import NOW, LogDriver, batch, plain
 from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.tables import records
@@ -146,10 +145,3 @@ def test_only_columns_that_are_wanted_are_made(tmp_path: Path) -> None:
         {"value": b"v", "offset": 0},
         {"value": b"v", "offset": 1},
     ]
-
-
-def test_only_producers_that_are_wanted_have_rows(tmp_path: Path) -> None:
-    replica(broker_dir(tmp_path), busy_log())
-    found = table(tmp_path, "records", where=[EqualTo(("producer_id",), 7)])
-    assert {row["producer_id"] for row in found} == {7}
-    assert sum(not row["is_control"] for row in found) == 40

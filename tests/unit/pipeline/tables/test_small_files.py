@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-from pyspark.sql.datasource import EqualTo
-
 from tests.support.log_tables import (
     ORDERS,
     broker_dir,
@@ -36,13 +33,6 @@ def test_all_aborts_of_all_segments_are_told(tmp_path: Path) -> None:
     bases = {one.base_offset for one in driver.log.local.segments}
     assert {row["segment_base_offset"] for row in rows} <= bases
     assert all(row["segment_base_offset"] <= row["marker_offset"] for row in rows)
-
-
-@pytest.mark.parametrize(("name", "wanted"), [("aborted", 8), ("producer_state", 7)])
-def test_only_producers_that_are_wanted_have_rows(tmp_path: Path, name: str, wanted: int) -> None:
-    replica(broker_dir(tmp_path), busy_log())
-    rows = table(tmp_path, name, where=[EqualTo(("producer_id",), wanted)])
-    assert {row["producer_id"] for row in rows} == {wanted}
 
 
 def test_an_index_without_its_segment_is_read(tmp_path: Path) -> None:
