@@ -87,20 +87,15 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
         """
         recovered = not self.is_clean and segment_end > (self.recovery_point or 0)
         is_notice = broken.is_notice or (recovered and broken.rule in MENDED)
+        told = msgspec.structs.asdict(broken)
+        del told["is_notice"]
         return Violation(
-            rule=broken.rule,
             severity=Severity.NOTICE if is_notice else Severity.ERROR,
             broker=self.replica.broker,
             log_dir=self.replica.log_dir,
             topic=self.replica.topic,
             partition=self.replica.partition,
-            file=broken.file,
-            position=broken.position,
-            offset=broken.offset,
-            found=broken.found,
-            expected=broken.expected,
-            producer_id=broken.producer_id,
-            producer_epoch=broken.producer_epoch,
+            **told,
         )
 
     @property

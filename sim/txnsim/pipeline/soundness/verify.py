@@ -146,14 +146,10 @@ def _parts_of(task: Sequence[Work]) -> Iterator[tuple[str, tuple[ReplicaFacts, S
 
 def examine_work(work: Work) -> SegmentPart:
     """Walk over a segment; what else it takes is read from its replica's folder."""
-    return _examined(work.facts, work.segment)
-
-
-def _examined(facts: ReplicaFacts, segment: SegmentFile) -> SegmentPart:
-    directory = Path(facts.replica.path)
+    directory = Path(work.facts.replica.path)
     snapshots = names.numbered_files(directory, names.SNAPSHOT_SUFFIX)
     epochs = read_epochs(directory, untold)  # told by ``judge_partition``, once
-    return examine(facts, segment, [offset for offset, _ in snapshots], epochs)
+    return examine(work.facts, work.segment, [offset for offset, _ in snapshots], epochs)
 
 
 def _judged(_key: str, found: Sequence[tuple[ReplicaFacts, SegmentPart]]) -> list[Violation]:
@@ -186,7 +182,9 @@ def _by_broker(facts: ReplicaFacts) -> tuple[int, str]:
 
 def _walk_again(facts: ReplicaFacts, part: SegmentPart) -> SegmentPart:
     """The part of the whole segment of a section."""
-    return _examined(facts, msgspec.structs.replace(part.segment, section=None))
+    return examine_work(
+        Work(facts=facts, segment=msgspec.structs.replace(part.segment, section=None))
+    )
 
 
 # On the driver
