@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from txnsim.client.admin import Admin
 from txnsim.placement import partition_for
+from txnsim.releases.kafka import REFERENCE
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.exam.results import NotAskedError
 from txnsim.testing.faults import AsyncFaults
@@ -208,7 +209,7 @@ class SimulatedHalls:
             as_version: The release of Kafka that it is; the newest unless given.
         """
         self._as_version = as_version
-        self.about = f"txnsim as Kafka {as_version}" if as_version else "txnsim"
+        self.about = f"txnsim as Kafka {as_version or REFERENCE.name}"
         self.levels: tuple[int, ...] = (0, 1, 2)
 
     @contextlib.asynccontextmanager

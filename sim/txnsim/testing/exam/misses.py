@@ -23,7 +23,13 @@ SOURCE_BYTES_MAX: Final = 1 << 18
 _OBEYS: Final = (
     "The application obeys the library. It repeats a call whose error is retriable. It aborts after"
     " an error that is abortable. It closes the producer after every other error, and takes a new"
-    " one with the same id. These are its calls in order, with the library's answers:"
+    " one with the same id. These are its calls in order, with the library's answers. A fault is a"
+    " rule of what happens to requests on their way."
+)
+_LAWS: Final = (
+    "In every situation these laws hold, too: what the library calls committed is readable, once."
+    " What it calls aborted is not. An end that is unknown is whole. Nothing hangs. When the fault"
+    " is over, the application commits again."
 )
 
 
@@ -89,7 +95,7 @@ def _versions(sitting: Sitting, miss: Result) -> dict[str, object]:
         "language": sitting.language,
         "runtime": sitting.runtime or "not told",
         "machine": f"{platform.system()} {platform.machine()}",
-        "transactions": sitting.speaks,
+        "speaks transactions": f"version {sitting.speaks}",
         "kafka": sitting.kafka,
         "transaction.version": miss.level,
         "txnsim": VERSION,
@@ -101,7 +107,7 @@ def _report(sitting: Sitting, miss: Result, again: str, sources: list[str]) -> I
     yield f"# {library}: {miss.situation}, at transaction.version {miss.level}\n\n{miss.asks}\n"
     yield f"## What was done\n\n{_OBEYS}\n"
     yield from (f"{number}. `{step}`" for number, step in enumerate(miss.steps, 1))
-    yield f"\n## What was expected\n\n{miss.yardstick.replace('``', '`')}\n"
+    yield f"\n## What was expected\n\n{miss.yardstick.replace('``', '`')}\n\n{_LAWS}\n"
     yield "## What was seen\n"
     yield from _listed(miss.because)
     if miss.errors:
@@ -110,8 +116,9 @@ def _report(sitting: Sitting, miss: Result, again: str, sources: list[str]) -> I
     if miss.about:
         yield f"\nA known bug looks like this: {', '.join(miss.about)}."
     yield f"\n## Play it again\n\n    {again}\n"
-    yield f"This takes txnsim {VERSION} and the driver, a small program between the exam and the"
-    yield f"library (docs/exam.md in txnsim says how it is written). {_of_driver(sources)}\n"
+    yield f"This takes txnsim {VERSION}, a simulator of a Kafka cluster, and the driver, a small"
+    yield "program between the exam and the library (docs/exam.md in txnsim says more of it)."
+    yield f"{_of_driver(sources)}\n"
     yield "## Versions\n"
     yield from _listed(f"{name}: {value}" for name, value in _versions(sitting, miss).items())
     yield "\n## What happened in the cluster\n"
