@@ -98,11 +98,15 @@ def misses(wanted: Sequence[Expected], said: Sequence[Said]) -> Iterator[str]:
             yield f"{one.topic}: nothing is said of it"
             continue
         if answer.values is not None and (got := shown(answer.values)) != one.values:
-            yield f"{one.topic}: {_listed(got)} for {_listed(one.values)}. {one.about}"
+            yield _wrong(one, "values", _listed(got), _listed(one.values))
         for name, field in SIDE.items():
             found, right = getattr(answer, name), getattr(one, field, 0)
             if found is not None and found != right:
-                yield f"{one.topic}: {name} {found} for {right}. {one.about}"
+                yield _wrong(one, name, found, right)
+
+
+def _wrong(of: Expected, what: str, found: object, right: object) -> str:
+    return f"{of.topic}: {what} {found}; expected: {right}. {of.about}"
 
 
 def _listed(values: Sequence[str]) -> str:

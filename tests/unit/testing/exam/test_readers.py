@@ -28,9 +28,9 @@ def test_who_says_the_truth_misses_nothing() -> None:
 @pytest.mark.parametrize(
     ("said", "wrong"),
     [
-        ({"values": ("a", "open", "b")}, "open: a op b for a"),
-        ({"end": 5}, "open: end 5 for 2"),
-        ({"lag": 3}, "open: lag 3 for 0"),
+        ({"values": ("a", "open", "b")}, "open: values a op b; expected: a. A transaction is open"),
+        ({"end": 5}, "open: end 5; expected: 2"),
+        ({"lag": 3}, "open: lag 3; expected: 0"),
         ({}, "open: nothing is said of it"),
     ],
 )
