@@ -1,21 +1,18 @@
 """aiokafka sits the exam of txnsim: docs/exam.md."""
 
 import asyncio
+import contextlib
 import threading
 from inspect import isawaitable
 
 import aiokafka
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import (
-    InvalidProducerEpoch,
-    KafkaError,
-    OutOfOrderSequenceNumber,
-    ProducerFenced,
-)
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition, errors
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from contract import CONTRACT, serve
 
-FATAL = (ProducerFenced, InvalidProducerEpoch, OutOfOrderSequenceNumber)
+FATAL = (errors.ProducerFenced, errors.InvalidProducerEpoch, errors.OutOfOrderSequenceNumber)
 """The library's guide: close the producer. After every other error of its: abort."""
+POSITION_S = 0.2
 
 LOOP = asyncio.new_event_loop()
 threading.Thread(target=LOOP.run_forever, daemon=True).start()
@@ -25,7 +22,8 @@ def run(awaited):
     """In the loop, whose background tasks always run."""
 
     async def done():
-        return await awaited if isawaitable(awaited) else awaited
+        told = awaited() if callable(awaited) else awaited
+        return await told if isawaitable(told) else told
 
     return asyncio.run_coroutine_threadsafe(done(), LOOP).result()
 
@@ -50,22 +48,15 @@ class Driver:
         fatal = isinstance(raised, FATAL)
         return {
             "retriable": False,  # of a transaction's call: the library has tried again by itself
-            "abortable": isinstance(raised, KafkaError) and not fatal,
+            "abortable": isinstance(raised, errors.KafkaError) and not fatal,
             "fatal": fatal,
         }
 
-    def init(self, producer, bootstrap, client_id, transactional_id, transaction_timeout_ms,
-             request_timeout_ms, patience_ms):  # fmt: skip
+    def init(self, producer, bootstrap, patience_ms, **given):
         """A transactional producer, ready. The library has no bound for a whole call."""
 
         async def made():
-            self.producers[producer] = AIOKafkaProducer(
-                bootstrap_servers=bootstrap,
-                client_id=client_id,
-                transactional_id=transactional_id,
-                transaction_timeout_ms=transaction_timeout_ms,
-                request_timeout_ms=request_timeout_ms,
-            )
+            self.producers[producer] = AIOKafkaProducer(bootstrap_servers=bootstrap, **given)
             await self.producers[producer].start()
 
         run(made())
@@ -82,8 +73,8 @@ class Driver:
         self.sent.append(future)
         return {}
 
-    def send_offsets(self, producer, group, offsets):
-        """Positions of a group into the transaction."""
+    def send_offsets(self, producer, group, offsets, consumer=""):
+        """Positions of a group into the transaction; a member can't be named."""
         places = {TopicPartition(topic, index): at for topic, index, at in offsets}
         run(self.producers[producer].send_offsets_to_transaction(places, group))
 
@@ -95,24 +86,33 @@ class Driver:
         """Abort."""
         run(self.producers[producer].abort_transaction())
 
-    def consumer(self, consumer, bootstrap, client_id, group, topic, partitions, isolation):
+    def consumer(self, topic, partitions, consumer, **given):
         """A reader of partitions, from their beginning."""
+        places = [TopicPartition(topic, index) for index in range(partitions)]
+        run(self.reader(lambda reader: reader.assign(places), consumer, **given))
+        run(self.consumers[consumer].seek_to_beginning())
 
-        async def made():
-            reader = AIOKafkaConsumer(
-                bootstrap_servers=bootstrap,
-                client_id=client_id,
-                group_id=group,
-                isolation_level=isolation,
-                enable_auto_commit=False,
-                fetch_max_wait_ms=100,
-            )
-            reader.assign([TopicPartition(topic, index) for index in range(partitions)])
-            self.consumers[consumer] = reader
-            await reader.start()
-            await reader.seek_to_beginning()
+    def subscribe(self, topic, protocol, **given):
+        """A member of a group of the classic protocol."""
+        if protocol != "classic":
+            raise NotImplementedError(protocol)
+        given["partition_assignment_strategy"] = (RangePartitionAssignor,)  # as others in the group
+        run(self.reader(lambda reader: reader.subscribe([topic]), **given))
 
-        run(made())
+    async def reader(self, begin, consumer, bootstrap, group, isolation, **more):
+        """A consumer without automatic commits."""
+        self.consumers[consumer] = AIOKafkaConsumer(
+            bootstrap_servers=bootstrap, group_id=group, isolation_level=isolation,
+            enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=100, **more,
+        )  # fmt: skip
+        begin(self.consumers[consumer])
+        await self.consumers[consumer].start()
+
+    def end_offsets(self, consumer):
+        """The ends of what it reads."""
+        reader = self.consumers[consumer]
+        ends = run(reader.end_offsets(list(reader.assignment())))
+        return {"ends": {at.partition: end for at, end in ends.items()}}
 
     def poll(self, consumer, timeout_ms):
         """What comes within the time, and where the reader stands."""
@@ -123,18 +123,17 @@ class Driver:
             while (left := until - LOOP.time()) > 0:
                 for records in (await reader.getmany(timeout_ms=int(left * 1000))).values():
                     found += [[one.partition, one.offset, one.value.decode()] for one in records]
-            places = {str(at.partition): await reader.position(at) for at in reader.assignment()}
+            places = {}
+            for at in reader.assignment():
+                with contextlib.suppress(TimeoutError):  # one that is not known yet is left out
+                    places[at.partition] = await asyncio.wait_for(reader.position(at), POSITION_S)
             return {"records": found, "positions": places}
 
         return run(polled())
 
     def seek(self, consumer, topic, partition, offset):
         """Go on from there."""
-
-        async def sought():
-            self.consumers[consumer].seek(TopicPartition(topic, partition), offset)
-
-        run(sought())
+        run(lambda: self.consumers[consumer].seek(TopicPartition(topic, partition), offset))
 
     def commit_positions(self, consumer):
         """Commit where the reader stands, as the library does it by itself."""

@@ -3,14 +3,7 @@
 import time
 
 import confluent_kafka
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    Consumer,
-    KafkaException,
-    Producer,
-    TopicPartition,
-    libversion,
-)
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
 from contract import CONTRACT, serve
 
 
@@ -18,15 +11,16 @@ class Driver:
     """Producers and consumers by name."""
 
     def __init__(self):
-        self.producers, self.consumers, self.groups = {}, {}, {}
+        self.producers, self.consumers, self.strangers = {}, {}, {}
         self.patience_s = 30.0
 
     def describe(self, contract):
         """Who sits the exam."""
+        native = confluent_kafka.libversion()[0]
         return {
             "contract": min(contract, CONTRACT),
             "library": "confluent-kafka",
-            "version": f"{confluent_kafka.__version__}, librdkafka {libversion()[0]}",
+            "version": f"{confluent_kafka.__version__}, librdkafka {native}",
             "language": "Python",
         }
 
@@ -46,19 +40,13 @@ class Driver:
              request_timeout_ms, patience_ms):  # fmt: skip
         """A transactional producer, ready."""
         self.patience_s = patience_ms / 1000
-        self.groups["bootstrap"] = {"bootstrap.servers": bootstrap, "client.id": client_id}
         if producer not in self.producers:  # else an init that has timed out goes on
-            self.producers[producer] = Producer(
-                {
-                    **self.groups["bootstrap"],
-                    "transactional.id": transactional_id,
-                    "transaction.timeout.ms": transaction_timeout_ms,
-                    "message.timeout.ms": patience_ms,
-                    "socket.timeout.ms": request_timeout_ms,
-                    "linger.ms": 0,
-                    "log_level": 0,
-                }
-            )
+            self.producers[producer] = Producer({
+                "bootstrap.servers": bootstrap, "client.id": client_id, "log_level": 0,
+                "transactional.id": transactional_id, "linger.ms": 0,
+                "transaction.timeout.ms": transaction_timeout_ms,
+                "message.timeout.ms": patience_ms, "socket.timeout.ms": request_timeout_ms,
+            })  # fmt: skip
         self.producers[producer].init_transactions(self.patience_s)
 
     def begin(self, producer):
@@ -83,14 +71,14 @@ class Driver:
             raise KafkaException(error)
         return {"offset": message.offset()}
 
-    def send_offsets(self, producer, group, offsets):
-        """Positions of a group into the transaction."""
-        if group not in self.groups:
-            settings = {**self.groups["bootstrap"], "group.id": group, "log_level": 0}
-            self.groups[group] = Consumer(settings)
+    def send_offsets(self, producer, group, offsets, consumer=""):
+        """Positions of a group into the transaction; one without a member here has no metadata."""
+        if not consumer and group not in self.strangers:
+            self.strangers[group] = Consumer({"group.id": group, "log_level": 0})
+        member = self.consumers[consumer] if consumer else self.strangers[group]
         self.producers[producer].send_offsets_to_transaction(
             [TopicPartition(*each) for each in offsets],
-            self.groups[group].consumer_group_metadata(),
+            member.consumer_group_metadata(),
             self.patience_s,
         )
 
@@ -102,22 +90,31 @@ class Driver:
         """Abort."""
         self.producers[producer].abort_transaction(self.patience_s)
 
-    def consumer(self, consumer, bootstrap, client_id, group, topic, partitions, isolation):
+    def consumer(self, topic, partitions, **given):
         """A reader of partitions, from their beginning."""
-        made = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "client.id": client_id,
-                "group.id": group,
-                "isolation.level": isolation,
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": True,
-                "fetch.wait.max.ms": 100,
-                "log_level": 0,
-            }
-        )
-        made.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(partitions)])
-        self.consumers[consumer] = made
+        places = [TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(partitions)]
+        self.reader(**given).assign(places)
+
+    def subscribe(self, topic, protocol, session_timeout_ms, **given):
+        """A member of a group, of either protocol."""
+        of_protocol = {"classic": {"session.timeout.ms": session_timeout_ms}}
+        more = of_protocol.get(protocol, {"group.protocol": protocol})
+        self.reader(**given, **more).subscribe([topic])
+
+    def reader(self, consumer, bootstrap, client_id, group, isolation, **more):
+        """A consumer without automatic commits."""
+        self.consumers[consumer] = Consumer({
+            "bootstrap.servers": bootstrap, "client.id": client_id, "log_level": 0,
+            "group.id": group, "isolation.level": isolation, "enable.auto.commit": False,
+            "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100, **more,
+        })  # fmt: skip
+        return self.consumers[consumer]
+
+    def end_offsets(self, consumer):
+        """The ends of what it reads."""
+        reader = self.consumers[consumer]
+        ends = {at.partition: reader.get_watermark_offsets(at)[1] for at in reader.assignment()}
+        return {"ends": ends}
 
     def poll(self, consumer, timeout_ms):
         """What comes within the time, and where the reader stands."""
@@ -128,7 +125,8 @@ class Driver:
             if message is not None and message.error() is None:
                 found.append([message.partition(), message.offset(), message.value().decode()])
         places = reader.position(reader.assignment())
-        return {"records": found, "positions": {str(at.partition): at.offset for at in places}}
+        known = {at.partition: at.offset for at in places if at.offset >= 0}
+        return {"records": found, "positions": known}
 
     def seek(self, consumer, topic, partition, offset):
         """Go on from there."""

@@ -1,7 +1,8 @@
 """The contract of an exam's driver in Python: reads commands, writes answers (docs/exam.md).
 
 A driver is an object with a method for each command that its library knows. What a method returns
-goes into the answer; what it raises becomes the answer's error. Standard library only.
+goes into the answer; what it raises becomes the answer's error, and NotImplementedError says that
+the library can't do it. Standard library only.
 """
 
 import json
@@ -47,8 +48,9 @@ def answer(driver, verb, arguments):
 
 def described(raised):
     """What is the same for every library."""
+    unsupported = isinstance(raised, NotImplementedError)
     return {
-        "name": type(raised).__name__,
+        "name": "UNSUPPORTED_COMMAND" if unsupported else type(raised).__name__,
         "class": f"{type(raised).__module__}.{type(raised).__qualname__}",
         "message": str(raised)[:500],
         "retriable": False,

@@ -1,5 +1,6 @@
 """kafka-python sits the exam of txnsim: docs/exam.md."""
 
+import contextlib
 import time
 
 import kafka
@@ -22,6 +23,7 @@ FATAL = (
     AuthorizationError,
 )
 """The library's guide is that of the Java client: close on these, abort on every other error."""
+POSITION_MS = 200
 
 
 class Driver:
@@ -74,13 +76,11 @@ class Driver:
         future = self.producers[producer].send(topic, value.encode(), partition=partition)
         return {"offset": future.get(timeout=self.patience_s).offset} if wait else {}
 
-    def send_offsets(self, producer, group, offsets):
-        """Positions of a group into the transaction."""
-        places = {
-            TopicPartition(topic, index): OffsetAndMetadata(at, "", -1)
-            for topic, index, at in offsets
-        }
-        self.producers[producer].send_offsets_to_transaction(places, group)
+    def send_offsets(self, producer, group, offsets, consumer=""):
+        """Positions of a group into the transaction, by its member where there is one."""
+        places = {TopicPartition(*at[:2]): OffsetAndMetadata(at[2], "", -1) for at in offsets}
+        told = self.consumers[consumer].group_metadata() if consumer else group
+        self.producers[producer].send_offsets_to_transaction(places, told)
 
     def commit(self, producer):
         """Commit."""
@@ -90,20 +90,32 @@ class Driver:
         """Abort."""
         self.producers[producer].abort_transaction()
 
-    def consumer(self, consumer, bootstrap, client_id, group, topic, partitions, isolation):
+    def consumer(self, topic, partitions, **given):
         """A reader of partitions, from their beginning."""
-        reader = KafkaConsumer(
-            bootstrap_servers=bootstrap.split(","),
-            client_id=client_id,
-            group_id=group,
-            isolation_level=isolation,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=100,
-        )
+        reader = self.reader(**given)
         reader.assign([TopicPartition(topic, index) for index in range(partitions)])
         reader.seek_to_beginning()
-        self.consumers[consumer] = reader
+
+    def subscribe(self, topic, protocol, session_timeout_ms, **given):
+        """A member of a group of the classic protocol."""
+        if protocol != "classic":
+            raise NotImplementedError(protocol)
+        self.reader(**given, session_timeout_ms=session_timeout_ms).subscribe([topic])
+
+    def reader(self, consumer, bootstrap, client_id, group, isolation, **more):
+        """A consumer without automatic commits."""
+        self.consumers[consumer] = KafkaConsumer(
+            bootstrap_servers=bootstrap.split(","), client_id=client_id, group_id=group,
+            isolation_level=isolation, enable_auto_commit=False, auto_offset_reset="earliest",
+            fetch_max_wait_ms=100, **more,
+        )  # fmt: skip
+        return self.consumers[consumer]
+
+    def end_offsets(self, consumer):
+        """The ends of what it reads."""
+        reader = self.consumers[consumer]
+        ends = reader.end_offsets(list(reader.assignment()))
+        return {"ends": {at.partition: end for at, end in ends.items()}}
 
     def poll(self, consumer, timeout_ms):
         """What comes within the time, and where the reader stands."""
@@ -112,8 +124,12 @@ class Driver:
         while (left := until - time.monotonic()) > 0:
             for records in reader.poll(timeout_ms=int(left * 1000)).values():
                 found += [[one.partition, one.offset, one.value.decode()] for one in records]
-        places = {str(at.partition): reader.position(at) for at in reader.assignment()}
-        return {"records": found, "positions": places}
+        places = {}
+        for at in reader.assignment():
+            with contextlib.suppress(KafkaTimeoutError):  # one that is not known yet is left out
+                places[at.partition] = reader.position(at, timeout_ms=POSITION_MS)
+        known = {index: place for index, place in places.items() if place is not None}
+        return {"records": found, "positions": known}
 
     def seek(self, consumer, topic, partition, offset):
         """Go on from there."""

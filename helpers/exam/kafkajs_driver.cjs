@@ -1,14 +1,8 @@
 // KafkaJS sits the exam of txnsim: docs/exam.md. NODE_PATH names the folder of its package.
 
-const { createInterface } = require('node:readline')
 const { Kafka, KafkaJSError, logLevel } = require('kafkajs')
 const { version } = require('kafkajs/package.json')
-
-const CONTRACT = 1
-const answers = process.stdout
-console.log = console.error // a library that prints must not write between the answers
-
-class Unsupported extends Error {}
+const { Unsupported, serve } = require('./contract.cjs')
 
 const producers = new Map() // to { producer, transaction }
 const consumers = new Map() // to { consumer, records, wake }
@@ -26,9 +20,7 @@ function kafkaOf (command) {
 function described (raised) {
   const cause = raised.cause ?? raised
   return {
-    name: raised instanceof Unsupported ? 'UNSUPPORTED_COMMAND' : cause.type ?? raised.name,
-    class: raised.constructor.name,
-    message: String(raised.message).slice(0, 500),
+    name: cause.type ?? raised.name,
     retriable: false,
     abortable: raised instanceof KafkaJSError,
     fatal: false
@@ -36,10 +28,6 @@ function described (raised) {
 }
 
 const commands = {
-  async describe ({ contract }) {
-    return { contract: Math.min(contract, CONTRACT), library: 'kafkajs', version, language: 'Node.js' }
-  },
-
   // The library has no bound for a whole call but its five retries.
   async init (command) {
     if (!producers.has(command.producer)) {
@@ -124,22 +112,4 @@ const commands = {
   }
 }
 
-async function answer ({ do: verb, ...command }) {
-  try {
-    if (!Object.hasOwn(commands, verb)) throw new Unsupported(verb)
-    return { ok: true, ...(await commands[verb](command)) }
-  } catch (raised) {
-    return { ok: false, error: described(raised) }
-  }
-}
-
-async function main () {
-  for await (const line of createInterface({ input: process.stdin })) {
-    const { id, ...command } = JSON.parse(line)
-    answers.write(JSON.stringify({ id, ...(await answer(command)) }) + '\n')
-  }
-  process.exit(0)
-}
-
-process.on('unhandledRejection', error => console.error(error))
-main()
+serve({ library: 'kafkajs', version, commands, described })

@@ -1,4 +1,4 @@
-"""Drivers of Python's libraries sit some of the exam: what they pass today, they pass tomorrow.
+"""Every driver sits some of the exam: what it passes today, it passes tomorrow.
 
 The whole exam of a library is ``txnsim exam run``.
 """
@@ -6,14 +6,12 @@ The whole exam of a library is ``txnsim exam run``.
 from __future__ import annotations
 
 import asyncio
-import shlex
-import sys
 from typing import Final
 
 import pytest
 
+from tests.clients.exam_drivers import DRIVERS, command_of
 from tests.clients.exam_page import HEADING, PAGE, load, section
-from tests.support.apache_kafka import REPOSITORY
 from txnsim.testing.exam.results import Outcome
 from txnsim.testing.exam.sitting import chosen, sit
 from txnsim.testing.exam.situations import SITUATIONS
@@ -24,16 +22,9 @@ SOME: Final = ("fenced-by-newer", "timed-out", "commit-answer-lost", "reads-", "
 """One of most classes, quick with every library."""
 
 
-def driver(library: str) -> str:
-    """The command of a driver."""
-    return shlex.join(
-        [sys.executable, str(REPOSITORY / "helpers" / "exam" / f"{library}_driver.py")]
-    )
-
-
 def outcomes(library: str, *only: str, level: int = 2) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Situation to outcome and reasons, of what did not pass."""
-    sitting = asyncio.run(sit(driver(library), chosen(SITUATIONS, only), levels=(level,)))
+    sitting = asyncio.run(sit(command_of(library), chosen(SITUATIONS, only), levels=(level,)))
     return {
         one.situation: (one.outcome, one.because)
         for one in sitting.results
@@ -42,13 +33,13 @@ def outcomes(library: str, *only: str, level: int = 2) -> dict[str, tuple[str, t
 
 
 def test_confluent_kafka_passes_some() -> None:
-    assert outcomes("confluent_kafka", *SOME) == {}
+    assert outcomes("confluent-kafka", *SOME) == {}
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("library", ["aiokafka", "kafka_python"])
-def test_other_libraries_answer_every_command(library: str) -> None:
-    assert outcomes(library, "fenced-by-newer", "reads-", "offsets-", "seek-") == {}
+@pytest.mark.parametrize("library", DRIVERS)
+def test_every_driver_answers(library: str) -> None:
+    assert outcomes(library, "fenced-by-newer", "commit-answer-lost", "reads-around", "seek-") == {}
 
 
 def test_the_page_shows_the_results_that_are_kept() -> None:

@@ -54,10 +54,3 @@ def test_the_bug_is_seen_and_its_mending_too(
         for one in (bad, mended)
     ]
     assert found == [Outcome.MISSED, Outcome.PASSED]
-
-
-@pytest.mark.parametrize("program", ["franzgo", "sarama", "confluent"])
-def test_go_drivers_answer(program: str) -> None:
-    command = shlex.quote(str(go_driver(program)))
-    for situation in ("fenced-by-newer", "commit-answer-lost"):
-        assert outcome(command, situation, 2) is Outcome.PASSED

@@ -32,8 +32,7 @@ def node_program(library: str) -> list[str]:
         ForeignClientError: Node.js is missing, or the libraries can't be installed.
     """
     node = toolchain("node", _NODE_VERSION)
-    modules = str(_node_modules(node_manifest(library)))
-    return [node, str(NODE_SOURCES / "main.mjs"), modules, library]
+    return [node, str(NODE_SOURCES / "main.mjs"), str(node_modules(library)), library]
 
 
 def node_manifest(library: str) -> Path:
@@ -62,12 +61,16 @@ def rust_program(library: str) -> list[str]:
     return [str(target / "debug" / package)]
 
 
-def _node_modules(package: Path) -> Path:
-    """The libraries that a package.json names.
+def node_modules(library: str) -> Path:
+    """The folder of what the package.json of a library names.
 
     Scripts are run of those with a native part alone, which is compiled against the libraries of
     this machine where it can't be had ready-made.
+
+    Raises:
+        ForeignClientError: npm is missing, or it can't install them.
     """
+    package = node_manifest(library)
     is_native = package.parent != NODE_SOURCES
     home = CACHE / "node" / hashlib.sha256(package.read_bytes()).hexdigest()[:12]
 

@@ -13,7 +13,7 @@ import (
 
 var (
 	producers = map[string]*kafka.Producer{}
-	members   = map[string]*kafka.Consumer{}
+	members   = map[string]*kafka.Consumer{} // and readers that have no group
 	patience  = map[string]time.Duration{}
 )
 
@@ -32,9 +32,19 @@ func main() {
 		"send-offsets": sendOffsets,
 		"commit":       bounded((*kafka.Producer).CommitTransaction),
 		"abort":        bounded((*kafka.Producer).AbortTransaction),
+		"consumer":     consumer,
 		"subscribe":    subscribe,
 		"poll":         poll,
-		"close":        func(c Command) (Answer, error) { return nil, closed(c.Name) },
+		"end-offsets":  endOffsets,
+		"seek": func(c Command) (Answer, error) {
+			at := kafka.TopicPartition{Topic: &c.Topic, Partition: c.Partition, Offset: kafka.Offset(c.Offset)}
+			return nil, members[c.Consumer].Seek(at, 0)
+		},
+		"commit-positions": func(c Command) (Answer, error) {
+			_, err := members[c.Consumer].Commit()
+			return nil, err
+		},
+		"close": func(c Command) (Answer, error) { return nil, closed(c.Name) },
 	}, said)
 }
 
@@ -54,6 +64,7 @@ func initialise(c Command) (Answer, error) {
 		"transactional.id":       c.TransactionalID,
 		"transaction.timeout.ms": c.TransactionMs,
 		"socket.timeout.ms":      c.RequestMs,
+		"message.timeout.ms":     c.PatienceMs,
 		"linger.ms":              0,
 	})
 	if err != nil {
@@ -104,32 +115,6 @@ func sendOffsets(c Command) (Answer, error) {
 	ctx, done := context.WithTimeout(context.Background(), patience[c.Producer])
 	defer done()
 	return nil, producers[c.Producer].SendOffsetsToTransaction(ctx, places, metadata)
-}
-
-func subscribe(c Command) (Answer, error) {
-	made, err := kafka.NewConsumer(&kafka.ConfigMap{
-		"bootstrap.servers":  c.Bootstrap,
-		"client.id":          c.ClientID,
-		"group.id":           c.Group,
-		"isolation.level":    c.Isolation,
-		"auto.offset.reset":  "earliest",
-		"enable.auto.commit": false,
-	})
-	if err != nil {
-		return nil, err
-	}
-	members[c.Consumer] = made
-	return nil, made.Subscribe(c.Topic, nil)
-}
-
-func poll(c Command) (Answer, error) {
-	records, until := [][]any{}, time.Now().Add(Ms(c.TimeoutMs))
-	for left := time.Until(until); left > 0; left = time.Until(until) {
-		if one, err := members[c.Consumer].ReadMessage(left); err == nil {
-			records = append(records, []any{one.TopicPartition.Partition, int64(one.TopicPartition.Offset), string(one.Value)})
-		}
-	}
-	return Answer{"records": records, "positions": nil}, nil
 }
 
 func closed(name string) error {

@@ -36,6 +36,8 @@ type Command struct {
 	Wait            bool   `json:"wait"`
 	Group           string `json:"group"`
 	Isolation       string `json:"isolation"`
+	Protocol        string `json:"protocol"`
+	SessionMs       int    `json:"session_timeout_ms"`
 }
 
 // Servers are the addresses of the cluster.

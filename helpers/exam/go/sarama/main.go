@@ -25,6 +25,7 @@ func main() {
 		"abort":        func(c Command) (Answer, error) { return nil, producers[c.Producer].told(kafka.AsyncProducer.AbortTxn) },
 		"consumer":     consumer,
 		"poll":         func(c Command) (Answer, error) { return readers[c.Consumer].poll(Ms(c.TimeoutMs)) },
+		"end-offsets":  func(c Command) (Answer, error) { return readers[c.Consumer].ends() },
 		"seek":         func(c Command) (Answer, error) { return nil, readers[c.Consumer].from(c.Topic, c.Partition, c.Offset) },
 		"close":        func(c Command) (Answer, error) { return nil, closed(c.Name) },
 	}, said)

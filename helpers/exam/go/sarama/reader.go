@@ -11,6 +11,8 @@ import (
 
 // reader has a consumer of each partition; the library does not tell where it stands.
 type reader struct {
+	client     kafka.Client
+	topic      string
 	consumer   kafka.Consumer
 	partitions map[int32]kafka.PartitionConsumer
 	found      chan *kafka.ConsumerMessage
@@ -21,11 +23,15 @@ func consumer(c Command) (Answer, error) {
 	if c.Isolation == "read_committed" {
 		config.Consumer.IsolationLevel = kafka.ReadCommitted
 	}
-	made, err := kafka.NewConsumer(c.Servers(), config)
+	client, err := kafka.NewClient(c.Servers(), config)
 	if err != nil {
 		return nil, err
 	}
-	one := &reader{made, map[int32]kafka.PartitionConsumer{}, make(chan *kafka.ConsumerMessage)}
+	made, err := kafka.NewConsumerFromClient(client)
+	if err != nil {
+		return nil, err
+	}
+	one := &reader{client, c.Topic, made, map[int32]kafka.PartitionConsumer{}, make(chan *kafka.ConsumerMessage)}
 	readers[c.Consumer] = one
 	for index := range c.Partitions {
 		err = errors.Join(err, one.from(c.Topic, index, kafka.OffsetOldest))
@@ -62,4 +68,16 @@ func (r *reader) poll(within time.Duration) (Answer, error) {
 			return Answer{"records": records, "positions": nil}, nil
 		}
 	}
+}
+
+func (r *reader) ends() (Answer, error) {
+	ends := map[int32]int64{}
+	for index := range r.partitions {
+		end, err := r.client.GetOffset(r.topic, index, kafka.OffsetNewest)
+		if err != nil {
+			return nil, err
+		}
+		ends[index] = end
+	}
+	return Answer{"ends": ends}, nil
 }

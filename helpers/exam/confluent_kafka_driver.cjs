@@ -1,0 +1,148 @@
+// @confluentinc/kafka-javascript (librdkafka) sits the exam of txnsim: docs/exam.md. NODE_PATH names the folder of its package.
+
+const { CODES, KafkaConsumer, Producer, librdkafkaVersion } = require('@confluentinc/kafka-javascript')
+const { version } = require('@confluentinc/kafka-javascript/package.json')
+const { serve } = require('./contract.cjs')
+
+const POLL_MS = 50
+const BATCH = 1000
+
+const producers = new Map()
+const consumers = new Map()
+let patience = 15_000
+
+/** A method that ends in a callback, as a promise. */
+function called (target, method, ...given) {
+  return new Promise((resolve, reject) => {
+    target[method](...given, (error, answer) => error ? reject(error) : resolve(answer))
+  })
+}
+
+/** The library's own word on an error. */
+function described (raised) {
+  const found = Object.entries(CODES.ERRORS).find(([, code]) => code === raised.code)
+  return {
+    name: found?.[0] ?? raised.name,
+    retriable: raised.isRetriable ?? false,
+    abortable: raised.isTxnRequiresAbort ?? false,
+    fatal: raised.isFatal ?? false
+  }
+}
+
+async function consumerOf (command, more) {
+  const made = new KafkaConsumer({
+    'bootstrap.servers': command.bootstrap,
+    'client.id': command.client_id,
+    'group.id': command.group,
+    'isolation.level': command.isolation,
+    'enable.auto.commit': false,
+    'fetch.wait.max.ms': 100,
+    log_level: 0,
+    ...more
+  }, { 'auto.offset.reset': 'earliest' })
+  made.on('event.error', () => {}) // an error of a connection is no answer to a command
+  await called(made, 'connect', {})
+  made.setDefaultConsumeTimeout(POLL_MS)
+  consumers.set(command.consumer, made)
+  return made
+}
+
+const commands = {
+  async init (command) {
+    patience = command.patience_ms
+    if (!producers.has(command.producer)) { // else one that has timed out goes on
+      const made = new Producer({
+        'bootstrap.servers': command.bootstrap,
+        'client.id': command.client_id,
+        'transactional.id': command.transactional_id,
+        'transaction.timeout.ms': command.transaction_timeout_ms,
+        'socket.timeout.ms': command.request_timeout_ms,
+        'message.timeout.ms': patience,
+        'linger.ms': 0,
+        dr_cb: true,
+        log_level: 0
+      })
+      made.on('event.error', () => {})
+      made.on('delivery-report', (error, { opaque, offset }) => error ? opaque.reject(error) : opaque.resolve({ offset }))
+      await called(made, 'connect', {})
+      made.setPollInterval(POLL_MS / 10)
+      producers.set(command.producer, made)
+    }
+    await called(producers.get(command.producer), 'initTransactions', patience)
+  },
+
+  async begin ({ producer }) {
+    await called(producers.get(producer), 'beginTransaction')
+  },
+
+  async send ({ producer, topic, partition, value, wait }) {
+    const sent = new Promise((resolve, reject) => {
+      producers.get(producer).produce(topic, partition, Buffer.from(value), null, null, { resolve, reject })
+    })
+    sent.catch(() => {}) // of a record that nothing waits for the commit tells
+    if (wait) return await sent
+  },
+
+  async 'send-offsets' ({ producer, group, offsets, consumer }) {
+    const member = consumers.get(consumer) ?? new KafkaConsumer({ 'group.id': group, log_level: 0 }, {})
+    if (!consumers.has(consumer)) await called(member, 'connect', {})
+    const places = offsets.map(([topic, partition, offset]) => ({ topic, partition, offset }))
+    await called(producers.get(producer), 'sendOffsetsToTransaction', places, member, patience)
+  },
+
+  async commit ({ producer }) {
+    await called(producers.get(producer), 'commitTransaction', patience)
+  },
+
+  async abort ({ producer }) {
+    await called(producers.get(producer), 'abortTransaction', patience)
+  },
+
+  async consumer (command) {
+    const made = await consumerOf(command, {})
+    const places = [...Array(command.partitions).keys()]
+    made.assign(places.map(partition => ({ topic: command.topic, partition, offset: 0 })))
+  },
+
+  async subscribe (command) {
+    const ofProtocol = { classic: { 'session.timeout.ms': command.session_timeout_ms } }
+    const made = await consumerOf(command, ofProtocol[command.protocol] ?? { 'group.protocol': command.protocol })
+    made.subscribe([command.topic])
+  },
+
+  async poll ({ consumer, timeout_ms: timeout }) {
+    const [reader, records, until] = [consumers.get(consumer), [], Date.now() + timeout]
+    while (Date.now() < until) {
+      const found = await called(reader, 'consume', BATCH)
+      records.push(...found.map(({ partition, offset, value }) => [partition, offset, String(value)]))
+    }
+    const known = reader.position().filter(({ offset }) => offset >= 0)
+    return { records, positions: Object.fromEntries(known.map(({ partition, offset }) => [partition, offset])) }
+  },
+
+  async 'end-offsets' ({ consumer }) {
+    const reader = consumers.get(consumer)
+    const found = reader.assignments().map(async ({ topic, partition }) => {
+      const { highOffset } = await called(reader, 'queryWatermarkOffsets', topic, partition, patience)
+      return [partition, highOffset]
+    })
+    return { ends: Object.fromEntries(await Promise.all(found)) }
+  },
+
+  async seek ({ consumer, topic, partition, offset }) {
+    await called(consumers.get(consumer), 'seek', { topic, partition, offset }, patience)
+  },
+
+  async 'commit-positions' ({ consumer }) {
+    consumers.get(consumer).commitSync()
+  },
+
+  async close ({ name }) {
+    const made = producers.get(name) ?? consumers.get(name)
+    producers.delete(name)
+    consumers.delete(name)
+    if (made) await called(made, 'disconnect')
+  }
+}
+
+serve({ library: '@confluentinc/kafka-javascript', version: `${version}, librdkafka ${librdkafkaVersion}`, commands, described })

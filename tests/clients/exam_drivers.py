@@ -1,0 +1,98 @@
+"""The exam's drivers, made ready: ``python -m tests.clients.exam_drivers`` prints their commands.
+
+A line is a name and what ``txnsim exam run --driver`` takes; names as arguments choose some. What
+is built or fetched for them lies in ``.cache/``.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from tests.clients.exam_go import go_driver
+from tests.support.apache_kafka import (
+    CACHE,
+    REPOSITORY,
+    java_classes,
+    kafka_libs,
+    locked,
+    output_of,
+)
+from tests.support.foreign_clients import ForeignClientError, toolchain
+from tests.support.package_clients import node_modules
+
+SOURCES: Final = REPOSITORY / "helpers" / "exam"
+JAVA_RELEASES: Final = ("4.4.0", "4.3.1", "3.9.2")
+
+
+def python_driver(library: str) -> list[str]:
+    """Of a library that this Python has."""
+    return [sys.executable, str(SOURCES / f"{library}_driver.py")]
+
+
+def java_driver(release: str) -> list[str]:
+    """Of kafka-clients of a release."""
+    libs = kafka_libs(release)
+    sources = [SOURCES / "ExamDriver.java", SOURCES / "ExamAdmin.java"]
+    classes = java_classes(sources, name="exam", libs=libs, error=ForeignClientError)
+    options = ["-XX:TieredStopAtLevel=1", "-Xmx256m"]
+    return ["java", *options, "-cp", f"{classes}{os.pathsep}{libs}/*", "ExamDriver"]
+
+
+def node_driver(program: str, library: str) -> list[str]:
+    """Of a library that npm brings, in the version of the client matrix."""
+    node = toolchain("node", "Node.js 20.19 or newer")
+    modules = node_modules(library)
+    beside = ["env", f"--chdir={modules.parent}", f"NODE_PATH={modules}"]
+    return [*beside, node, str(SOURCES / program)]
+
+
+def rust_driver() -> list[str]:
+    """Of rdkafka; cargo knows by itself what is to be built."""
+    target = CACHE / "rust" / "exam"
+    build = [toolchain("cargo", "Rust 1.95 with cargo"), "build", "--quiet"]
+    with locked(CACHE / "rust.lock"):
+        command = [*build, "--target-dir", str(target)]
+        output_of(command, "cargo failed", ForeignClientError, directory=SOURCES / "rust")
+    return [str(target / "debug" / "exam-rdkafka")]
+
+
+DRIVERS: Final[dict[str, Callable[[], list[str]]]] = {
+    "aiokafka": partial(python_driver, "aiokafka"),
+    "confluent-kafka": partial(python_driver, "confluent_kafka"),
+    "kafka-python": partial(python_driver, "kafka_python"),
+    "confluent-kafka-go": lambda: [str(go_driver("confluent"))],
+    "franz-go": lambda: [str(go_driver("franzgo"))],
+    "sarama": lambda: [str(go_driver("sarama"))],
+    "rdkafka": rust_driver,
+    "kafkajs": partial(node_driver, "kafkajs_driver.cjs", "kafkajs"),
+    "confluent-kafka-javascript": partial(
+        node_driver, "confluent_kafka_driver.cjs", "confluentinc"
+    ),
+    "platformatic": partial(node_driver, "platformatic_driver.mjs", "platformatic"),
+    **{f"kafka-clients-{one}": partial(java_driver, one) for one in JAVA_RELEASES},
+}
+"""Name to what makes its command."""
+
+
+def command_of(name: str) -> str:
+    """What ``--driver`` takes.
+
+    Raises:
+        ForeignClientError: A toolchain is missing, or it does not build.
+    """
+    return shlex.join(DRIVERS[name]())
+
+
+def main(names: Sequence[str]) -> None:
+    """Print commands."""
+    for name in names or DRIVERS:
+        sys.stdout.write(f"{name}\t{command_of(name)}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
