@@ -408,6 +408,16 @@ class Room(Talk):
             self.must_strike.append(fault)
         return fault
 
+    async def disarm(self, fault: AsyncFault) -> None:
+        """End a fault."""
+        self.steps.append(f"the fault at {fault.rule.api or 'the connection'} is over")
+        await fault.disarm()
+
+    async def release(self, fault: AsyncFault) -> None:
+        """Let what is held go on."""
+        self.steps.append(f"the {fault.rule.api} that was held goes on")
+        await fault.release()
+
     async def requests(self, api: str | None = None) -> AsyncFault:
         """A count of the driver's requests, from now on."""
         return await self.arm(must_strike=False, point="client.request", api=api, action="pass")

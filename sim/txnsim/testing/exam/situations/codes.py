@@ -91,7 +91,7 @@ def _answered(api: str, error: str, then: Then) -> Play:
             await room.close("p")
         else:
             await room.transact(*_RECORDS, needs_positions=needs_positions, **_POSITIONS)
-        await rule.disarm()
+        await room.disarm(rule)
         takes_new = await room.goes_on()
         if takes_new is (then == "aborted") and not is_repeated and rule.struck:
             room.choices.append(_CHOICES[takes_new])

@@ -26,7 +26,7 @@ def _struck(end: str, *, must: bool = True, **fault: Any) -> Play:
         await room.must_init()
         rule = await room.arm(**{"api": "EndTxn", "limit": 1, **fault})
         await (room.must_transact if must else room.transact)("a-1", "b-2", end=end)
-        await rule.disarm()
+        await room.disarm(rule)
         await room.goes_on()
 
     return play
@@ -151,7 +151,7 @@ async def commit_late(room: Room) -> None:
     if "p" in room.dead:
         await room.must_init("p")
     following = await room.open("b-2")
-    await late.release()
+    await room.release(late)
     await asyncio.sleep(0.5)
     records = await room.records(settle_ms=0)
     early = [one for one in records if one.value == b"b-2" and one.fate == "committed"]
@@ -217,6 +217,7 @@ async def _loads(room: Room) -> None:
 
 async def _is_cut_off(room: Room) -> None:
     broker = await room.kafka.leaders.coordinator_of(ID)
+    room.steps.append(f"all that clients send to broker {broker}, the coordinator, is lost")
     await room.kafka.brokers.isolate(broker, from_clients=True)
 
 
@@ -253,8 +254,8 @@ async def coordinator_gone(room: Room) -> None:
     nowhere = await room.arm(**_ASKED, api="FindCoordinator", action=away, must_strike=False)
     answer = await room.do("commit", producer="p")
     entry.told = Told.COMMITTED if answer.error is None else Told.UNKNOWN
-    await lost.disarm()
-    await nowhere.disarm()
+    await room.disarm(lost)
+    await room.disarm(nowhere)
     if answer.error is not None and answer.error.retriable:
         await room.end(entry)
     elif answer.error is not None:
@@ -297,7 +298,7 @@ async def abort_after_unknown(room: Room) -> None:
         entry.told = Told.COMMITTED
     if (await room.do("abort", producer="p")).error is None:
         entry.told = Told.ABORTED
-    await late.release()
+    await room.release(late)
     await asyncio.sleep(0.5)
     if entry.told is Told.UNKNOWN:
         await room.end(entry)

@@ -113,7 +113,7 @@ async def by_own_late_init(room: Room) -> None:
     answered = await room.arm(
         must_strike=False, point="client.response", api="InitProducerId", action="pass"
     )
-    await late.release()
+    await room.release(late)
     await answered.wait_until_struck(timeout_ms=2 * REQUEST_TIMEOUT_MS)
     await asyncio.sleep(0.3)  # the markers of the abort
     await room.end(entry)
@@ -154,6 +154,7 @@ async def administrator_aborts(room: Room) -> None:
         await gone.send(room.name(TOPIC), 1, value)
         if value == b"lost-1":
             await gone.abort()
+    room.steps.append("a producer is gone, and its transaction is open in partition 1")
     await room.must("abort-open", bootstrap=room.hall.bootstrap, client_id=CLIENT,
                     topic=room.name(TOPIC), partition=1)  # fmt: skip
     stable = await room.end_of(1, committed=True)

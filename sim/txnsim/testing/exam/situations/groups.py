@@ -113,6 +113,7 @@ async def _another_joins(room: Room, protocol: str) -> None:
             await room.poll_once("m")
 
     async def join() -> None:
+        room.steps.append("another member joins the group")
         await members.join("g", ["input"], protocol=cast("GroupProtocol", protocol))
         joined.append(True)
 
@@ -133,11 +134,12 @@ def _expelled(protocol: str) -> Play:
         room.expect(await room.poll(3, name="m"), list(INPUTS), "the member reads")
         api = "Heartbeat" if protocol == "classic" else "ConsumerGroupHeartbeat"
         silent = await room.arm(must_strike=False, point="client.request", api=api, action="drop")
+        room.steps.append("another member joins the group, which gives the silent one up")
         await room.kafka.members.join("g", ["input"], protocol=cast("GroupProtocol", protocol))
         entry = await room.transact("a-1", group="g", position=3, member="m")
         if entry.told is Told.COMMITTED:
             room.choices.append("it sends positions without its member's generation (KIP-447)")
-        await silent.disarm()
+        await room.disarm(silent)
         await room.goes_on()
 
     return play

@@ -36,7 +36,7 @@ def _lasts(api: str, action: Any, requests_per_s_max: int) -> Play:
         async def heal() -> float:
             await asyncio.sleep(LASTS_S)
             rate = asked.matched / LASTS_S
-            await rule.disarm()
+            await room.disarm(rule)
             return rate
 
         async def begin() -> float:
@@ -76,7 +76,7 @@ def _reads(api: str, action: Any, requests_per_s_max: int) -> Play:
         async def heal() -> float:
             await asyncio.sleep(LASTS_S)
             rate = asked.matched / LASTS_S
-            await rule.disarm()
+            await room.disarm(rule)
             healed.set()
             return rate
 

@@ -47,7 +47,7 @@ def _broken(api: str, fault: dict[str, Any]) -> Play:
         await room.must_transact(
             "a-1", "b-2", group="g", position=3, needs_positions=api in OF_POSITIONS
         )
-        await rule.disarm()
+        await room.disarm(rule)
         await room.goes_on()
 
     return play
@@ -65,7 +65,7 @@ async def lost_in_flight(room: Room) -> None:
     rule = await room.arm(api="Produce", limit=1, **_BEFORE)
     values = ("b-1", "c-1", "d-1", "e-1", "f-1")
     await room.must_transact(*values, wait=False)
-    await rule.disarm()
+    await room.disarm(rule)
     order = [(one.value or b"").decode() for one in await room.records() if one.partition == 1]
     room.expect(order, ["a-1", *values], "the log has")
     await room.goes_on()
@@ -110,6 +110,7 @@ async def epoch_runs_out(room: Room) -> None:
     await room.close("old")
     home = BrokerId(await room.kafka.leaders.coordinator_of(ID))
     near = ProducerEpoch(PRODUCER_EPOCH_MAX - 3)
+    room.steps.append(f"the epoch of the id is {near}, as after very many transactions")
     await room.kafka.cluster.brokers[home].coordinator.age(TransactionalId(ID), near)
     await room.must_init()
     for value in ("b-1", "c-2", "d-1", "e-2", "f-1"):
@@ -124,6 +125,7 @@ async def raised(room: Room) -> None:
     await room.must_init()
     await room.must_transact("a-1", group="g", position=1)
     entry = await room.open("b-2")
+    room.steps.append("transaction.version is raised to 2")
     await (await room.kafka.rebuilt.admin()).update_features({"transaction.version": 2})
     await room.must_end(entry)
     for number, value in enumerate(("c-1", "d-2", "e-1"), 2):
@@ -142,10 +144,12 @@ async def upgraded(room: Room) -> None:
     await room.must_transact("a-1", group="g", position=1)
     for number in sorted(await room.kafka.brokers.states()):
         entry = await room.open(f"b{number}-1", f"b{number}-2")
+        room.steps.append(f"broker {number} is stopped, and started as {REFERENCE.name}")
         await room.kafka.brokers.stop(number)
         await room.kafka.brokers.start(number, as_version=REFERENCE.name)
         await room.must_end(entry)
     admin = await room.kafka.rebuilt.admin()
+    room.steps.append("metadata.version and transaction.version are raised")
     newest = REFERENCE.features["metadata.version"].max_level
     await admin.update_features({"metadata.version": newest, "transaction.version": 2})
     for number, value in enumerate(("c-1", "d-2"), 2):

@@ -39,8 +39,12 @@ async def fenced_slowly(room: Room) -> None:
     await room.must_init()
     await room.transact("a-1")
     slow = {"do": "delay", "delay_ms": 150}
-    await room.kafka.faults.arm(
-        point="log.append", role="follower", topic=TRANSACTION_STATE_TOPIC, action=slow
+    await room.arm(
+        must_strike=False,
+        point="log.append",
+        role="follower",
+        topic=TRANSACTION_STATE_TOPIC,
+        action=slow,
     )
     await room.must("fence", bootstrap=room.hall.bootstrap, client_id=CLIENT,
                     transactional_id=room.name(ID))  # fmt: skip
@@ -82,7 +86,7 @@ async def init_slow(room: Room) -> None:
     async def come() -> None:
         await slow.wait_until_struck()
         await asyncio.sleep(3)
-        await slow.release()
+        await room.release(slow)
         await asyncio.sleep(1)
 
     answer, _ = await together(room.init(repeats=1, **bounds), come())
@@ -152,7 +156,7 @@ async def never_added(room: Room) -> None:
 
     async def heal() -> None:
         await asyncio.sleep(7)
-        await rule.disarm()
+        await room.disarm(rule)
 
     await together(room.transact("a-1", "b-2", wait=False), heal())
     await room.goes_on()
@@ -167,13 +171,13 @@ async def lost_then_refused(room: Room) -> None:
     """
     await room.must_init()
     entry = await room.open("a-1")
-    place: dict[str, Any] = {"topic": room.name("t"), "partition": 1, "limit": 1}
+    place: dict[str, Any] = {"topic": "t", "partition": 1, "limit": 1}
     broken = await room.arm(point="client.request", api="Produce", action="disconnect", **place)
     late = {"do": "delay", "delay_ms": 400}
     await room.arm(point="client.request", api="Produce", after=broken.id, action=late, **place)
     busy = _error("NOT_ENOUGH_REPLICAS")
-    await room.kafka.faults.arm(
-        point="log.append", role="leader", after=broken.id, action=busy, **place
+    await room.arm(
+        must_strike=False, point="log.append", role="leader", after=broken.id, action=busy, **place
     )
     entry.values = ("a-1", "b-1", "c-1", "d-1")
     for value in entry.values[1:]:
@@ -203,7 +207,7 @@ async def topic_unknown(room: Room) -> None:
 
     async def learn() -> None:
         await asyncio.sleep(UNKNOWN_S)
-        await forgets.disarm()
+        await room.disarm(forgets)
 
     await together(room.transact("b-1"), learn())
     for value in ("c-1", "d-1"):
@@ -222,7 +226,7 @@ async def closes_after_timeout(room: Room) -> None:
     await room.send("a-1", wait=False)
     answer = await room.do("commit", producer="p")
     entry.told = Told.UNKNOWN if answer.error else Told.COMMITTED
-    await lost.disarm()
+    await room.disarm(lost)
     await asyncio.sleep(0.5)
     async with room.within(CLOSES_S, "closing the producer"):
         await room.close("p")
@@ -272,6 +276,7 @@ async def both_die(room: Room) -> None:
     both = await room.kafka.leaders.coordinator_of(ID)
     await _coordinate(room, both)
     await room.must_transact("a-1", group="g", position=3)
+    room.steps.append(f"broker {both} dies, which coordinates both")
     await room.hall.kill(both)
     await asyncio.sleep(1)
     await room.must_transact("b-2", group="g", position=4)
@@ -299,7 +304,7 @@ async def unreachable(room: Room) -> None:
     broker = await _elsewhere(room)
     deaf = await room.arm(point="connection.open", broker=broker, action="drop", must_strike=False)
     await room.transact("a-1", group="g", position=3)
-    await deaf.disarm()
+    await room.disarm(deaf)
     await room.goes_on()
 
 
