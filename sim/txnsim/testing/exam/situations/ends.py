@@ -295,8 +295,8 @@ async def abort_after_unknown(room: Room) -> None:
     entry.told = Told.UNKNOWN
     answer = await room.do("commit", producer="p")
     if answer.error is None:
-        entry.told = Told.COMMITTED
-    if (await room.do("abort", producer="p")).error is None:
+        entry.told = Told.COMMITTED  # it was sent again in time, so its end is known
+    elif (await room.do("abort", producer="p")).error is None:
         entry.told = Told.ABORTED
     await room.release(late)
     await asyncio.sleep(0.5)
