@@ -1,7 +1,7 @@
 // @platformatic/kafka sits the exam of txnsim: docs/exam.md.
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { createInterface } from 'node:readline'
+import { serve } from './contract.cjs'
 
 const found = createRequire(process.cwd() + '/').resolve('@platformatic/kafka')
 const { Consumer, Producer } = await import(found)
@@ -11,16 +11,14 @@ const producers = new Map()
 const consumers = new Map()
 const FENCED = ['PRODUCER_FENCED', 'INVALID_PRODUCER_EPOCH', 'INVALID_PRODUCER_ID_MAPPING', 'TRANSACTIONAL_ID_AUTHORIZATION_FAILED']
 
-class Unsupported extends Error {}
 // Errors say `canRetry`, of a request that the library has repeated already; they say nothing of transactions. Its guide aborts after an error,
 // and takes a new producer where the broker has fenced this one.
 function described (error) {
-  if (error instanceof Unsupported) return { name: 'UNSUPPORTED_COMMAND', message: error.message }
   const causes = [error]
   for (const one of causes) causes.push(...(one.errors ?? []), ...(one.cause ? [one.cause] : []))
   const name = causes.find(one => one.apiId)?.apiId ?? error.code ?? error.name
   const fatal = FENCED.includes(name)
-  return { name, class: error.constructor.name, message: causes.map(one => one.message).join(': ').slice(0, 500), retriable: false, abortable: !fatal, fatal }
+  return { name, message: causes.map(one => one.message).join(': ').slice(0, 500), retriable: false, abortable: !fatal, fatal }
 }
 
 function base ({ bootstrap, client_id: clientId }) {
@@ -28,10 +26,6 @@ function base ({ bootstrap, client_id: clientId }) {
 }
 
 const commands = {
-  async describe ({ contract }) {
-    return { contract: Math.min(contract, 1), library: '@platformatic/kafka', version, language: 'Node.js', runtime: `Node.js ${process.version}` }
-  },
-
   // A producer asks for its id when it begins first; the library takes its one time-out as that of transactions.
   async init (command) {
     const producer = new Producer({
@@ -135,16 +129,4 @@ async function read (command, group, where) {
   made.stream.on('error', error => made.failed.push(error))
 }
 
-process.on('unhandledRejection', error => console.error(error))
-for await (const line of createInterface({ input: process.stdin })) {
-  const { id, do: verb, ...command } = JSON.parse(line)
-  let told
-  try {
-    if (!Object.hasOwn(commands, verb)) throw new Unsupported(verb)
-    told = { ok: true, ...(await commands[verb](command)) }
-  } catch (error) {
-    told = { ok: false, error: described(error) }
-  }
-  process.stdout.write(JSON.stringify({ id, ...told }) + '\n')
-}
-process.exit(0)
+serve({ library: '@platformatic/kafka', version, commands, described })
