@@ -2,41 +2,41 @@
 that is dead, and how far the cleaner has come.
 
 The newest record of a key is live. All others are dead, and they stay until the log cleaner removes
-them. The cleaner never cleans the newest segment. Two keys count as the same key if a hash of 64
-bits is the same. Kafka's counterparts: LogCleaner, TransactionLog.
+them. The cleaner never cleans the newest segment. Kafka's counterparts: LogCleaner, TransactionLog.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from txnsim.errors import CorruptLogRecordError
 from txnsim.pipeline.forensics.replica_state import ReplicaState
 from txnsim.pipeline.questions.positions import leading_states
 from txnsim.pipeline.scan import kernel
-from txnsim.pipeline.scan import kernel_keys as kk
+from txnsim.pipeline.scan import kernel_records as kr
 from txnsim.pipeline.scan.crcs import runs_of
 from txnsim.pipeline.scan.log_dirs import OnProblem, read_small
-from txnsim.pipeline.scan.pieces import Ints, pieces_of
+from txnsim.pipeline.scan.pieces import Bytes, Ints, pieces_of
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.scan.walk import Damage, batch_rows
+from txnsim.pipeline.tables.arrays import of_numbers, of_pieces, of_values
 from txnsim.releases.rules import LATEST
 from txnsim.storage import checkpoints, names
-from txnsim.storage.regular_file import open_regular
 from txnsim.txn.log_format import decode_record
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
-from txnsim.wire.batch_header import COMPRESSION_MASK, CONTROL_FLAG
+from txnsim.wire.batch_header import COMPRESSION_MASK, CONTROL_FLAG, HEADER_SIZE
+from txnsim.wire.records import RECORD_MIN
 
 MERGE_ROWS: Final = 1 << 20
 """Records that are kept before they are added up: 64 MB."""
 KEY_BYTES_MAX: Final = 1 << 15
-RECORD_BYTES_MIN: Final = 7
-"""Of a record without key and value."""
+"""Of a longer key, which is no transactional id's, only the beginning is compared."""
 
 
 class IdSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,15 +193,15 @@ def _partition(
     dirty = active = total = unread = 0
     for number, segment in enumerate(state.segments):
         is_active = number == len(state.segments) - 1
-        for rows, seen, unseen in _records_of(segment, on_problem):
-            counts.take(rows, number)
-            total += seen + unseen
-            unread += unseen
+        for found in _records_of(segment, on_problem):
+            counts.take(found.records)
+            total += found.bytes
+            unread += found.bytes - int(found.sizes.sum())
             if is_active:
-                active += seen + unseen
+                active += found.bytes
             else:
-                behind = rows[kk.OFFSET] >= (0 if cleaned_to is None else cleaned_to)
-                dirty += int(rows[kk.BYTES][behind].sum()) + unseen
+                clean = found.sizes[found.offsets < (cleaned_to or 0)]
+                dirty += found.bytes - int(clean.sum())
     table = counts.merged()
     return (
         PartitionSize(
@@ -209,10 +209,10 @@ def _partition(
             broker=replica.broker,
             segments=len(state.segments),
             bytes=total,
-            records=int(table[_RECORDS].sum()),
-            ids=table.shape[1],
-            live_bytes=int(table[_LIVE].sum()),
-            tombstones=int(table[_TOMBSTONES].sum()),
+            records=sum(table["records"].to_pylist()),
+            ids=table.num_rows,
+            live_bytes=sum(table["live_bytes"].to_pylist()),
+            tombstones=sum(table["tombstones"].to_pylist()),
             log_start_offset=state.ends.log_start_offset,
             end_offset=state.ends.end_offset,
             cleaned_to=cleaned_to,
@@ -220,15 +220,30 @@ def _partition(
             active_bytes=active,
             unread_bytes=unread,
         ),
-        list(_largest(state, table, top, on_problem)),
+        [
+            IdSize(
+                transactional_id=_name_of(row.pop("key"), replica.path, on_problem),
+                partition=replica.partition,
+                is_forgotten=not row["live_bytes"],
+                **row,
+            )
+            for row in table.sort_by([("bytes", "descending")])[:top].to_pylist()
+        ],
     )
 
 
-def _records_of(segment: SegmentFile, on_problem: OnProblem) -> Iterator[tuple[Ints, int, int]]:
-    """(rows of ``kernel_keys``, bytes of their batches, bytes of batches that are not looked into)
-    of each run of batches.
-    """
+class _Found(NamedTuple):
+    """What a run of batches has."""
 
+    records: pa.Table
+    offsets: Ints
+    sizes: Ints
+    """Of the first record in a batch with the batch's header."""
+    bytes: int
+    """Of all batches, also of those that are not looked into."""
+
+
+def _records_of(segment: SegmentFile, on_problem: OnProblem) -> Iterator[_Found]:
     def tell(damage: Damage) -> None:
         on_problem(f"{segment.path}, byte {damage.position}: {damage.reason}")
 
@@ -246,103 +261,74 @@ def _records_of(segment: SegmentFile, on_problem: OnProblem) -> Iterator[tuple[I
         on_problem(f"{segment.path}: {error.strerror or error}; passed by")
 
 
-def _of_run(data: Any, run: Ints, start: int) -> tuple[Ints, int, int]:
-    mask = COMPRESSION_MASK | CONTROL_FLAG
-    is_plain = run[kernel.ATTRIBUTES] & mask == 0
-    plain = run[:, is_plain]
-    seen = int(plain[kernel.SIZE].sum())
+def _of_run(data: Bytes, run: Ints, start: int) -> _Found:
+    plain = run[:, run[kernel.ATTRIBUTES] & (COMPRESSION_MASK | CONTROL_FLAG) == 0]
+    ends = plain[kernel.POSITION] - start + plain[kernel.SIZE]
+    starts = ends - plain[kernel.SIZE] + HEADER_SIZE
     # No more records than fit in, whatever the headers claim.
-    room = min(int(plain[kernel.RECORDS].clip(0).sum()), seen // RECORD_BYTES_MIN + 1)
-    rows = np.empty((kk.RECORD_COLUMNS, room), dtype=np.int64)
-    starts, sizes, offsets = (
-        plain[one].copy() for one in (kernel.POSITION, kernel.SIZE, kernel.BASE_OFFSET)
+    room = min(int(plain[kernel.RECORDS].clip(0).sum()), len(data) // RECORD_MIN + 1)
+    rows = np.empty((room, kr.RECORD_COLUMNS), dtype=np.int64)
+    place = np.zeros(3, dtype=np.int64)
+    count = kr.record_rows(data, starts, ends, plain[kernel.RECORDS], place, rows, len(data))
+    rows = rows[:count]
+    of_batch = rows[:, kr.BATCH]
+    is_first = rows[:, kr.AT] == starts[of_batch]
+    sizes = rows[:, kr.SIZE] + np.where(is_first, HEADER_SIZE, 0)
+    is_tombstone = rows[:, kr.VALUE_SIZE] < 0
+    keys = rows[:, kr.KEY_SIZE].clip(max=KEY_BYTES_MAX + 1)
+    live = np.where(is_tombstone, 0, sizes)
+    return _Found(
+        records=_table(
+            of_pieces(data, rows[:, kr.KEY_AT], keys, pa.binary()),
+            *(np.ones(count), sizes, is_tombstone, live),
+        ),
+        offsets=plain[kernel.BASE_OFFSET][of_batch] + rows[:, kr.OFFSET_DELTA],
+        sizes=sizes,
+        bytes=int(run[kernel.SIZE].sum()),
     )
-    count, _ = kk.key_rows(data, start, starts, sizes, offsets, rows)
-    rows = rows[:, :count]
-    counted = int(rows[kk.BYTES].sum())
-    return rows, counted, int(run[kernel.SIZE].sum()) - counted
 
 
-# Columns of what is added up by key.
-_HASH: Final = 0
-_RECORDS: Final = 1
-_BYTES: Final = 2
-_TOMBSTONES: Final = 3
-_LAST: Final = 4
-_LIVE: Final = 5
-_SEGMENT: Final = 6
-_AT: Final = 7
-_SIZE: Final = 8
-_COLUMNS: Final = 9
+_COLUMNS: Final = ("key", "records", "bytes", "tombstones", "live_bytes")
+"""Of what is added up by key."""
+
+
+def _table(keys: pa.Array, *numbers: Any) -> pa.Table:
+    columns = [keys, *(of_numbers(one, pa.int64()) for one in numbers)]
+    return pa.Table.from_arrays(columns, names=_COLUMNS)
 
 
 class _Counts:
     """Records added up by key; memory grows with the keys."""
 
     def __init__(self) -> None:
-        self._held: list[Ints] = []
+        self._held: list[pa.Table] = []
         self._rows = 0
 
-    def take(self, rows: Ints, segment: int) -> None:
+    def take(self, records: pa.Table) -> None:
         """More records, behind those before."""
-        added = np.empty((_COLUMNS, rows.shape[1]), dtype=np.int64)
-        is_tombstone = rows[kk.VALUE_SIZE] < 0
-        added[_HASH] = rows[kk.KEY_HASH]
-        added[_RECORDS] = 1
-        added[_BYTES] = rows[kk.BYTES]
-        added[_TOMBSTONES] = is_tombstone
-        added[_LAST] = rows[kk.OFFSET]
-        added[_LIVE] = np.where(is_tombstone, 0, rows[kk.BYTES])
-        added[_SEGMENT] = segment
-        added[_AT] = rows[kk.KEY_AT]
-        added[_SIZE] = rows[kk.KEY_SIZE]
-        self._held.append(added)
-        self._rows += added.shape[1]
+        self._held.append(records)
+        self._rows += records.num_rows
         if self._rows > MERGE_ROWS:
             self._held = [self.merged()]
             self._rows = 0
 
-    def merged(self) -> Ints:
-        """A column for each key."""
-        table = np.concatenate([np.empty((_COLUMNS, 0), dtype=np.int64), *self._held], axis=1)
-        order = np.argsort(table[_HASH], kind="stable")  # stable: the last one is the newest
-        table = table[:, order]
-        if not table.shape[1]:
-            return table
-        starts = np.flatnonzero(np.r_[True, table[_HASH, 1:] != table[_HASH, :-1]])
-        ends = np.r_[starts[1:], table.shape[1]] - 1
-        made = table[:, ends]
-        for column in (_RECORDS, _BYTES, _TOMBSTONES):
-            made[column] = np.add.reduceat(table[column], starts)
-        return made
+    def merged(self) -> pa.Table:
+        """A row for each key."""
+        nothing = _table(of_values([], pa.binary()), *[np.empty(0)] * 4)
+        table = pa.concat_tables([nothing, *self._held])
+        added = [(name, "sum") for name in _COLUMNS[1:4]]
+        # In order: the last one is the newest.
+        by_key = table.group_by("key", use_threads=False)
+        return by_key.aggregate([*added, ("live_bytes", "last")]).rename_columns(_COLUMNS)
 
 
-def _largest(state: ReplicaState, table: Ints, top: int, on_problem: OnProblem) -> Iterator[IdSize]:
-    for at in np.argsort(-table[_BYTES], kind="stable")[:top]:
-        row = table[:, at].tolist()
-        yield IdSize(
-            transactional_id=_name_at(
-                state.segments[row[_SEGMENT]], row[_AT], row[_SIZE], on_problem
-            ),
-            partition=state.replica.partition,
-            records=row[_RECORDS],
-            bytes=row[_BYTES],
-            live_bytes=row[_LIVE],
-            tombstones=row[_TOMBSTONES],
-            is_forgotten=row[_LIVE] == 0,
-        )
-
-
-def _name_at(segment: SegmentFile, at: int, size: int, on_problem: OnProblem) -> str:
+def _name_of(key: bytes | None, place: str, on_problem: OnProblem) -> str:
     """The transactional id of a key; what the key is where it has none."""
-    if not 0 <= size <= KEY_BYTES_MAX:
-        return f"(a key of {size} bytes)"
+    if key is None or len(key) > KEY_BYTES_MAX:
+        return "(no key)" if key is None else f"(a key of more than {KEY_BYTES_MAX} bytes)"
     try:
-        with open_regular(Path(segment.path)) as file:
-            file.seek(at)
-            key = file.read(size)
         found = decode_record(key, None, rules=LATEST)
-    except (OSError, CorruptLogRecordError) as error:
-        on_problem(f"{segment.path}, byte {at}: {error}")
+    except CorruptLogRecordError as error:
+        on_problem(f"{place}: {error}")
         found = None
-    return f"(an unknown key of {size} bytes)" if found is None else str(found.transactional_id)
+    return f"(an unknown key of {len(key)} bytes)" if found is None else str(found.transactional_id)

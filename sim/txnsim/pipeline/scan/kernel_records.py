@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+
 from txnsim.pipeline.scan.kernel import compiled
-from txnsim.pipeline.scan.kernel_keys import varint
 from txnsim.wire.records import RECORD_MIN, VARINT_BYTES_MAX, VARLONG_BYTES_MAX
 
 # Columns of a table of records. Places are those in the buffer; a size of -1 is that of none.
@@ -25,7 +26,10 @@ VALUE_SIZE: Final = 6
 HEADERS_AT: Final = 7
 HEADERS: Final = 8
 """How many."""
-RECORD_COLUMNS: Final = 9
+AT: Final = 9
+SIZE: Final = 10
+"""The size itself included."""
+RECORD_COLUMNS: Final = 11
 
 # Columns of a table of headers.
 NAME_AT: Final = 0
@@ -35,6 +39,26 @@ CONTENT_SIZE: Final = 3
 HEADER_COLUMNS: Final = 4
 
 _BAD: Final = -1
+
+
+@compiled
+def varint(buffer: Any, at: int, end: int) -> tuple[int, int]:
+    """(value, where it ends) of the zigzag varint at ``at``; it ends behind ``end`` where it is not
+    whole.
+    """
+    value = np.uint64(0)
+    shift = np.uint64(0)
+    while at < end:
+        byte = np.uint64(buffer[at])
+        at += 1
+        value |= (byte & np.uint64(0x7F)) << shift
+        if byte < np.uint64(0x80):
+            half = np.int64(value >> np.uint64(1))
+            return int(-half - 1 if value & np.uint64(1) else half), at
+        shift += np.uint64(7)
+        if shift > np.uint64(63):
+            break
+    return 0, end + 1
 
 
 @compiled
@@ -130,10 +154,12 @@ def record_rows(
             if filled == rows.shape[0] or held >= bytes_max:
                 place[0], place[1], place[2] = batch, number, at
                 return filled
-            at = _record(buffer, at, end, rows[filled])
+            begin = at
+            at = _record(buffer, begin, end, rows[filled])
             if at == _BAD:
                 break
             rows[filled, BATCH] = batch
+            rows[filled, AT], rows[filled, SIZE] = begin, at - begin
             held += max(rows[filled, KEY_SIZE], 0) + max(rows[filled, VALUE_SIZE], 0)
             filled += 1
             number += 1

@@ -8,11 +8,13 @@ import msgspec
 import pytest
 
 from tests.support.broker_dirs import BrokerDir, move
+from tests.support.logs import NOW
 from txnsim.pipeline.questions import growth as asked
 from txnsim.pipeline.questions.growth import Growth, PartitionSize, growth, reasons_of
 from txnsim.storage import names
 from txnsim.txn.state import Tombstone
 from txnsim.types import TransactionalId
+from txnsim.wire.batch import Record, assign, build_batch
 
 GONE = Tombstone(transactional_id=TransactionalId("gone"))
 
@@ -84,6 +86,18 @@ def test_a_torn_end_is_told(tmp_path: Path) -> None:
     with (log_dir / "__transaction_state-0" / names.file_name(0, names.LOG_SUFFIX)).open("ab") as f:
         f.write(b"torn")
     assert any("byte" in one for one in looked(log_dir).problems)
+
+
+def test_keys_of_no_id_are_told_as_what_they_are(tmp_path: Path) -> None:
+    log_dir = broker(tmp_path)
+    with (log_dir / "__transaction_state-0" / names.file_name(0, names.LOG_SUFFIX)).open("ab") as f:
+        for offset, key in enumerate((None, b"\0\1\0\1x", b"k" * 40_000), 6):
+            batch = build_batch([Record(key=key, value=b"v")], timestamp_ms=NOW)
+            f.write(assign(batch, base_offset=offset, leader_epoch=0))
+    assert {one.transactional_id for one in looked(log_dir).largest} == {
+        *("busy", "calm", "gone"),
+        *("(no key)", "(an unknown key of 5 bytes)", "(a key of more than 32768 bytes)"),
+    }
 
 
 SIZE = PartitionSize(

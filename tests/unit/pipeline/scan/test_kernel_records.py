@@ -108,6 +108,17 @@ def test_damaged_batches_have_the_records_in_front_of_the_damage() -> None:
     assert shorter > SEEDS, "damage that is noticed"
 
 
+def test_each_record_begins_where_the_one_before_ends() -> None:
+    batch = drawn(SeededRng(9).stream("records"))
+    counts = np.array([read_batch_header(batch).records_count])
+    rows = np.empty((counts[0], kr.RECORD_COLUMNS), dtype=np.int64)
+    starts, ends = np.array([HEADER_SIZE]), np.array([len(batch)])
+    buffer, place = np.frombuffer(batch, dtype=np.uint8), np.zeros(3, dtype=np.int64)
+    assert kr.record_rows(buffer, starts, ends, counts, place, rows, len(batch)) == counts[0]
+    assert rows[0, kr.AT] == HEADER_SIZE
+    assert (rows[:, kr.AT] + rows[:, kr.SIZE]).tolist() == [*rows[1:, kr.AT], len(batch)]
+
+
 def test_more_records_than_bytes_are_none() -> None:
     batch = bytearray(build_batch([Record(value=b"v")], timestamp_ms=1))
     batch[57:61] = (1_000).to_bytes(4)
