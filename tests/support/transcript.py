@@ -174,9 +174,11 @@ class Transcript:
 
     def _batches(self, data: bytes) -> Plain:
         """Stored batches: their headers and what is in them."""
-        found = []
-        for _, header in iter_batches(data):
-            batch = data[_ : _ + header.size]
+        found: list[Plain] = []
+        end = 0
+        for start, header in iter_batches(data):
+            end = start + header.size
+            batch = data[start:end]
             entry = {
                 "base_offset": header.base_offset,
                 "leader_epoch": header.leader_epoch,
@@ -195,6 +197,8 @@ class Transcript:
                     for record in read_records(batch)
                 ]
             found.append(entry)
+        if end < len(data):
+            found.append(f"the first {len(data) - end} bytes of another one")
         return found
 
 
