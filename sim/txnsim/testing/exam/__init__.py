@@ -6,7 +6,10 @@ what the driver has answered.
 
 - ``driver`` talks with the program. ``book`` notes what the program was told, and holds it against
   the log.
-- ``room`` is what a situation works with: a cluster, the driver, an application that does what the
+- ``talk`` notes what the library was asked and what it has told, step by step, and says in words
+  where that is not what it should have told.
+- ``room`` is what a situation works with: a cluster, the talk, an application that does what the
   library says. ``situations`` has them, by kind.
-- ``sitting`` plays them; ``results`` are its values, and a page of them.
+- ``sitting`` plays them; ``results`` are its values, and a page of them. ``misses`` makes a report
+  of each miss.
 """

@@ -77,8 +77,9 @@ def txnsim_exam(request: pytest.FixtureRequest) -> Callable[[], None]:
         if result.outcome is Outcome.DOES_NOT_APPLY:
             pytest.skip("; ".join(result.because))
         if result.outcome is Outcome.MISSED:
-            told = (f"the library: {error}" for error in result.errors)
-            lines = (result.asks, *result.because, *told, "", *result.story)
+            expected = f"expected: {result.yardstick}"
+            told = (result.asks, *result.because, expected, "", *result.steps)
+            lines = (*told, "", *result.story)
             pytest.fail("\n".join(lines), pytrace=False)
 
     return play

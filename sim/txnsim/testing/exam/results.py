@@ -144,8 +144,12 @@ def _stories(sitting: Sitting, misses: str) -> Iterator[str]:
     for result in (one for one in sitting.results if one.outcome in UNDER_WORDS):
         yield f'<h2 id="{escape(result.id)}">{escape(result.id)}</h2><p>{escape(result.asks)}</p>'
         yield f"<ul>{''.join(f'<li>{escape(one)}' for one in result.because)}</ul>"
+        yield f"<p>What was expected: {escape(result.yardstick)}</p>"
         if misses and result.recording and result.outcome is Outcome.MISSED:
             place = f"{misses}/{result.folder}/{PAGE}"
             yield f'<p><a href="{escape(place)}">What happened, step by step</a>'
-        told = [f"the library: {error}" for error in result.errors]
-        yield f"<pre>{escape(chr(10).join((*told, *result.story)))}</pre>"
+        for heading, lines in (
+            ("What was done", result.steps),
+            ("What happened in the cluster", result.story),
+        ):
+            yield f"<h3>{heading}</h3><pre>{escape(chr(10).join(lines))}</pre>"

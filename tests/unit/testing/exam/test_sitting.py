@@ -65,7 +65,9 @@ def test_a_driver_that_says_ok_is_caught_in_each_class() -> None:
     sitting = played(YES, *quick)
     assert [one.outcome for one in sitting.results] == [Outcome.MISSED] * len(quick)
     assert "but readers do not get" in sitting.results[1].because[0]
-    assert 'id="commit-lost@2"' in page(sitting)
+    report = page(sitting)
+    assert 'id="commit-lost@2"' in report
+    assert "What was done" in report
 
 
 def test_no_verdict_knows_who_sits() -> None:
