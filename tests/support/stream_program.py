@@ -1,7 +1,7 @@
-"""A program that streams, and stands still for ever at a point of its n-th commit, to be killed
+"""A program that streams, and stands still for ever at a point of its n-th batch, to be killed
 there. What it tells is JSON lines, as ``txnsim stream --json``.
 
-Arguments: bootstrap, topic, directory, jars, ``staged`` or ``committed``, n.
+Arguments: bootstrap, topic, directory, jars, ``half`` or ``whole``, n.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import sys
 import threading
 from pathlib import Path
 
-from tests.support.watched_store import WatchedStore
+from tests.support.watched_sink import WatchedSink
 from txnsim.cli.stream import connector_config
 from txnsim.pipeline.session import spark_session
 from txnsim.pipeline.streaming.events import BatchWritten, StreamEvent
 from txnsim.pipeline.streaming.options import StreamOptions
-from txnsim.pipeline.streaming.sink import BatchSink
+from txnsim.pipeline.streaming.sink import DONE
 from txnsim.pipeline.streaming.stream import RECORDS, Stream
 
 
@@ -38,8 +38,11 @@ def main(bootstrap: str, topic: str, directory: str, jars: str, point: str, nth:
     """Stream until somebody kills us."""
     reached = iter(range(1, int(nth) + 1))
 
-    def stand_still() -> None:
+    def stand_still(batch: Path) -> None:
         if next(reached) == int(nth):
+            if point == "half":  # as if Spark had ended while it committed
+                (batch / DONE).unlink()
+                min(batch.glob("part-*")).unlink()
             say({"event": point})
             threading.Event().wait()
 
@@ -48,12 +51,8 @@ def main(bootstrap: str, topic: str, directory: str, jars: str, point: str, nth:
     )
     options = options_for(bootstrap, topic, directory)
     place = Path(directory) / "sink" / RECORDS
-    store = (
-        WatchedStore(place, at_staged=stand_still)
-        if point == "staged"
-        else WatchedStore(place, at_committed=stand_still)
-    )
-    stream = Stream(spark, options, tell, records=BatchSink(store))
+    sink = WatchedSink(spark, place, written=stand_still)
+    stream = Stream(spark, options, tell, records=sink)
     stream.start()
     stream.wait(threading.Event())
 
@@ -61,7 +60,7 @@ def main(bootstrap: str, topic: str, directory: str, jars: str, point: str, nth:
 def tell(event: StreamEvent) -> None:
     """Of the batches."""
     if isinstance(event, BatchWritten):
-        say({"event": "batch", "batch": event.manifest.batch, "rows": event.manifest.rows})
+        say({"event": "batch", "batch": event.batch, "rows": event.rows})
 
 
 def say(value: object) -> None:

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 
 HANGS_STATUS: Final = 1
 """An alert stands when the stream ends."""
+SETTINGS: Final = {
+    "delta": {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+}
+"""Format of a sink -> what a session has to be told."""
 TOPIC_PREFIX: Final = "topic:"
 """In front of a topic that alerts are sent to."""
 
@@ -53,6 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sink", required=True, metavar="DIR", help="where DIR/records and DIR/alerts are written"
     )
     parser.add_argument(
+        "--sink-format",
+        choices=("parquet", "delta"),
+        default="parquet",
+        help="what Spark writes there (default %(default)s); delta takes the jars of Delta Lake",
+    )
+    parser.add_argument(
         "--checkpoint",
         required=True,
         metavar="DIR",
@@ -62,8 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     spark.add_argument(
         "--connector-jars",
         metavar="DIR|PACKAGES",
-        help="Spark's Kafka connector: a directory with its jars, or Maven coordinates for Spark to"
-        " fetch; unless given, the session is expected to have it",
+        help="Spark's Kafka connector and what else is needed: a directory with the jars, or Maven"
+        " coordinates for Spark to fetch; unless given, the session is expected to have them",
     )
     spark.add_argument("--master", help="Spark's master (default: local[*])")
     parser.add_argument(
@@ -142,6 +155,7 @@ def _options(args: argparse.Namespace) -> StreamOptions:
         topics=tuple(args.topic),
         sink=location(args.sink),
         checkpoint=location(args.checkpoint),
+        sink_format=args.sink_format,
         starting=args.starting_offsets,
         max_offsets=args.max_offsets_per_trigger,
         interval_ms=int(args.interval * 1_000),
@@ -182,9 +196,8 @@ def connector_config(jars: str | None) -> dict[str, str]:
 def _run(args: argparse.Namespace, options: StreamOptions) -> int:
     from txnsim.pipeline.session import spark_session
 
-    spark = spark_session(
-        args.master, app_name="txnsim stream", config=connector_config(args.connector_jars)
-    )
+    config = connector_config(args.connector_jars) | SETTINGS.get(options.sink_format, {})
+    spark = spark_session(args.master, app_name="txnsim stream", config=config)
     from txnsim.pipeline.streaming.stream import Stream, end_session
 
     stop = threading.Event()
@@ -218,17 +231,9 @@ class Teller:
 
         with self._lock:
             match event:
-                case BatchWritten(manifest=done):
-                    self._print(
-                        {
-                            "event": "batch",
-                            "run": done.run,
-                            "batch": done.batch,
-                            "rows": done.rows,
-                            "offsets": done.offsets,
-                        },
-                        f"batch {done.batch}: {done.rows} records",
-                    )
+                case BatchWritten(batch=batch, rows=rows, offsets=offsets):
+                    told = {"event": "batch", "batch": batch, "rows": rows, "offsets": offsets}
+                    self._print(told, f"batch {batch}: {rows} records")
                 case AlertChanged(alert=alert, connector_lag=lag):
                     shown = {**msgspec.to_builtins(alert), "connector_lag": lag}
                     blind = "" if lag is None else f" (Spark's connector reports a lag of {lag})"

@@ -18,7 +18,6 @@ from txnsim.errors import ConfigError
 from txnsim.pipeline.streaming.alerts import Alert, AlertEvent
 from txnsim.pipeline.streaming.events import AlertChanged, BatchWritten, NotAsked
 from txnsim.pipeline.streaming.options import StreamOptions
-from txnsim.pipeline.streaming.sink import Manifest
 
 REQUIRED = ["--topic", "t", "--sink", "/s", "--checkpoint", "/c"]
 ALERT = Alert(
@@ -117,14 +116,13 @@ def test_events_are_lines_of_json_and_alerts_are_kept(
 ) -> None:
     file = tmp_path / "alerts.jsonl"
     teller = Teller(as_json=True, alerts_file=file)
-    manifest = Manifest(run=0, batch=2, query_id="q", rows=5, offsets={"t": {"0": 5}})
-    teller.tell(BatchWritten(manifest=manifest))
+    teller.tell(BatchWritten(batch=2, rows=5, offsets={"t": {"0": 5}}))
     teller.tell(AlertChanged(alert=ALERT, connector_lag=0))
     teller.tell(AlertChanged(alert=ALERT, connector_lag=None))
     teller.tell(NotAsked(where="t-1", error="no leader"))
     out, err = capsys.readouterr()
     batch, alert, _ = map(json.loads, out.splitlines())
-    assert batch == {"event": "batch", "run": 0, "batch": 2, "rows": 5, "offsets": {"t": {"0": 5}}}
+    assert batch == {"event": "batch", "batch": 2, "rows": 5, "offsets": {"t": {"0": 5}}}
     assert (alert["event"], alert["producer_id"], alert["connector_lag"]) == ("raised", 7, 0)
     assert err == "t-1 could not be asked: no leader\n"
     assert [json.loads(line)["id"] for line in file.read_text().splitlines()] == [ALERT.id] * 2
@@ -132,7 +130,7 @@ def test_events_are_lines_of_json_and_alerts_are_kept(
 
 def test_people_are_told_in_sentences(capsys: pytest.CaptureFixture[str]) -> None:
     teller = Teller(as_json=False, alerts_file=None)
-    teller.tell(BatchWritten(manifest=Manifest(run=0, batch=2, query_id="q", rows=5)))
+    teller.tell(BatchWritten(batch=2, rows=5, offsets={}))
     teller.tell(AlertChanged(alert=ALERT, connector_lag=0))
     batch, alert = capsys.readouterr().out.splitlines()
     assert batch == "batch 2: 5 records"

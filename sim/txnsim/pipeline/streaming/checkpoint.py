@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from txnsim.errors import BadInputError
-from txnsim.pipeline.streaming.store import Store
+from txnsim.pipeline.streaming.store import Folder
 
 _VERSION: Final = "v1"
 _HEAD_LINES: Final = 2
@@ -25,26 +25,31 @@ Offsets = Mapping[str, Mapping[str, int]]
 class Checkpoint:
     """The checkpoint of one query with one source."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
 
     def query_id(self) -> str | None:
         """The id that a query keeps over its restarts; None where it has not begun."""
-        data = self._store.read("metadata")
+        data = self._folder.read("metadata")
         return None if data is None else str(json.loads(data)["id"])
 
     def has_committed(self) -> bool:
         """Whether a batch is behind it."""
-        return any(name.isdigit() for name in self._store.names("commits"))
+        return any(name.isdigit() for name in self._folder.names("commits"))
 
     def sweep(self) -> None:
         """Remove what is there of a first batch that a killed stream was about to write down. Spark
         would refuse the checkpoint because of it (SPARK-53103).
         """
         for name in ("offsets", "commits"):
-            found = self._store.names(name)
+            found = self._folder.names(name)
             if found and not any(one.isdigit() for one in found):
-                self._store.remove(name)
+                self._folder.remove(name)
+
+    def newest(self) -> Offsets | None:
+        """Where the newest batch that has begun ends; None where none has."""
+        batches = [int(name) for name in self._folder.names("offsets") if name.isdigit()]
+        return self.offsets(max(batches)) if batches else None
 
     def offsets(self, batch_id: int) -> Offsets:
         """Where a batch that has begun ends.
@@ -53,7 +58,7 @@ class Checkpoint:
             BadInputError: There is no such batch, or it is written down in a way that is not known.
         """
         name = f"offsets/{batch_id}"
-        data = self._store.read(name)
+        data = self._folder.read(name)
         if data is None:
             raise BadInputError(f"checkpoint: {name} is missing")
         return read_offsets(data, name=name)

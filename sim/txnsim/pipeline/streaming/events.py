@@ -7,13 +7,16 @@ from collections.abc import Callable
 import msgspec
 
 from txnsim.pipeline.streaming.alerts import Alert
-from txnsim.pipeline.streaming.sink import Manifest
+from txnsim.pipeline.streaming.checkpoint import Offsets
 
 
 class BatchWritten(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch of records has been committed."""
+    """A batch of records has been written."""
 
-    manifest: Manifest
+    batch: int
+    rows: int
+    offsets: Offsets
+    """The first offsets that are not in this batch or one before it."""
 
 
 class AlertChanged(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,6 +27,8 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     topics: tuple[str, ...]
     sink: str
     checkpoint: str
+    sink_format: str = "parquet"
+    """Or ``delta``."""
     starting: str = "earliest"
     """Where a topic is begun: ``earliest``, ``latest``, or JSON as the connector takes it."""
     max_offsets: int | None = None

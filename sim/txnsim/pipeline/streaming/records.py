@@ -2,19 +2,18 @@
 
 What makes it exactly once: Spark writes down a batch's offsets before the batch runs. Below the
 last stable offset every transaction is decided, so the same offsets always give the same records.
-And the sink takes a batch id once. Where the checkpoint is lost, the sink still knows the offsets
-that its last batch reached.
+And the sink takes a batch once. Where the checkpoint is lost, the rows in the sink still say which
+offsets were reached.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from txnsim.client.admin import Admin
@@ -24,11 +23,16 @@ from txnsim.errors import BadInputError, ClientError, MissingExtraError
 from txnsim.pipeline.streaming.checkpoint import Checkpoint, Offsets
 from txnsim.pipeline.streaming.events import BatchWritten, OnEvent
 from txnsim.pipeline.streaming.options import CLIENT_PREFIX, LagOptions, StreamOptions
-from txnsim.pipeline.streaming.sink import BatchSink, SinkError
+from txnsim.pipeline.streaming.sink import SinkError, TableSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+COLUMNS: Final = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,"
+    " timestampType int, headers array<struct<key: string, value: binary>>"
+)
+"""The connector's."""
 EARLIEST: Final = -2
 """The connector's number for the first offset of a partition."""
 NO_CONNECTOR: Final = (
@@ -41,7 +45,7 @@ class RecordsQuery:
     """What it reads, and what becomes of a batch."""
 
     def __init__(
-        self, options: StreamOptions, sink: BatchSink, checkpoint: Checkpoint, on_event: OnEvent
+        self, options: StreamOptions, sink: TableSink, checkpoint: Checkpoint, on_event: OnEvent
     ) -> None:
         self._options = options
         self._sink = sink
@@ -66,19 +70,12 @@ class RecordsQuery:
 
     def take(self, rows: DataFrame, batch: int) -> None:
         """Write a micro-batch, unless it is there."""
-
-        def fill(url: str) -> int:
-            counted = Observation()
-            rows.observe(counted, F.count(F.lit(1)).alias("rows")).write.parquet(url)
-            return int(counted.get["rows"])
-
         query_id = self._checkpoint.query_id()
         assert query_id is not None, "Spark writes it down before the first batch"
-        done = self._sink.commit(
-            batch, fill, query_id=query_id, offsets=self._checkpoint.offsets(batch)
-        )
-        if done is not None:
-            self._on_event(BatchWritten(manifest=done))
+        count = self._sink.write(rows, batch, query_id=query_id)
+        if count is not None:
+            offsets = self._checkpoint.offsets(batch)
+            self._on_event(BatchWritten(batch=batch, rows=count, offsets=offsets))
 
     def _connector_options(self) -> dict[str, str]:
         options = {
@@ -94,19 +91,44 @@ class RecordsQuery:
 
     def _starting_offsets(self) -> str:
         """Where a checkpoint that has not begun begins: behind what the sink holds already."""
-        last = self._sink.last()
+        reached = self._checkpoint.newest()
+        if reached is None:
+            held = _ends(self._sink.rows())
+            if not held:
+                return self._options.starting
+            known = asyncio.run(_partitions(LagOptions.of(self._options.lag_options)))
+            return json.dumps(behind(held, known))
         query_id = self._checkpoint.query_id()
-        if query_id is not None and self._checkpoint.has_committed():
-            if last is None or self._sink.run_of(query_id) != last.run:
-                raise SinkError(
-                    f"{self._sink.url}: holds nothing of this checkpoint, which has written"
-                    " batches; give it its sink back, or begin anew without it"
-                )
-            return self._options.starting
-        if last is None or last.query_id == query_id:
-            return self._options.starting
-        known = asyncio.run(_partitions(LagOptions.of(self._options.lag_options)))
-        return json.dumps(behind(last.offsets, known))
+        if self._checkpoint.has_committed() and not (query_id and self._sink.knows(query_id)):
+            raise SinkError(
+                f"{self._sink.url}: holds nothing of this checkpoint, which has written batches;"
+                " give it its sink back, or begin anew without it"
+            )
+        others = _ends(self._sink.rows(but=query_id))
+        if ahead := sorted(are_ahead(others, reached)):
+            raise SinkError(
+                f"{self._sink.url}: another checkpoint has gone on, at {', '.join(ahead)}; remove"
+                " this checkpoint to go on from there"
+            )
+        return self._options.starting
+
+
+def _ends(rows: DataFrame | None) -> Offsets:
+    """Behind the last record of each partition."""
+    found: dict[str, dict[str, int]] = {}
+    if rows is None:
+        return found
+    for row in rows.groupBy("topic", "partition").agg(F.max("offset").alias("last")).collect():
+        found.setdefault(row["topic"], {})[str(row["partition"])] = row["last"] + 1
+    return found
+
+
+def are_ahead(held: Offsets, reached: Offsets) -> Iterator[str]:
+    """The partitions of which there are records behind what was reached."""
+    for topic, ends in held.items():
+        for partition, end in ends.items():
+            if end > reached.get(topic, {}).get(partition, 0):
+                yield f"{topic}-{partition}"
 
 
 def behind(offsets: Offsets, partitions: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:

@@ -1,179 +1,142 @@
-"""A table that micro-batches are written to, each of them once.
+"""A table that micro-batches are written to by Spark's own writers, each of them once.
 
-::
+Parquet::
 
-    SINK/run=0/batch=0/part-….parquet     one directory per batch, never touched again
-                       _batch.json        what it holds, and which offsets it reaches
-         _staging/…                       what is not committed; readers pass over it
+    SINK/query=ID/batch=N/part-….parquet     a folder for each batch
+                          _SUCCESS           Spark's committer leaves it when all of it is there
 
-A batch is written whole under a name that no reader looks at, with its manifest, and then renamed:
-that one step is the commit, of rows and offsets at once. A batch that is given again, because the
-stream died between this commit and Spark's own, finds its directory there and writes nothing. So
-every batch is there once or not at all, and ``spark.read.parquet(SINK)`` is right at any moment.
+Spark gives a batch again when the stream died before Spark had noted its end. Where ``_SUCCESS``
+is there nothing is written again; else the folder is written over, with the same rows.
 
-A **run** is what one checkpoint has written. Where a checkpoint is lost the next one begins a new
-run, from the offsets of the last manifest. One stream writes to a sink; two at a time are a misuse
-that is noticed only when they write the same batch.
+Delta Lake: a batch is one transaction of the table, under the query's id and the batch's number. A
+number that the table's log knows already is passed over by Delta itself.
+
+A **query** is what one checkpoint has written. Where a checkpoint is lost the next query begins
+behind the rows that are there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
 
-import msgspec
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from txnsim.errors import BadInputError
-from txnsim.pipeline.streaming.store import Store
-from txnsim.runtime.rng import random_hex
+from txnsim.pipeline.streaming.store import Folder, HadoopFolder
 
-MANIFEST: Final = "_batch.json"
-STAGING: Final = "_staging"
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
-Fill = Callable[[str], int]
-"""Writes a batch's rows to this URL, which is not there yet, and says how many."""
+DONE: Final = "_SUCCESS"
+_DELTA_LOG: Final = "_delta_log"
+_MARKED: Final = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
+
+
+class SinkFormat(StrEnum):
+    """What Spark writes."""
+
+    PARQUET = "parquet"
+    DELTA = "delta"
 
 
 class SinkError(BadInputError):
     """The sink does not go with the checkpoint; nothing was written."""
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a batch holds."""
-
-    run: int
-    batch: int
-    query_id: str
-    """Of the checkpoint that wrote it."""
-    rows: int
-    offsets: Mapping[str, Mapping[str, int]] = {}
-    """Topic → partition → the first offset that is not in this batch or one before it."""
-    state: msgspec.Raw = msgspec.Raw(b"null")
-    """What the next batch has to know."""
-
-
-class BatchSink:
+class TableSink:
     """One such table.
 
     Args:
-        store: Where.
+        spark: The session.
+        url: Where.
+        columns: Those that are read again, as Spark's DDL.
+        format: How it is written.
+        folder: What lies there, unless Hadoop says it.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._runs: dict[str, int] = {}
-        """By query id, as far as they were looked up: there may be very many batches to list."""
+    def __init__(
+        self,
+        spark: SparkSession,
+        url: str,
+        *,
+        columns: str,
+        format: SinkFormat = SinkFormat.PARQUET,
+        folder: Folder | None = None,
+    ) -> None:
+        self.url = url
+        self._spark = spark
+        self._columns = columns
+        self._format = format
+        self._folder = folder or HadoopFolder(url, spark)
 
     # Queries
 
-    @property
-    def url(self) -> str:
-        """What readers are given."""
-        return self._store.url("")
-
-    def last(self) -> Manifest | None:
-        """The manifest of the newest batch of the newest run; None where nothing is written."""
-        for run in reversed(self._numbers("", "run")):
-            batches = self._numbers(f"run={run}", "batch")
-            if batches:
-                return self._manifest(run, batches[-1])
-        return None
-
-    def run_of(self, query_id: str) -> int:
-        """The run that this checkpoint writes: the newest one if it has begun that, else a new one.
-
-        Raises:
-            SinkError: Another checkpoint has gone on where this one had stopped.
+    def rows(self, *, but: str | None = None) -> DataFrame | None:
+        """All rows with their ``query`` and ``batch``, without those of one query; None where
+        nothing was written.
         """
-        if query_id not in self._runs:
-            self._runs[query_id] = self._look_up_run(query_id)
-        return self._runs[query_id]
+        found = self._folder.names("")
+        if self._format is SinkFormat.DELTA:
+            if _DELTA_LOG not in found:
+                return None
+            rows = self._spark.read.format("delta").load(self.url)
+        else:
+            if not any(one.startswith("query=") and one != f"query={but}" for one in found):
+                return None
+            columns = f"{self._columns}, query string, batch bigint"
+            rows = self._spark.read.schema(columns).parquet(self.url)
+        return rows if but is None else rows.where(F.col("query") != but)
 
-    def _look_up_run(self, query_id: str) -> int:
-        last = self.last()
-        if last is None:
-            return 0
-        if last.query_id == query_id:
-            return last.run
-        for run in self._numbers("", "run")[:-1]:
-            batches = self._numbers(f"run={run}", "batch")
-            if batches and self._manifest(run, batches[0]).query_id == query_id:
-                raise SinkError(
-                    f"{self.url}: this checkpoint wrote run {run}, and another one has gone on"
-                    f" with run {last.run}; remove this checkpoint to go on from there"
-                )
-        return last.run + 1
-
-    def has(self, run: int, batch: int) -> bool:
-        """Whether a batch is committed."""
-        return self._store.read(f"run={run}/batch={batch}/{MANIFEST}") is not None
+    def knows(self, query_id: str) -> bool:
+        """Whether a batch of a query was written here."""
+        name = _DELTA_LOG if self._format is SinkFormat.DELTA else f"query={query_id}"
+        return name in self._folder.names("")
 
     # Commands
 
     def sweep(self) -> None:
-        """Remove what writers that died have left behind; no writer may be at work."""
-        self._store.remove(STAGING)
+        """Remove what a writer that died has left behind; no writer may be at work."""
+        for name in self._folder.names(""):
+            if name.startswith("query="):
+                batches = [one.partition("=")[2] for one in self._folder.names(name)]
+                last = max((one for one in batches if one.isdigit()), key=int, default=None)
+                if last is not None and not self._is_done(batch := f"{name}/batch={last}"):
+                    self._folder.remove(batch)
 
-    def commit(
-        self,
-        batch: int,
-        fill: Fill,
-        *,
-        query_id: str,
-        offsets: Mapping[str, Mapping[str, int]] | None = None,
-        state: object = None,
-        follows: bool = True,
-    ) -> Manifest | None:
+    def write(self, rows: DataFrame, batch: int, *, query_id: str) -> int | None:
         """Write a batch, once.
 
         Args:
+            rows: They are the same, however often the batch is given.
             batch: Its id, as Spark counts them.
-            fill: Writes the rows; called at most once, and not at all for a batch that is there.
             query_id: Of the checkpoint.
-            offsets: Where the batch ends.
-            state: Kept with it for the next one.
-            follows: Every batch is written, so the one before must be there.
 
         Returns:
-            What is committed now; None where it had been before.
-
-        Raises:
-            SinkError: The sink does not go with the checkpoint.
+            How many rows; None where the batch was there before.
         """
-        run = self.run_of(query_id)
-        if self.has(run, batch):
+        if self._format is SinkFormat.DELTA:
+            return self._append(rows, batch, query_id)
+        place = f"query={query_id}/batch={batch}"
+        if self._is_done(place):
             return None
-        if follows and batch > 0 and not self.has(run, batch - 1):
-            raise SinkError(
-                f"{self.url}: batch {batch} of run {run} is to be written, and batch {batch - 1} is"
-                " not there: the checkpoint belongs to another sink, or the sink has been emptied;"
-                " give the checkpoint its sink back, or begin anew with neither"
-            )
-        staged = f"{STAGING}/run={run}-batch={batch}-{random_hex()}"
-        manifest = Manifest(
-            run=run,
-            batch=batch,
-            query_id=query_id,
-            rows=fill(self._store.url(staged)),
-            offsets=offsets or {},
-            state=msgspec.Raw(msgspec.json.encode(state)),
-        )
-        self._store.write(f"{staged}/{MANIFEST}", msgspec.json.encode(manifest))
-        if not self._store.publish(staged, f"run={run}/batch={batch}"):
-            self._store.remove(staged)
+        whole = f"{self.url}/{place}"
+        rows.write.mode("overwrite").option(_MARKED, "true").parquet(whole)
+        return self._spark.read.schema(self._columns).parquet(whole).count()
+
+    def _append(self, rows: DataFrame, batch: int, query_id: str) -> int | None:
+        if self._count(batch, query_id):
             return None
-        return manifest
+        named = rows.withColumns({"query": F.lit(query_id), "batch": F.lit(batch).cast("bigint")})
+        writer = named.write.format("delta").mode("append")
+        writer.options(txnAppId=query_id, txnVersion=batch).save(self.url)
+        return self._count(batch, query_id)
 
-    # Names
+    def _count(self, batch: int, query_id: str) -> int:
+        rows = self.rows()
+        if rows is None:
+            return 0
+        return rows.where((F.col("query") == query_id) & (F.col("batch") == batch)).count()
 
-    def _manifest(self, run: int, batch: int) -> Manifest:
-        name = f"run={run}/batch={batch}/{MANIFEST}"
-        data = self._store.read(name)
-        if data is None:
-            raise SinkError(f"{self._store.url(name)} is missing: this is no sink of ours")
-        return msgspec.json.decode(data, type=Manifest)
-
-    def _numbers(self, path: str, kind: str) -> list[int]:
-        """Of what is called ``kind=N`` there, in order."""
-        named = (name.partition("=") for name in self._store.names(path))
-        return sorted(int(number) for word, _, number in named if word == kind)
+    def _is_done(self, place: str) -> bool:
+        return DONE in self._folder.names(place)

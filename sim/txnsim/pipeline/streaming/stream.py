@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Final
 from py4j.protocol import Py4JError
 
 from txnsim.errors import BadInputError
-from txnsim.pipeline.streaming.alerts import Alert
+from txnsim.pipeline.streaming.alerts import ALERT_TABLE, Alert
 from txnsim.pipeline.streaming.checkpoint import Checkpoint
 from txnsim.pipeline.streaming.events import OnEvent
 from txnsim.pipeline.streaming.options import LagOptions, StreamOptions
-from txnsim.pipeline.streaming.records import RecordsQuery
-from txnsim.pipeline.streaming.sink import BatchSink
-from txnsim.pipeline.streaming.store import open_store
+from txnsim.pipeline.streaming.records import COLUMNS, RecordsQuery
+from txnsim.pipeline.streaming.sink import SinkFormat, TableSink
+from txnsim.pipeline.streaming.store import HadoopFolder
 from txnsim.pipeline.streaming.watch import AlertsQuery
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Stream:
         options: StreamOptions,
         on_event: OnEvent,
         *,
-        records: BatchSink | None = None,
+        records: TableSink | None = None,
     ) -> None:
         """Nothing runs yet.
 
@@ -69,11 +69,11 @@ class Stream:
         self._spark = spark
         self._options = options
         self._sinks = {
-            RECORDS: records or BatchSink(open_store(f"{options.sink}/{RECORDS}", spark)),
-            ALERTS: BatchSink(open_store(f"{options.sink}/{ALERTS}", spark)),
+            RECORDS: records or sink_at(spark, options, RECORDS, COLUMNS),
+            ALERTS: sink_at(spark, options, ALERTS, ALERT_TABLE.ddl),
         }
         self._checkpoints = {
-            name: Checkpoint(open_store(f"{options.checkpoint}/{name}", spark))
+            name: Checkpoint(HadoopFolder(f"{options.checkpoint}/{name}", spark))
             for name in self._sinks
         }
         self._records = RecordsQuery(
@@ -170,6 +170,12 @@ class Stream:
             return None
         behind = progress["sources"][0]["metrics"].get("maxOffsetsBehindLatest")
         return None if behind is None else int(float(behind))
+
+
+def sink_at(spark: SparkSession, options: StreamOptions, name: str, columns: str) -> TableSink:
+    """One of the tables that a stream writes."""
+    url, kind = f"{options.sink}/{name}", SinkFormat(options.sink_format)
+    return TableSink(spark, url, columns=columns, format=kind)
 
 
 def end_session(spark: SparkSession) -> None:

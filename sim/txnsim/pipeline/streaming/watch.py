@@ -1,9 +1,9 @@
 """The query of alerts: each probe is compared with the alerts that last, and what is new is printed
 and kept.
 
-An alert is printed before it is committed. So after a crash it may be printed twice, and it is
-never lost. The table of alerts has each event once. The alerts that last are kept with the last
-event.
+An alert is printed before it is written. So after a crash it may be printed twice, and it is
+never lost. The table of alerts has each event once, and tells a stream that starts which alerts
+last.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import msgspec
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from txnsim.pipeline.streaming.alerts import ALERT_TABLE, Alert, step
+from txnsim.pipeline.streaming.alerts import ALERT_TABLE, Alert, AlertEvent, step
 from txnsim.pipeline.streaming.checkpoint import Checkpoint
 from txnsim.pipeline.streaming.events import AlertChanged, NotAsked, OnEvent
 from txnsim.pipeline.streaming.lag_probe import PartitionLag
 from txnsim.pipeline.streaming.lag_source import LagDataSource, lag_of
 from txnsim.pipeline.streaming.options import FORMAT, StreamOptions
-from txnsim.pipeline.streaming.sink import BatchSink
+from txnsim.pipeline.streaming.sink import TableSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +32,7 @@ class AlertsQuery:
     def __init__(
         self,
         options: StreamOptions,
-        sink: BatchSink,
+        sink: TableSink,
         checkpoint: Checkpoint,
         on_event: OnEvent,
         *,
@@ -44,13 +44,14 @@ class AlertsQuery:
         self._on_event = on_event
         self._connector_lag = connector_lag
         self._not_asked: frozenset[tuple[str, str]] = frozenset()
-        last = sink.last()
-        stood = () if last is None else msgspec.json.decode(last.state, type=tuple[Alert, ...])
-        self.standing = tuple(one for one in stood if one.topic in options.topics)
+        self.standing: tuple[Alert, ...] = ()
         """Alerts that have been raised and have not ended."""
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """What is read."""
+        """What is read; the alerts that last are taken from the table before."""
+        kept = self._sink.rows()
+        if kept is not None:
+            self.standing = _standing(kept.where(F.col("topic").isin([*self._options.topics])))
         spark.dataSource.register(LagDataSource)
         return spark.readStream.format(FORMAT).options(**self._options.lag_options).load()
 
@@ -68,18 +69,12 @@ class AlertsQuery:
         self._tell_not_asked(lags)
         at_ms = found[0]["probed_at_ms"] if found else 0
         done = step(self.standing, lags, at_ms=at_ms, program=self._options.program)
-        if not done.events or self._keep(done.events, done.standing, rows.sparkSession, batch):
+        if not done.events or self._keep(done.events, rows.sparkSession, batch):
             self.standing = done.standing
 
-    def _keep(
-        self,
-        events: tuple[Alert, ...],
-        standing: tuple[Alert, ...],
-        spark: SparkSession,
-        batch: int,
-    ) -> bool:
-        """Tell what is new, then commit it. False: this batch had been committed before a crash,
-        with other news; the next probe finds these again.
+    def _keep(self, events: tuple[Alert, ...], spark: SparkSession, batch: int) -> bool:
+        """Tell what is new, then write it. False: this batch was written before a crash, with
+        other news; the next probe finds these again.
         """
         connector_lag = self._connector_lag()
         for alert in events:
@@ -88,14 +83,9 @@ class AlertsQuery:
             self._send(events, spark, self._options.alerts_topic)
         query_id = self._checkpoint.query_id()
         assert query_id is not None, "Spark writes it down before the first batch"
-        done = self._sink.commit(
-            batch,
-            lambda url: _fill(events, spark, url),
-            query_id=query_id,
-            state=standing,
-            follows=False,  # a probe without news is not kept
-        )
-        return done is not None
+        told = [tuple(msgspec.to_builtins(one).values()) for one in events]
+        rows = spark.createDataFrame(told, ALERT_TABLE.ddl).coalesce(1)
+        return self._sink.write(rows, batch, query_id=query_id) is not None
 
     def _send(self, alerts: Iterable[Alert], spark: SparkSession, topic: str) -> None:
         """To a topic, keyed by the alert's id: a compacted one holds how each of them stands."""
@@ -111,10 +101,13 @@ class AlertsQuery:
         self._not_asked = failing
 
 
-def _fill(alerts: tuple[Alert, ...], spark: SparkSession, url: str) -> int:
-    rows = [tuple(msgspec.to_builtins(one).values()) for one in alerts]
-    spark.createDataFrame(rows, ALERT_TABLE.ddl).coalesce(1).write.parquet(url)
-    return len(rows)
+def _standing(rows: DataFrame) -> tuple[Alert, ...]:
+    """Alerts that have been raised and have not ended, of all that were kept."""
+    columns = [column.name for column in ALERT_TABLE.columns]
+    newest = rows.groupBy("id").agg(F.max_by(F.struct(*columns), "at_ms").alias("alert"))
+    raised = newest.where(F.col("alert.event") == AlertEvent.RAISED)
+    found = (row["alert"].asDict() for row in raised.orderBy("id").toLocalIterator())
+    return tuple(msgspec.convert(one, Alert) for one in found)
 
 
 def _place(row: PartitionLag) -> str:

@@ -4,30 +4,33 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.local_folder import LocalFolder
 from txnsim.errors import BadInputError
 from txnsim.pipeline.streaming.checkpoint import Checkpoint, read_offsets
-from txnsim.pipeline.streaming.store import LocalStore
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"t":{"0":4,"1":2}}\n'
 
 
 def test_what_has_not_begun_tells_nothing(tmp_path: Path) -> None:
-    fresh = Checkpoint(LocalStore(tmp_path / "none"))
-    assert (fresh.query_id(), fresh.has_committed()) == (None, False)
+    fresh = Checkpoint(LocalFolder(tmp_path / "none"))
+    assert (fresh.query_id(), fresh.has_committed(), fresh.newest()) == (None, False, None)
     with pytest.raises(BadInputError, match="offsets/0 is missing"):
         fresh.offsets(0)
 
 
 def test_whose_it_is_and_where_a_batch_ends(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path)
-    store.write("metadata", b'{"id":"q"}')
-    store.write("offsets/0", OFFSETS.encode())
-    checkpoint = Checkpoint(store)
+    folder = LocalFolder(tmp_path)
+    folder.write("metadata", b'{"id":"q"}')
+    folder.write("offsets/0", OFFSETS.encode())
+    checkpoint = Checkpoint(folder)
     assert (checkpoint.query_id(), checkpoint.has_committed()) == ("q", False)
     assert checkpoint.offsets(0) == {"t": {"0": 4, "1": 2}}
-    store.write("commits/.0.crc", b"")
+    for batch in (9, 10):  # by number, not by name
+        folder.write(f"offsets/{batch}", OFFSETS.replace("4", str(batch)).encode())
+    assert checkpoint.newest() == {"t": {"0": 10, "1": 2}}
+    folder.write("commits/.0.crc", b"")
     assert not checkpoint.has_committed()
-    store.write("commits/0", b"")
+    folder.write("commits/0", b"")
     assert checkpoint.has_committed()
 
 
@@ -35,16 +38,16 @@ def test_whose_it_is_and_where_a_batch_ends(tmp_path: Path) -> None:
 def test_what_is_left_of_a_first_batch_is_swept_away_and_no_batch_is(
     tmp_path: Path, name: str
 ) -> None:
-    store = LocalStore(tmp_path)
-    checkpoint = Checkpoint(store)
+    folder = LocalFolder(tmp_path)
+    checkpoint = Checkpoint(folder)
     checkpoint.sweep()
-    store.write(f"{name}/.0.1f6b.tmp", b"v1")
+    folder.write(f"{name}/.0.1f6b.tmp", b"v1")
     checkpoint.sweep()
-    assert store.names(name) == []
-    store.write(f"{name}/0", b"v1")
-    store.write(f"{name}/.1.1f6b.tmp", b"v1")
+    assert folder.names(name) == []
+    folder.write(f"{name}/0", b"v1")
+    folder.write(f"{name}/.1.1f6b.tmp", b"v1")
     checkpoint.sweep()
-    assert store.names(name) == [".1.1f6b.tmp", "0"]
+    assert folder.names(name) == [".1.1f6b.tmp", "0"]
 
 
 @pytest.mark.parametrize("text", [OFFSETS.replace("v1", "v2"), OFFSETS + '{"t2":{}}\n', "v1\n{}\n"])

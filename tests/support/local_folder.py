@@ -1,0 +1,40 @@
+"""A folder of this machine as a stream's checkpoint and sink look at it; Hadoop's own is held
+against it (tests/pipeline/test_stream.py).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+
+class LocalFolder:
+    """See ``streaming.store.Folder``."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def names(self, path: str) -> list[str]:
+        """What lies in it."""
+        try:
+            return sorted(os.listdir(self.root / path))
+        except FileNotFoundError:
+            return []
+
+    def read(self, path: str) -> bytes | None:
+        """A file."""
+        try:
+            return (self.root / path).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def remove(self, path: str) -> None:
+        """All of a folder."""
+        shutil.rmtree(self.root / path, ignore_errors=True)
+
+    def write(self, path: str, data: bytes) -> None:
+        """A file, for a test."""
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)

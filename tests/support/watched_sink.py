@@ -1,0 +1,37 @@
+"""A sink that somebody watches, to end who writes there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from txnsim.pipeline.streaming.records import COLUMNS
+from txnsim.pipeline.streaming.sink import TableSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class WatchedSink(TableSink):
+    """Calls out when a batch is written, and Spark does not know yet.
+
+    Args:
+        spark: The session.
+        place: Where it is.
+        written: Called with the folder of the batch.
+    """
+
+    def __init__(
+        self, spark: SparkSession, place: Path, *, written: Callable[[Path], object]
+    ) -> None:
+        super().__init__(spark, f"file://{place}", columns=COLUMNS)
+        self._place = place
+        self._written = written
+
+    def write(self, rows: DataFrame, batch: int, *, query_id: str) -> int | None:
+        """As always."""
+        count = super().write(rows, batch, query_id=query_id)
+        if count is not None:
+            self._written(self._place / f"query={query_id}" / f"batch={batch}")
+        return count
