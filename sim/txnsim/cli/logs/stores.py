@@ -34,7 +34,7 @@ def at_hand(args: argparse.Namespace, stack: ExitStack) -> None:
 
     Raises:
         BadInputError: A store does not have what is named.
-        MissingExtraError: PyArrow, PySpark or Java is missing.
+        MissingExtraError: A library of the extra, or Java, is missing.
         OSError: What Spark needs can't be read or written.
     """
     given = dict(getattr(args, "spark_conf", ()))

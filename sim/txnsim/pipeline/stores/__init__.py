@@ -1,4 +1,4 @@
-"""Log directories in a store: ``s3a://`` and ``gs://`` by ``pyarrow.fs``, ``hdfs://`` and what else
+"""Log directories in a store: ``s3a://`` and ``gs://`` by ``obstore``, ``hdfs://`` and what else
 Hadoop's file system reads by a JVM.
 
 ``native`` and ``hadoop`` read; ``mirror`` has names, sizes and times on this machine; ``settings``

@@ -63,6 +63,8 @@ class Mirror:
     def __init__(self, settings: StoreSettings) -> None:
         self._settings = settings
         self._listed: set[Path] = set()
+        self._known: dict[str, Status] = {}
+        """Place -> the file there."""
         # The scheme; an authority follows, or NO_AUTHORITY, which is dropped.
         self.pattern = rf"{re.escape(settings.root)}/([^/\s]+)/(?:{NO_AUTHORITY}/)?"
 
@@ -121,6 +123,7 @@ class Mirror:
             BadInputError: The store can't be asked, or there is nothing of this name.
         """
         begun_ms = wall_ms()
+        self.goes_by(begun_ms)
         folders: dict[Path, str] = {}
         for uri in uris:
             named = sorted(one.uri for one in self._store(uri).globbed(uri))
@@ -135,7 +138,6 @@ class Mirror:
             if names.whose_folder(place.name) is not None:
                 self._fill(place.parent)
         (Path(self._settings.root) / LISTED_NAME).write_text(str(begun_ms))
-        self.goes_by(begun_ms)
         return tuple(folders)
 
     def fill(self, folders: Iterable[Path]) -> None:
@@ -156,6 +158,7 @@ class Mirror:
         if listed_ms > self._settings.listed_ms:
             self._settings = msgspec.structs.replace(self._settings, listed_ms=listed_ms)
             self._listed.clear()
+            self._known.clear()
             self.__dict__.pop("_is_planned_here", None)
 
     @cached_property
@@ -175,6 +178,7 @@ class Mirror:
         """Have what a store has in a folder, and nothing else."""
         folder.mkdir(parents=True, exist_ok=True)
         gone = set(_files_below(str(folder), is_deep=is_deep))
+        make = _renew if gone else _make  # nobody looks into a folder that is being filled first
         made: set[str] = set()
         for status in found:
             place = self._place_of(status.uri)
@@ -184,9 +188,11 @@ class Mirror:
                 os.makedirs(parent, exist_ok=True)
                 made.add(parent)
             if not status.is_folder:
-                _make(place, status)
+                make(place, status)
+                self._known[place] = status
         for place in gone:
             Path(place).unlink(missing_ok=True)
+            self._known.pop(place, None)
 
     # Reading
 
@@ -196,13 +202,11 @@ class Mirror:
         Raises:
             OSError: It can't be.
         """
-        self.fill([place.parent])
         file = self._status_of(place)
         return self._store(file.uri).open(file, is_sequential=is_sequential)
 
     def expect(self, places: Sequence[Path]) -> None:
         """Files that are going to be read, from beginning to end and in this order."""
-        self.fill(dict.fromkeys(place.parent for place in places))
         files: list[Status] = []
         for place in places:
             with suppress(OSError):  # gone: told by who opens it
@@ -211,30 +215,38 @@ class Mirror:
             self._store(files[0].uri).expect(files)
 
     def _status_of(self, place: Path) -> Status:
-        known = place.stat()
-        return Status(
-            uri=self._uri_of(place),
-            is_folder=False,
-            size=known.st_size,
-            modified_ns=known.st_mtime_ns,
-        )
+        text = str(place)
+        if text not in self._known:
+            self.fill([place.parent])
+            there = place.stat()
+            self._known[text] = Status(
+                uri=self._uri_of(place),
+                is_folder=False,
+                size=there.st_size,
+                modified_ns=there.st_mtime_ns,
+            )
+        return self._known[text]
 
 
-def _make(place: str, status: Status) -> None:
-    """A file of this name, size and time, in one step."""
+def _renew(place: str, status: Status) -> None:
+    """A file of this name, size and time instead of the one that is there, in one step."""
     with suppress(FileNotFoundError):
         known = os.stat(place)
         if (known.st_size, known.st_mtime_ns) == (status.size, status.modified_ns):
             return
     fresh = f"{place}.{os.getpid()}"
+    _make(fresh, status)
+    os.rename(fresh, place)
+
+
+def _make(place: str, status: Status) -> None:
     # Not even its owner may read it: what forgets to ask the store is refused, not misled.
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT, 0o200)
+    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT, 0o200)
     try:
         os.truncate(descriptor, status.size)
         os.utime(descriptor, ns=(status.modified_ns, status.modified_ns))
     finally:
         os.close(descriptor)
-    os.rename(fresh, place)
 
 
 def _files_below(folder: str, *, is_deep: bool) -> Iterator[str]:

@@ -1,8 +1,10 @@
-"""S3 and Google's Cloud Storage by ``pyarrow.fs``: no JVM, no file of this machine between.
+"""S3 and Google's Cloud Storage by ``obstore``: no JVM, no file of this machine between. A range of
+a file is one request: ``pyarrow.fs`` asks for a file's size before, though a listing has told it.
 
 Settings are those of Hadoop's connectors, so that one configuration serves Spark's own sources and
 this one: ``fs.s3a.…``, also ``fs.s3a.bucket.NAME.…``, and ``fs.gs.…``. What they leave open comes
-from where Amazon's and Google's own tools look for it: environment, profile, metadata service.
+from where Amazon's and Google's own tools look for it: environment, metadata service; a profile or
+a role takes Amazon's own library.
 
 A request to a store takes tens of milliseconds, so what is going to be read is asked for early, by
 threads: the next block of a file that is read from beginning to end, and the first blocks of the
@@ -17,16 +19,22 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, timedelta
+from functools import partial
+from importlib.util import find_spec
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from txnsim.errors import BadInputError
+from txnsim.errors import BadInputError, MissingExtraError
+from txnsim.pipeline.libraries import NO_EXTRA
 from txnsim.pipeline.stores.uris import S3, Status, is_pattern, regex_of
 
 if TYPE_CHECKING:
-    from pyarrow import NativeFile
-    from pyarrow.fs import FileInfo, FileSystem
+    from obstore import ObjectMeta
+    from obstore.store import ClientConfig, GCSStore, RetryConfig, S3Store
 
 BLOCK_BYTES: Final = 8 << 20
 AHEAD_BYTES: Final = 64 << 20
@@ -37,14 +45,23 @@ SMALL_BYTES: Final = 1 << 20
 THREADS: Final = 32
 """Requests that wait at a time."""
 _ANONYMOUS: Final = "AnonymousAWSCredentialsProvider"
+_NAMES_AT_ONCE: Final = 1_000
+"""As many as a store tells in one answer."""
+_RETRY: Final[RetryConfig] = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
+_PROFILES: Final = ("AWS_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
+
+ReadRange = Callable[[int, int], Any]
+"""Bytes of a file, from a position on and so many."""
 
 
 class NativeStore:
     """Object stores, as settings say how to reach them."""
 
     def __init__(self, conf: Mapping[str, str]) -> None:
+        if find_spec("obstore") is None:
+            raise MissingExtraError(f"object stores are read by obstore; {NO_EXTRA}")
         self._conf = conf
-        self._systems: dict[str, FileSystem] = {}
+        self._stores: dict[str, S3Store | GCSStore] = {}
         self._pool = ThreadPoolExecutor(THREADS)
         self._lock = threading.Lock()
         self._ahead = _Ahead(lambda file: self._recent.get(file) or self._file(file))
@@ -66,10 +83,9 @@ class NativeStore:
         try:
             for part in parts:
                 found = list(self._below(found, part))
-            asked = self._infos(found)
+            return tuple(_folder(one) for one in found if self._has(one))
         except OSError as error:
             raise BadInputError(f"{uri}: {error}") from error
-        return tuple(one for one in asked if one.is_folder)
 
     def _below(self, folders: Iterable[str], part: str) -> Iterator[str]:
         if not is_pattern(part):
@@ -81,10 +97,14 @@ class NativeStore:
                 if one.is_folder and wanted.fullmatch(one.uri.rpartition("/")[2]):
                     yield one.uri
 
-    def _infos(self, uris: Iterable[str]) -> Iterator[Status]:
-        for uri in uris:
-            system, path = self._at(uri)
-            yield _status(uri, system.get_file_info(path))
+    def _has(self, uri: str) -> bool:
+        """Whether there is something in a folder."""
+        import obstore
+
+        with _told(uri):
+            store, path = self._at(uri)
+            found = obstore.list(store, path, chunk_size=1)
+            return any(one["path"] != path for many in found for one in many)
 
     def below(self, uri: str) -> tuple[Status, ...]:
         """All files below a folder.
@@ -92,10 +112,15 @@ class NativeStore:
         Raises:
             BadInputError: The store can't be asked.
         """
+        import obstore
+
         try:
-            return self._listed(uri, is_recursive=True)
+            with _told(uri):
+                store, path = self._at(uri)
+                found = [*chain.from_iterable(obstore.list(store, path, chunk_size=_NAMES_AT_ONCE))]
         except OSError as error:
             raise BadInputError(f"{uri}: {error}") from error
+        return _files(uri, found)
 
     def listed(self, uri: str) -> tuple[Status, ...]:
         """Files and folders in a folder.
@@ -103,15 +128,13 @@ class NativeStore:
         Raises:
             OSError: It can't be listed.
         """
-        return self._listed(uri, is_recursive=False)
+        import obstore
 
-    def _listed(self, uri: str, *, is_recursive: bool) -> tuple[Status, ...]:
-        from pyarrow.fs import FileSelector
-
-        system, path = self._at(uri)
-        found = system.get_file_info(FileSelector(path, recursive=is_recursive))
-        scheme = uri.partition("://")[0]
-        return tuple(_status(f"{scheme}://{one.path}", one) for one in found)
+        with _told(uri):
+            store, path = self._at(uri)
+            found = obstore.list_with_delimiter(store, path)
+        folders = (_folder(_uri(uri, one)) for one in found["common_prefixes"])
+        return (*folders, *_files(uri, found["objects"]))
 
     # Bytes
 
@@ -139,37 +162,39 @@ class NativeStore:
             self._ahead.begin(files)
 
     def _file(self, file: Status, *, is_sequential: bool = True) -> ObjectFile:
-        system, path = self._at(file.uri)
         is_held = is_sequential or file.size <= SMALL_BYTES
         pool = self._pool if is_held else None
-        return ObjectFile(lambda: system.open_input_file(path), pool, file)
+        return ObjectFile(partial(self._range, file.uri), pool, file.size)
 
-    def _at(self, uri: str) -> tuple[FileSystem, str]:
-        scheme, _, path = uri.partition("://")
-        bucket = path.partition("/")[0]
-        if bucket not in self._systems:
-            self._systems[bucket] = file_system_of(scheme, bucket, self._conf)
-        return self._systems[bucket], path.rstrip("/")
+    def _range(self, uri: str, position: int, count: int) -> Any:
+        import obstore
+
+        with _told(uri):
+            store, path = self._at(uri)
+            return obstore.get_range(store, path, start=position, length=count)
+
+    def _at(self, uri: str) -> tuple[S3Store | GCSStore, str]:
+        scheme, _, rest = uri.partition("://")
+        bucket, _, path = rest.partition("/")
+        with self._lock:
+            if bucket not in self._stores:
+                self._stores[bucket] = store_of(scheme, bucket, self._conf)
+        return self._stores[bucket], path.rstrip("/")
 
 
 class ObjectFile:
     """An open file of a store (``storage.regular_file.RangeFile``).
 
     Args:
-        opened: Opens it.
+        read: A range of it; an OSError says why not.
         pool: Reads its blocks, one ahead; None: each range is read when it is asked for.
-        file: Its name and size.
+        size: How large it is.
     """
 
-    def __init__(
-        self, opened: Callable[[], NativeFile], pool: ThreadPoolExecutor | None, file: Status
-    ) -> None:
-        self._open = opened
+    def __init__(self, read: ReadRange, pool: ThreadPoolExecutor | None, size: int) -> None:
+        self._read = read
         self._pool = pool
-        self._uri = file.uri
-        self.size = file.size
-        self._lock = threading.Lock()
-        self._file: NativeFile | None = None
+        self.size = size
         self._blocks: dict[int, Future[memoryview]] = {}
 
     def read_into(self, view: memoryview, position: int) -> int:
@@ -177,14 +202,11 @@ class ObjectFile:
         count = max(0, min(len(view), self.size - position))
         if not count:
             return 0
-        try:
-            if self._pool is None:
-                found = self._range(position, count)
-            else:
-                number, at = divmod(position, BLOCK_BYTES)
-                found = self._block(number)[at : at + count]
-        except OSError as error:
-            raise os_error(error, self._uri) from error
+        if self._pool is None:
+            found = self._range(position, count)
+        else:
+            number, at = divmod(position, BLOCK_BYTES)
+            found = self._block(number)[at : at + count]
         view[: len(found)] = found
         return len(found)
 
@@ -225,10 +247,7 @@ class ObjectFile:
             self._blocks[number] = self._pool.submit(self._range, start, count)
 
     def _range(self, position: int, count: int) -> memoryview:
-        with self._lock:
-            if self._file is None:
-                self._file = self._open()
-        return memoryview(self._file.read_at(count, position))
+        return memoryview(self._read(position, count))
 
 
 class _Ahead:
@@ -283,23 +302,24 @@ class _Ahead:
 # Settings
 
 
-def file_system_of(scheme: str, bucket: str, conf: Mapping[str, str]) -> FileSystem:
+def store_of(scheme: str, bucket: str, conf: Mapping[str, str]) -> S3Store | GCSStore:
     """What reads a bucket, as Hadoop's settings say.
 
     Raises:
         BadInputError: A setting makes no sense.
+        MissingExtraError: Amazon's library is missing, which knows profiles and roles.
     """
-    from pyarrow import ArrowException
+    from obstore.exceptions import BaseError
 
     try:
-        return _s3(bucket, conf) if scheme in S3 else _gcs(conf)
-    except (ValueError, OSError, ArrowException) as error:
-        raise BadInputError(f"{scheme}://{bucket}: {error}") from error
+        return _s3(bucket, conf) if scheme in S3 else _gcs(bucket, conf)
+    except (ValueError, BaseError) as error:
+        raise BadInputError(f"{scheme}://{bucket}: {_first_line(error)}") from error
 
 
-def _s3(bucket: str, conf: Mapping[str, str]) -> FileSystem:
+def _s3(bucket: str, conf: Mapping[str, str]) -> S3Store:
     """Hadoop's counterpart: S3AUtils.propagateBucketOptions, DefaultS3ClientFactory."""
-    from pyarrow.fs import S3FileSystem
+    from obstore.store import S3Store
 
     def told(name: str) -> str | None:
         own = conf.get(f"fs.s3a.bucket.{bucket}.{name}")
@@ -307,49 +327,90 @@ def _s3(bucket: str, conf: Mapping[str, str]) -> FileSystem:
 
     providers = told("aws.credentials.provider") or ""
     endpoint = urlsplit(_with_scheme(told("endpoint"), is_tls=told("connection.ssl.enabled")))
-    key, secret, token = told("access.key"), told("secret.key"), told("session.token")
-    role = told("assumed.role.arn") if "AssumedRole" in providers else None
-    if role is not None:
-        # The role is assumed with the keys of the environment, and asked for at its address.
-        asked = {
-            "AWS_ACCESS_KEY_ID": key,
-            "AWS_SECRET_ACCESS_KEY": secret,
-            "AWS_SESSION_TOKEN": token,
-            "AWS_ENDPOINT_URL_STS": _with_scheme(told("assumed.role.sts.endpoint")),
-        }
-        os.environ.update({name: value for name, value in asked.items() if value})
-        key = secret = token = None
-    is_anonymous = _ANONYMOUS in providers and key is None
+    key, secret, region = told("access.key"), told("secret.key"), told("endpoint.region")
+    if (key is None) != (secret is None):
+        raise ValueError("fs.s3a.access.key and fs.s3a.secret.key go together")
     is_virtual = told("path.style.access") != "true" and not _is_address(endpoint.hostname)
-    return S3FileSystem(
-        access_key=key,
-        secret_key=secret,
-        session_token=token,
-        anonymous=is_anonymous,
-        role_arn=role,
-        session_name=None if role is None else told("assumed.role.session.name"),
-        external_id=None if role is None else told("assumed.role.external.id"),
-        region=told("endpoint.region"),
-        scheme=endpoint.scheme or "https",
-        endpoint_override=endpoint.netloc or None,
-        force_virtual_addressing=bool(endpoint.netloc) and is_virtual,
-    )
+    host = f"{bucket}.{endpoint.netloc}" if is_virtual else endpoint.netloc
+    config: dict[str, Any] = {
+        "endpoint": f"{endpoint.scheme}://{host}" if endpoint.netloc else None,
+        "region": region,
+        "virtual_hosted_style_request": is_virtual,
+        "skip_signature": True if _ANONYMOUS in providers and key is None else None,
+    }
+    keys = {
+        "access_key_id": key,
+        "secret_access_key": secret,
+        "session_token": told("session.token"),
+    }
+    if "AssumedRole" in providers:
+        config["credential_provider"] = _role(
+            keys,
+            region=region,
+            sts=_with_scheme(told("assumed.role.sts.endpoint")) or None,
+            RoleArn=told("assumed.role.arn"),
+            RoleSessionName=told("assumed.role.session.name") or "txnsim",
+            ExternalId=told("assumed.role.external.id"),
+        )
+    elif key is None and any(name in os.environ for name in _PROFILES):
+        config["credential_provider"] = _profile()
+    else:
+        config |= keys
+    given = {name: value for name, value in config.items() if value is not None}
+    tls: ClientConfig = {"allow_http": endpoint.scheme == "http"}
+    return S3Store(bucket, retry_config=_RETRY, client_options=tls, **given)
 
 
-def _gcs(conf: Mapping[str, str]) -> FileSystem:
+def _role(
+    keys: Mapping[str, str | None], *, region: str | None, sts: str | None, **asked: str | None
+) -> Callable[[], Mapping[str, Any]]:
+    """What assumes a role with some keys, else with those of the environment."""
+    names = {"access_key_id": "aws_access_key_id", "secret_access_key": "aws_secret_access_key"}
+    named = {names.get(name, f"aws_{name}"): value for name, value in keys.items()}
+    client = _boto3().Session(region_name=region, **named).client("sts", endpoint_url=sts)
+    given = {name: value for name, value in asked.items() if value is not None}
+
+    def provide() -> Mapping[str, Any]:
+        found = client.assume_role(**given)["Credentials"]
+        return {
+            "access_key_id": found["AccessKeyId"],
+            "secret_access_key": found["SecretAccessKey"],
+            "token": found["SessionToken"],
+            "expires_at": found["Expiration"].astimezone(UTC),
+        }
+
+    return provide
+
+
+def _profile() -> Any:
+    """What has the keys of a profile."""
+    _boto3()
+    from obstore.auth.boto3 import Boto3CredentialProvider
+
+    return Boto3CredentialProvider()
+
+
+def _boto3() -> Any:
+    try:
+        import boto3
+    except ImportError as error:
+        raise MissingExtraError("profiles and roles of Amazon's take its library, boto3") from error
+    return boto3
+
+
+def _gcs(bucket: str, conf: Mapping[str, str]) -> GCSStore:
     """Counterpart: the Cloud Storage connector's GoogleHadoopFileSystemConfiguration."""
-    from pyarrow.fs import GcsFileSystem
+    from obstore.store import GCSStore
 
-    endpoint = urlsplit(_with_scheme(conf.get("fs.gs.storage.root.url")))
-    key_file = conf.get("fs.gs.auth.service.account.json.keyfile")
-    if key_file:
-        os.environ["GOOGLE_APPLICATION_CREDENTIALS"] = key_file
-    return GcsFileSystem(
-        anonymous=conf.get("fs.gs.auth.type") == "UNAUTHENTICATED",
-        scheme=endpoint.scheme or "https",
-        endpoint_override=endpoint.netloc or None,
-        project_id=conf.get("fs.gs.project.id"),
-    )
+    endpoint = _with_scheme(conf.get("fs.gs.storage.root.url"))
+    config: dict[str, Any] = {
+        "base_url": endpoint or None,
+        "service_account": conf.get("fs.gs.auth.service.account.json.keyfile"),
+        "skip_signature": conf.get("fs.gs.auth.type") == "UNAUTHENTICATED" or None,
+    }
+    given = {name: value for name, value in config.items() if value is not None}
+    tls: ClientConfig = {"allow_http": endpoint.startswith("http:")}
+    return GCSStore(bucket, retry_config=_RETRY, client_options=tls, **given)
 
 
 def _with_scheme(endpoint: str | None, *, is_tls: str | None = None) -> str:
@@ -368,22 +429,54 @@ def _is_address(host: str | None) -> bool:
     return True
 
 
-def os_error(error: OSError, uri: str) -> OSError:
-    """What ``pyarrow`` raised, with its kind and the file's name."""
-    text = str(error)
+@contextmanager
+def _told(uri: str) -> Iterator[None]:
+    """What a store raises as Python's own reading of files has it, with the file's name."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except (OSError, BaseError) as error:
+        raise os_error(error, uri) from error
+
+
+def os_error(error: Exception, uri: str) -> OSError:
+    """What ``obstore`` raised, with its kind and the file's name."""
+    from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
+
     if isinstance(error, FileNotFoundError):
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), uri)
-    if isinstance(error, PermissionError) or "ACCESS_DENIED" in text:
+    if isinstance(error, UnauthenticatedError):
+        return PermissionError(errno.EACCES, _first_line(error), uri)
+    if isinstance(error, PermissionDeniedError | PermissionError):
         return PermissionError(errno.EACCES, os.strerror(errno.EACCES), uri)
-    return OSError(errno.EIO, text.partition("\n")[0], uri)
+    return OSError(errno.EIO, _first_line(error), uri)
 
 
-def _status(uri: str, info: FileInfo) -> Status:
-    from pyarrow.fs import FileType
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
 
-    return Status(
-        uri=uri,
-        is_folder=info.type == FileType.Directory,
-        size=info.size or 0,
-        modified_ns=info.mtime_ns or 0,
+
+def _uri(beside: str, path: str) -> str:
+    """Of a path in the bucket of another one."""
+    scheme, _, rest = beside.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}/{path}"
+
+
+def _folder(uri: str) -> Status:
+    return Status(uri=uri, is_folder=True, size=0, modified_ns=0)
+
+
+def _files(uri: str, found: Sequence[ObjectMeta]) -> tuple[Status, ...]:
+    """Without the empty objects that some tools make for folders."""
+    folders = {one["path"].rpartition("/")[0] for one in found}
+    return tuple(
+        Status(
+            uri=_uri(uri, one["path"]),
+            is_folder=False,
+            size=one["size"],
+            modified_ns=int(one["last_modified"].timestamp() * 1_000) * 1_000_000,
+        )
+        for one in found
+        if one["path"] not in folders
     )

@@ -34,7 +34,7 @@ def is_elsewhere(text: str) -> bool:
 
 
 def is_native(text: str) -> bool:
-    """Whether ``pyarrow.fs`` reads it; Hadoop's file system reads the others."""
+    """Whether ``obstore`` reads it; Hadoop's file system reads the others."""
     return text.partition(":")[0] in S3 | GCS
 
 

@@ -4,152 +4,187 @@ tests/pipeline/test_stores.py.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="the extra spark is not installed")
+pytest.importorskip("obstore", reason="the extra spark is not installed")
 
-from txnsim.errors import BadInputError
+from obstore.exceptions import GenericError, PermissionDeniedError, UnauthenticatedError
+
+from txnsim.errors import BadInputError, MissingExtraError
+from txnsim.pipeline.stores import native
 from txnsim.pipeline.stores.native import (
     THREADS,
     NativeStore,
     ObjectFile,
-    file_system_of,
     os_error,
+    store_of,
 )
 from txnsim.pipeline.stores.uris import Status
 
 KEYS = {"fs.s3a.access.key": "k", "fs.s3a.secret.key": "s"}
 
 
-def given(scheme: str, conf: Mapping[str, str]) -> dict[str, Any]:
-    """What a file system was made with, of what it was given."""
-    made: Any = file_system_of(scheme, "logs", {"fs.s3a.endpoint.region": "eu-1", **conf})
-    (kwargs,) = made.__reduce__()[1]  # as it goes to another process
-    return {name: value for name, value in kwargs.items() if value}
+@pytest.fixture(autouse=True)
+def no_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the machine that runs the tests."""
+    for name in native._PROFILES:
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.mark.parametrize(
-    ("conf", "expected"),
+    ("conf", "expected", "is_open"),
     [
-        (KEYS, {"access_key": "k", "secret_key": "s", "scheme": "https", "region": "eu-1"}),
-        ({**KEYS, "fs.s3a.session.token": "t"}, {"session_token": "t"}),
-        ({**KEYS, "fs.s3a.bucket.logs.access.key": "own"}, {"access_key": "own"}),
-        ({**KEYS, "fs.s3a.bucket.others.access.key": "own"}, {"access_key": "k"}),
+        (KEYS, {"access_key_id": "k", "secret_access_key": "s", "region": "eu-1"}, False),
+        ({**KEYS, "fs.s3a.session.token": "t"}, {"session_token": "t"}, False),
+        ({**KEYS, "fs.s3a.bucket.logs.access.key": "own"}, {"access_key_id": "own"}, False),
+        ({**KEYS, "fs.s3a.bucket.others.access.key": "own"}, {"access_key_id": "k"}, False),
         (
             {**KEYS, "fs.s3a.endpoint": "http://minio:9000", "fs.s3a.path.style.access": "true"},
-            {
-                "scheme": "http",
-                "endpoint_override": "minio:9000",
-                "force_virtual_addressing": None,
-            },
+            {"endpoint": "http://minio:9000", "virtual_hosted_style_request": "false"},
+            True,
         ),
         (
             {**KEYS, "fs.s3a.endpoint": "store:9000", "fs.s3a.connection.ssl.enabled": "false"},
-            {
-                "scheme": "http",
-                "endpoint_override": "store:9000",
-                "force_virtual_addressing": True,
-            },
+            {"endpoint": "http://logs.store:9000", "virtual_hosted_style_request": "true"},
+            True,
         ),
         (
             {**KEYS, "fs.s3a.endpoint": "https://127.0.0.1:9000"},
-            {"force_virtual_addressing": None},
+            {"virtual_hosted_style_request": "false"},
+            False,
         ),
         (
             {"fs.s3a.aws.credentials.provider": "a.b.AnonymousAWSCredentialsProvider"},
-            {"anonymous": True, "access_key": None},
+            {"skip_signature": "true"},
+            False,
         ),
     ],
 )
 def test_settings_of_hadoops_connector_are_taken(
-    conf: Mapping[str, str], expected: Mapping[str, Any]
+    conf: Mapping[str, str], expected: Mapping[str, str], is_open: bool
 ) -> None:
-    found = given("s3a", conf)
-    assert {name: found.get(name) for name in expected} == expected
+    made = store_of("s3a", "logs", {"fs.s3a.endpoint.region": "eu-1", **conf})
+    assert {name: made.config.get(name) for name in expected} == expected
+    assert made.config["bucket"] == "logs"
+    options: Mapping[str, Any] = made.client_options or {}
+    assert options["allow_http"] == str(is_open).lower()
+
+
+def test_settings_of_googles_connector_are_taken() -> None:
+    made = store_of(
+        "gs",
+        "logs",
+        {"fs.gs.storage.root.url": "http://here:1", "fs.gs.auth.type": "UNAUTHENTICATED"},
+    )
+    config: Mapping[str, Any] = made.config
+    assert (config["base_url"], config["skip_signature"]) == ("http://here:1", "true")
 
 
 def test_a_role_is_assumed_with_the_keys_that_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    environment: dict[str, str] = {}
-    monkeypatch.setattr("txnsim.pipeline.stores.native.os.environ", environment)
-    asked: list[dict[str, Any]] = []
-    monkeypatch.setattr("pyarrow.fs.S3FileSystem", lambda **kwargs: asked.append(kwargs))
+    asked: dict[str, Any] = {}
+
+    class Session:
+        """A session of Amazon's library, and its client."""
+
+        def __init__(self, **given: Any) -> None:
+            asked["session"] = given
+
+        def client(self, name: str, *, endpoint_url: str | None = None) -> Session:
+            """Who is asked."""
+            asked["client"] = (name, endpoint_url)
+            return self
+
+        def assume_role(self, **given: Any) -> Mapping[str, Any]:
+            """Keys."""
+            asked["role"] = given
+            keys = {"AccessKeyId": "a", "SecretAccessKey": "b", "SessionToken": "c"}
+            there = timezone(timedelta(hours=1))
+            return {"Credentials": {**keys, "Expiration": datetime(2030, 1, 1, 1, tzinfo=there)}}
+
+    monkeypatch.setattr(native, "_boto3", lambda: SimpleNamespace(Session=Session))
     conf = {
         **KEYS,
         "fs.s3a.aws.credentials.provider": "o.a.h.fs.s3a.auth.AssumedRoleCredentialProvider",
         "fs.s3a.assumed.role.arn": "arn:aws:iam::1:role/reader",
         "fs.s3a.assumed.role.session.name": "night",
         "fs.s3a.assumed.role.sts.endpoint": "sts.eu-1.amazonaws.com",
+        "fs.s3a.endpoint.region": "eu-1",
     }
-    file_system_of("s3a", "logs", conf)
-    assert environment == {
-        "AWS_ACCESS_KEY_ID": "k",
-        "AWS_SECRET_ACCESS_KEY": "s",
-        "AWS_ENDPOINT_URL_STS": "https://sts.eu-1.amazonaws.com",
+    made: Any = store_of("s3a", "logs", conf)
+    assert "access_key_id" not in made.config
+    assert made.credential_provider() == {
+        "access_key_id": "a",
+        "secret_access_key": "b",
+        "token": "c",
+        "expires_at": datetime(2030, 1, 1, tzinfo=UTC),
     }
-    assert asked[0]["role_arn"] == "arn:aws:iam::1:role/reader"
-    assert asked[0]["session_name"] == "night"
-    assert asked[0]["access_key"] is None
+    assert asked == {
+        "role": {"RoleArn": "arn:aws:iam::1:role/reader", "RoleSessionName": "night"},
+        "client": ("sts", "https://sts.eu-1.amazonaws.com"),
+        "session": {
+            "region_name": "eu-1",
+            "aws_access_key_id": "k",
+            "aws_secret_access_key": "s",
+            "aws_session_token": None,
+        },
+    }
+
+
+def test_a_profile_takes_amazons_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "night")
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(MissingExtraError, match="boto3"):
+        store_of("s3a", "logs", {})
+    store_of("s3a", "logs", KEYS)
 
 
 def test_half_a_key_is_refused() -> None:
-    with pytest.raises(BadInputError, match=r"s3a://logs: .*secret_key"):
-        file_system_of("s3a", "logs", {"fs.s3a.access.key": "k"})
+    with pytest.raises(BadInputError, match=r"s3a://logs: .*secret\.key go together"):
+        store_of("s3a", "logs", {"fs.s3a.access.key": "k"})
 
 
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (FileNotFoundError("Path does not exist"), FileNotFoundError),
-        (OSError("AWS Error ACCESS_DENIED during HeadObject operation"), PermissionError),
-        (OSError("AWS Error NETWORK_CONNECTION\nmore"), OSError),
+        (FileNotFoundError("Object at location x not found"), FileNotFoundError),
+        (PermissionDeniedError("no"), PermissionError),
+        (UnauthenticatedError("no"), PermissionError),
+        (GenericError("Generic S3 error\nmore"), OSError),
     ],
 )
-def test_an_error_has_its_kind_and_the_files_name(error: OSError, kind: type[OSError]) -> None:
+def test_an_error_has_its_kind_and_the_files_name(error: Exception, kind: type[OSError]) -> None:
     found = os_error(error, "s3a://logs/x")
     assert type(found) is kind
     assert (found.filename, "more" in str(found)) == ("s3a://logs/x", False)
 
 
+def test_who_can_t_be_reached_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(native._RETRY, "max_retries", 0)
+    store = NativeStore({**KEYS, "fs.s3a.endpoint": "http://127.0.0.1:1"})
+    with pytest.raises(BadInputError, match="s3a://logs/kafka"):
+        store.below("s3a://logs/kafka")
+
+
 # What is asked for early
 
 
-class Opened:
-    """A file of a store that counts what is asked of it."""
-
-    def __init__(self, asked: Counter[str], name: str) -> None:
-        self._asked = asked
-        self._name = name
-
-    def read_at(self, count: int, position: int) -> bytes:
-        """Bytes that tell where they are from."""
-        self._asked[self._name] += 1
-        return bytes((position + at) % 251 for at in range(count))
-
-
-class System:
-    """Opens everything."""
-
-    def __init__(self, asked: Counter[str]) -> None:
-        self._asked = asked
-
-    def open_input_file(self, path: str) -> Opened:
-        """It is there."""
-        return Opened(self._asked, path)
-
-
 class Counting(NativeStore):
-    """A store without a server."""
+    """A store without a server; its bytes tell where they are from."""
 
     def __init__(self) -> None:
         super().__init__({})
         self.asked: Counter[str] = Counter()
 
-    def _at(self, uri: str) -> Any:
-        return System(self.asked), uri
+    def _range(self, uri: str, position: int, count: int) -> bytes:
+        self.asked[uri] += 1
+        return bytes((position + at) % 251 for at in range(count))
 
 
 def files(count: int, size: int = 1_000) -> list[Status]:

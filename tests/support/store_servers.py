@@ -1,0 +1,214 @@
+"""Stores that run on this machine: an S3 server, and an HDFS of one name node and one data node."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time  # noqa: TID251 - processes on the real machine
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.apache_kafka import accepts, free_ports
+from tests.support.hadoop_jars import minicluster_jars, s3a_jars
+from tests.support.lived import Lived
+
+HOST: Final = "127.0.0.1"
+_START_TIMEOUT_S: Final = 300.0
+_STOP_TIMEOUT_S: Final = 20.0
+_POLL_S: Final = 0.2
+BUCKET: Final = "logs"
+_REGION: Final = "us-east-1"
+_KEY: Final = "any"
+"""moto lets everybody in."""
+
+
+class StoreServer(Lived):
+    """A server as a context manager; its process is ended by its id.
+
+    Args:
+        directory: For its files and its log; its owner removes it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port, self._other_port = free_ports(2)
+
+    def __enter__(self) -> StoreServer:
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                self._command(),
+                cwd=self._directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            self._await()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def _left(self, error: BaseException | None) -> None:
+        self._stop()
+
+    @property
+    def pid(self) -> int:
+        """Of the server."""
+        assert self._process is not None, "it runs"
+        return self._process.pid
+
+    @property
+    @abstractmethod
+    def uri(self) -> str:
+        """Of the folder that directories are put into."""
+
+    @property
+    @abstractmethod
+    def config(self) -> dict[str, str]:
+        """What Spark has to be told."""
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The same for a command that starts no Spark."""
+        return tuple(
+            f"--spark-conf={name}={value}"
+            for name, value in self.config.items()
+            if name.startswith("spark.hadoop.")
+        )
+
+    @abstractmethod
+    def put(self, directory: Path, name: str) -> None:
+        """Copy a directory of this machine into the store."""
+
+    @abstractmethod
+    def _command(self) -> list[str]:
+        """What is run."""
+
+    @abstractmethod
+    def _is_up(self) -> bool:
+        """Whether it answers."""
+
+    @property
+    def _log(self) -> Path:
+        return self._directory / "server.log"
+
+    def _await(self) -> None:
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while not self._is_up():
+            assert self._process is not None
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"{self._command()[0]}:\n{self._log.read_text()[-4_000:]}")
+            time.sleep(_POLL_S)
+
+    def _stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+
+class S3Store(StoreServer):
+    """moto's server."""
+
+    uri = f"s3a://{BUCKET}"
+
+    @property
+    def config(self) -> dict[str, str]:
+        """Its address, any key, and the connector's jars."""
+        return {
+            "spark.jars": ",".join(sorted(map(str, s3a_jars().glob("*.jar")))),
+            "spark.hadoop.fs.s3a.endpoint": self._url,
+            "spark.hadoop.fs.s3a.endpoint.region": _REGION,
+            "spark.hadoop.fs.s3a.path.style.access": "true",
+            "spark.hadoop.fs.s3a.access.key": _KEY,
+            "spark.hadoop.fs.s3a.secret.key": _KEY,
+        }
+
+    def put(self, directory: Path, name: str) -> None:
+        """Each file an object."""
+        client = self._client()
+        for path in sorted(directory.rglob("*")):
+            if path.is_file():
+                key = f"{name}/{path.relative_to(directory)}"
+                client.put_object(Bucket=BUCKET, Key=key, Body=path.read_bytes())
+
+    @property
+    def _url(self) -> str:
+        return f"http://{HOST}:{self._port}"
+
+    def _command(self) -> list[str]:
+        return [sys.executable, "-m", "moto.server", "-H", HOST, "-p", str(self._port)]
+
+    def _is_up(self) -> bool:
+        if not accepts(self._port):
+            return False
+        self._client().create_bucket(Bucket=BUCKET)
+        return True
+
+    def _client(self) -> Any:
+        import boto3
+
+        return boto3.client(
+            "s3",
+            endpoint_url=self._url,
+            region_name=_REGION,
+            aws_access_key_id=_KEY,
+            aws_secret_access_key=_KEY,
+        )
+
+
+class HdfsStore(StoreServer):
+    """A name node and a data node in one process."""
+
+    @property
+    def uri(self) -> str:
+        """Of a folder in it."""
+        return f"hdfs://{HOST}:{self._port}/logs"
+
+    @property
+    def config(self) -> dict[str, str]:
+        """Spark's own jars read it."""
+        return {}
+
+    def put(self, directory: Path, name: str) -> None:
+        """By Hadoop's own command."""
+        self._shell("-mkdir", "-p", self.uri)
+        self._shell("-put", "-p", str(directory), f"{self.uri}/{name}")
+
+    def _command(self) -> list[str]:
+        return [
+            *self._java("-Xmx256m"),
+            *("org.apache.hadoop.test.MiniDFSClusterManager", "-format", "-datanodes", "1"),
+            *("-nnport", str(self._port), "-httpport", str(self._other_port)),
+            *("-writeDetails", str(self._details)),
+        ]
+
+    def _is_up(self) -> bool:
+        return self._details.is_file() and self._details.stat().st_size > 0
+
+    @property
+    def _details(self) -> Path:
+        return self._directory / "details.json"
+
+    def _shell(self, *args: str) -> None:
+        # The shell does not start without one.
+        (self._directory / "core-site.xml").write_text("<configuration/>\n")
+        done = subprocess.run(
+            [*self._java(), "org.apache.hadoop.fs.FsShell", *args],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_START_TIMEOUT_S,
+        )
+        assert not done.returncode, done.stderr[-4_000:]
+
+    def _java(self, *options: str) -> list[str]:
+        quick = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+        return ["java", *quick, *options, "-cp", f"{self._directory}:{minicluster_jars()}/*"]
