@@ -10,6 +10,7 @@ const BATCH = 1000
 const producers = new Map()
 const consumers = new Map()
 let patience = 15_000
+let bootstrap = ''
 
 /** A method that ends in a callback, as a promise. */
 function called (target, method, ...given) {
@@ -49,7 +50,7 @@ async function consumerOf (command, more) {
 
 const commands = {
   async init (command) {
-    patience = command.patience_ms
+    [patience, bootstrap] = [command.patience_ms, command.bootstrap]
     if (!producers.has(command.producer)) { // else one that has timed out goes on
       const made = new Producer({
         'bootstrap.servers': command.bootstrap,
@@ -84,10 +85,11 @@ const commands = {
   },
 
   async 'send-offsets' ({ producer, group, offsets, consumer }) {
-    const member = consumers.get(consumer) ?? new KafkaConsumer({ 'group.id': group, log_level: 0 }, {})
-    if (!consumers.has(consumer)) await called(member, 'connect', {})
+    const stranger = new KafkaConsumer({ 'bootstrap.servers': bootstrap, 'group.id': group, log_level: 0 }, {})
+    if (!consumer) await called(stranger, 'connect', {}) // a group that has no member here
     const places = offsets.map(([topic, partition, offset]) => ({ topic, partition, offset }))
-    await called(producers.get(producer), 'sendOffsetsToTransaction', places, member, patience)
+    await called(producers.get(producer), 'sendOffsetsToTransaction', places, consumers.get(consumer) ?? stranger, patience)
+    if (!consumer) await called(stranger, 'disconnect')
   },
 
   async commit ({ producer }) {

@@ -100,7 +100,7 @@ class Coordinated(msgspec.Struct, eq=False):
                 partitions=ordered,
             )
             try:
-                await self._ask(Operation.ADD_PARTITIONS, request, _worst_partition_error, deadline)
+                await self._ask(Operation.ADD_PARTITIONS, request, worst_partition_error, deadline)
             except RetriableError as error:
                 raise self._session.abortable(error) from None
             self._session.added(wanted)
@@ -200,7 +200,7 @@ class Coordinated(msgspec.Struct, eq=False):
         return self._session.abortable(error)
 
 
-def _worst_partition_error(message: Any) -> ErrorCode:
+def worst_partition_error(message: Any) -> ErrorCode:
     """One error for the whole answer: OPERATION_NOT_ATTEMPTED only says that another partition has
     the reason."""
     errors = [

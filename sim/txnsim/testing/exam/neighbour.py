@@ -4,13 +4,16 @@ a record, and compressed ones, whatever the library itself would write.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from txnsim.client import requests
 from txnsim.client.cluster import Cluster
+from txnsim.client.coordinated import worst_partition_error
+from txnsim.client.errors import ErrorCode, RetriableError
+from txnsim.client.reactions import Operation, Reaction, react
 from txnsim.client.versions import Request, VersionRange
 from txnsim.testing.topics import AsyncTransactions
 from txnsim.types import TopicPartition
@@ -35,8 +38,7 @@ class Neighbour(msgspec.Struct, kw_only=True):
     async def init(self) -> None:
         """Get a producer id."""
         request = requests.init_producer_id(self.transactional_id, timeout_ms=60_000)
-        answer = await self._ask(request)
-        assert not answer.error_code, answer
+        answer = await self._ask(Operation.INIT_PRODUCER_ID, request)
         self._identity = (answer.producer_id, answer.producer_epoch)
 
     async def transact(
@@ -53,20 +55,39 @@ class Neighbour(msgspec.Struct, kw_only=True):
         producer_id, epoch = self._identity
         who = {"producer_id": producer_id, "producer_epoch": epoch}
         added = requests.add_partitions_to_txn(self.transactional_id, **who, partitions=[to])
-        await self._ask(added)
+        await self._ask(Operation.ADD_PARTITIONS, added, worst_partition_error)
         if values:
             await self._produce(to, values, compression)
-        ended = await self._ask(
-            requests.end_txn(self.transactional_id, **who, committed=committed, within=VERSION_1)
+        ended = requests.end_txn(
+            self.transactional_id, **who, committed=committed, within=VERSION_1
         )
-        assert not ended.error_code, ended
+        await self._ask(Operation.COMMIT if committed else Operation.ABORT, ended)
         state = "CompleteCommit" if committed else "CompleteAbort"
         await self.transactions.wait_for_state(self.transactional_id, state)
 
-    async def _ask(self, request: Request) -> Any:
-        return await self.cluster.ask(
-            await self.cluster.coordinator(self.transactional_id), request
-        )
+    async def _ask(
+        self,
+        operation: Operation,
+        request: Request,
+        error_of: Callable[[Any], ErrorCode] = lambda answer: ErrorCode(answer.error_code),
+    ) -> Any:
+        """Ask the coordinator, which a busy machine may make move, until it decides.
+
+        Raises:
+            RetriableError: It refuses.
+        """
+        deadline, backoff = self.cluster.deadline(), self.cluster.backoff()
+        while True:
+            home = await self.cluster.coordinator(self.transactional_id, deadline=deadline)
+            answer = await self.cluster.ask(home, request)
+            error = error_of(answer)
+            reaction = react(operation, error)
+            if reaction is Reaction.DONE:
+                return answer
+            if deadline.passed or reaction not in (Reaction.RETRY, Reaction.LOOK_UP):
+                raise RetriableError(f"{request.api.name}: {error.name.upper()}", error=error)
+            self.cluster.forget_coordinator(self.transactional_id)
+            await backoff.wait(deadline)
 
     async def _produce(self, to: TopicPartition, values: Sequence[str], compression: int) -> None:
         producer_id, epoch = self._identity
