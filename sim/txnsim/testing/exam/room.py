@@ -55,6 +55,10 @@ BOUNDS: Final = {
 REPEATS_MAX: Final = 10
 """Of a call that is said to be retriable."""
 PAUSE_S: Final = 0.1
+AGAIN_S: Final = 1.0
+"""After a transaction that failed when the fault was over: librdkafka refuses records of a topic,
+which it was once refused, until it has asked for metadata.
+"""
 POLLS_MAX: Final = 20
 POLL_MS: Final = 400
 _END_OF: Final = {"commit": Told.COMMITTED, "abort": Told.ABORTED}
@@ -292,6 +296,7 @@ class Room(Talk):
             entry = await self.transact(value + attempt, producer=producer)
             if entry.told is Told.COMMITTED:
                 return was_dead or attempt == "-2"
+            await asyncio.sleep(AGAIN_S)
         raise MissError(f"the application can commit nothing more{self.after_errors}")
 
     # Readers
