@@ -9,8 +9,7 @@ const BATCH = 1000
 
 const producers = new Map()
 const consumers = new Map()
-let patience = 15_000
-let bootstrap = ''
+let [patience, bootstrap] = [15_000, '']
 
 /** A method that ends in a callback, as a promise. */
 function called (target, method, ...given) {
@@ -77,9 +76,9 @@ const commands = {
   },
 
   async send ({ producer, topic, partition, value, wait }) {
-    const sent = new Promise((resolve, reject) => {
-      producers.get(producer).produce(topic, partition, Buffer.from(value), null, null, { resolve, reject })
-    })
+    let waits
+    const sent = new Promise((resolve, reject) => { waits = { resolve, reject } })
+    producers.get(producer).produce(topic, partition, Buffer.from(value), null, null, waits)
     sent.catch(() => {}) // of a record that nothing waits for the commit tells
     if (wait) return await sent
   },
