@@ -142,13 +142,15 @@ class Exam:
     async def _outcome(self, one: Situation, room: Room) -> tuple[Outcome, list[str]]:
         try:
             await one.play(room)
+            because = await room.judge(one.groups)
         except NotAskedError as reason:
             return Outcome.DOES_NOT_APPLY, [str(reason)]
         except (MissError, NoAnswerError) as reason:
             return Outcome.MISSED, [str(reason)]
         except ClientError as reason:
             return Outcome.DOES_NOT_APPLY, [f"the cluster: {reason}"]
-        because = await room.judge(one.groups)
+        except TimeoutError as reason:
+            return Outcome.DOES_NOT_APPLY, [f"what was to be struck did not come: {reason}"]
         if because:
             return Outcome.MISSED, because
         idle = [fault.rule for fault in room.must_strike if not fault.struck]

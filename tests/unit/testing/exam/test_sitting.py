@@ -13,12 +13,14 @@ from typing import Final
 
 import pytest
 
+from txnsim.client.errors import RetriableError
 from txnsim.errors import ConfigError
 from txnsim.testing.exam import sitting
 from txnsim.testing.exam.driver import Driver
 from txnsim.testing.exam.results import MissError, Outcome, Result, Sitting, known_misses, page
-from txnsim.testing.exam.room import together
+from txnsim.testing.exam.room import Room, together
 from txnsim.testing.exam.sitting import Exam, chosen, sit
+from txnsim.testing.exam.situation import situation
 from txnsim.testing.exam.situations import SITUATIONS
 
 YES: Final = """
@@ -159,3 +161,14 @@ def test_where_one_of_two_things_fails_the_other_gives_no_further_command() -> N
         return len(asyncio.all_tasks())
 
     assert asyncio.run(played_together()) == 1
+
+
+@pytest.mark.parametrize("raised", [TimeoutError("0 of 1 strikes"), RetriableError("EndTxn")])
+def test_what_the_cluster_does_not_do_ends_no_sitting(raised: Exception) -> None:
+    async def play(_: Room) -> None:
+        raise raised
+
+    broken = situation("broken", "middle", "?")(play)
+    [outcome] = asyncio.run(sit(driver(KNOWS_ITS_NAME), [broken], levels=(2,))).results
+    assert outcome.outcome is Outcome.DOES_NOT_APPLY
+    assert str(raised) in outcome.because[0]
