@@ -14,6 +14,7 @@ from typing import Final
 
 from txnsim.client.admin import Admin
 from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError
 from txnsim.injection.injector import Injector
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import new_token, real_environment
@@ -205,17 +206,17 @@ class RealHalls:
             settings=DEFAULTS,
             hands=cluster.brokers,
         )
-        if cluster.brokers is not None:
-            await cluster.brokers.mend()
         loop = ClusterLoop(asyncio.get_running_loop())
         faults = AsyncFaults(_Proxied(loop, cluster.proxy.injector))
         left: list[Left] = []
         try:
+            if cluster.brokers is not None:
+                await cluster.brokers.mend()
             async with kafka_ground(ground, left=left.extend):
                 for name, partitions in TOPICS.items():
                     await ground.create_topic(prefix + name, Topic(partitions=partitions))
                 yield RealHall(ground, faults, has_brokers=self.is_ours)
-        except StoryFailedError as error:  # brokers that were started again and are not whole
+        except (StoryFailedError, ClientError) as error:  # brokers that did not come back whole
             await self.close()
             raise NotAskedError(f"the cluster: {error}") from None
         for one in left if not self.is_ours else ():

@@ -102,11 +102,13 @@ class Exam:
         began = loop.time()
         if self._driver is None:
             self._driver = await Driver.start(self._command)
+        result: Result | None = None
         try:
             async with self.halls.open(level, begins_as=one.begins_as) as hall:
                 result = await self._played(one, level, hall, self._driver)
-        except NotAskedError as reason:
-            result = _result(one, level, Outcome.DOES_NOT_APPLY, because=(str(reason),))
+        except NotAskedError as reason:  # behind the situation it only says what was left there
+            if result is None:
+                result = _result(one, level, Outcome.DOES_NOT_APPLY, because=(str(reason),))
         return msgspec.structs.replace(result, seconds=round(loop.time() - began, 2))
 
     async def _played(self, one: Situation, level: int, hall: Hall, driver: Driver) -> Result:
