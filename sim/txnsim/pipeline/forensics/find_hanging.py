@@ -54,6 +54,7 @@ from txnsim.pipeline.scan.log_dirs import LogDirectory, OnProblem, untold
 from txnsim.pipeline.scan.log_seek import markers_in
 from txnsim.pipeline.scan.segments import (
     Replica,
+    SegmentFile,
     by_topic_id,
     log_dirs_in,
     one_cluster,
@@ -175,7 +176,10 @@ class Reading:
         """Path of a replica of ``__transaction_state`` that others have read -> what was read."""
         self._log_dirs: tuple[str, ...] = ()
         self._newest_ms = -1
-        self._markers = _Markers(())
+        self._segments: Mapping[str, Sequence[SegmentFile]] = {}
+        """Path of a replica -> all of it."""
+        self._marked: dict[tuple[str, int], frozenset[int]] = {}
+        """Path of a replica, offset -> whose markers lie there or behind, as far as was asked."""
         self._memory = None if search.since is None else Memory(search.since)
         self.known = KnownTopics()
         """By the metadata log."""
@@ -201,7 +205,7 @@ class Reading:
         self._log_dirs = _log_dirs(replicas)
         one_cluster(log_dirs_in(paths))
         found = self._looked_at(replicas)
-        self._markers = _Markers(found)
+        self._segments = {one.replica.path: one.segments for one in found}
         return tuple(found)
 
     def living_states(self) -> tuple[ReplicaState, ...]:
@@ -358,7 +362,23 @@ class Reading:
 
     def has_marker(self, ends: ReplicaEnds, offset: int, producer_id: int) -> bool:
         """Whether a replica has a marker of a producer at or behind an offset."""
-        return self._markers.has_marker(ends, offset, producer_id)
+        key = ends.replica.path, offset
+        if key not in self._marked:
+            self._marked[key] = frozenset(self._markers_behind(*key))
+        return producer_id in self._marked[key]
+
+    def _markers_behind(self, path: str, offset: int) -> Iterator[int]:
+        """Their producers."""
+        segments = self._segments[path]
+        behind = [
+            segment
+            for segment, following in zip_longest(segments, segments[1:])
+            if following is None or following.base_offset > offset
+        ]
+        expect([segment.path for segment in behind])
+        for segment in behind:
+            with suppress(OSError):  # reported where the replica was looked at
+                yield from (producer_id for producer_id, _ in markers_in(segment, offset))
 
     def facts_on(
         self, spread: Spread, replicas: Sequence[ReplicaState], lookups: Mapping[str, Lookups]
@@ -484,30 +504,3 @@ def _lost_ends(states: Iterable[ReplicaState]) -> Iterator[str]:
         state = next(one for one in replicas if one.ends is counts)
         for lost_end in islice(lost_ends(state), 1):
             yield f"{state.replica.path}: {lost_end}"
-
-
-class _Markers:
-    """Markers behind an offset, read where somebody asks, once."""
-
-    def __init__(self, states: Iterable[ReplicaState]) -> None:
-        self._states = {state.replica.path: state for state in states}
-        self._found: dict[tuple[str, int], frozenset[int]] = {}
-
-    def has_marker(self, ends: ReplicaEnds, offset: int, producer_id: int) -> bool:
-        """Whether there is one of this producer."""
-        key = ends.replica.path, offset
-        if key not in self._found:
-            self._found[key] = frozenset(self._producers(*key))
-        return producer_id in self._found[key]
-
-    def _producers(self, path: str, offset: int) -> Iterator[int]:
-        segments = self._states[path].segments
-        behind = [
-            segment
-            for segment, following in zip_longest(segments, segments[1:])
-            if following is None or following.base_offset > offset
-        ]
-        expect([segment.path for segment in behind])
-        for segment in behind:
-            with suppress(OSError):  # reported where the replica was looked at
-                yield from (producer_id for producer_id, _ in markers_in(segment, offset))

@@ -45,8 +45,9 @@ class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
     """In whose replicas it is."""
     partition: int
     offset: int
-    timestamp_ms: int
-    state: str | None
+    timestamp_ms: int = -1
+    """When it was appended: CompleteCommit bears the time at which it was prepared."""
+    state: str | None = None
     """None: a tombstone."""
     producer_id: int = NO_ID
     producer_epoch: int = -1

@@ -230,25 +230,12 @@ def merged_records(
 
 
 def _record_of(row: dict[str, Any]) -> CoordinatorRecord:
-    def number(name: str) -> int:
-        return -1 if row[name] is None else int(row[name])
+    told = {name: row[name] for name in _RECORD if row[name] is not None}
+    places = [TopicPartition(**one) for one in row["partitions"] or ()]
+    return CoordinatorRecord(**{**told, "brokers": (), "partitions": tuple(places)})
 
-    return CoordinatorRecord(
-        brokers=(),
-        partition=row["partition"],
-        offset=row["offset"],
-        # When it was appended: CompleteCommit bears the time at which it was prepared.
-        timestamp_ms=-1 if row["timestamp_ms"] is None else row["timestamp_ms"],
-        state=row["state"],
-        producer_id=number("producer_id"),
-        producer_epoch=number("producer_epoch"),
-        previous_producer_id=number("previous_producer_id"),
-        next_producer_id=number("next_producer_id"),
-        partitions=tuple(
-            TopicPartition(one["topic"], one["partition"]) for one in row["partitions"] or ()
-        ),
-        start_timestamp_ms=row["start_timestamp_ms"],
-    )
+
+_RECORD: Final = frozenset(CoordinatorRecord.__struct_fields__) - {"brokers"}
 
 
 def merged_stays(rows: Iterable[dict[str, Any]]) -> tuple[list[Stay], list[str]]:

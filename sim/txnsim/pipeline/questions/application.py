@@ -18,7 +18,7 @@ import msgspec
 
 from txnsim.errors import BadInputError
 from txnsim.pipeline.engine import alone
-from txnsim.pipeline.forensics.timeline import Event, Timeline
+from txnsim.pipeline.forensics.timeline import Event
 from txnsim.pipeline.forensics.timeline_reading import read_timeline, stay_rows
 from txnsim.pipeline.tables.read_here import read_here
 from txnsim.types import TRANSACTION_STATE_TOPIC
@@ -117,7 +117,7 @@ def application_of(
         last_bump=_last_bump(mine),
         written=written,
         neighbours=_neighbours(moves, producer_id, name),
-        events=_events(timeline),
+        events=() if timeline is None else timeline.events,
     )
 
 
@@ -238,7 +238,3 @@ def _neighbours(moves: Moves, producer_id: int, name: str | None) -> tuple[Neigh
         )
         for one in (*below, *above)
     )
-
-
-def _events(timeline: Timeline | None) -> tuple[Event, ...]:
-    return () if timeline is None else timeline.events

@@ -33,37 +33,26 @@ STORED_MAX: Final = DECOMPRESSED_MAX
 """A batch that is larger as it is stored is not looked into either."""
 
 
-class DecodedBatch:
-    """One batch and the way to its records."""
-
-    __slots__ = ("_data", "_on_damage", "columns")
-
-    def __init__(self, columns: Ints, data: memoryview, on_damage: OnDamage) -> None:
-        self.columns = columns
-        """``kernel.BATCH_COLUMNS`` of its header."""
-        self._data = data
-        self._on_damage = on_damage
-
-    def records(self) -> Iterator[Record]:
-        """In order, up to damage. Good until the next batch is asked for."""
-        try:
-            yield from iter_records(self._data)
-        except CorruptBatchError as error:
-            self._on_damage(_undecoded(self.columns, str(error)))
-
-
 def decoded_batches(
     segment: SegmentFile, job: Job, on_damage: OnDamage = untold
-) -> Iterator[DecodedBatch]:
-    """The batches of a segment of the producers that are wanted; those that can't be decoded are
-    told.
+) -> Iterator[tuple[Ints, Iterator[Record]]]:
+    """The batches of a segment of the producers that are wanted: ``kernel.BATCH_COLUMNS`` of each,
+    and its records in order, up to damage, which is told. Records are good until the next batch is
+    asked for.
     """
     for data, start, run in chosen_runs(segment, job, on_damage):
         view = memoryview(data.data)
-        for number in range(run.shape[1]):
-            at = int(run[kernel.POSITION, number]) - start
-            stored = view[at : at + int(run[kernel.SIZE, number])]
-            yield DecodedBatch(run[:, number], stored, on_damage)
+        for columns in run.T:
+            at = int(columns[kernel.POSITION]) - start
+            stored = view[at : at + int(columns[kernel.SIZE])]
+            yield columns, _records(stored, columns, on_damage)
+
+
+def _records(data: memoryview, columns: Ints, on_damage: OnDamage) -> Iterator[Record]:
+    try:
+        yield from iter_records(data)
+    except CorruptBatchError as error:
+        on_damage(_undecoded(columns, str(error)))
 
 
 def chosen_runs(
@@ -100,10 +89,10 @@ def chosen_runs(
 
 def decoded_records(segment: SegmentFile, job: Job) -> Iterator[tuple[Record, Ints]]:
     """Each record of data with the columns of its batch (``decoded_batches``)."""
-    for batch in decoded_batches(segment, job):
-        if not batch.columns[kernel.ATTRIBUTES] & CONTROL_FLAG:
-            for record in batch.records():
-                yield record, batch.columns
+    for columns, records in decoded_batches(segment, job):
+        if not columns[kernel.ATTRIBUTES] & CONTROL_FLAG:
+            for record in records:
+                yield record, columns
 
 
 def _chosen(segment: SegmentFile, table: Ints, job: Job) -> Any:

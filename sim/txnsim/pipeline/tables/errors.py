@@ -59,8 +59,8 @@ def _of_segment(segment: SegmentFile, job: Job, cut: Damage | None) -> Iterator[
             yield from _wrong_crcs(segment, path)
         if job.options.check_records:
             found: list[Damage] = []
-            for batch in decoded_batches(segment, job, found.append):
-                for _ in batch.records():
+            for _, records in decoded_batches(segment, job, found.append):
+                for _ in records:
                     pass
                 yield from (_row(segment.path, one) for one in found)
                 found.clear()

@@ -33,7 +33,7 @@ def looked_into(
         producer_ids=producers,
     )
     offsets = [
-        record.offset for one in decoded_batches(only, job, told.append) for record in one.records()
+        one.offset for _, records in decoded_batches(only, job, told.append) for one in records
     ]
     return offsets, told
 
