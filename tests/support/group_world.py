@@ -128,7 +128,7 @@ class GroupWorld:
             tracer=env.tracer,
         )
         self.epoch = 0
-        self.groups.start()
+        self.groups.is_running = True
         for partition in range(PARTITIONS):
             self.load(partition)
 

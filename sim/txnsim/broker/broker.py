@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator
+from functools import cached_property
 from itertools import repeat
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from txnsim.broker.coordinator_host import CoordinatorHost
 from txnsim.broker.fetch import Fetching
@@ -71,6 +72,9 @@ from txnsim.types import (
     TransactionalId,
     TransactionVersion,
 )
+
+if TYPE_CHECKING:
+    from txnsim.coordinators.group.service import GroupCoordinator
 
 _PartitionErrors = tuple[tuple[TopicPartition, int], ...]
 _log: Final = Logger("txnsim.cluster")
@@ -209,6 +213,7 @@ class Broker:
         )
         self.transaction_host = CoordinatorHost(
             topic=TRANSACTION_STATE_TOPIC,
+            coordinator=lambda: self.coordinator,
             replicas=self.replicas,
             appends=self.appends,
             commits=self.commits,
@@ -237,7 +242,6 @@ class Broker:
             crossings=self.crossings,
             partitions=_partitions_of(metadata.image, CONSUMER_OFFSETS_TOPIC),
         )
-        self.groups = self.group_host.coordinator
         self.coordinator = TransactionCoordinator(
             broker_id=self.broker_id,
             clock=environment.clock,
@@ -253,7 +257,6 @@ class Broker:
             rules=self.release.rules,
         )
         self.coordinator.level = _transaction_version(metadata.image)
-        self.transaction_host.coordinator = self.coordinator
 
     def _make_request_paths(self, environment: Environment) -> None:
         """What clients and coordinators ask of a partition leader."""
@@ -301,7 +304,7 @@ class Broker:
         self._unsubscribe = self.metadata.subscribe(self._intake.receive, broker_id=self.broker_id)
         self.apply(self.metadata.image)
         self.coordinator.start()
-        self.groups.start()
+        self.group_host.start()
         self.isr_changes.start()
         self.log_maintenance.start()
         self.housekeeping.start()
@@ -317,7 +320,6 @@ class Broker:
         self.log_maintenance.stop()
         self.housekeeping.stop()
         self.coordinator.stop()
-        self.groups.stop()
         self.group_host.stop()
         self.isr_changes.stop()
         self.replica_fetchers.stop()
@@ -378,6 +380,11 @@ class Broker:
         await self._intake.up_to_date()
 
     # Queries
+
+    @cached_property
+    def groups(self) -> GroupCoordinator:
+        """The coordinator of groups, made when it is first asked for."""
+        return self.group_host.coordinator
 
     @property
     def image(self) -> ClusterImage:

@@ -8,7 +8,7 @@ CoordinatorLoader, and what BrokerMetadataPublisher tells both coordinators.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from typing import Final, Protocol
 
 from txnsim.errors import ErrorCode, Rejection
@@ -65,24 +65,26 @@ class CoordinatorHost:
         self,
         *,
         topic: str,
+        coordinator: Callable[[], Coordinator],
         replicas: Replicas,
         appends: LeaderAppends,
         commits: Commits,
         loading: CoordinatorLoading,
         is_count_fixed: bool = False,
     ) -> None:
-        """A host; ``coordinator`` is to be set before the first image.
+        """A host.
 
         Args:
             topic: Topic of the coordinator's log.
+            coordinator: Called once, when it is first needed.
             replicas: The broker's.
             appends: Into the logs that it leads.
             commits: Whether they are replicated.
             loading: How long reading a log takes.
             is_count_fixed: Nothing is loaded once the topic has another number of partitions.
         """
-        self.coordinator: Coordinator
         self._topic = topic
+        self._coordinator = coordinator
         self._replicas = replicas
         self._appends = appends
         self._commits = commits
@@ -91,6 +93,11 @@ class CoordinatorHost:
         self._led: dict[int, PartitionLog] = {}
         self._loaded: dict[int, CoordinatorEpoch] = {}
         """In which epoch a partition was taken up last."""
+
+    @cached_property
+    def coordinator(self) -> Coordinator:
+        """Who reads and writes the log."""
+        return self._coordinator()
 
     # Leadership
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from txnsim.broker.coordinator_host import CoordinatorHost
 from txnsim.broker.verification import TransactionOperation, VerificationQueues
-from txnsim.coordinators.group.service import GroupCoordinator
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.crossings import FaultEffect
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
-from txnsim.group.offset_commands import CommittingProducer
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.leader_append import start_verification
 from txnsim.log.verification import SENTINEL
@@ -28,7 +27,7 @@ from txnsim.node.crossings import Crossings, error_in, is_lost, timer_gate
 from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import LeadershipChanges, Replicas
 from txnsim.replication.leader_appends import Commits, LeaderAppends
-from txnsim.runtime.env import Environment
+from txnsim.runtime.env import Environment, TimerHandle
 from txnsim.runtime.tasks import Pending
 from txnsim.settings import Settings
 from txnsim.types import (
@@ -36,6 +35,10 @@ from txnsim.types import (
     BrokerId,
     TopicPartition,
 )
+
+if TYPE_CHECKING:
+    from txnsim.coordinators.group.service import GroupCoordinator
+    from txnsim.group.offset_commands import CommittingProducer
 
 _NO_SEQUENCE = -1
 
@@ -62,11 +65,21 @@ class GroupHost(CoordinatorHost):
     ) -> None:
         super().__init__(
             topic=CONSUMER_OFFSETS_TOPIC,
+            coordinator=self._make,
             replicas=replicas,
             appends=appends,
             commits=commits,
             loading=loading,
         )
+        self._broker_id = broker_id
+        self._environment = environment
+        self._rules = rules
+        self._partitions = partitions
+        self._static_settings = settings()
+        self._is_running = False
+        self._made: GroupCoordinator | None = None
+        self._expiry: TimerHandle | None = None
+        self._timers = timer_gate(crossings)
         self._tasks = environment.tasks
         self._crossings = crossings
         self._completions: dict[Pending[ErrorCode], None] = {}
@@ -76,25 +89,60 @@ class GroupHost(CoordinatorHost):
         self._verification = verification
         self._image = replicas.image
         """The last one."""
-        new_id = _ids(environment.rng.stream(f"member-ids.b{broker_id}").getrandbits)
-        self.coordinator = GroupCoordinator(
-            broker_id=broker_id,
+
+    def _make(self) -> GroupCoordinator:
+        """Made when groups or their log are first asked for: a cluster begins without, and its
+        modules are many.
+        """
+        from txnsim.coordinators.group.service import GroupCoordinator
+
+        environment, replicas = self._environment, self._replicas
+        new_id = _ids(environment.rng.stream(f"member-ids.b{self._broker_id}").getrandbits)
+        self._made = made = GroupCoordinator(
+            broker_id=self._broker_id,
             clock=environment.clock,
-            settings=settings(),
-            rules=rules,
-            dynamic_settings=settings,
+            settings=self._static_settings,
+            rules=self._rules,
+            dynamic_settings=self._settings,
             tasks=environment.tasks,
             log=self,
             image=lambda: replicas.image,
             new_id=lambda: str(new_id()),
             new_short_id=lambda: short_id(new_id),
-            timers=timer_gate(crossings),
-            partitions=partitions,
+            partitions=self._partitions,
             tracer=environment.tracer,
         )
+        made.is_running = self._is_running
+        return made
+
+    # Life
+
+    def start(self) -> None:
+        """Arm the timer of expiry; from now on groups can be asked for."""
+        self._is_running = True
+        if self._made is not None:
+            self._made.is_running = True
+        self._arm_expiry()
+
+    def _arm_expiry(self) -> None:
+        interval_ms = self._static_settings.offsets_retention_check_interval_ms
+        self._expiry = self._clock.call_at(
+            self._clock.now_ms() + interval_ms,
+            lambda: self._timers("offsets-expiration", self._expire, self._arm_expiry),
+        )
+
+    def _expire(self) -> None:
+        self._arm_expiry()
+        if self._made is not None:
+            self._made.expire()
 
     def stop(self) -> None:
-        """Answer every request that waits for positions."""
+        """Release all groups; answer every request that waits for positions."""
+        self._is_running = False
+        if self._expiry is not None:
+            self._expiry.cancel()
+        if self._made is not None:
+            self._made.stop()
         for completion in tuple(self._completions):
             completion.resolve(ErrorCode.not_leader_or_follower)
 
@@ -113,8 +161,8 @@ class GroupHost(CoordinatorHost):
                 or image.topics[name].topic_id != before.topics[name].topic_id
             )
         )
-        if gone:
-            self.coordinator.topics_deleted(gone)
+        if gone and self._made is not None:
+            self._made.topics_deleted(gone)
 
     # Transactions
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from txnsim.on_demand import OnDemand
 from txnsim.security import sasl
-from txnsim.server.cluster import SimCluster
 from txnsim.server.security_demo import (
     ADMIN,
     BEARER,
@@ -39,12 +38,6 @@ USERS: Final = {
     GUEST: f"SCRAM or PLAIN; may only read topics and groups that begin with {GUESTS_PREFIX!r}",
 }
 _JAAS: Final = "org.apache.kafka.common.security."
-
-
-def addresses(cluster: SimCluster) -> dict[str, str]:
-    """Bootstrap servers of each secured listener."""
-    listeners = cluster.options.security.listeners
-    return {listener.name: cluster.bootstrap_of(listener.name) for listener in listeners}
 
 
 def write_properties(

@@ -28,6 +28,7 @@ from txnsim.cli.output import complain
 from txnsim.cli.serve_announce import announce
 from txnsim.cli.serving import long_running
 from txnsim.errors import ConfigError
+from txnsim.on_demand import OnDemand
 from txnsim.releases import REFERENCE, RELEASES
 from txnsim.runtime import real
 from txnsim.runtime.polite_threads import politely
@@ -41,13 +42,16 @@ from txnsim.server.options import (
     check_release,
     topics_of,
 )
-from txnsim.server.security_demo import LISTENERS, DemoFiles, demo_security
 from txnsim.sizes import read_size
 from txnsim.variables import words_of
 
 if TYPE_CHECKING:
     from txnsim.runtime.forked_processes import Nursery
+    from txnsim.server import security_demo
+    from txnsim.server.security_demo import DemoFiles
     from txnsim.storage.disks import Disks
+else:
+    security_demo = OnDemand("txnsim.server.security_demo")
 
 HTTP_PORT_DEFAULT: Final = 9080
 PORT_MAX: Final = 65_535
@@ -355,7 +359,7 @@ def _check_security(options: ClusterOptions, args: argparse.Namespace) -> None:
         if args.security_dir is not None:
             raise ConfigError(f"--security-dir {args.security_dir}: only with --security")
         return
-    last = options.port + max(LISTENERS.values()) + options.brokers - 1
+    last = options.port + max(security_demo.LISTENERS.values()) + options.brokers - 1
     if options.port and last > PORT_MAX:
         raise ConfigError(
             f"--security: its listeners would need port {last}; choose a lower --port, or 0"
@@ -440,7 +444,7 @@ def _secured(
     hosts = dict.fromkeys(
         ("localhost", "127.0.0.1", real.host_name(), options.host, options.advertised_host)
     )
-    security, demo = demo_security(
+    security, demo = security_demo.demo_security(
         directory.absolute(),
         port=options.port,
         hosts=[host for host in hosts if host and host not in EVERYWHERE],

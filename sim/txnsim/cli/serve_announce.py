@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from txnsim import settings as settings_module
-from txnsim.cli import control_token, ready_file, security_settings, serve_load
+from txnsim.cli import control_token, ready_file, serve_load
 from txnsim.cli.output import print_data, print_line
 from txnsim.metadata.image import TRANSACTION_VERSION
+from txnsim.on_demand import OnDemand
 from txnsim.security.options import NO_SECURITY
 from txnsim.server.cluster import SimCluster
 from txnsim.settings import Settings
@@ -20,8 +21,11 @@ from txnsim.sizes import spoken_size
 from txnsim.version import VERSION
 
 if TYPE_CHECKING:
+    from txnsim.cli import security_settings
     from txnsim.http.server import ControlServer
     from txnsim.server.security_demo import DemoFiles
+else:
+    security_settings = OnDemand("txnsim.cli.security_settings")
 
 STOCK_CLIENTS_FAIL: Final = (
     "stock clients fail there on EndTxn v4 and WriteTxnMarkers v1, whose layout is the texts' "
@@ -41,8 +45,9 @@ def announce(
     http = None if control is None else control.url
     token = None if control is None else control.token
     players = _players(cluster)
-    facts = _facts(cluster, control, players, demo, exercise)
-    servers = security_settings.addresses(cluster)
+    listeners = cluster.options.security.listeners
+    servers = {listener.name: cluster.bootstrap_of(listener.name) for listener in listeners}
+    facts = _facts(cluster, control, players, demo, servers, exercise)
     if demo is not None:
         security_settings.write_properties(demo.authority.parent, demo, servers)
     loaded = cluster.options.loaded
@@ -98,6 +103,7 @@ def _facts(
     control: ControlServer | None,
     players: dict[str, list[str]],
     demo: DemoFiles | None,
+    servers: dict[str, str],
     exercise: tuple[str, ...],
 ) -> dict[str, Any]:
     """What was started, for programs."""
@@ -114,7 +120,6 @@ def _facts(
         facts["token"] = token
     if cluster.kip_text_bootstrap is not None:
         facts["kip_text_bootstrap"] = cluster.kip_text_bootstrap
-    servers = security_settings.addresses(cluster)
     if servers:
         facts["security"] = {"bootstrap": servers}
     if demo is not None:

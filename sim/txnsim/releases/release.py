@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -126,7 +127,7 @@ def line_of(version: str) -> tuple[int, int]:
 
 def names_releases(switch: RuleSwitch) -> bool:
     """Whether a switch says since which releases, and not a sentence."""
-    return _RELEASES_RE.fullmatch(switch.since) is not None
+    return bool(_firsts(switch.since))
 
 
 def came_later(switch: RuleSwitch, version: str) -> bool:
@@ -137,17 +138,27 @@ def came_later(switch: RuleSwitch, version: str) -> bool:
         switch: As documented: ``3.1.2, 3.2`` is in 3.1.2, in 3.1.3 and in every line from 3.2 on.
         version: Such as ``3.1.1``.
     """
-    if not names_releases(switch):
-        return False
-    own = _numbers(version)
-    firsts = [_numbers(one) for one in switch.since.split(", ")]
+    own, firsts = _numbers(version), _firsts(switch.since)
     # A patch release brings it to its own line, the last one named to all later lines.
-    return own < firsts[-1] and not any(own[:-1] == one[:-1] and own >= one for one in firsts)
+    return (
+        bool(firsts)
+        and own < firsts[-1]
+        and not any(own[:-1] == one[:-1] and own >= one for one in firsts)
+    )
 
 
+@cache
 def newer_than(version: str) -> tuple[str, ...]:
     """The switches that came later than a release, in order of declaration."""
     return tuple(name for name, switch in documentation().items() if came_later(switch, version))
+
+
+@cache
+def _firsts(since: str) -> tuple[tuple[int, ...], ...]:
+    """The releases that brought a switch; none where a sentence says it."""
+    if _RELEASES_RE.fullmatch(since) is None:
+        return ()
+    return tuple(_numbers(one) for one in since.split(", "))
 
 
 def _numbers(version: str) -> tuple[int, ...]:

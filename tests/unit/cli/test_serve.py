@@ -524,3 +524,35 @@ def test_security_is_the_files_or_the_demos(tmp_path: Path) -> None:
     file.write_text("security: {listeners: {SASL_PLAINTEXT: {}}}\n")
     with pytest.raises(ConfigError, match="has security of its own"):
         options_from(arguments("--security", "demo", "--config", str(file)))
+
+
+STARTED = """
+import sys
+from txnsim.cli import serve
+from txnsim.runtime.virtual.run import run_virtual
+from txnsim.server.cluster import SimCluster
+from txnsim.server.options import ClusterOptions
+
+async def start(env):
+    cluster = SimCluster(env, ClusterOptions())
+    await cluster.start()
+    print(*sorted(sys.modules))
+    await cluster.stop()
+
+run_virtual(start, seed=1)
+"""
+LATER = (
+    *("txnsim.group.", "txnsim.coordinators.group.", "txnsim.api.transactions."),
+    *("txnsim.cli.security_settings", "txnsim.server.security_demo", "txnsim.server.certificates"),
+    *("txnsim.http.", "txnsim.config.", "txnsim.storage.", "structlog", "pydantic", "yaml"),
+)
+"""What is imported when somebody asks for it: a start should take no time."""
+
+
+def test_a_cluster_starts_without_what_nobody_has_asked_for() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STARTED], capture_output=True, text=True, check=True
+    )
+    modules = done.stdout.split()
+    assert "txnsim.coordinators.txn.service" in modules
+    assert [one for one in modules if one.startswith(LATER)] == []

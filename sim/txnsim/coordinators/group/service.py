@@ -66,9 +66,8 @@ from txnsim.interbroker.transactions import TxnMarker
 from txnsim.loggers import Logger
 from txnsim.metadata.group_configs import group_intervals
 from txnsim.metadata.image import ClusterImage
-from txnsim.node.crossings import TimerGate, at_once
 from txnsim.releases.rules import Rules
-from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.trace import Tracer
 from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
@@ -105,7 +104,6 @@ class GroupCoordinator:
         new_id: Callable[[], str],
         new_short_id: Callable[[], str],
         tracer: Tracer,
-        timers: TimerGate = at_once,
         partitions: int | None = None,
     ) -> None:
         """Make a coordinator that is not started yet.
@@ -122,7 +120,6 @@ class GroupCoordinator:
             new_id: A random UUID as text, for members of classic groups.
             new_short_id: The same in Kafka's short form, for members of the consumer protocol.
             tracer: Gets an event for each position of a transaction.
-            timers: The fault point that the scan for expired positions passes.
             partitions: Partitions of ``__consumer_offsets``, where the topic exists already.
         """
         self._clock = clock
@@ -131,7 +128,6 @@ class GroupCoordinator:
         self.partitions: Final = partitions or settings.offsets_topic_num_partitions
         """Partitions of ``__consumer_offsets``; groups are placed by it while this broker runs."""
         self._tasks = tasks
-        self._timers = timers
         self._ownership: Ownership[GroupShard] = Ownership(
             topic=CONSUMER_OFFSETS_TOPIC,
             kind="group",
@@ -140,8 +136,8 @@ class GroupCoordinator:
             unload_calls_off_load=True,
         )
         self.trace: Final = OffsetTrace(tracer, self._ownership)
-        self._running = False
-        self._expiry: TimerHandle | None = None
+        self.is_running = False
+        """Whether groups can be asked for."""
         self._writer = GroupWriter(
             log=log,
             clock=clock,
@@ -190,16 +186,9 @@ class GroupCoordinator:
 
     # Life
 
-    def start(self) -> None:
-        """Arm the timer of expiry; from now on groups can be asked for."""
-        self._running = True
-        self._arm_expiry()
-
     def stop(self) -> None:
         """Release all groups; waiting requests get an error."""
-        self._running = False
-        if self._expiry is not None:
-            self._expiry.cancel()
+        self.is_running = False
         for shard in self._ownership:
             self.unload(shard.partition)
 
@@ -260,7 +249,7 @@ class GroupCoordinator:
 
     async def consumer_heartbeat(self, command: ConsumerHeartbeat) -> HeartbeatReply | Rejection:
         """ConsumerGroupHeartbeat."""
-        if not self._running:
+        if not self.is_running:
             return _NOT_RUNNING
         shard = self.consumers.protocol.check(command) or self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
@@ -370,7 +359,7 @@ class GroupCoordinator:
 
     def list(self) -> tuple[Group, ...] | Rejection:
         """All groups that this broker coordinates; none of them while one partition loads."""
-        if not self._running:
+        if not self.is_running:
             return _NOT_RUNNING
         if self._ownership.loading:
             return self._ownership.refuse(next(iter(self._ownership.loading)))
@@ -457,12 +446,12 @@ class GroupCoordinator:
             self.members.unloaded(shard)
 
     def _shard_of(self, group_id: str) -> GroupShard | Rejection:
-        if not self._running:
+        if not self.is_running:
             return _NOT_RUNNING
         return self._ownership.find(group_id)
 
     def _refuse_id(self, group_id: str) -> Rejection | None:
-        if not self._running:
+        if not self.is_running:
             return _NOT_RUNNING
         if group_id:
             return None
@@ -551,15 +540,8 @@ class GroupCoordinator:
 
     # Expiry
 
-    def _arm_expiry(self) -> None:
-        interval_ms = self._settings.offsets_retention_check_interval_ms
-        self._expiry = self._clock.call_at(
-            self._clock.now_ms() + interval_ms,
-            lambda: self._timers("offsets-expiration", self._expire, self._arm_expiry),
-        )
-
-    def _expire(self) -> None:
-        self._arm_expiry()
+    def expire(self) -> None:
+        """Write that positions have expired, and groups with them."""
         pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
         self._tasks.drive(pace.run(self._expired()), _ended, name="group.expiry")
 

@@ -319,8 +319,10 @@ async def test_positions_expire_with_the_cluster_clock_and_their_group_with_them
 ) -> None:
     await world.commit(5)
     world.env.clock.advance(6 * DAY_MS)
+    world.groups.expire()
     assert await world.fetch() == 5
     world.env.clock.advance(DAY_MS + 600_000)
+    world.groups.expire()
     assert await world.fetch() == -1
     assert world.groups.list() == ()
 
@@ -330,6 +332,7 @@ async def test_a_position_that_a_transaction_may_change_does_not_expire(world: G
     await world.commit(5)
     await pending(world)
     world.env.clock.advance(30 * DAY_MS)
+    world.groups.expire()
     assert await world.fetch() == 5
 
 
@@ -338,9 +341,10 @@ async def test_what_can_not_be_expired_now_is_tried_again(world: GroupWorld) -> 
     await world.commit(5)
     world.log.refusal = E.not_enough_replicas
     world.env.clock.advance(8 * DAY_MS)
+    world.groups.expire()
     assert await world.fetch() == 5
     world.log.refusal = None
-    world.env.clock.advance(600_000)
+    world.groups.expire()
     assert await world.fetch() == -1
 
 
