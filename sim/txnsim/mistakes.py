@@ -43,11 +43,7 @@ class WrongValueError(ValueError):
     """A value is not what it should be; one line for each mistake."""
 
     def __init__(self, mistakes: tuple[tuple[str, str], ...]) -> None:
-        """Tell all of them.
-
-        Args:
-            mistakes: Where, as ``action.do``, empty for the whole; and what is wrong there.
-        """
+        """Tell all of them."""
         super().__init__(
             "\n".join(f"{place}: {wrong}" if place else wrong for place, wrong in mistakes)
         )

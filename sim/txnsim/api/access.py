@@ -91,12 +91,7 @@ class Access:
         )
 
     def bits(self, supported: int, may: Callable[[Operation], bool]) -> int:
-        """Which of the operations that a resource knows are allowed, as a bit field.
-
-        Args:
-            supported: Bits of all that such a resource knows (AclEntry.supportedOperations).
-            may: Asks for one operation.
-        """
+        """Which of the operations that a resource knows are allowed, as a bit field."""
         return sum(
             1 << operation
             for operation in Operation

@@ -412,12 +412,6 @@ class Sender(Protocol):
 def parsed(frame: bytes, sender: Sender, broker: Broker, *, is_decoded: bool = True) -> Request:
     """Read a frame: the header, and the message unless ``is_decoded`` is False.
 
-    Args:
-        frame: The request.
-        sender: Who sends it.
-        broker: Who is asked.
-        is_decoded: Whether the message is read, too.
-
     Raises:
         UnsupportedRequestError: It is no request that the table has.
         MalformedFrameError: It is no request at all.

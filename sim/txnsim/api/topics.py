@@ -39,13 +39,7 @@ def partitions_below(topic: Any) -> Collection[Any]:
 async def each_partition(
     request: Request, row: Callable[[Any, Any], RowT], *, weight: int = 1
 ) -> list[tuple[Any, list[RowT]]]:
-    """The topics of a request with the row of each partition; a long request has breaks.
-
-    Args:
-        request: With the topics.
-        row: Called with a topic of the request and one of its partitions.
-        weight: How much work a row is (``Request.each``).
-    """
+    """The topics of a request with the row of each partition; a long request has breaks."""
     topics = request.message.topics
     request.expect(len(topics) * weight)
     return [
@@ -57,12 +51,7 @@ async def each_partition(
 async def each_heavy_partition(
     request: Request, row: Callable[[tuple[str, int]], Awaitable[RowT]]
 ) -> list[tuple[Any, list[RowT]]]:
-    """The same where a row may be long; what the request names again has the same row.
-
-    Args:
-        request: With the topics, by name.
-        row: Called with the name of a topic and one of its partitions.
-    """
+    """The same where a row may be long; what the request names again has the same row."""
     topics = request.message.topics
     named = [(topic.name, index) for topic in topics for index in partitions_below(topic)]
     rows = iter(await request.each_heavy(row, named))
@@ -83,14 +72,7 @@ def answered_topics(
     name: str = "name",
     rows: str = "partitions",
 ) -> tuple[Any, ...]:
-    """The topics of an answer.
-
-    Args:
-        topic_class: Of the answer's schema.
-        found: A topic of the request, or its name, and its rows.
-        name: The field of the name.
-        rows: The field of the rows.
-    """
+    """The topics of an answer."""
     return tuple(
         [
             topic_class(

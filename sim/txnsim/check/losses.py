@@ -45,13 +45,7 @@ class _Books:
         self._hanging: tuple[Hanging, ...] = hanging(history)
 
     def gone(self, index: int, wrote: Wrote, *, since: int | None) -> tuple[int, ...]:
-        """Indexes of observations that prove that no reader will see it any more, or none.
-
-        Args:
-            index: Index of the write in the history.
-            wrote: The write.
-            since: When its transaction was acknowledged as committed; None if it was not.
-        """
+        """Indexes of observations that prove that no reader will see it any more, or none."""
         if index in self._seen.misses:
             return (self._seen.misses[index],)
         if since is None or self._seen.sights_of(wrote):

@@ -55,12 +55,7 @@ class ClientTrace:
 
     @contextlib.contextmanager
     def call(self, name: str, **args: object) -> Iterator[Call | None]:
-        """Events inside have this call as their cause; yields None while nothing is recorded.
-
-        Args:
-            name: Name of the call.
-            args: With which arguments; those that are None are left out.
-        """
+        """Events inside have this call as their cause; yields None while nothing is recorded."""
         tracer = self._tracer
         if tracer is None or not tracer.on or _call.get() is not None:
             yield None

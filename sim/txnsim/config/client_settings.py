@@ -40,10 +40,6 @@ def read_client_settings(
 ) -> ReadProperties:
     """Read a client's properties.
 
-    Args:
-        entries: By name.
-        defaults: What holds where they say nothing; ours unless given.
-
     Raises:
         WrongValueError: A value is wrong, or asks for a feature that is not supported here.
     """

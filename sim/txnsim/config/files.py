@@ -199,10 +199,6 @@ def _from_yaml(data: bytes, *, path: Path) -> Configuration:
 def settings_of(given: Mapping[str, object], *, where: str) -> tuple[Settings, tuple[str, ...]]:
     """Settings given by name in a program, ours or Kafka's, judged like those of a YAML file.
 
-    Args:
-        given: Name -> value.
-        where: What messages call the place.
-
     Returns:
         The settings, and warnings about names without effect.
 

@@ -27,12 +27,7 @@ def document(
     *,
     refusals: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The document, ready to be encoded as JSON.
-
-    Args:
-        operations: What can be asked.
-        refusals: Path -> statuses by which operations with a body refuse it here besides their own.
-    """
+    """The document, ready to be encoded as JSON."""
     used = {kind for one in operations for kind in (one.body, one.answer) if kind is not None}
     types = sorted((*used, Problem), key=str)
     schemas, components = msgspec.json.schema_components(

@@ -33,10 +33,6 @@ class ClusterControl(Protocol):
         callback in which that crossing came (never inside it). It must not wait for that crossing,
         which waits for it.
 
-        Args:
-            action: What.
-            struck: The broker at which the rule struck; None at the point ``now``.
-
         Returns:
             How to end it, where it lasts.
 
@@ -65,12 +61,6 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
         struck: BrokerId | None,
     ) -> asyncio.Future[None]:
         """Carry an action out in the background.
-
-        Args:
-            state: The rule of the action; it learns that the strike is done, or why it failed.
-            action: What.
-            control: Who does it.
-            struck: The broker at which the rule struck.
 
         Returns:
             Done when the action is, with any result.

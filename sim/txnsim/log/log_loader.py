@@ -44,16 +44,7 @@ class LogLoader:
         epochs: Iterable[tuple[int, int]],
         snapshots: Iterable[Snapshot],
     ) -> None:
-        """Begin with the files beside the segments.
-
-        Args:
-            topic_partition: Name of the log.
-            config: Config of its topic.
-            start_offset: Base offset of the first segment.
-            log_start_offset: The checkpoint of it, 0 without one.
-            epochs: (leader epoch, first offset), rising.
-            snapshots: Snapshots of the producers' state, by offset.
-        """
+        """Begin with the files beside the segments."""
         self.log = PartitionLog(
             topic_partition=topic_partition,
             config=config,

@@ -87,12 +87,6 @@ def enforce(
 ) -> Iterator[Replica | None]:
     """Look at all logs, end large segments, and drop the oldest ones where the edge is reached.
 
-    Args:
-        disks: Of all brokers, also of those that are down.
-        budget: In bytes.
-        now_ms: The cluster's time.
-        look: Gets the result.
-
     Yields:
         Each log that begins at a later offset now; None for a pause.
     """

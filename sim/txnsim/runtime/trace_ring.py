@@ -126,12 +126,7 @@ class Ring:
     """The newest events of a trace, as many bytes as are wanted."""
 
     def __init__(self, bytes_max: int | None, form: Form) -> None:
-        """Start empty.
-
-        Args:
-            bytes_max: Keep about as many; None keeps all.
-            form: What makes lines of a batch.
-        """
+        """Start empty."""
         self.bytes_max = bytes_max
         """About how many bytes are kept; None for all."""
         self._form = form

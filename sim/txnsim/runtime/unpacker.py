@@ -31,11 +31,7 @@ W = TypeVar("W", bound=Work)
 
 
 class Unpacker:
-    """Of one environment.
-
-    Args:
-        in_thread: Whether there are threads.
-    """
+    """Of one environment."""
 
     def __init__(self, *, in_thread: bool) -> None:
         self._in_thread = in_thread

@@ -60,10 +60,6 @@ async def settle(stage: Stage, *, patient: bool = True) -> bool:
 
     What a coordinator has decided it may have to say again, which takes it a request timeout.
 
-    Args:
-        stage: Where.
-        patient: Whether that is waited for.
-
     Returns:
         Whether something is decided and not marked everywhere, all the same.
     """

@@ -96,16 +96,7 @@ class Recorder:
         identity: ProducerIdAndEpoch | None = None,
         **fields: Any,
     ) -> None:
-        """Note an observation, with the number of the event that it was learnt from.
-
-        Args:
-            kind: Which observation.
-            who: Whose.
-            place: The partition, where it is about one.
-            answer: What the request came to, where it was one.
-            identity: What was sent or given, where it is known.
-            fields: Its other fields.
-        """
+        """Note an observation, with the number of the event that it was learnt from."""
         if place is not None:
             fields |= {"topic": place.topic, "partition": place.partition}
         if answer is not None:
@@ -199,17 +190,7 @@ class Recorder:
         *,
         member: str | None = None,
     ) -> None:
-        """TxnOffsetCommit was answered, or given up; or OffsetCommit, which has no identity.
-
-        Args:
-            who: Who has sent it.
-            transaction: Its label; None outside of transactions.
-            group: Whose positions.
-            offsets: The positions.
-            answer: What was answered.
-            identity: The identity that was sent.
-            member: The member that has read up to these positions, where it is another actor.
-        """
+        """TxnOffsetCommit was answered, or given up; or OffsetCommit, which has no identity."""
         for place, offset in offsets.items():
             self._add(
                 SentOffsets,
@@ -234,17 +215,7 @@ class Recorder:
         sent: ProducerIdAndEpoch | None = None,
         following: ProducerIdAndEpoch | None = None,
     ) -> None:
-        """EndTxn was answered, or given up.
-
-        Args:
-            who: The producer.
-            transaction: Its label; without one nothing is noted.
-            answer: What was answered.
-            committed: Whether a commit was asked for.
-            asked_ms: When it was sent.
-            sent: The identity that was sent.
-            following: The identity with which the producer goes on.
-        """
+        """EndTxn was answered, or given up."""
         if transaction is None:
             return
         self._add(

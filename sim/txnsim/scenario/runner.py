@@ -129,10 +129,6 @@ def tell_virtual(
 async def tell_real(telling: Telling, casting: Casting | None = None) -> RunResult:
     """Tell a story once, in real time and over TCP.
 
-    Args:
-        telling: Which story, which run.
-        casting: Who is wanted to play applications.
-
     Raises:
         ConfigError: Who is wanted can't play it.
         MissingExtraError: Who is wanted is not installed.

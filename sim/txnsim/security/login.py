@@ -67,12 +67,6 @@ class Login(Protocol):
 def login(mechanism: str, credential: Credential, *, now_ms: int, nonce: str) -> Login:
     """A new run of a mechanism of ``sasl.MECHANISMS``.
 
-    Args:
-        mechanism: Which.
-        credential: Fits the mechanism (``credential_from``).
-        now_ms: Wall time: tokens begin now.
-        nonce: Chance of the client, for SCRAM.
-
     Raises:
         MissingExtraError: It needs a library that is not installed.
     """

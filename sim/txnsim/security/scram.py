@@ -111,11 +111,6 @@ def alter(
 ) -> tuple[Credentials, Outcomes]:
     """Decide on a request to alter users; each user may be altered once in it.
 
-    Args:
-        credentials: What there is.
-        deletions: Whom to forget.
-        upsertions: Whom to set, each with what it was ``derived`` to.
-
     Returns:
         The credentials as they are then, and what is answered for each user.
     """

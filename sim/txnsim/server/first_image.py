@@ -34,16 +34,7 @@ def first_image(
     salt: Callable[[int], bytes],
     loaded: LoadedCluster | None = None,
 ) -> ClusterImage:
-    """The image with these brokers.
-
-    Args:
-        brokers: They are alive.
-        settings: Of the cluster.
-        security: Its ACLs and users.
-        fleet: Which broker runs which release.
-        salt: Random bytes, for credentials.
-        loaded: What the disks say; a cluster is formatted without it.
-    """
+    """The image with these brokers."""
     if loaded is None:
         image = controller.initial_image(
             cluster_id=settings.cluster_id,

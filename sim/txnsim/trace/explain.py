@@ -117,13 +117,6 @@ def lso_of(
 ) -> LsoExplanation:
     """The same of a state that is there already.
 
-    Args:
-        state: The state.
-        partition: ``topic-partition``.
-        at: The event after which it is that.
-        remembered: What the events up to it leave.
-        program: How ``txnsim txns`` is called for this cluster.
-
     Raises:
         BadInputError: The state has no such partition.
     """

@@ -67,15 +67,7 @@ class Remembered(msgspec.Struct, kw_only=True):
         last_timestamp_ms: int,
         entry: Mapping[str, Any] | None,
     ) -> Decided:
-        """What was decided about a transaction that hangs, as a living cluster would tell it.
-
-        Args:
-            place: The partition on which it is open.
-            producer_id: As the leader has it.
-            producer_epoch: As the leader has it.
-            last_timestamp_ms: Of the producer's last write there.
-            entry: What the state has of its transactional id; None where no coordinator has it.
-        """
+        """What was decided about a transaction that hangs, as a living cluster would tell it."""
         log = self.decisions.get(producer_id, ())
         outcome = decided_by_log(place, producer_id, producer_epoch, log)
         if outcome is not None:

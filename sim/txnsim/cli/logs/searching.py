@@ -86,13 +86,7 @@ def answering(
     show: Callable[[T], None],
     status: Callable[[T], int] = lambda _: 0,
 ) -> Callable[[argparse.Namespace], int]:
-    """The ``run`` of an action: read what is asked for, print it, return the exit status.
-
-    Args:
-        read: May import what it needs.
-        show: Prints it for people; with ``--json`` all of it is printed.
-        status: The exit status that it means.
-    """
+    """The ``run`` of an action: read what is asked for, print it, return the exit status."""
 
     def run(args: argparse.Namespace) -> int:
         found = read(args)

@@ -73,13 +73,7 @@ def _cured(scenario: Scenario, run: Run) -> str:
 
 
 def story_of(world: Run, result: RunResult, *, said: set[str]) -> str:
-    """One run, sentence by sentence, and its verdict.
-
-    Args:
-        world: Its world.
-        result: What it came to.
-        said: Remarks of runs before, which are not repeated; this one's are added.
-    """
+    """One run, sentence by sentence, and its verdict."""
     what = {"armed": "", "disarmed": ", fault not armed", "control": ", control"}[result.take]
     players = f" Played by: {', '.join(result.players)}." if result.players else ""
     lines = [

@@ -68,10 +68,6 @@ steps:
 def write(name: str, directory: Path | None = None) -> Path:
     """Write the file for a story of that name.
 
-    Args:
-        name: Of the story; the file is called ``NAME.yaml``.
-        directory: Where to; the current directory unless given.
-
     Raises:
         ConfigError: That is no name, or there is such a file already.
     """

@@ -125,12 +125,6 @@ async def committed_records(
     """The records of a topic that a ``read_committed`` reader gets, by partition and offset, some
     at a time.
 
-    Args:
-        admin: The cluster.
-        topic: Whose.
-        settle_ms: How long to wait for transactions to end that are open.
-        reader: How to read; nothing is kept here.
-
     Raises:
         ClientError: There is no such topic, or it can't be read.
     """

@@ -52,13 +52,7 @@ class VirtualNet:
         rng: SeededRng,
         latency_us: tuple[int, int] = LATENCY_US_DEFAULT,
     ) -> None:
-        """Start without any listener.
-
-        Args:
-            loop: Delivers; its time is the time of the net.
-            rng: Gives each connection its stream ``net.connection.<number>``.
-            latency_us: Least and greatest latency of one way.
-        """
+        """Start without any listener."""
         self._loop = loop
         self._rng = rng
         self._latency_us = latency_us

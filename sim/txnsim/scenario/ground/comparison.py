@@ -310,11 +310,6 @@ def beforehand(
 ) -> dict[str, RunResult]:
     """What the simulator comes to for each telling that will be played on real brokers, by the
     telling's name; in virtual time, so outside of any event loop.
-
-    Args:
-        plan: What is to be played.
-        on: A release, or the address of a cluster.
-        generation: What that cluster is.
     """
     return {
         str(telling): tell_virtual(simulated(telling, on) if generation is None else telling)
@@ -326,11 +321,6 @@ def beforehand(
 def why_not(telling: Telling, on: str, generation: Generation | None = None) -> str | None:
     """Why a telling can't be played on real brokers; None if it can. Where it can't be played
     with its fault, telling it without says nothing.
-
-    Args:
-        telling: Which.
-        on: A release, or the address of a cluster.
-        generation: What that cluster is.
     """
     scenario, run = telling.scenario, telling.run
     is_ours = generation is None

@@ -33,12 +33,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     has_strict_markers: bool
 
     def why_not(self, mode: str, *, markers_matter: bool) -> str | None:
-        """Why it is not the world of a mode; None if it is.
-
-        Args:
-            mode: V-, V+, TV2 or TV2+.
-            markers_matter: The story has TV2 and TV2+, which differ by strict markers alone.
-        """
+        """Why it is not the world of a mode; None if it is."""
         is_v2 = self.transaction_version >= TRANSACTION_VERSION["TV2"]
         fits = is_v2 == (TRANSACTION_VERSION[mode] >= TRANSACTION_VERSION["TV2"])
         fits &= self.verification <= {VERIFICATION[mode]}

@@ -28,12 +28,7 @@ def is_seen(words: str) -> bool:
 
 
 def seen_fact(history: History, words: str) -> str:
-    """A fact of a history: ``verdict orders-0``.
-
-    Args:
-        history: What the learner's client has noted, then one look at the partition.
-        words: The name of a fact (``SEEN``), and the partition.
-    """
+    """A fact of a history: ``verdict orders-0``."""
     name, _, subject = words.partition(" ")
     return SEEN[name][1](history, place_of(subject))
 
