@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -11,13 +10,6 @@ from structlog.contextvars import bound_contextvars
 
 from txnsim.cli.event_log import LEVELS, LogFormat, set_up_logs
 from txnsim.errors import ErrorCode
-
-
-@pytest.fixture(autouse=True)
-def _put_back() -> Iterator[None]:
-    before = structlog.get_config()
-    yield
-    structlog.configure(**before)
 
 
 def test_a_line_of_json_begins_with_when_how_bad_who_and_what(
