@@ -130,7 +130,8 @@ def _lines(libraries: Sequence[Kept]) -> Iterator[str]:
     yield "Each miss is judged. A **bug** breaks what the library or the protocol promises."
     yield "A **choice** is the library's to make, and its users should know of it."
     yield "**Protocol** is open to any client. **Ours** is the simulator's or the exam's."
-    yield "What a proxy can play was asked of a real Kafka, too, and its answer stands beside."
+    yield "Where a real Kafka was asked the same behind the proxy, a line says what came of it."
+    yield "Bindings of librdkafka were asked through confluent-kafka."
     for one in libraries:
         if one.misses:
             yield f"\n**{one.library} {one.version}** misses:\n"
@@ -144,12 +145,13 @@ def _misses(one: Kept) -> Iterator[str]:
         situation, _, level = name.partition("@")
         levels.setdefault(situation, []).append(level)
     for situation, found in levels.items():
-        first = one.misses[f"{situation}@{found[0]}"]
+        told = [one.misses[f"{situation}@{level}"] for level in found]
         judged = one.judged.get(situation)
         verdict = f"**{judged.verdict}**. {judged.why}" if judged else "not judged yet."
         yield f"- `{situation}@{','.join(found)}`: {verdict}"
-        yield f"  Told: {_short(first.reason)}"
-        yield f"  On {_short(first.on_kafka)}" if first.on_kafka else "  Not asked of a real Kafka."
+        yield f"  Told: {_short(told[0].reason)}"
+        for answer in [miss.on_kafka for miss in told if miss.on_kafka][:1]:
+            yield f"  On {_short(answer)}"
 
 
 def _short(reason: str) -> str:
