@@ -517,11 +517,7 @@ def _hash(sha: hashlib._Hash, nodes: tuple[str, ...]) -> str:
 
 
 def _checked(kind: str, data: Payload | LaterPayload) -> Payload:
-    """The payload, made now: a bug shows where it is.
-
-    Raises:
-        InvariantViolation: It has a field that is not in the table of kinds.
-    """
+    """The payload, made now: a bug shows where it is."""
     if isinstance(data, tuple):
         data = data[0](*data[1:])
     if isinstance(data, Mapping) and not data.keys() <= KINDS[kind].fields:

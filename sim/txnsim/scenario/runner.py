@@ -289,11 +289,7 @@ async def _tell(built: Stage, notes: _Notes, pace: Pace | None) -> None:
 
 
 async def _take(built: Stage, step: Step) -> None:
-    """Act one step out; a failure says where it stands.
-
-    Raises:
-        StoryFailedError: It could not be done.
-    """
+    """Act one step out; a failure says where it stands."""
     try:
         await act(built, step)
     except (ClientError, StoryFailedError) as error:

@@ -80,11 +80,7 @@ def described(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage
 def _within(
     partition: PartitionImage, here: frozenset[BrokerId], topic_partition: TopicPartition
 ) -> PartitionImage:
-    """The partition with the brokers that are here.
-
-    Raises:
-        ConfigError: None of them may lead it.
-    """
+    """The partition with the brokers that are here."""
 
     def kept(ids: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
         return tuple(one for one in ids if one in here)

@@ -65,11 +65,7 @@ def run(args: argparse.Namespace) -> int:
 def _write(
     args: argparse.Namespace, wanted: Export, *, new_session: NewSession, progress: Progress
 ) -> list[Written]:
-    """Write them, by this process or by as many as it takes.
-
-    Raises:
-        MissingExtraError: A library, PySpark or Java is missing.
-    """
+    """Write them, by this process or by as many as it takes."""
     from txnsim.pipeline.libraries import require_libraries
 
     require_libraries()

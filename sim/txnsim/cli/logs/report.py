@@ -34,11 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _read(args: argparse.Namespace) -> Written:
-    """Read the directories and write the file.
-
-    Raises:
-        MissingExtraError: A library, PySpark or Java is missing.
-    """
+    """Read the directories and write the file."""
     from txnsim.pipeline.libraries import require_libraries
 
     require_libraries()

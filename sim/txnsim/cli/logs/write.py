@@ -176,11 +176,7 @@ def _write_into(args: argparse.Namespace) -> list[Planted]:
 
 
 def _by_leader(args: argparse.Namespace, targets: Sequence[Target]) -> dict[int, list[Target]]:
-    """The folders to fill, by the broker of the simulator that leads the partition.
-
-    Raises:
-        ConfigError: A topic is not in the simulator, has no leader, or has other partitions there.
-    """
+    """The folders to fill, by the broker of the simulator that leads the partition."""
     leaders: dict[tuple[str, int], int] = {}
     for topic in json.load(_open(args.url, "topics")):
         for one in topic["partitions"]:

@@ -179,11 +179,7 @@ def options_from(args: argparse.Namespace) -> ProxyOptions:
 
 
 def _tls_files(prefix: str, certificate: str | None, key: str | None) -> TlsFiles | None:
-    """Files for listening with TLS; None for listening in clear.
-
-    Raises:
-        ConfigError: One of both is missing.
-    """
+    """Files for listening with TLS; None for listening in clear."""
     if certificate is not None and key is not None:
         return TlsFiles(certificate=certificate, key=key)
     if certificate is None and key is None:

@@ -209,11 +209,7 @@ def _started(*arguments: str) -> Iterator[ControlPort]:
 
 
 def _await(process: subprocess.Popen[bytes], ready: Path, log: Path) -> None:
-    """Until the ready file is there.
-
-    Raises:
-        ConfigError: The cluster ended before, or takes too long.
-    """
+    """Until the ready file is there."""
     for _ in range(int(_START_SECONDS / _POLL_SECONDS)):
         if ready.exists():
             return

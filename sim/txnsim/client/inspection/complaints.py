@@ -110,11 +110,7 @@ def _derived(
 
 
 def _value(given: Any) -> Value:
-    """A value as bytes of a record: text is UTF-8.
-
-    Raises:
-        TypeError: It is no value of a record.
-    """
+    """A value as bytes of a record: text is UTF-8."""
     if isinstance(given, str):
         return given.encode()
     if given is None or isinstance(given, bytes):

@@ -121,11 +121,7 @@ async def asked_while_all_serve(admin: Asking, producer_ids: set[int]) -> Known:
 
 
 async def _all_serve(admin: Asking, unused_ids: Collection[str]) -> None:
-    """Wait until the coordinator of each id has read its partition.
-
-    Raises:
-        ClientError: One has not in time.
-    """
+    """Wait until the coordinator of each id has read its partition."""
     for found in (await admin.describe_transactions(unused_ids)).values():
         if isinstance(found, ClientError) and found.error != ErrorCode.transactional_id_not_found:
             raise found

@@ -87,11 +87,7 @@ def script() -> bytes:
 
 
 def _join(path: str, done: dict[str, str], below: tuple[str, ...]) -> None:
-    """Add a module to those that are ``done``, and before it all that it imports.
-
-    Raises:
-        ValueError: It imports itself, through those ``below``.
-    """
+    """Add a module to those that are ``done``, and before it all that it imports."""
     if path in done:
         return
     if path in below:

@@ -180,11 +180,7 @@ class Cleaner:
     # Topics and groups
 
     async def _delete_topics(self, topics: Mapping[str, int], left: list[Left]) -> dict[str, int]:
-        """Delete them.
-
-        Returns:
-            Those that stay.
-        """
+        """Delete them; those that stay."""
         if not topics:
             return {}
         outcomes: Mapping[str, ClientError | None]
@@ -220,11 +216,7 @@ class Cleaner:
             left.append(Left(kind="group", name=group, why=why, command=command))
 
     async def _is_there(self, group: str) -> bool:
-        """Whether a group that may not be deleted was made at all.
-
-        Raises:
-            ClientError: Its coordinator does not say.
-        """
+        """Whether a group that may not be deleted was made at all."""
         message = await ask_group_coordinator(self._cluster, group, list_groups())
         if message.error_code:
             raise ClientError(code_name(message.error_code), error=ErrorCode(message.error_code))

@@ -153,11 +153,7 @@ def _is_block(step: object) -> bool:
 
 
 def _see(place: Place, given: Mapping[Any, Any], holds: str, around: _Around) -> None:
-    """See that a block is one.
-
-    Raises:
-        _WrongBlockError: It is none.
-    """
+    """See that a block is one."""
     for name in given:
         if name != holds and name not in BESIDE[holds]:
             words = (
