@@ -28,6 +28,7 @@ import msgspec
 from tests.clients.matrix import page as matrix
 from tests.clients.streams import page as streams
 from tests.conformance.casebook import page
+from tests.exam import page as exam
 from tests.peers import page as peers
 from tests.real import verdicts
 from tests.releases import page as releases
@@ -627,6 +628,11 @@ def clients_page() -> str:
     )
 
 
+def simulate_exam_page() -> str:
+    """What runs from seeds find of known bugs."""
+    return _page("tests/exam/", "What seeds find of known bugs", *exam.sections())
+
+
 def peers_page() -> str:
     """What other projects' own tests do against us."""
     return _page("tests/peers/", "Peers' own tests", *peers.sections())
@@ -685,6 +691,7 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     "docs/rules.md": rules_page,
     "docs/scenarios.md": scenarios_page,
     "docs/settings.md": settings_page,
+    "docs/simulate-exam.md": simulate_exam_page,
     "docs/trace-kinds.md": trace_page,
     "docs/trace-tables.md": trace_tables_page,
     "docs/transaction-states.md": states_page,

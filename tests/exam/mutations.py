@@ -13,7 +13,16 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.exam.patches import Patch, but_not, changes, does_nothing, gives, makes, with_named
+from tests.exam.conditions import (
+    are_old,
+    has_epoch,
+    has_markers,
+    has_stray,
+    is_another,
+    is_old,
+    is_owned,
+)
+from tests.exam.patches import Patch, but_not, does_nothing, gives, makes, with_named
 from txnsim.broker import marker_writes
 from txnsim.broker.group_host import GroupHost
 from txnsim.broker.verification import TransactionOperation, VerificationQueues
@@ -69,19 +78,14 @@ class Mutation(msgspec.Struct, frozen=True):
 
 def _as_if_new(function: Any) -> Any:
     def wrong(txn: Any, command: Any, **named: Any) -> Any:
-        if _is_old(None, (txn, command), {}):
+        if is_old(None, (txn, command), {}):
             command = _but(command, producer_epoch=txn.producer_epoch)
         return function(txn, command, **named)
 
     return wrong
 
 
-def _is_old(_found: Any, args: tuple[Any, ...], _named: object) -> bool:
-    txn, command = args
-    return txn is not None and command.producer_epoch < txn.producer_epoch
-
-
-_at_present_epoch: Final = Patch(_as_if_new, _is_old)
+_at_present_epoch: Final = Patch(_as_if_new, is_old)
 
 
 def _open_ids_expire(found: Any, txn: Any, *, now_ms: int, expiration_ms: int) -> Any:
@@ -267,13 +271,13 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
     "markers-without-leader-are-dropped": Mutation(
         MarkerQueue,
         "take_waiting",
-        Patch(_forgetting_unknown),
+        Patch(_forgetting_unknown, before=lambda args, _: args[0].unknown),
         "a marker whose leader is not known is dropped",
     ),
     "markers-outlive-coordinator": Mutation(
         MarkerQueue,
         "drop",
-        does_nothing(()),
+        does_nothing((), unless=has_markers),
         "a coordinator that has moved still sends its markers",
     ),
     "refused-marker-counts": Mutation(
@@ -315,7 +319,7 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
     "old-coordinator-writes-markers": Mutation(
         append_info,
         "check_marker",
-        with_named(coordinator_epoch=1 << 30),
+        Patch(with_named(coordinator_epoch=1 << 30).wrong, lambda found, *_: found is not None),
         "a leader takes markers of a coordinator that was replaced",
     ),
     "markers-before-load": Mutation(
@@ -366,7 +370,7 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
     "marker-leaves-no-epoch": Mutation(
         ProducerState,
         "apply_marker",
-        Patch(_epoch_stays),
+        Patch(_epoch_stays, before=has_epoch),
         "a marker does not raise the epoch that the partition knows",
     ),
     "open-since-newest-batch": Mutation(
@@ -393,17 +397,20 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
     "guard-outlives-marker": Mutation(
         VerificationEntries,
         "on_marker",
-        does_nothing(),
+        does_nothing(unless=lambda args, _: args[1] in args[0].entries),
         "a marker leaves the guard of a verification that is on its way",
     ),
     "guard-outlives-leader": Mutation(
         VerificationEntries,
         "clear",
-        does_nothing(),
+        does_nothing(unless=lambda args, _: args[0].entries),
         "a leader that leads again takes its old guards",
     ),
     "open-producers-expire": Mutation(
-        ProducerState, "expire", changes(_open_ones_expire), "producers expire amid a transaction"
+        ProducerState,
+        "expire",
+        Patch(makes(_open_ones_expire).wrong, are_old),
+        "producers expire amid a transaction",
     ),
     "snapshot-without-open-transactions": Mutation(
         ProducerState,
@@ -418,13 +425,19 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
         "a snapshot leaves out producers of which only a marker is known",
     ),
     "snapshots-outlive-truncation": Mutation(
-        Snapshots, "keep", does_nothing(), "snapshots from behind the end of the log are kept"
+        Snapshots,
+        "keep",
+        does_nothing(unless=has_stray),
+        "snapshots from behind the end of the log are kept",
     ),
     "no-snapshots": Mutation(
         Snapshots, "take", does_nothing(), "no snapshot of producers is taken"
     ),
     "truncation-forgets-producers": Mutation(
-        ProducerStateManager, "reload", does_nothing(), "producers survive a truncation"
+        ProducerStateManager,
+        "reload",
+        does_nothing(unless=is_another),
+        "producers survive a truncation",
     ),
     "unknown-coordinator-verifies": Mutation(
         VerificationQueues,
@@ -645,7 +658,7 @@ _LOG: Final[Mapping[str, Mutation]] = {
     "moved-coordinator-goes-on": Mutation(
         Ownership,
         "unload",
-        does_nothing(),
+        does_nothing(unless=is_owned),
         "a coordinator whose partition has moved still answers",
     ),
     "loading-coordinator-answers": Mutation(

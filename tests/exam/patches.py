@@ -17,6 +17,10 @@ class Patch(msgspec.Struct, frozen=True):
     """From the sound answer to a call: whether the bug would have made a difference there. A call
     that it can't tell of counts as one.
     """
+    before: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None
+    """Where the answer does not tell: from the arguments, whether there is anything to be done; or
+    something to be asked the same of after the call.
+    """
 
 
 def gives(answer: Any = None) -> Patch:
@@ -26,9 +30,13 @@ def gives(answer: Any = None) -> Patch:
     )
 
 
-def does_nothing(answer: Any = None) -> Patch:
-    """The same of one that does something."""
-    return Patch(gives(answer).wrong)
+def does_nothing(
+    answer: Any = None, *, unless: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None
+) -> Patch:
+    """The same of one that does something; ``unless`` there is nothing to be done, if that is
+    known.
+    """
+    return Patch(gives(answer).wrong, before=unless)
 
 
 def but_not(when: Callable[..., bool], answer: Any = None) -> Patch:

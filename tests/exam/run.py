@@ -37,9 +37,11 @@ from txnsim.simulation.shrinking import shrink, with_switch
 RESULTS: Final = Path(__file__).with_name("results")
 SHRINK_TRIES: Final = 150
 BECAUSE_MAX: Final = 300
+CPU_S: Final = 600.0
+"""Processor time that each bug gets."""
 SEED_S: Final = 30.0
 """Processor time of one run: a bug may have it go on for ever."""
-SAVED_SEEDS: Final = 20
+SAVED_SEEDS: Final = 5
 """What was searched is written at least so often."""
 
 
@@ -119,13 +121,19 @@ def watching() -> Iterator[set[str]]:
 def _watched(
     sound: Callable[..., Any], name: str, mutation: Mutation, reached: set[str]
 ) -> Callable[..., Any]:
+    patch = mutation.patch
+
     def watched(*args: Any, **named: Any) -> Any:
+        if name in reached:
+            return sound(*args, **named)
+        before = True if patch.before is None else patch.before(args, named)
         try:
             found = sound(*args, **named)
         except BaseException:
             reached.add(name)
             raise
-        if name not in reached and mutation.patch.differs(found, args, named):
+        was_something = before() if callable(before) else before
+        if was_something and patch.differs(found, args, named):
             reached.add(name)
         return found
 
@@ -241,7 +249,9 @@ def answers() -> list[Answer]:
 def main() -> None:
     """Ask what was not asked yet; or print what was."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cpu", type=float, default=600, help="seconds of processor time per bug")
+    parser.add_argument(
+        "--cpu", type=float, default=CPU_S, help="seconds of processor time per bug"
+    )
     parser.add_argument("--only", action="append", default=[], help="this bug; may be repeated")
     parser.add_argument(
         "--part", default="0/1", metavar="I/N", help="every N-th bug, from the I-th"

@@ -61,6 +61,7 @@ READERS: Final[Mapping[str, tuple[str, ...]]] = {
         "writing-scenarios.md",
         "site.md",
         "simulate.md",
+        "simulate-exam.md",
         "checkers.md",
         "rules.md",
     ),

@@ -40,7 +40,7 @@ def false_fencing(history: History) -> tuple[Anomaly, ...]:
     - it has not asked for an end of that transaction before, and every other one of this id that
       it began as the same instance has an acknowledged end;
     - no client has initialised the transactional id since it did, or may have done so, and no
-      operator has aborted anything of its producer;
+      operator has aborted anything of its producer; who was given the higher epoch came later;
     - as far as the history has the requests, it used the identity that it had got, and no client
       has used a higher epoch of that producer;
     - and, of the fencing errors: the transaction is younger than its timeout; of INVALID_TXN_STATE
@@ -165,7 +165,7 @@ def has_cause(life: Life, transaction: Transaction, answer: Answer, *, answered:
 def _is_excused(life: Life, *, began: int, answered: int, who: str) -> bool:
     """Whether another request may have led to the error."""
     producer_ids = _producer_ids(life)
-    owner = ""
+    owner, newest = "", (-1, -1)
     unfinished: set[str] = set()
     for event in life:
         seen = event.seen
@@ -180,8 +180,8 @@ def _is_excused(life: Life, *, began: int, answered: int, who: str) -> bool:
                 is_loose = seen.outcome is Outcome.UNKNOWN
                 if (event.at > began or is_loose) and _may_fence(seen):
                     return True
-                if seen.outcome is Outcome.OK:
-                    owner = seen.who
+                if seen.outcome is Outcome.OK and not _is_older(seen, newest):
+                    owner, newest = seen.who, (seen.producer_id, seen.producer_epoch)
                     unfinished.clear()
                 elif _may_fence(seen):
                     owner = ""
@@ -195,6 +195,13 @@ def _is_excused(life: Life, *, began: int, answered: int, who: str) -> bool:
             case _:
                 pass  # a look, or the transaction in question, or nothing that has happened
     return owner != who or bool(unfinished)
+
+
+def _is_older(seen: Initialised, newest: tuple[int, int]) -> bool:
+    """Whether another client was given a higher epoch of this producer, and had its answer first:
+    of two that ask at once, answers may overtake each other.
+    """
+    return seen.producer_id == newest[0] and seen.producer_epoch < newest[1]
 
 
 def _producer_ids(life: Life) -> frozenset[int]:
@@ -225,13 +232,14 @@ def _is_forged(life: Life, *, answered: int, answer: Answer) -> bool:
     """Whether the request had another identity than its producer had got; or another client has
     used a higher epoch of this producer, which raises it at a leader.
     """
-    known = _Identity()
+    known, newest = _Identity(), (-1, -1)
     for event in life:
         seen = event.seen
         is_over = event.at < answered
         if isinstance(seen, Initialised):
-            if is_over and seen.outcome is Outcome.OK:
-                known.is_given(seen.producer_id, seen.producer_epoch)
+            if is_over and seen.outcome is Outcome.OK and not _is_older(seen, newest):
+                newest = seen.producer_id, seen.producer_epoch
+                known.is_given(*newest)
         elif isinstance(seen, Answer) and event.since < answered:
             if seen.outcome is not Outcome.FAILED and known.is_exceeded(seen):
                 return True

@@ -18,7 +18,7 @@ import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.placement import partition_for
-from txnsim.txn.state import TxnMetadata
+from txnsim.txn.state import TxnMetadata, TxnTransition
 from txnsim.types import BrokerId, CoordinatorEpoch, TransactionalId
 
 
@@ -42,6 +42,10 @@ class OwnedPartition(msgspec.Struct, kw_only=True, eq=False):
     node: str
     """Name in the trace."""
     entries: dict[TransactionalId, TxnMetadata]
+    withdrawn: dict[TransactionalId, TxnTransition] = {}
+    """Moves that did not take effect here, though their records stay in the log: they were not
+    replicated in time, and the next coordinator reads them (TransactionStateManager, as well).
+    """
 
 
 OwnedT = TypeVar("OwnedT", bound=Owned)

@@ -33,6 +33,7 @@ HARMFUL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "no-adds": ("a program adds no partition", ("z04",)),
     "bumps": ("a producer that was replaced asks for its next epoch, rule init.open-stale", ()),
     "delete-records": ("an operator deletes records", ("z08",)),
+    "remake-topic": ("a topic is made again for a group that has positions of the old one", ()),
     "feature-levels": ("a feature level changes under an open transaction", ()),
     "clock-jumps": ("a broker's clock is set ahead, so timeouts come early", ()),
     SHORT_EXPIRATIONS: ("what somebody still counts on is forgotten", ("z09",)),

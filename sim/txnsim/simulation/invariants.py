@@ -19,6 +19,7 @@ from txnsim.log.producer_state_manager import ProducerStateManager
 from txnsim.placement import partition_for
 from txnsim.server.cluster import SimCluster
 from txnsim.txn.log_reader import read_log
+from txnsim.txn.state import TxnMetadata, TxnTransition
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, BrokerId, TopicPartition
 from txnsim.wire.batch import iter_batches
 
@@ -59,7 +60,10 @@ def _logs(broker: Broker) -> Iterator[Violation]:
 
 
 def _coordinator(broker: Broker) -> Iterator[Violation]:
-    """Transactional ids against ``__transaction_state``."""
+    """Transactional ids against ``__transaction_state``. A move that was not replicated in time is
+    withdrawn, and its record stays, as in Kafka.
+    """
+    withdrawn = broker.coordinator.withdrawn()
     topic = broker.replicas.image.topics.get(TRANSACTION_STATE_TOPIC)
     if topic is None:
         return
@@ -73,22 +77,18 @@ def _coordinator(broker: Broker) -> Iterator[Violation]:
             continue
         if index not in made:
             read = read_log(log.batches(), rules=log.config.rules).entries
-            made[index] = {
-                one.transactional_id: (
-                    one.state,
-                    one.producer_id,
-                    one.producer_epoch,
-                    one.partitions,
-                )
-                for one in read.values()
-            }
-        lives = txn.state, txn.producer_id, txn.producer_epoch, txn.partitions
+            made[index] = {one.transactional_id: _told(one) for one in read.values()}
+        lives, late = _told(txn), withdrawn.get(txn.transactional_id)
         stored = made[index].get(txn.transactional_id)
-        if stored != lives:
+        if stored != lives and (late is None or stored != _told(late)):
             yield (
                 FORGETFUL_COORDINATOR,
                 f"{txn.transactional_id} is {_shown(lives)}, its log says {_shown(stored)}",
             )
+
+
+def _told(txn: TxnMetadata | TxnTransition) -> tuple[object, ...]:
+    return txn.state, txn.producer_id, txn.producer_epoch, txn.partitions
 
 
 def _shown(txn: tuple[object, ...] | None) -> str:

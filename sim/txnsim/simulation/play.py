@@ -48,6 +48,10 @@ HORIZON_MS: Final = 240_000
 FAREWELL_MS: Final = 180_000
 """How long the calls that are under way then may take: longer than any time-out of a client."""
 HEALING_MS: Final = 60_000
+SETTLING_MS: Final = 30_000
+"""How long the cluster is left alone then, before much time passes at once: replicas catch up, and
+what was due while it was broken is tried again.
+"""
 BEGINNING: Final = 0
 """The unit of what somebody needs before anything else."""
 ATTEMPTS: Final = 10
@@ -265,6 +269,7 @@ class _Run:
             self._findings.append(Finding(UNSETTLED, f"{', '.join(late)}: no answer came"))
         for task in tasks:
             task.cancel()
+        await pause(clock, SETTLING_MS)
         built.recorder.healed(LOOKER)
         try:
             await look_twice(built)

@@ -137,14 +137,34 @@ def _initialised(lines: Lines, label: str) -> list[tuple[int, Initialised]]:
     ]
 
 
+def _overtaken(lines: Lines, label: str) -> set[int]:
+    """Who was given a lower epoch than the last before him of the same producer: his request came
+    first, though his answer came later.
+    """
+    found: set[int] = set()
+    last: Initialised | None = None
+    for at, seen in _initialised(lines, label):
+        if seen.outcome is not OK:
+            continue
+        is_same = last is not None and last.producer_id == seen.producer_id
+        if is_same and last is not None and seen.producer_epoch < last.producer_epoch:
+            found.add(at)
+        else:
+            last = seen
+    return found
+
+
 def _may_fence(seen: Initialised) -> bool:
     return seen.outcome is not FAILED or seen.error == BUSY
 
 
 def _owns_the_id(lines: Lines, label: str, at: int) -> bool:
     """Whether the last who initialised the id before the transaction is its producer."""
+    overtaken = _overtaken(lines, label)
     before = [
-        seen for number, seen in _initialised(lines, label) if number < at and _may_fence(seen)
+        seen
+        for number, seen in _initialised(lines, label)
+        if number < at and _may_fence(seen) and number not in overtaken
     ]
     return bool(before) and before[-1].outcome is OK and before[-1].who == _who(lines, at)
 
@@ -184,8 +204,11 @@ def _producer_ids(lines: Lines, label: str) -> set[int | None]:
 
 
 def _ended_all_before(lines: Lines, label: str, at: int) -> bool:
+    overtaken = _overtaken(lines, label)
     granted = [
-        number for number, seen in _initialised(lines, label) if seen.outcome is OK and number < at
+        number
+        for number, seen in _initialised(lines, label)
+        if seen.outcome is OK and number < at and number not in overtaken
     ]
     for number, begun in every(lines, Began):
         if begun.transactional_id != owner(lines, label):
@@ -223,9 +246,10 @@ def _goes_by_its_identity(lines: Lines, label: str, at: int) -> bool:
     no other request had a higher epoch.
     """
     may_have: set[tuple[int, int]] = set()
+    overtaken = _overtaken(lines, label)
     for number, seen in _in_the_name_of(lines, label):
         if isinstance(seen, Initialised):
-            if number < at and seen.outcome is OK:
+            if number < at and seen.outcome is OK and number not in overtaken:
                 may_have = {(seen.producer_id, seen.producer_epoch)}
             continue
         is_asked = number <= at or _is_under_way(lines, number, at)

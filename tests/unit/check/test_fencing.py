@@ -294,6 +294,17 @@ def test_who_does_not_own_the_id_is_fenced_rightly() -> None:
     assert false_fencing(told.history) == ()
 
 
+@pytest.mark.parametrize(("given", "false"), [(0, False), (1, True), (2, True)])
+def test_of_two_who_ask_at_once_the_higher_epoch_came_later(given: int, *, false: bool) -> None:
+    """Seed 4186: its answer overtook the other's."""
+    told = Told()
+    told.initialised("another", producer_epoch=1)
+    told.initialised(producer_epoch=given)
+    told.began()
+    told.wrote("T1", "r1", producer_id=7, producer_epoch=given, **FENCED)
+    assert bool(false_fencing(told.history)) is false
+
+
 def test_an_abort_that_initialising_began_fences_whoever_had_the_id() -> None:
     told = Told()
     told.initialised()

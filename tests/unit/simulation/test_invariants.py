@@ -100,6 +100,19 @@ def test_harm_is_found_and_nothing_before(
     run_cluster(main)
 
 
+def test_a_move_that_was_not_replicated_in_time_may_stay_in_the_log() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        await use(cluster)
+        homes = [*leader(cluster, cluster.home("tx")).coordinator._ownership]
+        known = [dict(owned.entries) for owned in homes]
+        forget_a_transaction(cluster)
+        for owned, entries in zip(homes, known, strict=True):
+            owned.withdrawn.update(entries)
+        assert violations(cluster.sim) == []
+
+    run_cluster(main)
+
+
 def test_a_replica_that_says_something_else_is_found() -> None:
     async def main(cluster: VirtualCluster) -> None:
         await use(cluster)

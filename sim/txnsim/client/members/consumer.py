@@ -94,9 +94,10 @@ class ConsumerMembership(Membership):
         )
 
     def _by_id(self, partitions: Iterable[TopicPartition]) -> dict[UUID, list[int]]:
+        """Partitions by the ids of their topics; of a topic that is gone nothing is owned."""
         ids = self._ids()
         found: dict[UUID, list[int]] = {}
-        for place in sorted(partitions):
+        for place in sorted(place for place in partitions if place.topic in ids):
             found.setdefault(ids[place.topic], []).append(place.partition)
         return found
 

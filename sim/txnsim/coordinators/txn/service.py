@@ -386,6 +386,10 @@ class TransactionCoordinator:
         """All entries with their pending transitions, for invariants and the control API."""
         return tuple(chain.from_iterable(owned.entries.values() for owned in self._ownership))
 
+    def withdrawn(self) -> dict[TransactionalId, TxnTransition]:
+        """Moves whose records are in the log, though they did not take effect."""
+        return {name: one for owned in self._ownership for name, one in owned.withdrawn.items()}
+
     def snapshot(self) -> CoordinatorSnapshot:
         """Gauges and counters."""
         queue = self._markers.queue

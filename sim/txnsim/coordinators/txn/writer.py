@@ -38,6 +38,9 @@ _TV_0: Final = TransactionVersion.TV_0
 _TV_1: Final = TransactionVersion.TV_1
 _COMPLETE: Final = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
+_IN_THE_LOG: Final = (ErrorCode.request_timed_out, ErrorCode.not_enough_replicas_after_append)
+"""Errors after which a record is in the log all the same."""
+
 _RESULTS: Final = {
     TransactionState.PREPARE_COMMIT: True,
     TransactionState.COMPLETE_COMMIT: True,
@@ -146,6 +149,8 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
         applied = apply(txn, record, rules=self.rules)
         assert applied is not None
         owned.entries[name] = applied
+        if owned.withdrawn:
+            owned.withdrawn.pop(name, None)
         if self.tracer.on:
             tracing.completed(self.tracer, owned.node, applied, level)
         if then is not None and decision.effects:
@@ -183,6 +188,8 @@ def _withdrawn(owned: OwnedPartition, record: TxnTransition, error: ErrorCode) -
     retried = mapped is ErrorCode.coordinator_not_available and record.state in _COMPLETE
     if not retried:
         owned.entries[name] = withdraw(owned.entries[name], record)
+        if error in _IN_THE_LOG:
+            owned.withdrawn[name] = record
     return Rejection(
         error=mapped,
         reason=f"{name}: the log refused {record.state.wire_name} with {error.name}",

@@ -8,8 +8,10 @@ from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.members import ALL, member
 from tests.support.within import within
 from txnsim.client.errors import ClientError
+from txnsim.client.members.consumer import ConsumerMembership
 from txnsim.faults.actions import Fail
 from txnsim.faults.points import FaultPoint
+from txnsim.types import TopicPartition
 
 HEARTBEAT = "ConsumerGroupHeartbeat"
 
@@ -59,3 +61,15 @@ async def test_a_topic_that_is_made_later(cluster: VirtualCluster) -> None:
                 return
             await asyncio.sleep(0.3)
         raise AssertionError("it was never assigned")
+
+
+@within(run_cluster)
+async def test_of_a_topic_that_is_gone_nothing_is_owned(cluster: VirtualCluster) -> None:
+    """Seed 5798: a topic was deleted between an assignment and the heartbeat that confirms it."""
+    async with member(cluster, "a", "consumer") as a:
+        await a.subscribe(["orders"], until=ALL)
+        membership = a._membership
+        assert isinstance(membership, ConsumerMembership)
+        known = TopicPartition("orders", 0)
+        (owned,) = membership._by_id({known, TopicPartition("gone", 0)}).values()
+        assert owned == [0]

@@ -405,6 +405,23 @@ async def test_a_fence_of_version_2_that_was_lost_leaves_nothing_behind() -> Non
     assert world.entry() == before
 
 
+@pytest.mark.parametrize(
+    ("error", "is_in_the_log"),
+    [(ErrorCode.request_timed_out, True), (ErrorCode.not_enough_replicas, False)],
+)
+async def test_a_move_that_was_not_replicated_in_time_is_withdrawn_but_known_to_be_in_the_log(
+    error: ErrorCode, *, is_in_the_log: bool
+) -> None:
+    world = World()
+    session = await world.ready()
+    world.append_errors.append(error)
+    assert error_of(await world.add(session, FOO_0)) != 0
+    late = [one.state for one in world.service.withdrawn().values()]
+    assert late == ([TransactionState.ONGOING] if is_in_the_log else [])
+    assert error_of(await world.add(session, FOO_0)) == 0
+    assert world.service.withdrawn() == {}
+
+
 async def test_an_append_has_the_timeout_of_its_transaction() -> None:
     world = World()
     await world.init()
