@@ -131,7 +131,8 @@ def _lines(libraries: Sequence[Kept]) -> Iterator[str]:
     yield "A **choice** is the library's to make, and its users should know of it."
     yield "**Protocol** is open to any client. **Ours** is the simulator's or the exam's."
     yield "Where a real Kafka was asked the same behind the proxy, a line says what came of it."
-    yield "Bindings of librdkafka were asked through confluent-kafka."
+    yield "Bindings of librdkafka were asked through confluent-kafka. What came of a busy machine,"
+    yield "and did not come again, is left out."
     for one in libraries:
         if one.misses:
             yield f"\n**{one.library} {one.version}** misses:\n"
@@ -139,16 +140,17 @@ def _lines(libraries: Sequence[Kept]) -> Iterator[str]:
 
 
 def _misses(one: Kept) -> Iterator[str]:
-    """Levels of one situation in one line, with the first reason."""
-    levels: dict[str, list[str]] = {}
+    """Misses of one cause together, with the first that was told and the first answer of Kafka."""
+    causes: dict[Judged | None, dict[str, list[str]]] = {}
     for name in one.misses:
         situation, _, level = name.partition("@")
-        levels.setdefault(situation, []).append(level)
-    for situation, found in levels.items():
-        told = [one.misses[f"{situation}@{level}"] for level in found]
-        judged = one.judged.get(situation)
+        places = causes.setdefault(one.judged.get(situation), {})
+        places.setdefault(situation, []).append(level)
+    for judged, situations in causes.items():
+        names = ", ".join(f"`{name}@{','.join(levels)}`" for name, levels in situations.items())
         verdict = f"**{judged.verdict}**. {judged.why}" if judged else "not judged yet."
-        yield f"- `{situation}@{','.join(found)}`: {verdict}"
+        told = [one.misses[f"{name}@{at}"] for name, levels in situations.items() for at in levels]
+        yield f"- {names}: {verdict}"
         yield f"  Told: {_short(told[0].reason)}"
         for answer in [miss.on_kafka for miss in told if miss.on_kafka][:1]:
             yield f"  On {_short(answer)}"
