@@ -43,7 +43,7 @@ _TASKS_PER_CORE: Final = 3
 _TASK_BYTES_MIN: Final = 16 << 20
 """A task of Spark costs as long as reading this."""
 _TASK_BYTES_MAX: Final = 512 << 20
-_OPEN_BYTES: Final = 4 << 20
+_OPEN_BYTES: Final = 256 << 10
 """A file costs as long to open as reading this."""
 _DECODED_COST: Final = 4.0
 """A large segment of a table that costs so much, or more, is shared by tasks."""
