@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = []
     for count in (one for one in COUNTS if one <= options.most):
         with tempfile.TemporaryDirectory(prefix="txnsim-plan-") as scratch:
-            directory = _made(Path(scratch) / "broker-1", count)
+            directory = made_segments(Path(scratch) / "broker-1", count)
             for way in WAYS:
                 found.append(_in_a_process(way, directory))
                 print(_line(found[-1]), file=sys.stderr, flush=True)
@@ -102,16 +102,16 @@ def _line(one: Planned) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _made(directory: Path, count: int) -> Path:
+def made_segments(directory: Path, count: int) -> Path:
     """A log directory of a broker that was killed, with so many segments."""
     data = segment_of([act(value_bytes=60)])
     directory.mkdir()
     meta = MetaProperties(cluster_id="benchmarks", node_id=1)
     (directory / names.META_PROPERTIES_NAME).write_text(encode_meta_properties(meta))
-    for replica in range(count // SEGMENTS_EACH):
-        folder = directory / f"orders-{replica}"
+    for replica in range(0, count, SEGMENTS_EACH):
+        folder = directory / f"orders-{replica // SEGMENTS_EACH}"
         folder.mkdir()
-        for number in range(SEGMENTS_EACH):
+        for number in range(min(SEGMENTS_EACH, count - replica)):
             path = folder / names.file_name(2 * number, names.LOG_SUFFIX)
             path.write_bytes((2 * number).to_bytes(8) + data[8:])
     return directory

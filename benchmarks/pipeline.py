@@ -173,7 +173,7 @@ class _Run:
     def costs(self, sizes_mb: Sequence[int]) -> list[Cost]:
         """The search over logs of these sizes."""
         _say(f"searching logs of {', '.join(map(str, sizes_mb))} MB")
-        parts = [_part_of(self._small, size_mb * 1_000_000) for size_mb in sizes_mb]
+        parts = [part_of(self._small, size_mb * 1_000_000) for size_mb in sizes_mb]
         searches = in_a_process([directory for directory, _ in parts], times=2)
         for directory, _ in parts:
             shutil.rmtree(directory)
@@ -345,7 +345,7 @@ def _read(path: Path) -> None:
 # Logs of other sizes
 
 
-def _part_of(made: Made, size: int) -> tuple[Path, int]:
+def part_of(made: Made, size: int) -> tuple[Path, int]:
     """A directory with so much of the topic, more than once if need be; and how much it is.
 
     Files are linked, not copied: the first segments of all partitions first.

@@ -27,13 +27,14 @@ def largest_mb() -> float:
 
 def _workers() -> Iterator[int]:
     """Those started by the JVM that this process has started."""
-    parents = dict(_parents())
+    parents = dict(parents_now())
     for pid in parents:
         if _is_below(pid, os.getpid(), parents) and _is_worker(pid):
             yield pid
 
 
-def _parents() -> Iterator[tuple[int, int]]:
+def parents_now() -> Iterator[tuple[int, int]]:
+    """(process, the one that started it) of all processes."""
     for entry in _PROC.iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):

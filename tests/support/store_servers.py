@@ -178,8 +178,9 @@ class HdfsStore(StoreServer):
 
     def put(self, directory: Path, name: str) -> None:
         """By Hadoop's own command."""
-        self._shell("-mkdir", "-p", self.uri)
-        self._shell("-put", "-p", str(directory), f"{self.uri}/{name}")
+        place = f"{self.uri}/{name}"
+        self._shell("-mkdir", "-p", place)  # into a folder, so that it can be put there again
+        self._shell("-put", "-f", "-p", *map(str, sorted(directory.iterdir())), place)
 
     def _command(self) -> list[str]:
         return [

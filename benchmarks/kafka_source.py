@@ -1,0 +1,104 @@
+"""``python -m benchmarks.kafka_source``: ``kafka_log`` beside Spark's own Kafka source.
+
+A real broker is filled by Kafka's own ``producer-perf-test``, a record in each batch. One session
+of two cores reads all of it in alternation: Spark's source from the broker, ``kafka_log`` from the
+broker's disk. CPU is that of the session, Java and Python, without the broker's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from benchmarks.process_tree import cpu_below
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.spark_connector import connector_jars
+from txnsim.pipeline.session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrameReader, SparkSession
+
+TOPIC: Final = "orders"
+PARTITIONS: Final = 4
+RECORD_BYTES: Final = 60
+PERF_TOOL: Final = "org.apache.kafka.tools.ProducerPerformance"
+_FILL_TIMEOUT_S: Final = 900.0
+SPARKS: Final = "Spark's own source"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.kafka_source")
+    parser.add_argument("--records", type=int, default=3_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args(arguments)
+    with ApacheKafka(transaction_version=2) as kafka:
+        _fill(kafka, options.records)
+        directory = kafka.homes[0] / "data"
+        size = sum(one.stat().st_size for one in directory.glob(f"{TOPIC}-*/*.log"))
+        jars = ",".join(map(str, connector_jars().glob("*.jar")))
+        spark = spark_session("local[2]", config={"spark.jars": jars})
+        ways = _ways(spark, kafka.bootstrap, str(directory))
+        took: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+        for number in range(1 + options.rounds):
+            for name, read in ways.items():
+                began_s, before_s = time.perf_counter(), cpu_below(os.getpid(), but=kafka.pids)
+                read()
+                used = (
+                    time.perf_counter() - began_s,
+                    cpu_below(os.getpid(), but=kafka.pids) - before_s,
+                )
+                if number:  # before, workers start, and Java compiles
+                    took[name].append(used)
+        spark.stop()
+    print(f"{options.records:,} records, {size / 1e6:.0f} MB; load {os.getloadavg()[0]:.1f}")
+    base_s, base_cpu_s = _medians(took[SPARKS])
+    for name, many in took.items():
+        seconds, cpu_s = _medians(many)
+        print(f"{name:28}{seconds:7.2f} s{cpu_s:7.2f} s of CPU; {base_s / seconds:.1f} and"
+              f" {base_cpu_s / cpu_s:.1f} times as fast")  # fmt: skip
+    return 0
+
+
+def _fill(kafka: ApacheKafka, records: int) -> None:
+    create = ("--create", "--topic", TOPIC, "--partitions", str(PARTITIONS))
+    kafka.run_tool("org.apache.kafka.tools.TopicCommand", *create)
+    done = kafka.run_tool(
+        PERF_TOOL,
+        *("--topic", TOPIC, "--num-records", str(records), "--record-size", str(RECORD_BYTES)),
+        *("--throughput", "-1", "--command-property", "batch.size=0"),
+        timeout_s=_FILL_TIMEOUT_S,
+    )
+    assert not done.code, done.stderr
+
+
+def _ways(spark: SparkSession, bootstrap: str, directory: str) -> dict[str, Callable[[], None]]:
+    """What is read, and how; Spark's own source first."""
+    servers = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC}
+    ways = {SPARKS: spark.read.format("kafka").options(**servers)}
+    for table in ("fragments", "batches", "records"):
+        ways[f"kafka_log, {table}"] = (
+            spark.read.format("kafka_log")
+            .options(table=table, topics=TOPIC, checkCrc="false")
+            .option("path", directory)
+        )
+    return {name: partial(_read, reader) for name, reader in ways.items()}
+
+
+def _read(reader: DataFrameReader) -> None:
+    reader.load().write.format("noop").mode("overwrite").save()
+
+
+def _medians(took: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    return statistics.median(one for one, _ in took), statistics.median(one for _, one in took)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""``python -m benchmarks.pipeline_workers``: what a second worker of Spark gains, and how evenly
+tasks are shared out.
+
+A standalone cluster of this machine reads the table ``fragments`` of two gigabytes of small
+batches, with one worker of one core and with two, in alternation. How long each task ran is what
+Spark's event log says. On a machine that is shared, what the busier worker had to do says more than
+the time that passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmarks.log_data import TOPIC, Scale, small_batches
+from tests.support.standalone_spark import StandaloneSpark
+
+READ: Final = """
+import sys
+from txnsim.pipeline.session import spark_session
+
+master, cores, directory, topic = sys.argv[1:]
+spark = spark_session(master, config={"spark.cores.max": cores})
+reader = spark.read.format("kafka_log").options(table="fragments", checkCrc="false", topics=topic)
+for _ in range(2):  # the first time workers start, and Java compiles
+    reader.load(directory).write.format("noop").mode("overwrite").save()
+spark.stop()
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.pipeline_workers")
+    parser.add_argument("--rounds", type=int, default=3)
+    rounds = parser.parse_args(arguments).rounds
+    directory = small_batches(Scale()).directory
+    gains = []
+    with (
+        tempfile.TemporaryDirectory(prefix="txnsim-workers-") as scratch,
+        StandaloneSpark(Path(scratch) / "cluster") as cluster,
+    ):
+        for _ in range(rounds):
+            one, two = (_busiest_s(cluster, cores, directory) for cores in (1, 2))
+            gains.append(one / two)
+    print(f"two workers: {statistics.median(gains):.2f} times one ({min(gains):.2f} to"
+          f" {max(gains):.2f}); load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    return 0
+
+
+def _busiest_s(cluster: StandaloneSpark, cores: int, directory: str) -> float:
+    """How long the worker with most to do was busy."""
+    done = cluster.run(sys.executable, "-c", READ, cluster.url, str(cores), directory, TOPIC)
+    assert not done.returncode, done.stderr
+    ends = cluster.task_ends()
+    last = max(one["Stage ID"] for one in ends)
+    busy_s: defaultdict[str, float] = defaultdict(float)
+    each_s = []
+    for one in ends:
+        if one["Stage ID"] == last:
+            each_s.append(one["Task Metrics"]["Executor Run Time"] / 1_000)
+            busy_s[one["Task Info"]["Executor ID"]] += each_s[-1]
+    median_s = statistics.median(each_s)
+    print(f"{cores}: {len(each_s)} tasks of {min(each_s):.2f} to {max(each_s):.2f} s,"
+          f" median {median_s:.2f}, largest {max(each_s) / median_s:.2f} times that;"
+          f" busy {', '.join(f'{one:.2f}' for one in busy_s.values())} s")  # fmt: skip
+    return max(busy_s.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

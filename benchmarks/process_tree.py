@@ -1,0 +1,111 @@
+"""A command with all processes that it starts, Spark's among them: CPU and memory, as Linux counts
+them for each. What lives shorter than a look at them is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from benchmarks.worker_memory import parents_now, peak_kb
+
+_PAUSE_S: Final = 0.05
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_SESSION, _USER, _SYSTEM = 3, 11, 12
+"""Fields of ``/proc/PID/stat`` behind the name (proc(5))."""
+
+
+class Ran(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that has ended."""
+
+    seconds: float
+    cpu_s: float
+    own_mb: float
+    """The most memory of its first process: of the driver in Python, where there is Spark."""
+    java_mb: float
+    """Of the largest one in Java."""
+    load: float
+    """One-minute average as it began."""
+    status: int
+    stdout: bytes
+
+
+def ran(command: Sequence[str], *, limit_s: float = 3_000.0) -> Ran:
+    """Run a command to its end."""
+    load, began_s = os.getloadavg()[0], time.perf_counter()
+    cpu_s: dict[int, float] = {}
+    own_kb = java_kb = 0
+    with tempfile.TemporaryFile() as out:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        while process.poll() is None:
+            for pid, name, used_s in _of_session(process.pid):
+                cpu_s[pid] = used_s
+                if name == "java":
+                    java_kb = max(java_kb, peak_kb(pid))
+            own_kb = max(own_kb, peak_kb(process.pid))
+            if time.perf_counter() - began_s > limit_s:
+                process.kill()
+            time.sleep(_PAUSE_S)
+        out.seek(0)
+        return Ran(
+            seconds=time.perf_counter() - began_s,
+            cpu_s=sum(cpu_s.values()),
+            own_mb=own_kb / 1_000,
+            java_mb=java_kb / 1_000,
+            load=load,
+            status=process.returncode,
+            stdout=out.read(),
+        )
+
+
+def cpu_of(pid: int) -> float:
+    """Seconds of a process that runs."""
+    return _stat(pid)[2]
+
+
+def cpu_below(pid: int, *, but: Collection[int] = ()) -> float:
+    """Seconds of a process and of those below it that run, without some and those below them."""
+    parents = dict(parents_now())
+    total = 0.0
+    for one in parents:
+        line = [one]
+        while line[-1] != pid and line[-1] in parents:
+            line.append(parents[line[-1]])
+        if line[-1] == pid and not any(passed in but for passed in line):
+            with suppress(OSError):  # it has ended
+                total += cpu_of(one)
+    return total
+
+
+def _of_session(session: int) -> Iterator[tuple[int, str, float]]:
+    """(process, name, seconds of CPU) of those that a command has started, and its own."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                name, its, used_s = _stat(int(entry.name))
+            except OSError:
+                continue  # it has ended
+            if its == session:
+                yield int(entry.name), name, used_s
+
+
+def _stat(pid: int) -> tuple[str, int, float]:
+    """(name, session, seconds of CPU)."""
+    name, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")
+    fields = rest.split()
+    ticks = int(fields[_USER]) + int(fields[_SYSTEM])
+    return name.partition("(")[2], int(fields[_SESSION]), ticks / _TICKS
