@@ -25,11 +25,11 @@ def test_a_bug_is_found_by_what_the_same_seed_has_not_without_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(run, "draw", as_4_2)
-    *_, answer = run.examine(["leaderless_partitions_keep_markers"], cpu_s=20)
+    *_, answer = run.examine(["markers-without-leader-are-dropped"], cpu_s=20)
     assert answer.found
     assert answer.noticed == 7
     assert answer.seeds == 1
-    assert "stuck-last-stable-offset" in answer.kinds
+    assert "stuck-coordinator" in answer.kinds
     shrunk = run.shrunk(answer).shrunk
     assert shrunk is not None
     assert shrunk <= 4
@@ -83,7 +83,7 @@ def test_where_a_bug_would_make_no_difference_its_run_is_the_sound_one() -> None
     with run.watching() as reached:
         sound = play(plan)
     assert sound.digest == play(plan).digest
-    assert {"verification-always-agrees", "markers-without-leader-are-dropped"} <= reached
+    assert {"unknown-coordinator-verifies", "markers-without-leader-are-dropped"} <= reached
     left_out = [name for name in run.bugs() if name not in reached]
     assert len(left_out) > 60
     for name in left_out:

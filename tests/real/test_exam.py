@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.clients.test_client_exam import driver
+from tests.clients.exam_drivers import command_of
 from tests.real.conftest import Target
 from txnsim.testing.exam.real_hall import RealHalls
 from txnsim.testing.exam.results import Outcome
@@ -24,7 +24,10 @@ def test_a_library_sits_some_of_the_exam_on_a_cluster_that_is_there(target: Targ
         halls = await RealHalls.at(target.bootstrap, say=lambda _: None)
         assert halls.levels == (target.level,)
         found = await sit(
-            driver("confluent_kafka"), chosen(SITUATIONS, SOME), levels=halls.levels, halls=halls
+            command_of("confluent-kafka"),
+            chosen(SITUATIONS, SOME),
+            levels=halls.levels,
+            halls=halls,
         )
         assert found.count(Outcome.PASSED) > len(SOME)
         return {
