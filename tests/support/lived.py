@@ -8,11 +8,16 @@ from typing import Self
 
 
 class Lived(ABC):
-    """A context manager that says only how it ends; one that has to start overrides
-    ``__enter__``, too.
+    """A context manager that says only how it ends, and how it begins if there is something to do.
+    What fails to begin ends as well.
     """
 
     def __enter__(self) -> Self:
+        try:
+            self._entered()
+        except BaseException as error:
+            self._left(error)
+            raise
         return self
 
     def __exit__(
@@ -22,6 +27,9 @@ class Lived(ABC):
         _trace: TracebackType | None,
     ) -> None:
         self._left(error)
+
+    def _entered(self) -> None:  # noqa: B027 - most have nothing to do
+        """The block is about to begin."""
 
     @abstractmethod
     def _left(self, error: BaseException | None) -> None:

@@ -71,19 +71,27 @@ class StandaloneSpark(Lived):
         self._spawned = 0
         self._port, self._web_port = free_ports(2)
 
-    def __enter__(self) -> StandaloneSpark:
+    def _entered(self) -> None:
         self._events.mkdir(parents=True)
         settings = {**DEFAULTS, "spark.eventLog.dir": self._events.as_uri()}
         self._defaults.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
-        try:
-            self._start()
-        except BaseException:
-            self._stop()
-            raise
-        return self
+        ports = ("--port", str(self._port), "--webui-port", str(self._web_port))
+        self._processes[0] = self._spawn(
+            "org.apache.spark.deploy.master.Master", "--host", HOST, *ports
+        )
+        self._await(lambda told: told["status"] == "ALIVE", "the master")
+        self._start_workers()
 
     def _left(self, error: BaseException | None) -> None:
-        self._stop()
+        """The workers first: they end the executors that they have started."""
+        for _, process in sorted(self._processes.items(), reverse=True):
+            process.terminate()
+            try:
+                process.wait(timeout=_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._processes.clear()
 
     @property
     def url(self) -> str:
@@ -179,14 +187,6 @@ class StandaloneSpark(Lived):
 
     # Processes
 
-    def _start(self) -> None:
-        ports = ("--port", str(self._port), "--webui-port", str(self._web_port))
-        self._processes[0] = self._spawn(
-            "org.apache.spark.deploy.master.Master", "--host", HOST, *ports
-        )
-        self._await(lambda told: told["status"] == "ALIVE", "the master")
-        self._start_workers()
-
     def _start_workers(self) -> None:
         """Those that are missing."""
         for number in range(1, WORKERS + 1):
@@ -237,17 +237,6 @@ class StandaloneSpark(Lived):
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-
-    def _stop(self) -> None:
-        """The workers first: they end the executors that they have started."""
-        for _, process in sorted(self._processes.items(), reverse=True):
-            process.terminate()
-            try:
-                process.wait(timeout=_STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        self._processes.clear()
 
 
 def _home() -> Path:

@@ -35,7 +35,7 @@ class StoreServer(Lived):
         self._process: subprocess.Popen[bytes] | None = None
         self._port, self._other_port = free_ports(2)
 
-    def __enter__(self) -> StoreServer:
+    def _entered(self) -> None:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 self._command(),
@@ -44,15 +44,16 @@ class StoreServer(Lived):
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        try:
-            self._await()
-        except BaseException:
-            self._stop()
-            raise
-        return self
+        self._await()
 
     def _left(self, error: BaseException | None) -> None:
-        self._stop()
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
 
     @property
     def pid(self) -> int:
@@ -102,15 +103,6 @@ class StoreServer(Lived):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"{self._command()[0]}:\n{self._log.read_text()[-4_000:]}")
             time.sleep(_POLL_S)
-
-    def _stop(self) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(_STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
 
 
 class S3Store(StoreServer):

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -82,19 +82,14 @@ class Lab(Lived):
         self.applications: dict[str, Application] = {}
         self._reader: Reader | None = None
 
-    def __enter__(self) -> Lab:
+    def __enter__(self) -> Self:
         self.cluster.start()
-        try:
-            self._fill()
-        except BaseException:
-            self._close(expect_clean=False)
-            raise
-        return self
+        return super().__enter__()
 
     def _left(self, error: BaseException | None) -> None:
         self._close(expect_clean=error is None)
 
-    def _fill(self) -> None:
+    def _entered(self) -> None:
         bootstrap = self.cluster.bootstrap
         create_topics(bootstrap, (INPUT, OUTPUT), PARTITIONS)
         self._feeder = Feeder(
