@@ -1,8 +1,8 @@
 """``python -m benchmarks.log_stores``: what ``logs find-hanging`` takes on a directory, and on the
 same directory in a store of this machine (moto's S3 server), in alternation.
 
-CPU is that of the command. That of the server stands beside: it is more, whoever asks. Elapsed time
-says little, as both share the machine's cores.
+CPU is the command's. The server's stands beside it, and is more. Elapsed time says little, as both
+share the machine's cores.
 """
 
 from __future__ import annotations

@@ -157,6 +157,17 @@ class Room(Talk):
         self.expect_done(await self.send(value, producer), f"sending {value}")
         entry.values = (*entry.values, value)
 
+    async def must_be_refused(self, value: str, producer: str) -> LibraryError:
+        """A record of the older one of two producers; the library's error.
+
+        Raises:
+            MissError: The library says that it is in the log.
+        """
+        answer = await self.send(value, producer)
+        if answer.error is None:
+            raise MissError("the library told the older producer that its record is in the log")
+        return answer.error
+
     async def must_end(self, entry: Entry, producer: str = "p", how: str = "commit") -> None:
         """End a transaction in a way that the library has to tell.
 

@@ -206,7 +206,7 @@ async def every_record_refused(room: Room) -> None:
     sent = await room.do("send", producer="p", topic=room.name("narrow"), partition=0,
                          value=value, wait=True)  # fmt: skip
     if sent.error is None:
-        raise MissError("a record that was refused is told as sent")
+        raise MissError("the library says that it has sent a record that was refused")
     await room.give_up(entry, "p", sent.error)
     await _aborts(room, entry)
 

@@ -61,12 +61,10 @@ async def while_recovering(room: Room) -> None:
     entry = await room.open("lost-1", producer="old")
     gap = _error("OUT_OF_ORDER_SEQUENCE_NUMBER")
     await room.arm(point="client.request", api="Produce", limit=1, action=gap)
-    refused = await room.send("lost-3", "old")
-    if refused.error is None:
-        raise MissError("the older producer was told that its record is in")
+    refused = await room.must_be_refused("lost-3", "old")
     await room.must_init("new")
     async with room.within(LEARNS_S, "that the older producer learns that it is dead"):
-        await room.give_up(entry, "old", refused.error)
+        await room.give_up(entry, "old", refused)
         if "old" not in room.dead:
             entry = await room.transact("lost-5", producer="old")
             if entry.told is Told.COMMITTED:
