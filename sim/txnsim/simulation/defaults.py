@@ -73,6 +73,20 @@ LATER_FEATURES: Final[Mapping[str, float]] = {
 }
 """What seeds have besides, from a stream of its own (``later``)."""
 
+MOVES_WHILE_HELD: Final = 0.2
+"""Of seeds with three brokers; from a stream of its own as well."""
+HELD: Final = (
+    ("Fetch", 0.5),
+    ("WriteTxnMarkers", 0.15),
+    ("AddPartitionsToTxn", 0.15),
+    ("load", 0.2),
+)
+"""What comes late while leaders move: an API between brokers, or the loading of a coordinator."""
+KEYED_RECORDS: Final = 0.7
+"""Of seeds with a compacted topic."""
+DELETE_RETENTIONS_MS: Final = ((100, 0.6), (86_400_000, 0.4))
+MOVES: Final = ((1, 0.3), (2, 0.4), (3, 0.3))
+"""Of one leader in a row."""
 BROKERS: Final = ((3, 0.75), (2, 0.15), (1, 0.1))
 REPLICATION: Final = ((1, 0.6), (3, 0.25), (2, 0.15))
 """One replica in most seeds: an outage then is one."""

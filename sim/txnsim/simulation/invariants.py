@@ -31,6 +31,7 @@ FORGETFUL_COORDINATOR: Final = "coordinator-differs-from-its-log"
 FORGETFUL_GROUP: Final = "positions-differ-from-their-log"
 FORGETFUL_PRODUCERS: Final = "producers-differ-from-their-log"
 DIFFERENT_REPLICAS: Final = "replicas-differ"
+WRONG_COORDINATOR: Final = "coordinator-owns-what-it-does-not-lead"
 
 KINDS: Final = (
     UNSOUND_LOG,
@@ -38,6 +39,7 @@ KINDS: Final = (
     FORGETFUL_GROUP,
     FORGETFUL_PRODUCERS,
     DIFFERENT_REPLICAS,
+    WRONG_COORDINATOR,
 )
 
 
@@ -47,7 +49,7 @@ def violations(cluster: SimCluster) -> list[Violation]:
     for broker in cluster.brokers.values():
         for check in (_logs, _coordinator, _groups, _producers):
             found += check(broker)
-    return [*found, *_replicas(cluster)]
+    return [*found, *_replicas(cluster), *_owned(cluster)]
 
 
 def _logs(broker: Broker) -> Iterator[Violation]:
@@ -207,6 +209,25 @@ def _replicas(cluster: SimCluster) -> Iterator[Violation]:
                 yield (
                     DIFFERENT_REPLICAS,
                     (f"{place}: brokers {first_id} and {broker_id} differ from {start} to {end}"),
+                )
+
+
+def _owned(cluster: SimCluster) -> Iterator[Violation]:
+    """A broker coordinates what it leads, and nothing else."""
+    for broker_id, broker in cluster.brokers.items():
+        owned = {
+            TRANSACTION_STATE_TOPIC: {one.partition for one in broker.coordinator.owned()},
+            CONSUMER_OFFSETS_TOPIC: {one.partition for one in broker.groups.shards()},
+        }
+        for name, indexes in owned.items():
+            topic = cluster.metadata.image.topics.get(name)
+            partitions = () if topic is None else topic.partitions
+            led = {index for index, one in enumerate(partitions) if one.leader == broker_id}
+            if indexes != led:
+                yield (
+                    WRONG_COORDINATOR,
+                    f"broker {broker_id} leads partitions {sorted(led)} of {name}, and coordinates"
+                    f" those of {sorted(indexes)}",
                 )
 
 

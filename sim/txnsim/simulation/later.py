@@ -12,11 +12,15 @@ import msgspec
 from txnsim.releases import REFERENCE
 from txnsim.simulation import defaults
 from txnsim.simulation.dice import Dice
-from txnsim.simulation.plan import CLUSTER, Act, Body, Plan, Track
+from txnsim.simulation.plan import CLUSTER, Act, Body, Plan, Track, World
 from txnsim.types import PRODUCER_EPOCH_MAX
 
 STREAM: Final = "later"
+HELD: Final = "moves-while-held"
+KEYED: Final = "keyed-records"
+"""Both have streams of their own as well."""
 SHORT_EXPIRATIONS: Final = "short-expirations"
+INTERNAL: Final = ("transaction.state.log", "offsets.topic")
 EXPIRATIONS: Final = (
     "transactional.id.expiration.ms",
     "producer.id.expiration.ms",
@@ -51,6 +55,19 @@ def with_later(plan: Plan, *, older: Sequence[str]) -> Plan:
         tracks = (*tracks, Track(CLUSTER, tuple(_upgrade(dice, world.brokers, newest))))
     else:
         features -= {"rolling-upgrade"}
+    dice = Dice(plan.seed, HELD)
+    places = [*_places(world, tracks, groups)]
+    if world.brokers > 2 and places and dice.happens(defaults.MOVES_WHILE_HELD):
+        features |= {HELD}
+        world = _replicated(dice, world)
+        places = [*_places(world, tracks, groups)]
+        tracks = (*tracks, Track(CLUSTER, tuple(_moves_while_held(dice, world.brokers, places))))
+    dice = Dice(plan.seed, KEYED)
+    if (compacted := [*_compacted(world)]) and dice.happens(defaults.KEYED_RECORDS):
+        features |= {KEYED}
+        world = _soon_forgotten(dice, world, compacted)
+        tracks = tuple(_keyed(dice, track, compacted) for track in tracks)
+        tracks = (*tracks, Track(CLUSTER, tuple(_cleaned(dice, compacted))))
     return msgspec.structs.replace(
         plan,
         world=world,
@@ -101,6 +118,89 @@ def _moved_groups(dice: Dice, brokers: int, groups: Sequence[str]) -> Iterator[A
         to = dice.one_of(range(1, brokers + 1))
         step: Body = {"cluster": {"do": "move-leader", "partition": place, "to": to}}
         yield Act(step, dice.up_to(defaults.DISTURBANCE_PAUSES_MS), unit, "move-groups")
+
+
+def _places(world: World, tracks: Iterable[Track], groups: Iterable[str]) -> Iterator[str]:
+    """Partitions whose leader can move to a broker that has a replica."""
+    ids = {one["transactional-id"] for one in _actors(tracks) if "transactional-id" in one}
+    yield from (f"__transaction_state@{one}" for one in sorted(ids))
+    yield from (f"__consumer_offsets@{one}" for one in groups)
+    topics = world.topics.items()
+    yield from (f"{name}-0" for name, one in topics if one["replication-factor"] > 1)
+
+
+def _moves_while_held(dice: Dice, brokers: int, places: Sequence[str]) -> Iterator[Act]:
+    """A leader moves again and again, as when brokers are taken out and put back one after the
+    other, while something that they do in the background comes late.
+    """
+    everyone = range(1, brokers + 1)
+    for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
+        rule, place, to = f"held.{unit}", dice.one_of(places), 0
+        held = _held(dice, dice.one_of(everyone), dice.weighted(defaults.HELD))
+        step: Body = {"arm": {"id": rule, **held, "action": {"do": "hold"}}}
+        yield Act(step, dice.up_to(defaults.DISTURBANCE_PAUSES_MS), unit, HELD)
+        for _ in range(dice.weighted(defaults.MOVES)):
+            to = dice.one_of([one for one in everyone if one != to])
+            move: Body = {"cluster": {"do": "move-leader", "partition": place, "to": to}}
+            yield Act(move, dice.up_to(defaults.PAUSES_MS), unit, HELD)
+        yield Act({"disarm": rule}, dice.up_to(defaults.PAUSES_MS), unit, HELD)
+
+
+def _held(dice: Dice, broker: int, what: str) -> Body:
+    """What one broker fetches, sends or loads, or all that it is asked by others."""
+    if what == "load":
+        return {"point": "coordinator.load", "broker": broker}
+    way = "peer.request" if what == "Fetch" or dice.happens(0.5) else "peer.response"
+    return {"point": way, "api": what, "source": f"broker/{broker}"}
+
+
+def _replicated(dice: Dice, world: World) -> World:
+    """The world whose internal topics, and some others, every broker has."""
+    internal = {f"{name}.replication.factor": world.brokers for name in INTERNAL}
+    topics = {
+        name: {**one, "replication-factor": world.brokers} if dice.happens(0.5) else one
+        for name, one in world.topics.items()
+    }
+    return msgspec.structs.replace(world, settings={**world.settings, **internal}, topics=topics)
+
+
+def _compacted(world: World) -> Iterator[str]:
+    for name, one in world.topics.items():
+        if one.get("configs", {}).get("cleanup.policy") == "compact":
+            yield name
+
+
+def _soon_forgotten(dice: Dice, world: World, compacted: Sequence[str]) -> World:
+    """The world that keeps markers and tombstones for a short time, or for Kafka's day."""
+    topics = dict(world.topics)
+    for name in compacted:
+        retention_ms = dice.weighted(defaults.DELETE_RETENTIONS_MS)
+        configs = {**topics[name]["configs"], "delete.retention.ms": retention_ms}
+        topics[name] = {**topics[name], "configs": configs}
+    return msgspec.structs.replace(world, topics=topics)
+
+
+def _keyed(dice: Dice, track: Track, compacted: Sequence[str]) -> Track:
+    """What wire actors write to a compacted topic gets a key, of a few: it refuses records without
+    one.
+    """
+
+    def keyed(act: Act) -> Act:
+        call = act.step.get("call", {})
+        if call.get("do") != "produce" or call["partition"].rpartition("-")[0] not in compacted:
+            return act
+        key = f"k{dice.up_to(((2, 1),))}"
+        return msgspec.structs.replace(act, step={"call": {**call, "key": key}})
+
+    return msgspec.structs.replace(track, acts=tuple(keyed(one) for one in track.acts))
+
+
+def _cleaned(dice: Dice, compacted: Sequence[str]) -> Iterator[Act]:
+    """The cleaner comes again and again."""
+    for unit in range(1, 2 * dice.weighted(defaults.DISTURBANCES) + 1):
+        place = f"{dice.one_of(compacted)}-0"
+        for do, after_ms in (("roll", dice.up_to(defaults.DISTURBANCE_PAUSES_MS)), ("clean", 0)):
+            yield Act({"cluster": {"do": do, "partition": place}}, after_ms, unit, KEYED)
 
 
 def _upgrade(dice: Dice, brokers: int, newest: str) -> Iterator[Act]:

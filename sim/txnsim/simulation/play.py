@@ -20,6 +20,7 @@ from txnsim.check.history import HistoryError
 from txnsim.check.judge import judge
 from txnsim.check.observations import Outcome
 from txnsim.client.errors import ClientError
+from txnsim.client.positions import committed_positions
 from txnsim.client.waiting import Deadline, pause
 from txnsim.errors import ConfigError, InvariantViolation, SimulationError
 from txnsim.loggers import before_first_line
@@ -40,8 +41,18 @@ from txnsim.server.cluster import SimCluster
 from txnsim.server.member import MemberState
 from txnsim.simulation.guests import Guest, commit_markers, end_of, workload_named
 from txnsim.simulation.invariants import violations
+from txnsim.simulation.later import EXPIRATIONS
 from txnsim.simulation.limit import OverLimitError, processor_limit
+from txnsim.simulation.members import (
+    OLD_GENERATION,
+    Told,
+    of_two_members,
+    old_generation,
+    told_otherwise,
+)
 from txnsim.simulation.plan import RUN, Act, Body, Plan, Track, scenario_of
+from txnsim.simulation.promises import broken_promises
+from txnsim.types import TopicPartition
 
 HORIZON_MS: Final = 240_000
 """When everything is healed, whoever still acts."""
@@ -187,6 +198,8 @@ class _Run:
         self._done: list[Done] = []
         self._cells: Counter[Cell] = Counter()
         self._findings: list[Finding] = []
+        self._shared: list[Finding] = []
+        self._told: Told = {}
         self._recorder: Recorder | None = None
         self._environment: VirtualEnvironment | None = None
         self._start_us = 0
@@ -196,12 +209,16 @@ class _Run:
     def played(self, broken: Iterable[Finding]) -> Played:
         """What it came to."""
         history, trace = b"", b""
-        findings = [*broken, *self._findings]
+        findings = [*broken, *self._findings, *self._shared]
         if self._recorder is not None:
             history = self._recorder.history.to_lines()
             try:
                 found = judge(self._recorder.history).anomalies
                 findings += [Finding(str(one.kind), one.because) for one in found]
+                promises = broken_promises(
+                    self._recorder.history, keeps_positions=_keeps_positions(self.plan)
+                )
+                findings += [Finding(*one) for one in promises]
             except HistoryError as error:
                 findings.append(Finding(CRASH, f"the history can't be judged: {error}"))
         if self._environment is not None and self._environment.tracer.on:
@@ -273,6 +290,7 @@ class _Run:
         built.recorder.healed(LOOKER)
         try:
             await look_twice(built)
+            await _look_at_positions(built, self.plan)
         except _PASSING as error:
             self._findings.append(Finding(UNSETTLED, f"the last look was not answered: {error}"))
         self._findings += [Finding(*one) for one in violations(ground.cluster)]
@@ -356,6 +374,7 @@ class _Run:
         began_us = clock.monotonic_us()
         leaders, states = _leaders(cluster), _states(cluster)
         state = self._state(states, track)
+        old = old_generation(built.around, cluster, step.call)
         try:
             answer = await _answered(built, step)
         except ClientError as error:
@@ -376,6 +395,15 @@ class _Run:
             )
         )
         self._cells[Cell(state, _asked(one.step), answer.error)] += 1
+        # Where the coordinator moved meanwhile, the generation may have begun for nobody.
+        if old and answer.error == NONE and old_generation(built.around, cluster, step.call):
+            self._findings.append(Finding(OLD_GENERATION, old))
+        if not self._shared:
+            found = (
+                *of_two_members(built.around, cluster),
+                *told_otherwise(built.around, self._told),
+            )
+            self._shared = [Finding(*one) for one in found]
         return answer
 
     @staticmethod
@@ -384,6 +412,30 @@ class _Run:
         if track.actor is None or track.actor["plays"] not in ("wire", "application"):
             return ""
         return states.get(track.actor.get("transactional-id", track.name), "absent")
+
+
+def _groups(plan: Plan) -> set[str]:
+    actors = [track.actor for track in plan.tracks if track.actor is not None]
+    return {one["group"] for one in actors if "group" in one}
+
+
+def _keeps_positions(plan: Plan) -> bool:
+    """Whether nobody in it lets a group's positions go."""
+    deletes = any(one.step.get("cluster", {}).get("do") == "delete-topic" for one in plan.acts)
+    return not deletes and plan.world.settings.keys().isdisjoint(EXPIRATIONS)
+
+
+async def _look_at_positions(built: Stage, plan: Plan) -> None:
+    """Where each group stands in the end."""
+    places = [
+        TopicPartition(name, index)
+        for name, topic in plan.world.topics.items()
+        for index in range(topic["partitions"])
+    ]
+    for group in sorted(_groups(plan)):
+        admin = await built.operator.admin()
+        found = await committed_positions(admin.cluster, group, places)
+        built.recorder.positions(LOOKER, group, found)
 
 
 def _is_unknown_end(one: Act, answer: CallResult) -> bool:

@@ -17,6 +17,7 @@ from txnsim.simulation.invariants import (
     FORGETFUL_GROUP,
     FORGETFUL_PRODUCERS,
     UNSOUND_LOG,
+    WRONG_COORDINATOR,
     violations,
 )
 from txnsim.types import TopicPartition
@@ -80,9 +81,17 @@ def lose_a_record(cluster: VirtualCluster) -> None:
     segment._batches[0] = bytes(batch)
 
 
+def coordinate_what_another_leads(cluster: VirtualCluster) -> None:
+    home = cluster.home("tx")
+    other = next(one for one in cluster.sim.brokers.values() if home not in one.replicas.led)
+    (owned, *_) = leader(cluster, home).coordinator._ownership
+    other.coordinator._ownership.owned[owned.partition] = owned
+
+
 @pytest.mark.parametrize(
     ("harm", "kind"),
     [
+        (coordinate_what_another_leads, WRONG_COORDINATOR),
         (forget_a_transaction, FORGETFUL_COORDINATOR),
         (forget_a_position, FORGETFUL_GROUP),
         (forget_an_open_transaction, FORGETFUL_PRODUCERS),

@@ -8,7 +8,7 @@ from txnsim.releases import RELEASES
 from txnsim.simulation import defaults
 from txnsim.simulation.causes import _switches
 from txnsim.simulation.drawing import Wanted, draw
-from txnsim.simulation.later import EXPIRATIONS, SHORT_EXPIRATIONS, with_later
+from txnsim.simulation.later import EXPIRATIONS, HELD, KEYED, SHORT_EXPIRATIONS, with_later
 from txnsim.simulation.plan import Act, Plan
 from txnsim.simulation.play import Played, play
 from txnsim.simulation.shrinking import without_habit
@@ -30,10 +30,9 @@ def answers(played: Played, habit: str, plan: Plan) -> list[str]:
 
 
 def test_a_seed_without_any_of_it_is_what_it_was() -> None:
-    plain = [
-        plan for plan in map(draw, SEEDS) if not defaults.LATER_FEATURES.keys() & {*plan.features}
-    ]
-    assert len(plain) > len(SEEDS) / 2
+    later = {*defaults.LATER_FEATURES, HELD, KEYED}
+    plain = [plan for plan in map(draw, SEEDS) if later.isdisjoint(plan.features)]
+    assert len(plain) > len(SEEDS) / 3
     assert [with_later(plan, older=["4.3"]) for plan in plain] == plain
 
 
@@ -91,3 +90,27 @@ def test_short_expirations_are_settings_and_can_be_left_out() -> None:
         careful = without_habit(plan, SHORT_EXPIRATIONS)
         assert not careful.world.settings.keys() & {*EXPIRATIONS}
         assert careful.tracks == plan.tracks
+
+
+def test_leaders_move_while_something_is_held_and_can_move() -> None:
+    held: set[str] = set()
+    for plan in having(HELD):
+        acts = of(plan, HELD)
+        held |= {one.step["arm"].get("api", "load") for one in acts if "arm" in one.step}
+        assert plan.world.settings["transaction.state.log.replication.factor"] == 3
+        assert {"arm", "cluster", "disarm"} == {key for one in acts for key in one.step}
+    assert held == {name for name, _ in defaults.HELD}
+    for plan in list(having(HELD))[:3]:
+        assert "NONE" in answers(play(plan), HELD, plan)
+
+
+def test_records_of_compacted_topics_have_keys_and_are_cleaned() -> None:
+    answered: set[str] = set()
+    for plan in list(having(KEYED))[:6]:
+        compacted = {name for name, one in plan.world.topics.items() if "configs" in one}
+        answered |= {*answers(play(plan), KEYED, plan)}
+        for one in plan.acts:
+            call = one.step.get("call", {})
+            if "key" in call and call["do"] == "produce":
+                assert call["partition"].rpartition("-")[0] in compacted
+    assert "NONE" in answered

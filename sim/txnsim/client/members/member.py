@@ -70,6 +70,11 @@ class GroupMember:
         return self._joined.metadata
 
     @property
+    def is_joined(self) -> bool:
+        """Whether it has subscribed."""
+        return self._membership is not None
+
+    @property
     def assigned(self) -> frozenset[TopicPartition]:
         """What it may read."""
         return self._joined.assigned

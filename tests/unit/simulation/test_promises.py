@@ -1,0 +1,135 @@
+"""What brokers promise beyond the anomalies: each is told from a history, and only where it must
+hold.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.told import FAILED, UNKNOWN, Told
+from txnsim.simulation.promises import (
+    GRANTED_TO_REPLACED,
+    LOST_POSITION,
+    UNSTABLE_POSITION,
+    broken_promises,
+)
+
+IDENTITY: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
+
+
+def kinds(told: Told, *, keeps_positions: bool = True) -> list[str]:
+    return [kind for kind, _ in broken_promises(told.history, keeps_positions=keeps_positions)]
+
+
+# Who was replaced
+
+
+def replaced(**given: Any) -> Told:
+    told = Told()
+    told.initialised("p")
+    told.began("T1", "p")
+    told.initialised("q", **({"producer_epoch": 1} | given))
+    return told
+
+
+@pytest.mark.parametrize("do", ["added", "wrote", "sent"])
+def test_nothing_is_granted_at_an_epoch_that_was_replaced(do: str) -> None:
+    told = replaced()
+    more: Any = {**IDENTITY, "asked_ms": 3_500}
+    match do:
+        case "added":
+            told.added("T1", **more)
+        case "wrote":
+            told.wrote("T1", "a", **more)
+        case _:
+            told.sent("T1", 5, **more)
+    assert kinds(told) == [GRANTED_TO_REPLACED]
+
+
+@pytest.mark.parametrize(
+    ("given", "more"),
+    [
+        pytest.param({}, {"asked_ms": 2_500}, id="asked before"),
+        pytest.param({}, {"asked_ms": 3_500, "outcome": FAILED}, id="refused"),
+        pytest.param({}, {"asked_ms": 3_500, "outcome": UNKNOWN}, id="not answered"),
+        pytest.param({}, {}, id="nobody knows when it was asked"),
+        pytest.param({"producer_id": 8}, {"asked_ms": 3_500}, id="another producer"),
+        pytest.param({"outcome": UNKNOWN}, {"asked_ms": 3_500}, id="the newer one got no answer"),
+        pytest.param({"producer_epoch": 0}, {"asked_ms": 3_500}, id="the same epoch"),
+    ],
+)
+def test_what_may_be_granted(given: dict[str, Any], more: dict[str, Any]) -> None:
+    told = replaced(**given)
+    told.wrote("T1", "a", **IDENTITY, **more)
+    assert kinds(told) == []
+
+
+# Positions of groups
+
+
+def test_a_position_is_not_told_while_an_open_transaction_has_one() -> None:
+    for end in ("committed", "aborted"):
+        told = Told()
+        told.sent("T1", 5)
+        told.positions(3, asked_ms=1_500)
+        getattr(told, end)("T1", asked_ms=2_500)
+        assert kinds(told) == [UNSTABLE_POSITION]
+
+
+@pytest.mark.parametrize(
+    ("sent", "read", "end"),
+    [
+        pytest.param({"outcome": UNKNOWN}, {}, {}, id="nobody knows that it came"),
+        pytest.param({}, {"asked_ms": 900}, {}, id="asked before"),
+        pytest.param({}, {}, {"asked_ms": 1_900}, id="its end was asked for"),
+        pytest.param({}, {}, {"outcome": FAILED}, id="it was over by itself"),
+    ],
+)
+def test_where_a_position_may_be_told(
+    sent: dict[str, Any], read: dict[str, Any], end: dict[str, Any]
+) -> None:
+    told = Told()
+    told.sent("T1", 5, **sent)
+    told.positions(3, **({"asked_ms": 1_500} | read))
+    told.committed("T1", **({"asked_ms": 2_500} | end))
+    assert UNSTABLE_POSITION not in kinds(told)
+
+
+def test_a_position_that_was_taken_stays() -> None:
+    told = Told()
+    told.sent(None, 5, asked_ms=500)
+    told.positions(-1, asked_ms=1_500)
+    assert kinds(told) == [LOST_POSITION]
+    assert kinds(told, keeps_positions=False) == []
+
+
+@pytest.mark.parametrize("outcome", ["ok", "unknown"])
+def test_a_later_position_may_take_its_place(outcome: str) -> None:
+    told = Told()
+    told.sent(None, 5, asked_ms=500)
+    told.sent(None, 2, asked_ms=1_500, outcome=outcome)
+    told.positions(2, asked_ms=2_500)
+    assert kinds(told) == []
+
+
+def test_an_earlier_one_or_that_of_an_aborted_transaction_may_not() -> None:
+    told = Told()
+    told.sent(None, 2, asked_ms=500)
+    told.sent(None, 5, asked_ms=1_500)
+    told.sent("T1", 9)
+    told.aborted("T1", asked_ms=3_500)
+    told.positions(2, asked_ms=4_500)
+    told.positions(9, asked_ms=5_500)
+    told.positions(5, asked_ms=6_500)
+    assert kinds(told) == [LOST_POSITION, LOST_POSITION]
+
+
+def test_a_transaction_that_may_be_committed_may_come_late() -> None:
+    told = Told()
+    told.sent("T1", 9)
+    told.committed("T1", asked_ms=1_500)
+    told.sent(None, 5, asked_ms=2_500)
+    told.positions(9, asked_ms=3_500)
+    assert kinds(told) == []
