@@ -44,7 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                      help="misses that don't count, a line each: commit-late@1")  # fmt: skip
     run.add_argument("--report", type=Path, metavar="FILE", help="write a page of it: FILE.html")
     run.add_argument("--misses", type=Path, metavar="DIR",
-                     help="a folder for each miss: text, story, versions, page")  # fmt: skip
+                     help="a folder for each miss that --known has not: text, story, versions,"
+                     " page")  # fmt: skip
     run.add_argument("--driver-source", type=Path, action="append", default=[], metavar="FILE",
                      help="a file of the driver for these folders; those that --driver names are"
                      " there; may be repeated")  # fmt: skip
@@ -93,18 +94,19 @@ def run(args: argparse.Namespace) -> int:
         from txnsim.testing.exam.results import page
 
         misses = "" if args.misses is None else relpath(args.misses, args.report.parent)
-        write_whole(args.report, page(sitting, misses=misses))
+        write_whole(args.report, page(sitting, misses=misses, known=known))
     if args.misses is not None:
         from txnsim.testing.exam.misses import driver_sources, folders
 
         sources = driver_sources(args.driver, args.driver_source)
-        write_all(args.misses, folders(sitting, command=_again(args), sources=sources))
+        made = folders(sitting, command=_again(args), sources=sources, known=known)
+        write_all(args.misses, made)
     if args.json:
         results = [msgspec.structs.replace(one, recording=b"") for one in sitting.results]
         print_json(msgspec.to_builtins(msgspec.structs.replace(sitting, results=tuple(results))))
     else:
         _show(sitting, known, args)
-    return MISSED_STATUS if any(one.id not in known for one in sitting.misses()) else 0
+    return MISSED_STATUS if any(sitting.misses(known)) else 0
 
 
 async def _sit(

@@ -36,6 +36,16 @@ def test_a_known_miss_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "commit-lost" in report.read_text()
 
 
+def test_a_known_miss_has_no_folder(tmp_path: Path) -> None:
+    known, folders, report = (tmp_path / name for name in ("known.txt", "misses", "exam.html"))
+    known.write_text("commit-lost@2\n")
+    written = ("--known", str(known), "--misses", str(folders), "--report", str(report))
+    assert sat(YES, *written, "--only", "reads-open") == 1
+    assert [one.name for one in folders.iterdir()] == ["reads-open-2"]
+    assert "misses/reads-open-2/" in report.read_text()
+    assert "misses/commit-lost-2/" not in report.read_text()
+
+
 def test_json_has_every_result(capsys: pytest.CaptureFixture[str]) -> None:
     assert sat(KNOWS_ITS_NAME, "--json") == 0
     (result,) = json.loads(capsys.readouterr().out)["results"]

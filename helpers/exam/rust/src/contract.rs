@@ -42,7 +42,9 @@ pub fn serve(library: &str, version: &str, mut answer: impl FnMut(&Command) -> A
     for line in std::io::stdin().lines() {
         let command = Command(serde_json::from_str(&line.expect("a line")).expect("a command"));
         let told = match command.text("do") {
-            "describe" => Ok(json!({"contract": 1, "library": library, "version": version, "language": "Rust"})),
+            "describe" => Ok(json!({
+                "contract": 1, "library": library, "version": version, "language": "Rust", "runtime": env!("COMPILER")
+            })),
             _ => answer(&command),
         };
         let ok = told.is_ok();

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -34,21 +34,26 @@ _LAWS: Final = (
 
 
 def folders(
-    sitting: Sitting, *, command: str, sources: Mapping[str, bytes] | None = None
+    sitting: Sitting,
+    *,
+    command: str,
+    sources: Mapping[str, bytes] | None = None,
+    known: Collection[str] = (),
 ) -> dict[str, bytes]:
-    """Files by their paths, below a folder for each miss.
+    """Files by their paths, below a folder for each miss that is not known.
 
     Args:
         sitting: Whose misses.
         command: Which played them; ``--only`` and the level are added.
         sources: Files of the driver, by name.
+        known: Misses that don't count, by id.
 
     Raises:
         ConfigError: A recording is too long for a page.
     """
     found: dict[str, bytes] = {}
     sources = sources or {}
-    for miss in sitting.misses():
+    for miss in sitting.misses(known):
         own = miss.folder
         again = f"{command} --only {miss.situation} --transaction-version {miss.level}"
         text = "\n".join(_report(sitting, miss, again, sorted(sources)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from html import escape
 from typing import Final
@@ -84,9 +84,10 @@ class Sitting(msgspec.Struct, frozen=True, kw_only=True):
         """How many ended so."""
         return sum(result.outcome is outcome for result in self.results)
 
-    def misses(self) -> Iterator[Result]:
-        """What was missed."""
-        return (result for result in self.results if result.outcome is Outcome.MISSED)
+    def misses(self, known: Collection[str] = ()) -> Iterator[Result]:
+        """What was missed, but for those whose ids are known."""
+        missed = (result for result in self.results if result.outcome is Outcome.MISSED)
+        return (result for result in missed if result.id not in known)
 
 
 def known_misses(lines: Iterable[str]) -> frozenset[str]:
@@ -108,12 +109,13 @@ UNDER_WORDS: Final = (Outcome.MISSED, Outcome.PROTOCOL)
 """What is told in full."""
 
 
-def page(sitting: Sitting, *, misses: str = "") -> str:
+def page(sitting: Sitting, *, misses: str = "", known: Collection[str] = ()) -> str:
     """The report as HTML.
 
     Args:
         sitting: What is reported.
         misses: Where the folders of misses are, as the page links to them; empty for nowhere.
+        known: Misses that have no folder, by id.
     """
     title = f"The exam of {sitting.library} {sitting.version}"
     counts = ", ".join(f"{sitting.count(one)} {one}" for one in Outcome)
@@ -125,7 +127,7 @@ def page(sitting: Sitting, *, misses: str = "") -> str:
             "<table><tr><th>Class<th>Situation<th>transaction.version<th>Outcome</tr>",
             *map(_row, sitting.results),
             "</table>",
-            *_stories(sitting, misses),
+            *_stories(sitting, misses, known),
         )
     )
 
@@ -140,12 +142,13 @@ def _row(result: Result) -> str:
     )
 
 
-def _stories(sitting: Sitting, misses: str) -> Iterator[str]:
+def _stories(sitting: Sitting, misses: str, known: Collection[str]) -> Iterator[str]:
     for result in (one for one in sitting.results if one.outcome in UNDER_WORDS):
         yield f'<h2 id="{escape(result.id)}">{escape(result.id)}</h2><p>{escape(result.asks)}</p>'
         yield f"<ul>{''.join(f'<li>{escape(one)}' for one in result.because)}</ul>"
         yield f"<p>What was expected: {escape(result.yardstick)}</p>"
-        if misses and result.recording and result.outcome is Outcome.MISSED:
+        has_folder = result.outcome is Outcome.MISSED and result.id not in known
+        if misses and result.recording and has_folder:
             place = f"{misses}/{result.folder}/{PAGE}"
             yield f'<p><a href="{escape(place)}">What happened, step by step</a>'
         for heading, lines in (

@@ -30,6 +30,11 @@ for line in sys.stdin:
     print(json.dumps({"id": number, "ok": True, "contract": 1, "library": "yes"}), flush=True)
 """
 """Answers "ok" to everything."""
+YES_WITH_ALL: Final = YES.replace(
+    '"contract": 1',
+    '"contract": 1, "offset": 0, "records": [], "positions": {"0": 0}, "ends": {"0": 0}',
+)
+"""Has every field that an answer may have, too."""
 BARE: Final = YES.replace('"ok": True', '"ok": False, "error": {"name": "UNSUPPORTED_COMMAND"}')
 KNOWS_ITS_NAME: Final = BARE.replace('"ok": False', '"ok": number == 1')
 """Its first command is ``describe``; it has no other."""
@@ -53,12 +58,16 @@ def test_there_are_situations_of_every_kind_and_names_are_unique() -> None:
 
 
 @pytest.mark.thorough  # each situation has a cluster of its own, and some wait for a dead broker
-def test_a_driver_that_says_ok_to_everything_passes_nothing() -> None:
-    sitting = played(YES)
-    # It tells no positions, which a library may; where nothing else is asked, that does not apply.
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("program", [YES, YES_WITH_ALL], ids=["ok alone", "ok with all fields"])
+def test_a_driver_that_says_ok_to_everything_fails_every_class(program: str, level: int) -> None:
+    sitting = played(program, levels=(level,))
+    asked = [one for one in SITUATIONS if level in one.levels]
+    assert len(sitting.results) == len(asked)
+    # It may tell no positions, as a library may; where nothing else is asked, that does not apply.
     assert [one.id for one in sitting.results if one.outcome is Outcome.PASSED] == []
     missed = {one.kind for one in sitting.results if one.outcome is Outcome.MISSED}
-    assert missed == {one.kind for one in SITUATIONS}
+    assert missed == {one.kind for one in asked}
 
 
 def test_a_driver_that_says_ok_is_caught_in_each_class() -> None:
