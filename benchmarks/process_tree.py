@@ -38,14 +38,15 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     stdout: bytes
 
 
-def ran(command: Sequence[str], *, limit_s: float = 3_000.0) -> Ran:
-    """Run a command to its end."""
+def ran(command: Sequence[str], *, limit_s: float = 3_000.0, cwd: Path | None = None) -> Ran:
+    """Run a command to its end, in this folder or that of the caller."""
     load, began_s = os.getloadavg()[0], time.perf_counter()
     cpu_s: dict[int, float] = {}
     own_kb = java_kb = 0
     with tempfile.TemporaryFile() as out:
         process = subprocess.Popen(
             command,
+            cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.DEVNULL,

@@ -1,5 +1,5 @@
 """Log directories of brokers over some hours. Each segment holds the batches of one hour, with the
-indexes and the snapshot that a broker writes beside it. In every tenth partition one transaction
+indexes and the snapshot that a broker writes beside it. In every fifth partition one transaction
 hangs, and the hour in which it began is known.
 
 ``python -m benchmarks.store_data DIR --brokers 50 --partitions 100 --hours 24``
@@ -33,6 +33,8 @@ HOUR_MS: Final = 3_600_000
 FACTOR: Final = 3
 STRAY: Final = 900_000
 RECORDS: Final = 10
+HANGING_HOURS: Final = {1: 18, 6: 9}
+"""Last digit of a partition -> the hour in which a transaction begins that hangs."""
 
 
 class Hours(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +45,6 @@ class Hours(msgspec.Struct, frozen=True, kw_only=True):
     hours: int = 24
     transactions: int = 10
     """Of an hour."""
-    hanging_hour: int = 18
 
 
 def make(directory: Path, made: Hours) -> int:
@@ -130,7 +131,7 @@ def _hour(
         at_ms = BEGAN_MS + hour * HOUR_MS + number * pause_ms
         producer = 1_000 + partition * 100 + number % 3
         yield _data(producer, sequences, at_ms)
-        if hour == made.hanging_hour and not number and hangs(partition):
+        if hour == HANGING_HOURS.get(partition % 10) and not number:
             yield _data(STRAY + partition, sequences, at_ms + 1)
         yield control_batch(
             producer_id=producer,
@@ -141,11 +142,6 @@ def _hour(
             leader_epoch=0,
             timestamp_ms=at_ms + 2,
         )
-
-
-def hangs(partition: int) -> bool:
-    """Whether a transaction hangs there."""
-    return partition % 10 == 1
 
 
 def _data(producer: int, sequences: defaultdict[int, int], at_ms: int) -> bytes:

@@ -1,5 +1,5 @@
 """``python -m tests.pipeline.operators_story --write``: outputs of docs/operators-story.md, from
-three brokers of a real Apache Kafka 4.3.1. It needs Java 17 and Maven, and takes half a minute.
+three brokers of a real Apache Kafka. It needs Java 17 and Maven, and takes half a minute.
 
 The words of the page are written by hand; each output stands below a comment with its name. Times,
 ports and producer ids differ each time. Without ``--write`` the outputs are printed.
@@ -10,10 +10,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -24,14 +22,14 @@ from tests.pipeline.corpus.brokers import JVM, copy_tree
 from tests.pipeline.corpus.stories import VERIFICATION
 from tests.pipeline.corpus.talk import GROUP, Talk, wait_for
 from tests.pipeline.corpus.truth import Place
+from tests.pipeline.told_page import DOCS, Desk, hand_over
 from tests.support.apache_kafka import ApacheKafka
 from txnsim.errors import ErrorCode
 from txnsim.storage import names
 from txnsim.storage.checkpoints import decode_offsets
 from txnsim.types import TopicPartition
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs/operators-story.md"
-BLOCK: Final = re.compile(r"(<!-- output: ([\w-]+) -->\n```(?:console)?\n)(.*?)(```\n)", re.DOTALL)
+PAGE: Final = DOCS / "operators-story.md"
 BROKERS: Final = (1, 2, 3)
 COPIES: Final = tuple(f"copies/broker-{one}" for one in BROKERS)
 SHOWN_SERVER: Final = "localhost:9092"
@@ -57,7 +55,7 @@ class Story:
 
     def __init__(self, kafka: ApacheKafka, scratch: Path) -> None:
         self._kafka = kafka
-        self._scratch = scratch
+        self._desk = Desk(scratch, {self._first: SHOWN_SERVER})
         self.start_offset = -1
         """Of the transaction that hangs."""
 
@@ -93,25 +91,29 @@ class Story:
 
     def ask(self) -> dict[str, str]:
         """Each output, by name."""
+        desk = self._desk
         told = {"lag": self._lag()}
         self._copy()
-        told["waiting"] = self._told("logs", "waiting", *COPIES, status=3)
-        told["find-hanging"] = self._told("logs", "find-hanging", *COPIES, status=3)
-        (finding,) = json.loads(
-            self._run("logs", "find-hanging", "--json", *COPIES, status=3).stdout
-        )["findings"]
+        told["waiting"] = desk.told("logs", "waiting", *COPIES, title="logs waiting", status=3)
+        search = ("logs", "find-hanging")
+        told["find-hanging"] = desk.told(*search, *COPIES, title="logs find-hanging", status=3)
+        (finding,) = json.loads(desk.run(*search, "--json", *COPIES, status=3).stdout)["findings"]
         told["evidence"] = _pretty(finding["evidence"])
-        told["who"] = self._told("logs", "who", str(finding["producer_id"]), *COPIES)
-        told["timeline"] = self._told("logs", "timeline", CULPRIT, *COPIES, status=1)
-        told["lost"] = self._told("logs", "lost", *COPIES, "--topic", ORDERS.topic, "--to", "lost")
+        producer = str(finding["producer_id"])
+        told["who"] = desk.told("logs", "who", producer, *COPIES, title="logs who")
+        told["timeline"] = desk.told(
+            "logs", "timeline", CULPRIT, *COPIES, title="logs timeline", status=1
+        )
+        lost = ("logs", "lost", *COPIES, "--topic", ORDERS.topic, "--to", "lost")
+        told["lost"] = desk.told(*lost, title="logs lost")
         told["records"] = self._records(self.start_offset)
         command = finding["command"].replace(SHOWN_SERVER, self._first).split()
-        told["repair"] = self._told(*command[1:])
-        search = ("txns", "--bootstrap-server", self._first, "find-hanging", "--all")
-        told["searched"] = self._told(*search)
+        told["repair"] = desk.told(*command[1:], title="txns repair")
+        whole = ("txns", "--bootstrap-server", self._first, "find-hanging", "--all")
+        told["searched"] = desk.told(*whole, title="txns find-hanging --all")
         self._copy()
-        told["after"] = self._told("logs", "waiting", *COPIES)
-        return {name: self._shown(text) for name, text in told.items()}
+        told["after"] = desk.told("logs", "waiting", *COPIES)
+        return {**told, "times": desk.times()}
 
     def _ends(self) -> dict[TopicPartition, int]:
         with Talk({1: self._first}) as talk:
@@ -144,38 +146,19 @@ class Story:
             lambda noted: all(one.items() >= ends.items() for one in noted),
             "high watermarks to be noted",
         )
-        shutil.rmtree(self._scratch / "copies", ignore_errors=True)
+        shutil.rmtree(self._desk.scratch / "copies", ignore_errors=True)
         for home, copy in zip(self._kafka.homes, COPIES, strict=True):
-            copy_tree(home / "data", self._scratch / copy)
-
-    def _told(self, *words: str, status: int = 0) -> str:
-        """A command of ``txnsim`` as one sees it: what it says on both streams."""
-        done = self._run(*words, status=status)
-        return f"$ txnsim {' '.join(words)}\n{done.stderr}{done.stdout}"
-
-    def _run(self, *words: str, status: int) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "txnsim.cli.main", *words],
-            cwd=self._scratch,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == status, (words, done.returncode, done.stdout, done.stderr)
-        return done
+            copy_tree(home / "data", self._desk.scratch / copy)
 
     def _records(self, offset: int) -> str:
-        table = pq.read_table(self._scratch / "lost", columns=["offset", "outcome", "key", "value"])
+        table = pq.read_table(
+            self._desk.scratch / "lost", columns=["offset", "outcome", "key", "value"]
+        )
         rows = [row for row in table.to_pylist() if row["offset"] >= offset]
         return "".join(
             f"{row['offset']} {row['outcome']} {row['key'].decode()}: {row['value'].decode()}\n"
             for row in sorted(rows, key=lambda row: row["offset"])
         )
-
-    def _shown(self, text: str) -> str:
-        shown = text.replace(self._first, SHOWN_SERVER)
-        return "".join(f"{line.rstrip()}\n" for line in shown.splitlines())
 
 
 def _stand(talk: Talk, offset: int) -> None:
@@ -216,24 +199,5 @@ def tell() -> tuple[dict[str, str], int]:
         return story.ask(), story.start_offset
 
 
-def filled(page: str, outputs: Mapping[str, str]) -> str:
-    """The page with these outputs.
-
-    Raises:
-        KeyError: The page wants one that is not made.
-    """
-    return BLOCK.sub(lambda found: found[1] + outputs[found[2]] + found[4], page)
-
-
-def main(arguments: list[str]) -> None:
-    """Tell the story again."""
-    outputs, _ = tell()
-    if arguments == ["--write"]:
-        PAGE.write_text(filled(PAGE.read_text("utf-8"), outputs), "utf-8")
-    else:
-        for name, text in outputs.items():
-            sys.stdout.write(f"── {name}\n{text}\n")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    hand_over(PAGE, tell()[0], sys.argv[1:])

@@ -6,14 +6,15 @@ import json
 
 import pytest
 
-from tests.pipeline.operators_story import BLOCK, CULPRIT, PAGE, READERS, tell
+from tests.pipeline.operators_story import CULPRIT, PAGE, READERS, tell
+from tests.pipeline.told_page import names_in
 
 pytestmark = pytest.mark.real
 
 
 def test_the_story_leads_from_a_lag_to_one_command_that_ends_it() -> None:
     told, start_offset = tell()
-    assert set(told) == {found[2] for found in BLOCK.finditer(PAGE.read_text("utf-8"))}
+    assert set(told) == names_in(PAGE)
     (waiter,) = [line for line in told["waiting"].splitlines() if line.startswith(READERS)]
     assert CULPRIT in waiter
     assert "hanging" in waiter

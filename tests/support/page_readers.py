@@ -47,6 +47,7 @@ READERS: Final[Mapping[str, tuple[str, ...]]] = {
         "forensics.md",
         "questions.md",
         "operators-story.md",
+        "engineers-story.md",
         "logs.md",
         "monitoring.md",
         "metrics.md",

@@ -36,7 +36,7 @@ class StoreServer(Lived):
         self._port, self._other_port = free_ports(2)
 
     def _entered(self) -> None:
-        with self._log.open("wb") as log:
+        with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 self._command(),
                 cwd=self._directory,
@@ -93,7 +93,8 @@ class StoreServer(Lived):
         """Whether it answers."""
 
     @property
-    def _log(self) -> Path:
+    def log(self) -> Path:
+        """What the server says; moto a line per request."""
         return self._directory / "server.log"
 
     def _await(self) -> None:
@@ -101,7 +102,7 @@ class StoreServer(Lived):
         while not self._is_up():
             assert self._process is not None
             if self._process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(f"{self._command()[0]}:\n{self._log.read_text()[-4_000:]}")
+                raise AssertionError(f"{self._command()[0]}:\n{self.log.read_text()[-4_000:]}")
             time.sleep(_POLL_S)
 
 

@@ -1,0 +1,107 @@
+"""Pages of docs/ whose outputs a script makes: each stands below a comment with its name, the words
+between are written by hand. How long each command took is an output like the others.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import subprocess
+import sys
+import time  # noqa: TID251 - processes on the real machine
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from benchmarks.process_tree import ran
+from txnsim.errors import BadInputError
+
+DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
+BLOCK: Final = re.compile(r"(<!-- output: ([\w-]+) -->\n```(?:console)?\n)(.*?)(```\n)", re.DOTALL)
+
+
+class Desk:
+    """Where somebody types commands of ``txnsim``; notes how long each takes.
+
+    Args:
+        scratch: The folder.
+        shown: Words of this machine, and what the page has in their place.
+    """
+
+    def __init__(self, scratch: Path, shown: Mapping[str, str]) -> None:
+        self.scratch = scratch
+        self._shown = shown
+        self._times: list[tuple[str, float, float]] = []
+        self._load = os.getloadavg()[0]
+
+    def told(self, *words: str, title: str = "", status: int = 0) -> str:
+        """A command as one sees it: what it says on both streams."""
+        done = self.run(*words, title=title, status=status)
+        return self.shown(f"$ txnsim {' '.join(words)}\n{done.stderr}{done.stdout}")
+
+    def run(
+        self, *words: str, title: str = "", status: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command of ``txnsim``; one with a title is timed."""
+        began_s, before_s = time.monotonic(), _cpu_s()
+        done = subprocess.run(
+            [sys.executable, "-m", "txnsim.cli.main", *words],
+            cwd=self.scratch,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if title:
+            self._times.append((title, time.monotonic() - began_s, _cpu_s() - before_s))
+        assert done.returncode == status, (words, done.returncode, done.stdout, done.stderr)
+        return done
+
+    def played(self, program: str, title: str) -> str:
+        """What a program in Python prints. Its time has that of Spark's processes, too."""
+        done = ran([sys.executable, "-c", program], cwd=self.scratch)
+        assert done.status == 0, (program, done.stdout)
+        self._times.append((title, done.seconds, done.cpu_s))
+        return self.shown(done.stdout.decode())
+
+    def shown(self, text: str) -> str:
+        """An output as the page has it."""
+        for here, there in self._shown.items():
+            text = text.replace(here, there)
+        return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+
+    def times(self) -> str:
+        """How long everything took that was timed, and on what."""
+        wide = max(len(title) for title, *_ in self._times)
+        rows = "".join(f"{title:{wide}}  {s:7.1f}  {cpu:6.1f}\n" for title, s, cpu in self._times)
+        cores = f"{os.cpu_count()} cores, load {self._load:.1f} before"
+        return f"{'':{wide}}  seconds  CPU, s\n{rows}{cores}\n"
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def names_in(page: Path) -> set[str]:
+    """The outputs that a page wants."""
+    return {found[2] for found in BLOCK.finditer(page.read_text("utf-8"))}
+
+
+def hand_over(page: Path, outputs: Mapping[str, str], arguments: list[str]) -> None:
+    """Write the outputs into the page if ``--write`` says so, or print them.
+
+    Raises:
+        BadInputError: The page wants an output that is not made.
+    """
+    if missing := names_in(page) - set(outputs):
+        raise BadInputError(f"{page.name} wants {', '.join(sorted(missing))}")
+    if arguments == ["--write"]:
+        text = page.read_text("utf-8")
+        page.write_text(
+            BLOCK.sub(lambda found: found[1] + outputs[found[2]] + found[4], text), "utf-8"
+        )
+    else:
+        for name, text in outputs.items():
+            sys.stdout.write(f"── {name}\n{text}\n")
