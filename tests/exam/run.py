@@ -7,7 +7,8 @@ in which somebody is answered otherwise, which ``simulate --against`` tells.
 
 Each seed is played once without any bug, and what of the bugs would have made a difference is noted
 (``watching``). Where a bug would have made none, its run is that one: it is not played again, and
-its processor time counts as the bug's.
+its processor time counts as the bug's. Bugs that nobody has noticed yet are played together first.
+Where nobody is answered otherwise, none of them is noticed; else each half is played, down to one.
 
 What came of it stands in a small file per bug below ``results/``, so the exam can be stopped at any
 time. A bug that was found is not asked about again; the search for another goes on behind its last
@@ -76,23 +77,21 @@ def switches() -> tuple[str, ...]:
 
 
 @contextmanager
-def bug_in(name: str) -> Iterator[None]:
-    """The code with a mutation; as it is for a switch, which is in the plan."""
-    mutation = MUTATIONS.get(name)
-    if mutation is None:
+def bug_in(*names: str) -> Iterator[None]:
+    """The code with mutations; as it is for a switch, which is in the plan."""
+    with ExitStack() as stack:
+        for mutation in [MUTATIONS[name] for name in names if name in MUTATIONS]:
+            sound = vars(mutation.owner)[mutation.name]
+            setattr(mutation.owner, mutation.name, mutation.patch.wrong(sound))
+            stack.callback(setattr, mutation.owner, mutation.name, sound)
         yield
-        return
-    sound = vars(mutation.owner)[mutation.name]
-    setattr(mutation.owner, mutation.name, mutation.patch.wrong(sound))
-    try:
-        yield
-    finally:
-        setattr(mutation.owner, mutation.name, sound)
 
 
-def with_bug(plan: Plan, name: str) -> Plan:
-    """The plan in whose cluster the bug is."""
-    return plan if name in MUTATIONS else with_switch(plan, name, False)
+def with_bug(plan: Plan, *names: str) -> Plan:
+    """The plan in whose cluster the bugs are."""
+    for name in names:
+        plan = plan if name in MUTATIONS else with_switch(plan, name, False)
+    return plan
 
 
 @contextmanager
@@ -196,12 +195,15 @@ def examine(
         with watching() as reached:
             sound = play(plan, cpu_s=SEED_S)
         sound_ms = cpu_ms() - began_ms
-        for one in [one for one in left if one.seeds == seed]:
+        asked = [one for one in left if one.seeds == seed]
+        for one in asked:
             one.seeds += 1
-            if one.bug in reached:
-                _play(one, plan, sound)
-            else:
-                one.cpu_ms += sound_ms
+            one.cpu_ms += 0 if one.bug in reached else sound_ms
+        reaching = [one for one in asked if one.bug in reached]
+        alone = [[one] for one in reaching if one.noticed is not None]
+        for those in ([one for one in reaching if one.noticed is None], *alone):
+            _play(those, plan, sound)
+        for one in asked:
             is_over = one.kinds or one.cpu_ms >= cpu_s * 1_000
             if is_over:
                 left.remove(one)
@@ -217,16 +219,27 @@ def _before(answer: Answer | None) -> tuple[int, int, int | None]:
     )
 
 
-def _play(search: _Search, plan: Plan, sound: Played) -> None:
+def _play(searches: Sequence[_Search], plan: Plan, sound: Played) -> None:
+    """Play a plan with all these bugs; with fewer of them where that makes a difference."""
+    if not searches:
+        return
+    names = [one.bug for one in searches]
     began_ms = cpu_ms()
-    with bug_in(search.bug):
-        played = play(with_bug(plan, search.bug), cpu_s=SEED_S)
-    search.cpu_ms += cpu_ms() - began_ms
-    if search.noticed is None and played.digest != sound.digest:
-        search.noticed = plan.seed
-    search.kinds = tuple(sorted({*played.kinds} - {*sound.kinds}))
-    if search.kinds:
-        search.found = played
+    with bug_in(*names):
+        played = play(with_bug(plan, *names), cpu_s=SEED_S)
+    kinds = tuple(sorted({*played.kinds} - {*sound.kinds}))
+    is_noticed = played.digest != sound.digest
+    if len(searches) > 1 and (is_noticed or kinds):
+        half = len(searches) // 2
+        _play(searches[:half], plan, sound)
+        _play(searches[half:], plan, sound)
+        return
+    for one in searches:
+        one.cpu_ms += cpu_ms() - began_ms
+        if one.noticed is None and is_noticed:
+            one.noticed = plan.seed
+        if kinds:
+            one.kinds, one.found = kinds, played
 
 
 def shrunk(answer: Answer) -> Answer:

@@ -115,5 +115,18 @@ def test_a_search_goes_on_where_the_last_one_ended(monkeypatch: pytest.MonkeyPat
     assert after.cpu_s >= 5
 
 
+@pytest.mark.slow
+def test_bugs_that_are_played_together_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is found, one is noticed, and one that is asked for makes no difference."""
+    monkeypatch.setattr(run, "draw", as_4_2)
+    names = ["markers-for-one-leader", "implicit_add_is_repeated", "no-snapshots"]
+    alone = [list(run.examine([name], cpu_s=0.01))[-1] for name in names]
+    together = {one.bug: one for one in run.examine(names, cpu_s=0.01)}
+    assert [(one.found, one.noticed) for one in alone] == [(True, 7), (False, 7), (False, None)]
+    for one in alone:
+        other = together[one.bug]
+        assert (other.found, other.kinds, other.noticed) == (one.found, one.kinds, one.noticed)
+
+
 def test_what_was_asked_is_about_bugs_that_there_are() -> None:
     assert {one.bug for one in run.answers()} <= set(run.bugs())
