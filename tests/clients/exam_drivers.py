@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final
 
 from tests.clients.exam_go import go_driver
+from tests.clients.exam_java import JAVA, java_program
 from tests.support.apache_kafka import (
     CACHE,
     REPOSITORY,
@@ -39,8 +40,7 @@ def java_driver(release: str) -> list[str]:
     libs = kafka_libs(release)
     sources = [SOURCES / "ExamDriver.java", SOURCES / "ExamAdmin.java"]
     classes = java_classes(sources, name="exam", libs=libs, error=ForeignClientError)
-    options = ["-XX:TieredStopAtLevel=1", "-Xmx256m"]
-    return ["java", *options, "-cp", f"{classes}{os.pathsep}{libs}/*", "ExamDriver"]
+    return [*JAVA, "-cp", f"{classes}{os.pathsep}{libs}/*", "ExamDriver"]
 
 
 def node_driver(program: str, library: str) -> list[str]:
@@ -77,20 +77,31 @@ DRIVERS: Final[dict[str, Callable[[], list[str]]]] = {
     **{f"kafka-clients-{one}": partial(java_driver, one) for one in JAVA_RELEASES},
 }
 """Name to what makes its command."""
+APPLICATIONS: Final = {
+    "spring-kafka": ("spring-kafka", "4.1.2"),
+    "iceberg": ("iceberg", "1.11.0"),
+    "iceberg-worker": ("iceberg", "1.11.0", "worker"),
+    "flink": ("flink", "5.0.0-2.2"),
+    "flink-pooling": ("flink", "5.0.0-2.2", "pooling"),
+}
+"""Programs around the Java client: what ``java_program`` takes for today's."""
 
 
 def command_of(name: str) -> str:
     """What ``--driver`` takes.
 
     Raises:
+        ApacheKafkaError: Maven is missing or failed.
         ForeignClientError: A toolchain is missing, or it does not build.
     """
-    return shlex.join(DRIVERS[name]())
+    if name in DRIVERS:
+        return shlex.join(DRIVERS[name]())
+    return java_program(*APPLICATIONS[name])
 
 
 def main(names: Sequence[str]) -> None:
     """Print commands."""
-    for name in names or DRIVERS:
+    for name in names or (*DRIVERS, *APPLICATIONS):
         sys.stdout.write(f"{name}\t{command_of(name)}\n")
 
 

@@ -53,6 +53,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """Partition to where the reader goes on; None where the library does not tell."""
     ends: dict[str, int] = {}
     """Partition to its end, as a reader of its isolation is told."""
+    state: str = ""
+    """Behind a commit: what a restart would be given, of a library that keeps such a thing."""
     contract: int = 0
     library: str = ""
     version: str = ""

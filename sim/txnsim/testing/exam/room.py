@@ -106,6 +106,7 @@ class Room(Talk):
         *,
         transactional_id: str = ID,
         repeats: int = REPEATS_MAX,
+        state: str = "",
         **bounds: int,
     ) -> Answer:
         """A transactional producer; the call is repeated while the library says it may be.
@@ -114,6 +115,7 @@ class Room(Talk):
             producer: Its name.
             transactional_id: Its id.
             repeats: How often it is called at most.
+            state: What another one has left, where it goes on from that.
             bounds: Other bounds than the usual ones, as the contract names them.
         """
         self.dead.discard(producer)
@@ -127,6 +129,7 @@ class Room(Talk):
                 client_id=CLIENT,
                 transactional_id=self.name(transactional_id),
                 **{**BOUNDS, **bounds},
+                **({"state": state} if state else {}),
             )
             if answer.error is None or not answer.error.retriable:
                 return answer
@@ -134,14 +137,19 @@ class Room(Talk):
         return answer
 
     async def must_init(
-        self, producer: str = "p", *, transactional_id: str = ID, **bounds: int
+        self,
+        producer: str = "p",
+        *,
+        transactional_id: str = ID,
+        state: str = "",
+        **bounds: int,
     ) -> None:
         """A producer that has to come up; see ``init``.
 
         Raises:
             MissError: It does not.
         """
-        answer = await self.init(producer, transactional_id=transactional_id, **bounds)
+        answer = await self.init(producer, transactional_id=transactional_id, state=state, **bounds)
         self.expect_done(answer, "init")
 
     async def open(self, *values: str, producer: str = "p") -> Entry:
@@ -473,6 +481,21 @@ class Room(Talk):
                 raise MissError(
                     f"told as ended, but {found.state}: readers wait until it times out"
                 )
+            await asyncio.sleep(PAUSE_S)
+
+    async def gets_free(self, partition: int) -> None:
+        """Nothing holds a partition's readers back, though nothing has timed out.
+
+        Raises:
+            MissError: A transaction is open in it.
+        """
+        deadline = (await self.hall.admin()).cluster.deadline(OVER_MS)
+        while True:
+            stable = await self.end_of(partition, committed=True)
+            if stable == (end := await self.end_of(partition)):
+                return
+            if deadline.passed:
+                raise MissError(f"readers get to {stable} of {end}: a transaction is left open")
             await asyncio.sleep(PAUSE_S)
 
     async def move_leader(self, partition: int) -> None:

@@ -305,6 +305,23 @@ async def abort_after_unknown(room: Room) -> None:
     await room.goes_on()
 
 
+@situation("closes-with-unknown-end", "end unknown", "The commit is lost until the application"
+           " gives up. Then the fault is over; it closes its producer, and does not come back: do"
+           " readers get on?", about=("FLINK-39218",))  # fmt: skip
+async def closes_with_unknown_end(room: Room) -> None:
+    """``close`` of the Java client ends what is under way, so the commit is sent again. What stays
+    open holds readers back until it times out, and is aborted then.
+    """
+    await room.must_init(patience_ms=SHORT_MS)
+    entry = await room.open("a-1")
+    lost = await room.arm(**_ASKED, api="EndTxn", action="drop")
+    entry.told = Told.UNKNOWN
+    await room.do("commit", producer="p")
+    await room.disarm(lost)
+    await room.close("p")
+    await room.gets_free(1)
+
+
 SITUATIONS: Final[tuple[Situation, ...]] = (
     *(
         situation(
@@ -328,4 +345,5 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     abort_behind_unsent,
     breaks_twice,
     abort_after_unknown,
+    closes_with_unknown_end,
 )  # fmt: skip

@@ -8,9 +8,12 @@ from typing import Final
 from txnsim.client.producer import Producer
 from txnsim.testing.exam.book import Told
 from txnsim.testing.exam.hall import home_of_id
-from txnsim.testing.exam.results import MissError
-from txnsim.testing.exam.room import CLIENT, ID, REQUEST_TIMEOUT_MS, TOPIC, Room
+from txnsim.testing.exam.results import MissError, NotAskedError
+from txnsim.testing.exam.room import CLIENT, ID, REQUEST_TIMEOUT_MS, TOPIC, Room, together
 from txnsim.testing.exam.situation import Situation, situation
+
+LOST_MS: Final = 4_000
+"""After which a library sends a request again."""
 
 
 @situation("fenced-by-newer", "fenced", "A newer producer of the same id has come: is the older one"
@@ -159,6 +162,68 @@ async def administrator_aborts(room: Room) -> None:
     room.expect(stable, await room.end_of(1), "readers get to")
 
 
+@situation("init-lost", "fenced", "The first InitProducerId is lost, and the application waits for"
+           " a shorter time than the library. It asks again, gets a producer, and has a transaction"
+           " open when the library would have sent the lost request again: is it left alone?",
+           about=("spring-kafka #1408",))  # fmt: skip
+async def init_lost(room: Room) -> None:
+    """Each InitProducerId fences the producers before it (KIP-98), so a library must not leave one
+    behind that still asks for its id. In the Java client the second call of ``initTransactions``
+    waits for the same request as the first one.
+    """
+    lost = await room.arm(point="client.request", api="InitProducerId", limit=1, action="drop")
+    await together(
+        room.must_init(patience_ms=LOST_MS // 2, request_timeout_ms=LOST_MS),
+        lost.wait_until_struck(),
+    )
+    entry = await room.open("a-1")
+    await asyncio.sleep(LOST_MS * 1.5 / 1_000)
+    await room.must_end(entry)
+    await room.goes_on()
+
+
+@situation("dies-with-open", "fenced", "A process dies with a transaction open, and another one"
+           " takes its place: do readers get on at once?",
+           about=("databricks/iceberg-kafka-connect #200",))  # fmt: skip
+async def dies_with_open(room: Room) -> None:
+    """InitProducerId of the same id aborts what its dead producer has left (KIP-98). With another
+    id for each process nothing does, and readers wait for ``transaction.timeout.ms``.
+    """
+    await room.must_init("old")
+    await room.open("lost-1", producer="old")
+    room.steps.append("the process of old is gone: it does nothing more")
+    await room.must_init("new")
+    kept = room.book.begin()
+    await room.must("begin", producer="new")
+    await room.gets_free(1)
+    await room.must_send(kept, "kept-1", "new")
+    await room.must_end(kept, "new")
+    await room.close("old")
+
+
+@situation("goes-back", "fenced", "A process dies with a transaction open, and another one goes on"
+           " from a state that is older than the last commit: do readers get on at once?",
+           about=("FLINK-40626",))  # fmt: skip
+async def goes_back(room: Room) -> None:
+    """What commits a transaction of its state on a restart must abort what its id has opened since
+    then (KIP-939: the state is not that of the open transaction). Nobody else ever would. This does
+    not apply where a library keeps no state.
+    """
+    await room.must_init("old")
+    kept = await room.open("a-1", producer="old")
+    state = (await room.must("commit", producer="old")).state
+    kept.told = Told.COMMITTED
+    if not state:
+        raise NotAskedError("the library keeps no state of its transactions")
+    await room.must_transact("b-1", producer="old")
+    await room.open("lost-1", producer="old")
+    room.steps.append("the process of old is gone: it does nothing more")
+    await room.must_init("new", state=state)
+    await room.must("begin", producer="new")
+    await room.gets_free(1)
+    await room.close("old")
+
+
 SITUATIONS: Final[tuple[Situation, ...]] = (
     by_newer,
     while_sending,
@@ -168,4 +233,7 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     by_own_late_init,
     one_of_a_pool,
     administrator_aborts,
+    init_lost,
+    dies_with_open,
+    goes_back,
 )

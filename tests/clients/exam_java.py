@@ -1,0 +1,46 @@
+"""Drivers of programs around the Java client, built on first use, each with a version of choice."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import Final
+
+from tests.support.apache_kafka import REPOSITORY, ApacheKafkaError, java_classes, kept_jars
+from tests.support.foreign_clients import ForeignClientError
+
+SOURCES: Final = REPOSITORY / "helpers" / "exam"
+PROGRAMS: Final = {
+    "spring-kafka": "SpringDriver",
+    "iceberg": "org.apache.iceberg.connect.channel.IcebergDriver",
+    "flink": "org.apache.flink.connector.kafka.sink.FlinkDriver",
+}
+"""Name of its pom to its main class, which stands in the package of the library where it has to."""
+JAVA: Final = ("java", "-XX:TieredStopAtLevel=1", "-Xmx256m")
+
+
+def java_program(name: str, version: str, *arguments: str) -> str:
+    """The command of a driver.
+
+    Args:
+        name: Of its pom.
+        version: Of the library.
+        arguments: Of the driver.
+
+    Raises:
+        ApacheKafkaError: Maven is missing or failed.
+        ForeignClientError: There is no JDK, or it failed.
+    """
+    main = PROGRAMS[name]
+
+    def check(jars: Path) -> None:
+        if not any(jars.glob(f"*{version}.jar")):
+            raise ApacheKafkaError(f"Maven copied no {name} {version}")
+
+    pom, of_version = SOURCES / "poms" / f"{name}.xml", f"-Dlibrary.version={version}"
+    kept = f"{name}-{version}"
+    jars = kept_jars(pom, "exam-java", kept, of_version, what=f"{name}'s jars", check=check)
+    sources = [SOURCES / "Contract.java", SOURCES / f"{main.rpartition('.')[2]}.java"]
+    classes = java_classes(sources, name=f"exam-{kept}", libs=jars, error=ForeignClientError)
+    return shlex.join([*JAVA, "-cp", f"{classes}{os.pathsep}{jars}/*", main, *arguments])

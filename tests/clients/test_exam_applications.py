@@ -1,0 +1,40 @@
+"""Known bugs of programs around the Java client: who has one misses its situation, who has not
+passes it. The table of docs/exam.md, played.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from tests.clients.exam_drivers import command_of
+from tests.clients.exam_java import java_program
+from tests.clients.test_exam_pairs import outcome
+from txnsim.testing.exam.results import Outcome
+
+pytestmark = [pytest.mark.clients, pytest.mark.nightly]
+
+Program = tuple[str, ...]
+JAVA_CLIENT: Final = ("kafka-clients-4.4.0",)
+SPRING, ICEBERG, FLINK = ("spring-kafka", "3.3.10"), ("iceberg", "1.11.0"), ("flink", "5.0.0-2.2")
+PAIRS: Final[tuple[tuple[str, Program, Program], ...]] = (
+    ("init-lost", ("spring-kafka", "2.6.6"), ("spring-kafka", "2.6.7")),
+    ("lag-is-zero", SPRING, (*SPRING, "fix-tx-offsets")),
+    ("fenced-by-newer", ICEBERG, (*ICEBERG, "stable-ids")),
+    ("dies-with-open", (*ICEBERG, "worker"), (*ICEBERG, "worker", "stable-ids")),
+    ("goes-back", (*FLINK, "pooling"), FLINK),
+    ("closes-with-unknown-end", FLINK, JAVA_CLIENT),
+)
+"""Situation, who has the bug, and who has not: a mended version, another setting, or, where there
+is none, the Java client itself.
+"""
+
+
+@pytest.mark.parametrize(("situation", "bad", "good"), PAIRS)
+def test_the_bug_is_seen_and_nothing_else(situation: str, bad: Program, good: Program) -> None:
+    commands = [
+        command_of(*one) if one == JAVA_CLIENT else java_program(*one) for one in (bad, good)
+    ]
+    found = [outcome(command, situation, 2) for command in commands]
+    assert found == [Outcome.MISSED, Outcome.PASSED]
