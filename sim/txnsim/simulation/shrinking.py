@@ -241,6 +241,15 @@ def without_habit(plan: Plan, habit: str) -> Plan:
     return _with_tracks(plan, tracks)
 
 
+def later(plan: Plan, track: int, ms: int) -> Plan:
+    """The same plan, in which one track begins so much later."""
+    tracks = list(plan.tracks)
+    if acts := tracks[track].acts:
+        first = msgspec.structs.replace(acts[0], after_ms=acts[0].after_ms + ms)
+        tracks[track] = msgspec.structs.replace(tracks[track], acts=(first, *acts[1:]))
+    return _with_tracks(plan, tracks)
+
+
 def with_care(plan: Plan) -> Plan:
     """The same plan, with nobody who goes on after an error as if nothing had been."""
     tracks = [

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from tests.support.plans import leaderless_plan
 from txnsim.simulation.causes import causes_of
-from txnsim.simulation.drawing import draw
+from txnsim.simulation.drawing import Wanted, draw
 from txnsim.simulation.shrinking import without_habit
 
 
@@ -33,6 +34,13 @@ def test_what_is_left_out_has_a_name_too() -> None:
     world = msgspec.structs.replace(drawn.world, as_version=None)
     (cause,) = causes_of(msgspec.structs.replace(drawn, world=world))
     assert (cause.habit, cause.animals) == ("no-adds", ("z04",))
+
+
+@pytest.mark.slow
+def test_a_switch_that_moves_things_in_time_is_no_cause() -> None:
+    """Seed 287 as 4.3: a coordinator that waits for replicas only makes the same program later."""
+    (cause,) = causes_of(draw(287, Wanted(as_version="4.3")))
+    assert cause.name == "z04"
 
 
 def test_a_run_may_have_several_causes() -> None:
