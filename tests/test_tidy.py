@@ -34,6 +34,7 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/testing/exam/room.py": "tests/unit/testing/exam/test_sitting.py",
     "sim/txnsim/testing/exam/situation.py": "tests/unit/testing/exam/test_sitting.py",
     "sim/txnsim/testing/exam/situations/*.py": "tests/unit/testing/exam/test_sitting.py",
+    "sim/txnsim/pipeline/soundness/parts.py": "tests/unit/pipeline/soundness/test_segment_walk.py",
     "sim/txnsim/api/kip_text/txn_offset_commit.py": "tests/kip_text/test_differences.py",
     "sim/txnsim/api/kip_text/add_partitions_to_txn.py": "tests/kip_text/test_differences.py",
     "sim/txnsim/api/kip_text/describe_transactions.py": "tests/kip_text/test_differences.py",

@@ -44,6 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check them; returns the exit status."""
+    from txnsim.pipeline.libraries import require_libraries
+
+    require_libraries()
     from txnsim.pipeline.engine import Engine
     from txnsim.pipeline.soundness.verify import cost, plan, verify
 

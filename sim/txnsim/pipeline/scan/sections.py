@@ -31,7 +31,7 @@ from txnsim.storage.regular_file import read_regular
 from txnsim.wire.batch import crc_is_valid
 
 if TYPE_CHECKING:
-    from txnsim.pipeline.scan.examining import Examined  # verify needs no compiled walk
+    from txnsim.pipeline.scan.examining import Examined
 
 _BATCH_BYTES_MAX: Final = 4 << 20
 """No section begins at a larger batch: its CRC is computed before."""

@@ -1,9 +1,8 @@
 """The parts of one replica, put together in order of offset. Some errors show only across segments.
 
-The state of each producer is carried from stretch to stretch. It begins with the snapshot at the
-oldest segment, as in a broker. Behind a torn segment it begins again with the next segment's
-snapshot. Kafka's counterparts: LogLoader.load, ProducerStateManager.truncateAndReload,
-UnifiedLog.rebuildProducerState.
+The state of producers begins with the snapshot at the oldest segment, as in a broker. Behind a torn
+segment it begins again with the next segment's snapshot. Kafka's counterparts: LogLoader.load,
+ProducerStateManager.truncateAndReload, UnifiedLog.rebuildProducerState.
 """
 
 from __future__ import annotations
@@ -12,26 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from txnsim.log.producer_state import NO_OFFSET, ProducerState, SnapshotEntry
-from txnsim.log.txn_index import AbortedTxn
-from txnsim.pipeline.soundness.aborted_rules import judge_aborted, true_entries
+from txnsim.log.producer_state import SnapshotEntry
+from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.soundness.facts import END, ReplicaFacts
-from txnsim.pipeline.soundness.parts import (
-    FirstData,
-    FirstMarker,
-    ProducerStretch,
-    SegmentPart,
-    Stretch,
-)
-from txnsim.pipeline.soundness.producer_walk import (
-    apply_marker,
-    idle_marker,
-    refusal_of_data,
-    refusal_of_marker,
-    refused,
-)
-from txnsim.pipeline.soundness.snapshot_rules import Known, judge_snapshot
-from txnsim.pipeline.soundness.violations import Broken, Invariant, Violation
+from txnsim.pipeline.soundness.kept_rules import judge_aborted, judge_snapshot
+from txnsim.pipeline.soundness.parts import SegmentPart
+from txnsim.pipeline.soundness.producer_rules import Producers
+from txnsim.pipeline.soundness.violations import Broken, Findings, Invariant, Violation
 from txnsim.storage import names
 
 LACKING: Final = frozenset(
@@ -159,7 +145,7 @@ class _Chain:
         self._facts = facts
         self._snapshots = snapshots
         self._cleaned_until = cleaned_until
-        self._known: dict[int, Known] = {}
+        self._producers = Producers(facts)
         self._before: SegmentPart | None = None
         self._first_offset = self._blind_below = 0
 
@@ -170,22 +156,17 @@ class _Chain:
             yield from self._judge_seam(before, part)
         if before is None or not before.is_followed or self._starts_anew(before, part):
             self._begin(part.base_offset)
-        file = part.file
         for end, base in part.gaps:
-            yield gap(file, end, base)
-        aborted: list[AbortedTxn] = []
-        for stretch in part.stretches:
-            aborted += true_entries(stretch.aborted, self._known, stretch.producers)
-            for producer in stretch.producers:
-                yield from self._follow(file, producer)
-            yield from self._judge_snapshot(stretch)
+            yield gap(part.file, end, base)
+        yield from self._walk(part)
         if part.aborted_index is not None:
             yield from judge_aborted(
                 part.aborted_index,
-                aborted,
-                file=str(Path(file).with_suffix(names.TXN_INDEX_SUFFIX)),
+                self._producers.aborted,
+                file=str(Path(part.file).with_suffix(names.TXN_INDEX_SUFFIX)),
                 blind_below=self._blind_below,
             )
+        self._producers.aborted = []
         self._before = part
 
     # Steps
@@ -197,10 +178,11 @@ class _Chain:
     def _begin(self, offset: int) -> None:
         """Nothing before this offset can be followed."""
         entries = self._snapshots.get(offset)
-        self._known = {one.producer_id: Known(saved=one) for one in entries or ()}
         self._first_offset = offset
         # Without a snapshot it is not known which transactions were open here.
         self._blind_below = offset if entries is None else 0
+        is_blind = bool(self._blind_below)
+        self._producers = Producers(self._facts, entries or (), is_blind=is_blind)
 
     def _judge_seam(self, before: SegmentPart, part: SegmentPart) -> Iterator[Broken]:
         file = part.file
@@ -226,66 +208,32 @@ class _Chain:
                 expected=f"{before.last_epoch} or a higher one",
             )
 
-    def _follow(self, file: str, producer: ProducerStretch) -> Iterator[Broken]:
-        """Judge what the stretch could not, and carry the producer's state on."""
-        known = self._known.get(producer.producer_id)
-        data, marker = producer.first_data, producer.first_marker
-        if known is not None:
-            state = known.state()
-            marker_is_first = marker is not None and (
-                data is None or marker.header.base_offset < data.header.base_offset
-            )
-            if marker is not None and marker_is_first:
-                yield from _of_marker(file, state, marker)
-                apply_marker(state, marker.header, marker.control)
-            if data is not None and not data.is_judged:
-                yield from self._of_data(file, state, data)
-            if marker is not None and not marker_is_first:
-                yield from _of_marker(file, state, marker, is_epoch_judged=True)
-        carried_open = NO_OFFSET if known is None else known.open_offset
-        is_idle = marker is not None and NO_OFFSET == marker.opened_at == carried_open
-        if marker is not None and is_idle and not (known is None and self._blind_below):
-            yield idle_marker(file, marker.header, marker.position, producer.left.producer_epoch)
-        self._known[producer.producer_id] = Known.after(known, producer)
+    def _walk(self, part: SegmentPart) -> Iterator[Broken]:
+        """Judge the batches of producers, and snapshots as the log comes to their offsets."""
+        broken = Findings(part.file)
+        start, end = part.base_offset, part.end_offset
+        cuts = [one for one in sorted(self._snapshots) if start < one <= part.last_base]
+        for table in part.rows:
+            for row in table.T.tolist():
+                while cuts and cuts[0] <= row[kernel.BASE_OFFSET]:
+                    yield from self._judge_snapshot(cuts.pop(0))
+                self._producers.take(row, broken)
+        for cut in (*cuts, end):
+            yield from self._judge_snapshot(cut)
+        yield from broken.all()
 
-    def _of_data(self, file: str, state: ProducerState, data: FirstData) -> Iterator[Broken]:
-        entry = state.find(data.header.producer_id)
-        assert entry is not None
-        refusal = refusal_of_data(
-            entry,
-            data.header,
-            has_sequences=self._facts.has_sequences,
-            expiration_ms=self._facts.producer_expiration_ms,
-        )
-        if refusal is not None:
-            yield refused(refusal, file, data.header, data.position)
-
-    def _judge_snapshot(self, stretch: Stretch) -> Iterator[Broken]:
-        entries = self._snapshots.get(stretch.end)
+    def _judge_snapshot(self, offset: int) -> Iterator[Broken]:
+        entries = self._snapshots.get(offset)
         if entries is not None:
-            path = Path(self._facts.replica.path, _snapshot_name(stretch.end))
             yield from judge_snapshot(
                 entries,
-                self._known,
-                offset=stretch.end,
-                path=path,
+                self._producers.state.to_snapshot(),
+                self._producers.last_offsets,
+                offset=offset,
+                path=Path(self._facts.replica.path, _snapshot_name(offset)),
                 judged_from=max(self._first_offset, self._cleaned_until),
                 expiration_ms=self._facts.producer_expiration_ms,
             )
-
-
-def _of_marker(
-    file: str, state: ProducerState, marker: FirstMarker, *, is_epoch_judged: bool = False
-) -> Iterator[Broken]:
-    """Why a leader with this state of the producer would have refused a marker. Its epoch may have
-    been judged by the batch before it.
-    """
-    entry = state.find(marker.header.producer_id)
-    if entry is not None and is_epoch_judged:
-        entry.producer_epoch = marker.header.producer_epoch
-    refusal = refusal_of_marker(entry, marker.header, marker.control)
-    if refusal is not None:
-        yield refused(refusal, file, marker.header, marker.position)
 
 
 def gap(file: str, end: int, base: int) -> Broken:

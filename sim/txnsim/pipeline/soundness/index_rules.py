@@ -9,12 +9,15 @@ a notice. Kafka's counterparts: DumpLogSegments.dumpIndex and dumpTimeIndex, Off
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+import numpy as np
+
+from txnsim.pipeline.scan import kernel
+from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.segments import Section
 from txnsim.pipeline.soundness.violations import Broken, Invariant
-from txnsim.wire.batch import BatchHeader
 
 Entries = Sequence[tuple[int, int]]
 
@@ -33,9 +36,10 @@ class IndexCheck:
         self, offsets: Entries, times: Entries, *, offsets_file: str, times_file: str
     ) -> None:
         self._files = {Invariant.OFFSET_INDEX: offsets_file, Invariant.TIME_INDEX: times_file}
-        self.broken: list[Broken] = []
-        self._judge_order(offsets, Invariant.OFFSET_INDEX)
-        self._judge_order(times, Invariant.TIME_INDEX)
+        self.broken = [
+            *self._disorder(offsets, Invariant.OFFSET_INDEX),
+            *self._disorder(times, Invariant.TIME_INDEX),
+        ]
         # Whatever order they are in, each is looked for once.
         self._offsets = sorted(offsets, key=lambda entry: -entry[1])
         self._times = sorted(times, key=lambda entry: -entry[1])
@@ -50,62 +54,57 @@ class IndexCheck:
             if section.first_offset <= one[1] and (last is None or one[1] < last)
         ]
 
-    def take(self, header: BatchHeader, position: int) -> None:
-        """The next batch, and where it begins."""
-        while self._offsets and self._offsets[-1][1] <= position:
+    def take(self, table: Ints) -> None:
+        """The next batches."""
+        positions, lasts = table[kernel.POSITION], table[kernel.LAST_OFFSET]
+        while self._offsets and self._offsets[-1][1] <= positions[-1]:
             offset, at = self._offsets.pop()
-            if at < position:
-                self._no_batch(offset, at)
-            elif offset != header.last_offset:
-                self._tell(
-                    Invariant.OFFSET_INDEX,
-                    offset,
-                    f"offset {offset}",
-                    f"offset {header.last_offset}",
-                    at,
-                    is_notice=offset > header.last_offset,
+            number = int(np.searchsorted(positions, at))
+            last = int(lasts[number])
+            if positions[number] != at:
+                self.broken.append(self._no_batch(offset, at))
+            elif offset != last:
+                told = (f"offset {offset}", f"offset {last}")
+                broken = self._broken(
+                    Invariant.OFFSET_INDEX, offset, *told, at, is_notice=offset > last
                 )
-        while self._times and self._times[-1][1] <= header.last_offset:
+                self.broken.append(broken)
+        reach = np.maximum.accumulate(lasts)
+        while self._times and self._times[-1][1] <= reach[-1]:
             timestamp, offset = self._times.pop()
-            if offset != header.last_offset:
-                is_within = header.base_offset <= offset and timestamp == header.max_timestamp_ms
-                self._no_end(offset, is_notice=is_within)
-            elif timestamp != header.max_timestamp_ms:
-                self._tell(
-                    Invariant.TIME_INDEX,
-                    offset,
-                    f"timestamp {timestamp}",
-                    f"timestamp {header.max_timestamp_ms}",
-                )
+            number = int(np.searchsorted(reach, offset))
+            greatest = int(table[kernel.MAX_TIMESTAMP, number])
+            if offset != lasts[number]:
+                is_within = table[kernel.BASE_OFFSET, number] <= offset and timestamp == greatest
+                self.broken.append(self._no_end(offset, is_notice=bool(is_within)))
+            elif timestamp != greatest:
+                told = (f"timestamp {timestamp}", f"timestamp {greatest}")
+                self.broken.append(self._broken(Invariant.TIME_INDEX, offset, *told))
 
-    def finish(self) -> tuple[Broken, ...]:
+    def finish(self) -> list[Broken]:
         """All that was found; entries that are left point behind the log."""
-        for offset, at in reversed(self._offsets):
-            self._no_batch(offset, at)
-        for _, offset in reversed(self._times):
-            self._no_end(offset)
-        return tuple(self.broken)
+        behind = [self._no_batch(offset, at) for offset, at in reversed(self._offsets)]
+        late = [self._no_end(offset) for _, offset in reversed(self._times)]
+        return [*self.broken, *behind, *late]
 
     # Steps
 
-    def _judge_order(self, entries: Entries, rule: Invariant) -> None:
+    def _disorder(self, entries: Entries, rule: Invariant) -> Iterator[Broken]:
         for before, entry in pairwise(entries):
             if entry[0] <= before[0] or entry[1] <= before[1]:
                 offset = entry[0] if rule is Invariant.OFFSET_INDEX else entry[1]
-                self._tell(
-                    rule, offset, f"the entry {entry} behind {before}", "entries that ascend"
-                )
+                found = f"the entry {entry} behind {before}"
+                yield self._broken(rule, offset, found, "entries that ascend")
 
-    def _no_batch(self, offset: int, at: int) -> None:
+    def _no_batch(self, offset: int, at: int) -> Broken:
         found = f"an entry of position {at}"
-        self._tell(Invariant.OFFSET_INDEX, offset, found, "a batch that begins there", at)
+        return self._broken(Invariant.OFFSET_INDEX, offset, found, "a batch that begins there", at)
 
-    def _no_end(self, offset: int, *, is_notice: bool = False) -> None:
-        found = f"an entry of offset {offset}"
-        expected = "a batch that ends there"
-        self._tell(Invariant.TIME_INDEX, offset, found, expected, is_notice=is_notice)
+    def _no_end(self, offset: int, *, is_notice: bool = False) -> Broken:
+        found, expected = f"an entry of offset {offset}", "a batch that ends there"
+        return self._broken(Invariant.TIME_INDEX, offset, found, expected, is_notice=is_notice)
 
-    def _tell(
+    def _broken(
         self,
         rule: Invariant,
         offset: int,
@@ -114,15 +113,13 @@ class IndexCheck:
         position: int | None = None,
         *,
         is_notice: bool = False,
-    ) -> None:
-        self.broken.append(
-            Broken(
-                rule=rule,
-                file=self._files[rule],
-                position=position,
-                offset=offset,
-                found=found,
-                expected=expected,
-                is_notice=is_notice,
-            )
+    ) -> Broken:
+        return Broken(
+            rule=rule,
+            file=self._files[rule],
+            position=position,
+            offset=offset,
+            found=found,
+            expected=expected,
+            is_notice=is_notice,
         )

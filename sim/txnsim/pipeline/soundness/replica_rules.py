@@ -17,7 +17,7 @@ import msgspec
 from txnsim.pipeline.scan.log_dirs import untold
 from txnsim.pipeline.soundness.facts import ReplicaFacts
 from txnsim.pipeline.soundness.parts import SegmentPart
-from txnsim.pipeline.soundness.segment_walk import BUCKET_BITS, DIGEST_MASK
+from txnsim.pipeline.soundness.segment_walk import BUCKET_BITS, SUM_MASK
 from txnsim.pipeline.soundness.violations import Broken, Invariant, Violation
 from txnsim.storage.log_file import read_log_file
 from txnsim.wire.batch import BatchHeader
@@ -71,9 +71,9 @@ def sums_of(parts: Sequence[SegmentPart]) -> dict[int, tuple[int, int]]:
     """(batches, sum) by range; a range may lie in several segments."""
     found: defaultdict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for part in parts:
-        for digest in part.digests:
-            batches, total = found[digest.bucket]
-            found[digest.bucket] = batches + digest.batches, (total + digest.total) & DIGEST_MASK
+        for bucket, (batches, total) in part.digests.items():
+            known, so_far = found[bucket]
+            found[bucket] = known + batches, (so_far + total) & SUM_MASK
     return found
 
 
@@ -108,7 +108,7 @@ def _batches(
     """Base offset -> (file, position, what it is) of the batches of one range."""
     found: dict[int, tuple[str, int | None, str]] = {}
     for part in parts:
-        if not any(digest.bucket == bucket for digest in part.digests):
+        if bucket not in part.digests:
             continue
         path = Path(part.segment.path)
         for stored in read_log_file(path, on_torn=untold, check_crc=False):

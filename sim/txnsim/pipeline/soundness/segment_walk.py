@@ -1,42 +1,50 @@
-"""One segment from its first batch to its last: every CRC, every offset, indexes, leader epochs,
-and what its producers did.
-
-What can be judged within the segment is judged; the rest is left for ``chain``. Memory grows with
-the producers of the segment, not with its bytes.
+"""One segment from its first batch to its last, by the compiled walk: every CRC, every offset,
+indexes, leader epochs. What its producers did is judged when segments are put together
+(``replica_walk``); the rows that this takes are kept, which are few where batches go on one after
+the other. Memory grows with these rows, not with the segment's bytes.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+
+import numpy as np
 
 from txnsim.errors import CorruptBatchError
 from txnsim.log.txn_index import AbortedTxn
+from txnsim.pipeline.scan import kernel
+from txnsim.pipeline.scan.crcs import Truths, crcs_are_right
+from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.segments import SegmentFile
+from txnsim.pipeline.scan.walk import Damage, OldRun, batch_rows
 from txnsim.pipeline.soundness.facts import ReplicaFacts
 from txnsim.pipeline.soundness.index_rules import Entries, IndexCheck
-from txnsim.pipeline.soundness.parts import Digest, SegmentPart, Stretch
-from txnsim.pipeline.soundness.producer_walk import ProducerWalk
-from txnsim.pipeline.soundness.violations import Broken, Invariant, read_or_tell
+from txnsim.pipeline.soundness.parts import SegmentPart
+from txnsim.pipeline.soundness.violations import Broken, Findings, Invariant, read_or_tell
 from txnsim.storage import names, txn_index
 from txnsim.storage.indexes import decode_offset_index, decode_time_index
-from txnsim.storage.log_file import OldMessage, StoredBatch, TornTail, read_log_file
-from txnsim.wire.batch import BatchHeader, crc_is_valid, read_control_record
+from txnsim.storage.log_file import problem_of
+from txnsim.storage.regular_file import open_regular
+from txnsim.wire.batch import read_control_record
+from txnsim.wire.batch_header import (
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    HEADER_SIZE,
+    SEQUENCE_MAX,
+)
+from txnsim.wire.control import ABORT, COMMIT
 
 BUCKET_BITS: Final = 16
 """Offsets of 65,536 are compared between replicas at once."""
-DIGEST_MASK: Final = (1 << 62) - 1
-SAME_FINDINGS_MAX: Final = 100
-"""Of one rule in one segment; where there are more, the last one says how many."""
+SUM_MASK: Final = (1 << 64) - 1
 GAPS_MAX: Final = 100
-ENDLESS: Final = 1 << 63
+ENDLESS: Final = (1 << 63) - 1
 NO_FILE: Final[Entries] = []
 """Of an index that is not there."""
 T = TypeVar("T")
-
 
 Epochs = tuple[tuple[int, int], ...]
 """(leader epoch, first offset) of a checkpoint."""
@@ -52,16 +60,16 @@ def examine(
     replica, epochs of its checkpoint.
     """
     walk = _SegmentWalk(facts, segment, snapshot_offsets, epochs)
-    read = read_log_file(
-        Path(segment.path),
-        on_torn=walk.tear,
-        check_crc=False,
+    path = Path(segment.path)
+    tables = batch_rows(
+        path,
+        on_damage=walk.tear,
         on_old=walk.pass_over,
         start=0 if segment.section is None else segment.section.start,
         until=_end_of(segment),
     )
-    for stored in read:
-        walk.take(stored)
+    for table in tables:
+        walk.take(table, crcs_are_right(path, table))
     return walk.part()
 
 
@@ -85,218 +93,203 @@ class _SegmentWalk:
         self._segment = segment
         self._epochs = epochs
         self._path = Path(segment.path)
-        self._broken: list[Broken] = []
-        self._told: Counter[Invariant] = Counter()
+        self._broken = Findings(self._path.name)
         self._torn = False
         self._doubtful_from: int | None = None
         self._shows_cleaning = False
         self._gaps: list[tuple[int, int]] = []
-        self._first: BatchHeader | None = None
+        self._first: tuple[int, int] | None = None
         section = segment.section
-        self._end = first = segment.base_offset if section is None else section.first_offset
+        self._end = segment.base_offset if section is None else section.first_offset
+        self._last_base = -1
         self._epoch = -1
         self._epoch_until = -1
-        self._stretches: list[Stretch] = []
-        self._cuts = sorted((at for at in snapshot_offsets if at > first), reverse=True)
-        self._producers = self._producer_walk(first)
+        self._old: list[OldRun] = []
+        self._snapshots = np.array(sorted(snapshot_offsets), dtype=np.int64)
+        self._rows: list[Ints] = []
         self._indexes = self._index_check()
-        self._digests: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
+        self._digests: dict[int, tuple[int, int]] = {}
 
     # Commands
 
-    def take(self, stored: StoredBatch) -> None:
-        """The next batch."""
-        header, position = stored.header, stored.position
-        if not crc_is_valid(stored.data, header):
-            self._tell(Invariant.CRC, header, position, "another CRC", f"CRC {header.crc}")
-            self._doubt(position)
-        self._indexes.take(header, position)
-        if header.base_offset < self._end:
-            self._tell(
-                Invariant.OFFSET_ORDER,
-                header,
-                position,
-                f"a batch from {header.base_offset} on",
-                f"{self._end} or above",
-            )
-            # Either this offset is wrong or the one before: what follows is held against this one.
-            self._doubt(position)
-            self._end = header.last_offset + 1
-            return
-        self._take_place(header, position)
-        self._cut_up_to(header.base_offset)
-        if header.has_producer_id:
-            self._take_producer(stored)
-        self._end = header.last_offset + 1
+    def take(self, table: Ints, is_valid: Truths) -> None:
+        """The next batches."""
+        bases, lasts = table[kernel.BASE_OFFSET], table[kernel.LAST_OFFSET]
+        awaited = np.concatenate(([self._end], lasts[:-1] + 1))
+        while self._old and self._old[0].end <= table[kernel.POSITION, -1]:
+            old = self._old.pop(0)
+            behind = np.searchsorted(table[kernel.POSITION], old.end)
+            awaited[behind] = max(awaited[behind], old.next_offset)
+        self._indexes.take(table)
+        is_behind = bases < awaited
+        for number in np.flatnonzero(~is_valid | is_behind).tolist():
+            self._doubt(table, number, int(awaited[number]), is_valid=bool(is_valid[number]))
+        self._end = int(lasts[-1]) + 1
+        # Either a disordered offset is wrong or the one before: what follows is held against it.
+        in_order = table[:, ~is_behind]
+        if in_order.shape[1]:
+            self._take_places(in_order, awaited[~is_behind])
+            self._take_producers(in_order, is_valid[~is_behind])
 
-    def pass_over(self, old: OldMessage) -> None:
-        """A message of format 0 or 1, which has no producer."""
-        self._end = max(self._end, old.offset + 1)
+    def pass_over(self, old: OldRun) -> None:
+        """Messages of format 0 or 1, which have no producer."""
+        self._old.append(old)
 
-    def tear(self, torn: TornTail) -> None:
+    def tear(self, torn: Damage) -> None:
         """The segment makes no sense from here on."""
         self._torn = True
-        self._broken.append(
-            Broken(
-                rule=Invariant.TORN,
-                file=self._path.name,
-                position=torn.position,
-                offset=self._end,
-                found=f"{torn.reason}; {torn.size} bytes to the end of the file",
-                expected="a whole batch, or the end of the file",
-            )
+        with open_regular(self._path) as file:
+            file.seek(torn.position)
+            reason = problem_of(file.read(HEADER_SIZE), torn.size) or torn.reason
+        self._broken.add(
+            Invariant.TORN,
+            f"{reason}; {torn.size} bytes to the end of the file",
+            "a whole batch, or the end of the file",
+            position=torn.position,
+            offset=self._awaited(),
         )
 
     # Queries
 
     def part(self) -> SegmentPart:
         """What is left of the segment."""
-        end = self._end_of_stretches()
-        if end is not None:
-            self._cut(end)
+        end = self._awaited()
         aborted = self._read_aborted()
         for broken in self._indexes.finish():
-            self._add(broken)
-        for rule, count in sorted(self._told.items()):
-            if count > SAME_FINDINGS_MAX:
-                more = f"{count - SAME_FINDINGS_MAX} more of these"
-                self._broken.append(
-                    Broken(rule=rule, file=self._path.name, found=more, expected="none")
-                )
+            self._broken.take(broken)
+        section = self._segment.section
+        next_offset = None if section is None else section.next_offset
+        goes_past = next_offset is not None and end > next_offset
         return SegmentPart(
             segment=self._segment,
-            first_offset=None if self._first is None else self._first.base_offset,
-            end_offset=self._end,
-            first_epoch=-1 if self._first is None else self._first.leader_epoch,
+            first_offset=None if self._first is None else self._first[0],
+            last_base=self._last_base,
+            end_offset=end,
+            first_epoch=-1 if self._first is None else self._first[1],
             last_epoch=self._epoch,
             is_torn=self._torn,
-            stands_alone=self._stands_alone(),
+            stands_alone=section is None or not (self._broken.found or self._torn or goes_past),
             doubtful_from=self._doubtful_from,
             shows_cleaning=self._shows_cleaning,
             gaps=tuple(self._gaps),
-            broken=tuple(self._broken),
-            stretches=tuple(self._stretches),
+            broken=self._broken.all(),
+            rows=tuple(self._rows),
             aborted_index=aborted,
-            digests=tuple(
-                Digest(bucket=bucket, batches=count, total=total)
-                for bucket, (count, total) in sorted(self._digests.items())
-            ),
+            digests=self._digests,
         )
 
     # Steps
 
-    def _end_of_stretches(self) -> int | None:
-        """Where the last stretch ends; None where it has ended. That of a section with another
-        behind it goes on to that one, as snapshots may lie in between.
-        """
-        section = self._segment.section
-        if section is None or section.next_offset is None or not section.has_followers:
-            return self._end
-        self._cut_up_to(section.next_offset)
-        ended = self._stretches[-1].end if self._stretches else None
-        return None if ended == section.next_offset else section.next_offset
+    def _awaited(self) -> int:
+        """The offset that is awaited at the end."""
+        return max([self._end, *(one.next_offset for one in self._old)])
 
-    def _stands_alone(self) -> bool:
-        section = self._segment.section
-        if section is None:
-            return True
-        goes_past = section.next_offset is not None and self._end > section.next_offset
-        return not (self._broken or self._torn or goes_past)
-
-    def _cut_up_to(self, offset: int) -> None:
-        while self._cuts and self._cuts[-1] <= offset:
-            self._cut(self._cuts.pop())
-
-    def _doubt(self, position: int) -> None:
-        """From here on the segment says something else than was written."""
+    def _doubt(self, table: Ints, number: int, awaited: int, *, is_valid: bool) -> None:
+        """From this batch on the segment says something else than was written."""
         if self._doubtful_from is None:
-            self._doubtful_from = position
+            self._doubtful_from = int(table[kernel.POSITION, number])
+        base = int(table[kernel.BASE_OFFSET, number])
+        if not is_valid:
+            expected = f"CRC {table[kernel.CRC, number]}"
+            self._tell(Invariant.CRC, table, number, "another CRC", expected)
+        if base < awaited:
+            expected = f"{awaited} or above"
+            self._tell(Invariant.OFFSET_ORDER, table, number, f"a batch from {base} on", expected)
 
-    def _take_place(self, header: BatchHeader, position: int) -> None:
-        """What a batch's place in the log has to say."""
+    def _take_places(self, table: Ints, awaited: Ints) -> None:
+        """What the places of batches in the log have to say."""
+        bases, lasts = table[kernel.BASE_OFFSET], table[kernel.LAST_OFFSET]
+        is_gap = bases > awaited
         if self._first is None:
-            self._first = header
-        elif header.base_offset > self._end and len(self._gaps) < GAPS_MAX:
-            self._gaps.append((self._end, header.base_offset))
-        if header.records_count != header.last_offset_delta + 1 or header.has_delete_horizon:
-            self._shows_cleaning = True
-        if header.leader_epoch != self._epoch or header.last_offset >= self._epoch_until:
-            self._judge_epoch(header, position)
-        facts = self._facts
-        if facts.compare_from <= header.base_offset < facts.compare_until:
-            digest = self._digests[header.base_offset >> BUCKET_BITS]
-            digest[0] += 1
-            digest[1] = digest[1] + digest_of(header) & DIGEST_MASK
+            self._first = int(bases[0]), int(table[kernel.LEADER_EPOCH, 0])
+            is_gap[0] = False
+        for number in np.flatnonzero(is_gap)[: GAPS_MAX - len(self._gaps)]:
+            self._gaps.append((int(awaited[number]), int(bases[number])))
+        self._last_base = max(self._last_base, int(bases.max()))
+        has_horizon = (table[kernel.ATTRIBUTES] & DELETE_HORIZON_FLAG) != 0
+        is_less = table[kernel.RECORDS] != lasts - bases + 1
+        self._shows_cleaning |= bool((has_horizon | is_less).any())
+        epochs = table[kernel.LEADER_EPOCH].tolist()
+        for number, (epoch, last) in enumerate(zip(epochs, lasts.tolist(), strict=True)):
+            if epoch != self._epoch or last >= self._epoch_until:
+                self._judge_epoch(table, number, epoch, last)
+        self._sum_up(table)
 
-    def _judge_epoch(self, header: BatchHeader, position: int) -> None:
-        epoch, before = header.leader_epoch, self._epoch
+    def _judge_epoch(self, table: Ints, number: int, epoch: int, last: int) -> None:
+        before = self._epoch
         self._epoch = epoch  # what follows is held against this one, so it is reported once
+        base = int(table[kernel.BASE_OFFSET, number])
         if epoch < before:
-            self._tell(
-                Invariant.LEADER_EPOCH,
-                header,
-                position,
-                f"epoch {epoch}",
-                f"{before} or a higher one",
-            )
+            expected = f"{before} or a higher one"
+            self._tell(Invariant.LEADER_EPOCH, table, number, f"epoch {epoch}", expected)
             return
-        epochs = self._epochs
-        starts_at = self._facts.log_start or 0
-        if epochs is None or header.base_offset < starts_at:
+        if self._epochs is None:
+            self._epoch_until = ENDLESS
             return
-        known, until = epoch_at(epochs, header.base_offset)
+        if base < (self._facts.log_start or 0):
+            return
+        known, until = epoch_at(self._epochs, base)
         self._epoch_until = until
-        if known != epoch or header.last_offset >= until:
-            self._tell(
-                Invariant.LEADER_EPOCH,
-                header,
-                position,
-                f"a batch of epoch {epoch}",
-                f"epoch {known} up to offset {until}, by {names.LEADER_EPOCHS_NAME}"
-                if until < ENDLESS
-                else f"epoch {known}, by {names.LEADER_EPOCHS_NAME}",
-            )
+        if known != epoch or last >= until:
+            up_to = f" up to offset {until}" if until < ENDLESS else ""
+            expected = f"epoch {known}{up_to}, by {names.LEADER_EPOCHS_NAME}"
+            found = f"a batch of epoch {epoch}"
+            self._tell(Invariant.LEADER_EPOCH, table, number, found, expected)
             self._epoch_until = ENDLESS  # reported once, not with each batch of it
 
-    def _take_producer(self, stored: StoredBatch) -> None:
-        header = stored.header
-        if not header.is_control:
-            self._producers.take_data(header, stored.position)
-            return
+    def _sum_up(self, table: Ints) -> None:
+        """Add to the sums by which replicas are compared."""
+        bases = table[kernel.BASE_OFFSET]
+        facts = self._facts
+        is_compared = (facts.compare_from <= bases) & (bases < facts.compare_until)
+        sums = digests_of(table[:, is_compared])
+        buckets = bases[is_compared] >> BUCKET_BITS
+        for bucket in np.unique(buckets).tolist():
+            mine = sums[buckets == bucket]
+            count, total = self._digests.get(bucket, (0, 0))
+            total = (total + int(mine.sum(dtype=np.uint64))) & SUM_MASK
+            self._digests[bucket] = count + len(mine), total
+
+    def _take_producers(self, table: Ints, is_valid: Truths) -> None:
+        """Keep what changes what is known of producers."""
+        counts = table[kernel.PRODUCER_ID] >= 0
+        is_control = (table[kernel.ATTRIBUTES] & CONTROL_FLAG) != 0
+        kinds = table[kernel.CONTROL_TYPE]
+        is_odd = ((kinds != ABORT) & (kinds != COMMIT)) | ~is_valid
+        for number in np.flatnonzero(counts & is_control & is_odd).tolist():
+            counts[number] = self._is_marker(table, number)
+        rows = with_what_goes_on(table[:, counts])
+        kept = ~_in_between(rows, self._snapshots)
+        if kept.any():
+            self._rows.append(rows[:, kept])
+
+    def _is_marker(self, table: Ints, number: int) -> bool:
+        """Whether a control batch ends a transaction, looked at once more: it is put into its row.
+        An emptied one ends nothing; others are told.
+        """
+        with open_regular(self._path) as file:
+            file.seek(int(table[kernel.POSITION, number]))
+            data = file.read(int(table[kernel.SIZE, number]))
         try:
-            control = read_control_record(stored.data)
+            control = read_control_record(data)
         except CorruptBatchError as error:
-            self._tell(
-                Invariant.UNREADABLE_MARKER, header, stored.position, str(error), "a control record"
-            )
-            return
+            rule, expected = Invariant.UNREADABLE_MARKER, "a control record"
+            self._tell(rule, table, number, str(error), expected)
+            return False
         if control is None:
-            return
+            return False
         if not control.is_marker:
             self._tell(
                 Invariant.UNREADABLE_MARKER,
-                header,
-                stored.position,
+                table,
+                number,
                 f"a control record of type {control.type}",
                 "a COMMIT or an ABORT; a real broker that reads this ends as it starts",
             )
-            return
-        self._producers.take_marker(header, stored.position, control)
-
-    def _cut(self, end: int) -> None:
-        """A stretch ends here, and the next one begins."""
-        self._stretches.append(self._producers.stretch(end))
-        for broken in self._producers.broken:
-            self._add(broken)
-        self._producers = self._producer_walk(end)
-
-    def _producer_walk(self, start: int) -> ProducerWalk:
-        return ProducerWalk(
-            self._path.name,
-            start,
-            has_sequences=self._facts.has_sequences,
-            expiration_ms=self._facts.producer_expiration_ms,
-        )
+            return False
+        table[kernel.CONTROL_TYPE, number] = control.type
+        table[kernel.COORDINATOR_EPOCH, number] = control.coordinator_epoch
+        return True
 
     def _index_check(self) -> IndexCheck:
         offsets = self._path.with_suffix(names.INDEX_SUFFIX)
@@ -327,7 +320,7 @@ class _SegmentWalk:
                 expected="an index; a broker makes it anew",
                 is_notice=True,
             )
-            self._broken.append(missing)
+            self._broken.found.append(missing)
         return entries or ()
 
     def _read_aborted(self) -> tuple[AbortedTxn, ...] | None:
@@ -337,26 +330,49 @@ class _SegmentWalk:
 
     def _read_beside(self, path: Path, decode: Callable[[bytes], T], missing: T) -> T | None:
         expected = "whole entries that ascend"
-        return read_or_tell(path, decode, expected, self._broken.append, missing=missing)
+        return read_or_tell(path, decode, expected, self._broken.found.append, missing=missing)
 
-    def _tell(
-        self, rule: Invariant, header: BatchHeader, position: int, found: str, expected: str
-    ) -> None:
-        self._add(
-            Broken(
-                rule=rule,
-                file=self._path.name,
-                position=position,
-                offset=header.base_offset,
-                found=found,
-                expected=expected,
-            )
+    def _tell(self, rule: Invariant, table: Ints, number: int, found: str, expected: str) -> None:
+        self._broken.add(
+            rule,
+            found,
+            expected,
+            position=int(table[kernel.POSITION, number]),
+            offset=int(table[kernel.BASE_OFFSET, number]),
         )
 
-    def _add(self, broken: Broken) -> None:
-        self._told[broken.rule] += 1
-        if self._told[broken.rule] <= SAME_FINDINGS_MAX:
-            self._broken.append(broken)
+
+def with_what_goes_on(table: Ints) -> Ints:
+    """Batches of producers with one row more (``parts.GOES_ON``): whether each is data of the epoch
+    and kind of the batch before of its producer, and its sequence the next one.
+    """
+    order = np.argsort(table[kernel.PRODUCER_ID], kind="stable")
+    rows = table[:, order]
+    sequences = rows[kernel.BASE_SEQUENCE]
+    size = rows[kernel.LAST_OFFSET] - rows[kernel.BASE_OFFSET] + 1
+    alike = (kernel.PRODUCER_ID, kernel.PRODUCER_EPOCH, kernel.ATTRIBUTES)
+    goes_on = np.zeros(rows.shape[1], dtype=np.int64)
+    goes_on[1:] = (sequences[:-1] >= 0) & (
+        sequences[1:] == (sequences[:-1] + size[:-1]) & SEQUENCE_MAX
+    )
+    goes_on[1:] &= (rows[alike, 1:] == rows[alike, :-1]).all(axis=0)
+    goes_on &= (rows[kernel.ATTRIBUTES] & CONTROL_FLAG) == 0
+    marked = np.empty((table.shape[0] + 1, table.shape[1]), dtype=np.int64)
+    marked[:-1] = table
+    marked[-1, order] = goes_on
+    return marked
+
+
+def _in_between(rows: Ints, snapshots: Ints) -> Truths:
+    """The batches that go on, and behind which another one goes on before the next snapshot."""
+    order = np.argsort(rows[kernel.PRODUCER_ID], kind="stable")
+    goes_on = rows[-1, order] != 0
+    stretch = np.searchsorted(snapshots, rows[kernel.BASE_OFFSET, order], side="right")
+    between = np.zeros(len(order), dtype=np.bool_)
+    between[:-1] = goes_on[:-1] & goes_on[1:] & (stretch[:-1] == stretch[1:])
+    found: Truths = np.empty_like(between)
+    found[order] = between
+    return found
 
 
 def epoch_at(epochs: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:
@@ -368,6 +384,14 @@ def epoch_at(epochs: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:
     return (epochs[behind - 1][0] if behind else -1), until
 
 
-def digest_of(header: BatchHeader) -> int:
-    """A number for what a batch is and where it lies. Its CRC stands for the bytes."""
-    return hash((header.base_offset, header.last_offset, header.leader_epoch, header.crc))
+def digests_of(table: Ints) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """A number for what each batch is and where it lies. Its CRC stands for the bytes."""
+    found = np.zeros(table.shape[1], dtype=np.uint64)
+    for column in (kernel.BASE_OFFSET, kernel.LAST_OFFSET, kernel.LEADER_EPOCH, kernel.CRC):
+        found = (found ^ table[column].astype(np.uint64)) * _FACTOR
+        found ^= found >> np.uint64(29)
+    return found
+
+
+_FACTOR: Final = np.uint64(0xBF58476D1CE4E5B9)
+"""Of SplitMix64."""

@@ -28,7 +28,7 @@ from txnsim.pipeline.soundness.facts import (
     replica_facts,
 )
 from txnsim.pipeline.soundness.partition import judge_partition, read_epochs
-from txnsim.pipeline.soundness.parts import Digest, SegmentPart
+from txnsim.pipeline.soundness.parts import SegmentPart
 from txnsim.pipeline.soundness.replica_rules import comparable, sums_of
 from txnsim.pipeline.soundness.segment_walk import GAPS_MAX, examine
 from txnsim.pipeline.soundness.violations import Broken, Invariant, Severity, Violation
@@ -122,9 +122,8 @@ def verify(engine: Engine, planned: Plan, way: Way) -> Iterator[Violation]:
 
 
 def cost(planned: Plan) -> int:
-    """What it takes: batches are looked at one by one, as records are elsewhere."""
-    works = (work.segment for task in planned.tasks for work in task)
-    return cost_of((one.unread_bytes for one in works), is_decoded=True)
+    """What it takes."""
+    return cost_of(work.segment.unread_bytes for task in planned.tasks for work in task)
 
 
 def _place(finding: Violation) -> tuple[object, ...]:
@@ -292,11 +291,9 @@ def _segment(
         last_epoch=last.last_epoch,
         shows_cleaning=any(one.shows_cleaning for one in sections),
         gaps=tuple(_gaps(sections))[:GAPS_MAX],
-        stretches=tuple(stretch for one in sections for stretch in one.stretches),
-        digests=tuple(
-            Digest(bucket=bucket, batches=batches, total=total)
-            for bucket, (batches, total) in sorted(sums_of(sections).items())
-        ),
+        last_base=max(one.last_base for one in sections),
+        rows=tuple(table for one in sections for table in one.rows),
+        digests=dict(sums_of(sections)),
     )
 
 

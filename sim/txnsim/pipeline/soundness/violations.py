@@ -8,10 +8,11 @@ log when it starts (LogLoader.recoverLog).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -19,6 +20,8 @@ from txnsim.errors import CorruptLogRecordError
 from txnsim.storage.regular_file import read_regular
 
 T = TypeVar("T")
+SAME_FINDINGS_MAX: Final = 100
+"""Of one rule in one segment; where there are more, the last one says how many."""
 
 
 class Severity(StrEnum):
@@ -128,6 +131,39 @@ class Broken(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int | None = None
     is_notice: bool = False
     """Sound in any log."""
+
+
+class Findings:
+    """What is found in one file; of one rule so much that a reader can take in."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._counts: Counter[Invariant] = Counter()
+        self.found: list[Broken] = []
+
+    def add(self, rule: Invariant, found: str, expected: str, **where: Any) -> None:
+        """One more; ``where`` are fields of ``Broken``."""
+        self.take(Broken(rule=rule, file=self._file, found=found, expected=expected, **where))
+
+    def take(self, broken: Broken) -> None:
+        """One that may be of a file beside it."""
+        self._counts[broken.rule] += 1
+        if self._counts[broken.rule] <= SAME_FINDINGS_MAX:
+            self.found.append(broken)
+
+    def all(self) -> tuple[Broken, ...]:
+        """Those that are told, and how many more there are."""
+        more = (
+            Broken(
+                rule=rule,
+                file=self._file,
+                found=f"{count - SAME_FINDINGS_MAX} more of these",
+                expected="none",
+            )
+            for rule, count in sorted(self._counts.items())
+            if count > SAME_FINDINGS_MAX
+        )
+        return (*self.found, *more)
 
 
 def read_or_tell(

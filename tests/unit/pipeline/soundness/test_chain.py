@@ -71,8 +71,8 @@ def test_a_marker_for_a_partition_that_was_not_written_is_a_notice(tmp_path: Pat
     write_log_dir(tmp_path, 1, {"orders-0": driver})
     found = found_in(tmp_path)
     assert [(one.rule, one.severity, one.offset) for one in found] == [
-        (Invariant.IDLE_MARKER, Severity.NOTICE, 3),
         (Invariant.IDLE_MARKER, Severity.NOTICE, 0),
+        (Invariant.IDLE_MARKER, Severity.NOTICE, 3),
     ]
 
 

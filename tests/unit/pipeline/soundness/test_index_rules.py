@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.soundness.index_rules import Entries, IndexCheck
 from txnsim.pipeline.soundness.violations import Broken
-from txnsim.wire.batch import BatchHeader
 
 
 def found(offsets: Entries = (), times: Entries = ()) -> list[tuple[str, int | None, bool]]:
     """Batches of two offsets and 100 bytes each, of timestamps 50, 60, 70."""
     check = IndexCheck(offsets, times, offsets_file="i", times_file="t")
-    for number in range(3):
-        timestamp = 50 + 10 * number
-        check.take(
-            BatchHeader(2 * number, 88, 0, 2, 0, 0, 1, timestamp, timestamp, -1, -1, -1, 2),
-            100 * number,
-        )
+    rows = [_row(number) for number in range(3)]
+    for some in (rows[:2], rows[2:]):
+        check.take(np.array(some, dtype=np.int64).T)
     return [_short(one) for one in check.finish()]
+
+
+def _row(number: int) -> list[int]:
+    row = [0] * kernel.BATCH_COLUMNS
+    row[kernel.POSITION], row[kernel.MAX_TIMESTAMP] = 100 * number, 50 + 10 * number
+    row[kernel.BASE_OFFSET], row[kernel.LAST_OFFSET] = 2 * number, 2 * number + 1
+    return row
 
 
 def _short(broken: Broken) -> tuple[str, int | None, bool]:

@@ -281,7 +281,7 @@ def test_damage_is_found_and_nothing_else(
 def test_every_rule_has_its_damage() -> None:
     told = {word for *_, expected in DAMAGES for word in expected}
     elsewhere = {
-        Invariant.COORDINATOR_EPOCH,  # test_producer_walk
+        Invariant.COORDINATOR_EPOCH,  # test_producer_rules
         Invariant.IDLE_MARKER,
         Invariant.UNREADABLE_MARKER,  # test_segment_walk
         Invariant.CHECKPOINT,  # test_chain

@@ -108,8 +108,8 @@ def _whole(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[tuple[verify
 
 
 def _plain(part: SegmentPart) -> SegmentPart:
-    """Without stretches: sections have more of them."""
-    return msgspec.structs.replace(part, stretches=())
+    """Without rows: sections have more of them."""
+    return msgspec.structs.replace(part, rows=())
 
 
 @pytest.mark.slow
