@@ -78,10 +78,17 @@ class Builder:
             self._step("build", self._build)
 
     def _build(self) -> None:
+        self.build_file(REPOSITORY / "Containerfile", context=REPOSITORY, name=IMAGE)
+
+    def build_file(self, file: Path, *, context: Path, name: str) -> None:
+        """Make an image of a Containerfile.
+
+        Raises:
+            ImageError: A step of it failed.
+        """
         # A health check is no part of the OCI format: it takes Docker's.
         words = ("bud", "--isolation", "chroot", "--pull-never", "--format", "docker")
-        file = str(REPOSITORY / "Containerfile")
-        self.ask("buildah", *words, "-f", file, "-t", IMAGE, str(REPOSITORY))
+        self.ask("buildah", *words, "-f", str(file), "-t", name, str(context))
 
     def ask(self, tool: str, *words: str) -> str:
         """What a tool answers about this store.

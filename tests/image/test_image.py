@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -211,6 +212,28 @@ async def test_a_driver_outside_sits_the_exam_over_tcp(image: Image) -> None:
     assert results["library"] == "kafka-python"
     assert [one["outcome"] for one in results["results"]] == ["passed", "passed"]
     assert exam.returncode == 0
+
+
+def test_a_driver_inside_sits_the_exam(image: Image, tmp_path: Path) -> None:
+    """docs/exam.md: an image of one's own on top of this one, word by word but for the library."""
+    page = (REPOSITORY / "docs" / "exam.md").read_text()
+    (example,) = re.findall(r"^FROM txnsim\n.*?(?=^```)", page, re.MULTILINE | re.DOTALL)
+    file, name = tmp_path / "Containerfile", "localhost/exam:latest"
+    named = example.replace("my-library", "kafka-python")
+    file.write_text(named.replace("my_driver.py", "kafka_python_driver.py"))
+    image.builder.build_file(file, context=REPOSITORY / "helpers" / "exam", name=name)
+    told = json.loads(image.builder.ask("buildah", "inspect", "--type", "image", name))
+    config = told["Docker"]["config"]
+    assert config["User"] == "65534:65534"
+    container = image.builder.ask("buildah", "from", "--pull-never", name).split()[-1]
+    only = ("--only", "fenced-by-newer", "--only", "reads-overlapping")
+    run = image.builder.words("run", "--isolation", "chroot", container, "--")
+    words = (*config["Entrypoint"], *only, "--transaction-version", "2", "--json")
+    done = subprocess.run([*run, *words], capture_output=True, text=True, check=False)
+    results = json.loads(done.stdout)
+    assert results["library"] == "kafka-python"
+    assert [one["outcome"] for one in results["results"]] == ["passed", "passed"]
+    assert done.returncode == 0
 
 
 def test_it_runs_as_nobody_and_says_how_to_use_it(image: Image) -> None:
