@@ -131,7 +131,8 @@ def _lines(libraries: Sequence[Kept]) -> Iterator[str]:
     yield "A **choice** is the library's to make, and its users should know of it."
     yield "**Protocol** is open to any client. **Ours** is the simulator's or the exam's."
     yield "Where a real Kafka was asked the same behind the proxy, a line says what came of it."
-    yield "Bindings of librdkafka were asked through confluent-kafka. What came of a busy machine,"
+    yield "Bindings of librdkafka were asked through confluent-kafka. @platformatic/kafka has sat"
+    yield "at the levels 1 and 2 only. What came of a busy machine,"
     yield "and did not come again, is left out."
     for one in libraries:
         if one.misses:
