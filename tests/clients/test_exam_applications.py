@@ -4,13 +4,17 @@ passes it. The table of docs/exam.md, played.
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.clients.exam_drivers import command_of
 from tests.clients.exam_java import java_program
+from tests.clients.klag_exporter import exporting, klag_exporter, lags
 from tests.clients.test_exam_pairs import outcome
+from txnsim.testing.exam.readers import Said, expected, library, misses
 from txnsim.testing.exam.results import Outcome
 
 pytestmark = [pytest.mark.clients, pytest.mark.nightly]
@@ -38,3 +42,16 @@ def test_the_bug_is_seen_and_nothing_else(situation: str, bad: Program, good: Pr
     ]
     found = [outcome(command, situation, 2) for command in commands]
     assert found == [Outcome.MISSED, Outcome.PASSED]
+
+
+async def test_an_exporter_of_lag_counts_what_nobody_can_read(tmp_path: Path) -> None:
+    """klag-exporter #104, open: its ends are high watermarks, also for ``read_committed``. Only
+    where a transaction is open does that differ.
+    """
+    wanted = expected(on_disk=False)
+    program = await asyncio.to_thread(klag_exporter, "0.1.29")
+    async with library() as kafka, exporting(program, kafka.bootstrap, tmp_path) as address:
+        found = await lags(address, topics=len(wanted))
+    said = [Said(topic=topic, lag=lag) for topic, lag in found.items()]
+    [miss] = misses(wanted, said)
+    assert miss.startswith("open: lag 3; expected: 0.")

@@ -1,0 +1,89 @@
+"""Debian's packages, unpacked below ``.cache/``: nobody has to be root, and nothing is installed.
+
+They come by apt, which checks their signatures. Lists of packages are fetched into ``.cache/`` too
+where the machine has none. Standard library only.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.support.apache_kafka import CACHE, locked
+
+FETCHERS: Final = ("apt-get", "dpkg-deb")
+_TIMEOUT_S: Final = 300.0
+
+
+class DebianError(Exception):
+    """A package could not be had; the message says why."""
+
+
+def unpacked(*packages: str, has: Path) -> Path:
+    """A folder with the files of packages, fetched on first use and named by a version.
+
+    Args:
+        packages: Names; the first one names the folder, and its version a folder within.
+        has: A file that is in them.
+
+    Raises:
+        DebianError: apt or dpkg is missing or failed.
+    """
+    family = CACHE / packages[0]
+    with locked(family.with_suffix(".lock")):
+        kept = sorted(folder for folder in family.glob("*") if (folder / has).is_file())
+        return kept[-1] if kept else _fetch(family, packages, has)
+
+
+def _fetch(family: Path, packages: Sequence[str], has: Path) -> Path:
+    family.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=family) as name:
+        directory = Path(name)
+        _download(family, packages, directory)
+        whole = directory / "unpacked"
+        for file in directory.glob("*.deb"):
+            _run(["dpkg-deb", "-x", str(file), str(whole)], directory)
+        if not (whole / has).is_file():
+            raise DebianError(f"{' '.join(packages)}: no {has} in them")
+        (first,) = directory.glob(f"{packages[0]}_*.deb")
+        # NAME_VERSION_ARCHITECTURE.deb. In one move: nobody takes half a package for a whole one.
+        target = family / first.name.split("_")[1].replace("%3a", "-")
+        whole.rename(target)
+    return target
+
+
+def _download(family: Path, packages: Sequence[str], directory: Path) -> None:
+    """The packages' files; with lists of our own where the machine has none or only old ones."""
+    try:
+        _run(["apt-get", "download", *packages], directory)
+    except DebianError:
+        lists, cache = family / "lists", family / "cache"
+        (lists / "partial").mkdir(parents=True, exist_ok=True)
+        (cache / "archives" / "partial").mkdir(parents=True, exist_ok=True)
+        own = ["-o", f"Dir::State::lists={lists}", "-o", f"Dir::Cache={cache}"]
+        _run(["apt-get", *own, "update"], directory)
+        _run(["apt-get", *own, "download", *packages], directory)
+
+
+def _run(command: Sequence[str], directory: Path) -> None:
+    if shutil.which(command[0]) is None:
+        raise DebianError(f"{command[0]} not found: it fetches packages of Debian")
+    try:
+        done = subprocess.run(
+            command,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired as expired:
+        raise DebianError(f"{' '.join(command)}: no end in {_TIMEOUT_S:.0f} s") from expired
+    if done.returncode != 0:
+        raise DebianError(f"{' '.join(command)} failed:\n{done.stdout}")
