@@ -11,7 +11,6 @@ from tests.support.soundness import (
     batches_of,
     busy_log,
     found_in,
-    headers_of,
     note_offset,
     patch,
     write_log_dir,
@@ -105,30 +104,6 @@ def test_behind_what_was_cleaned_a_gap_is_one(log_dir: Path) -> None:
     note_offset(log_dir, names.CLEANER_OFFSETS_NAME, ORDERS, 25)
     patch(log_dir / "orders-0" / f"{SECOND}.log", 5, base_sequence=11)
     assert rules(log_dir) == {"error sequence"}
-
-
-@pytest.mark.parametrize(
-    ("number", "fields", "rule"),
-    [
-        (2, {"base_sequence": 9}, Invariant.SEQUENCE),
-        (2, {"producer_epoch": 1, "base_sequence": 3}, Invariant.SEQUENCE),
-    ],
-)
-def test_the_first_batch_of_a_segment_goes_on_from_the_one_before(
-    log_dir: Path, number: int, fields: dict[str, int], rule: Invariant
-) -> None:
-    patch(log_dir / "orders-0" / f"{SECOND}.log", number, **fields)
-    assert f"error {rule}" in rules(log_dir)
-
-
-def test_an_epoch_that_goes_back_between_segments_is_found(log_dir: Path) -> None:
-    """Producer 9: a batch at the end of the first segment, its marker in the second."""
-    log = log_dir / "orders-0" / f"{BEGIN}.log"
-    patch(log, 13, producer_epoch=2, base_sequence=0)
-    found = [one for one in found_in(log_dir) if one.rule is Invariant.PRODUCER_EPOCH]
-    # Found with the first batch of the next segment.
-    first = next(one for one in headers_of(log.with_name(f"{SECOND}.log")) if one.producer_id == 9)
-    assert [one.offset for one in found] == [first.base_offset]
 
 
 def test_a_coordinator_epoch_that_goes_back_between_segments_is_found(tmp_path: Path) -> None:
