@@ -15,6 +15,7 @@ from txnsim.simulation.causes import Cause, causes_of
 from txnsim.simulation.drawing import Wanted, draw
 from txnsim.simulation.plan import Plan
 from txnsim.simulation.play import Done, Finding, play
+from txnsim.simulation.sentences import sentence_of
 from txnsim.simulation.shrinking import shrink
 from txnsim.simulation.story import Story, pytest_of, story_of
 from txnsim.written_files import write_all
@@ -29,6 +30,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     causes: tuple[Cause, ...]
     """What together makes it healthy; none where nothing known does."""
     files: tuple[str, ...]
+    of_smallest: str = ""
+    """What makes the smallest run healthy, where nothing known explains the whole."""
     shrunk: int | None = None
     """How many acts the smallest plan has; None where it was not shrunk."""
     steps: int | None = None
@@ -47,6 +50,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """
         names = "; and ".join(map(str, self.causes))
         name = f"This is {names}." if names else "No switch explains it."
+        if self.of_smallest:
+            name += f" Its smallest run is {self.of_smallest}, and not all of it."
         yield f"Seed {self.seed}: {', '.join(self.kinds)}. {name}"
         for sentence in self.because[:3]:
             yield f"  {sentence}"
@@ -106,7 +111,7 @@ def looked_at(seed: int, wanted: Wanted, *, shrinks: bool) -> tuple[Report, dict
         files |= _files_of(stem, small.plan, story)
         report = msgspec.structs.replace(
             report,
-            causes=causes or causes_of(small.plan),
+            of_smallest="" if causes else "; and ".join(map(str, causes_of(small.plan))),
             shrunk=small.plan.size,
             tries=small.tries,
             steps=None if story is None else story.steps,
@@ -128,13 +133,8 @@ def _files_of(stem: str, plan: Plan, story: Story | None) -> dict[str, bytes]:
 def _told(done: tuple[Done, ...]) -> Iterator[str]:
     """Each act as a numbered sentence."""
     for number, one in enumerate(sorted(done, key=lambda one: one.at_us), 1):
-        ((kind, said),) = one.step.items()
-        fields = dict(said) if isinstance(said, dict) else {kind: said}
-        who = fields.pop("who", "cluster")
-        do = fields.pop("do", kind)
-        given = " ".join(f"{name}={value}" for name, value in fields.items())
         answer = "" if one.error == "NONE" else f": {one.error}"
-        yield f"{number:>2}. {one.at_us / 1e6:8.3f} s  {who} {do} {given}{answer}"
+        yield f"{number:>2}. {one.at_us / 1e6:8.3f} s  {sentence_of(one.step)}{answer}"
 
 
 def write_files(folder: Path, files: dict[str, bytes]) -> tuple[str, ...]:

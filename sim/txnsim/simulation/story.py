@@ -19,6 +19,7 @@ from txnsim.scenario.model import Scenario
 from txnsim.scenario.runner import FAILED, Telling, tell_virtual
 from txnsim.simulation.plan import RUN, Body, Plan
 from txnsim.simulation.play import Done, Played
+from txnsim.simulation.sentences import sentence_of
 
 TRIES_MAX: Final = 120
 _NEVER: Final = ("IMPOSSIBLE", "IN_VAIN")
@@ -48,11 +49,22 @@ def story_of(plan: Plan, played: Played) -> Story | None:
         if found and kinds.issuperset(found):
             steps, verdict = fewer, found
         at -= 1
+    told = [{"say": _say(step), **step} if _is_act(step) else step for step in steps]
     return Story(
-        text=yaml.safe_dump(_file(plan, steps, verdict), sort_keys=False, width=100),
+        text=yaml.safe_dump(_file(plan, told, verdict), sort_keys=False, width=100),
         steps=len(steps),
         verdict=verdict,
     )
+
+
+def _is_act(step: Body) -> bool:
+    return step.keys().isdisjoint(("wait-until", "await"))
+
+
+def _say(step: Body) -> str:
+    sentence = sentence_of(step)
+    is_name = "call" in step  # of an actor, as the file has it
+    return f"{sentence if is_name else sentence[0].upper() + sentence[1:]}."
 
 
 def _verdict(plan: Plan, steps: Sequence[Body]) -> tuple[str, ...]:

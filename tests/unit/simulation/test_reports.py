@@ -34,12 +34,24 @@ def test_a_finding_is_named_shrunk_told_and_written(tmp_path: Path) -> None:
     assert Plan.from_json((tmp_path / "out" / "seed-7.plan.json").read_bytes()) == leaderless_plan()
     lines = [*report.lines(again=" --as-version 4.3")]
     assert "This is z27" in lines[0]
-    assert any("cluster kill broker=2" in line for line in lines)
+    assert any("broker 2 is killed" in line for line in lines)
     assert "  again: txnsim simulate --seed 7 --as-version 4.3" in lines
     story = tmp_path / "out" / "seed-7.yaml"
     assert f"  see it: txnsim scenario run {story} --armed --open" in lines
     real = f"  ask a real Kafka: txnsim scenario run {story} --armed --on apache-4.4.0"
     assert real in lines
+
+
+def test_a_name_of_the_smallest_run_is_no_name_of_the_whole(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Seed 19383 had a known finding and a new one, and was told as the known one."""
+    asked = iter([(), reports.causes_of(leaderless_plan())])
+    monkeypatch.setattr(reports, "causes_of", lambda plan: next(asked))
+    report = report_on(7, Wanted(), folder=tmp_path, shrinks=True)
+    first = next(report.lines())
+    assert "No switch explains it. Its smallest run is z27 (KAFKA-20734)" in first
+    assert report.causes == ()
 
 
 def test_it_may_be_left_as_it_is(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ def test_a_run_becomes_a_scenario_that_has_the_same_verdict() -> None:
     assert result.as_declared
     assert result.verdict.observed == story.verdict
     assert "stuck-last-stable-offset" in story.verdict
+    assert "Broker 2 is killed." in [step.say for step in scenario.steps]
 
 
 def test_what_steps_can_t_say_is_no_story() -> None:

@@ -285,7 +285,7 @@ function ownerless(tp, n) {
     const { to } = stepAt(notes()[number - 1]);
     if (isOwnerless(stateAt(to), tp, id)) return to;
   }
-  return stepAt(n)?.to ?? n;
+  return movesOf(id).find((move) => move > n && isOwnerless(stateAt(move), tp, id)) ?? stepAt(n)?.to ?? n;
 }
 
 /** Index of the decisive event of a run that judges have refused: behind the step that holds the place
