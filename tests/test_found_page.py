@@ -1,4 +1,6 @@
-"""docs/found.md: its table of releases is what real brokers came to, as it was kept."""
+"""docs/found.md: its table of releases is what real brokers came to, as it was kept, and its
+stories come to what it says.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,12 @@ import re
 from pathlib import Path
 from typing import Final
 
+from txnsim.scenario.reading import read
+from txnsim.scenario.runner import Telling, tell_virtual
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 HANGS: Final = "stuck-last-stable-offset"
+STORY: Final = re.compile(r"^```yaml\n(.+?)^```$", re.MULTILINE | re.DOTALL)
 ROW: Final = re.compile(r"^\| (\d\S+) \| ([^|]+) \| (hangs) \| (healthy) \|$", re.MULTILINE)
 
 
@@ -26,3 +32,16 @@ def test_each_release_of_the_table_hangs_on_real_brokers_and_only_with_the_fault
         seen, _, cured = row["real"].partition("; cured: ")
         assert (HANGS in seen) == (row["take"] == "armed"), row
         assert HANGS not in cured, f"the abort has not ended it: {row}"
+
+
+def test_the_stories_of_the_page_come_to_what_it_says() -> None:
+    came_to = {}
+    for text in STORY.findall((ROOT / "docs/found.md").read_text("utf-8")):
+        story = read("found.yaml", text)
+        (run,) = story.runs
+        came_to[story.name] = tell_virtual(Telling(scenario=story, run=run, take="armed")).verdict
+    assert {name: verdict.observed for name, verdict in came_to.items()} == {
+        "no-leader-after-fewer-replicas": ("story-failed",),
+        "cut-off-coordinator": ("false-fencing",),
+    }
+    assert "leader" in came_to["no-leader-after-fewer-replicas"].because[0]

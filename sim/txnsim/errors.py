@@ -179,6 +179,10 @@ class ClientError(TxnsimError):
     def __init__(self, message: str, *, error: ErrorCode | None = None) -> None:
         super().__init__(message)
         self.error = error
+        self.in_doubt = False
+        """What was asked for may have taken effect all the same: an earlier attempt got no answer,
+        or one that does not say.
+        """
 
 
 class MissingExtraError(TxnsimError):

@@ -404,7 +404,7 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
         VerificationEntries,
         "clear",
         does_nothing(unless=lambda args, _: args[0].entries),
-        "a leader that leads again takes its old guards",
+        "a broker that starts again takes its old guards",
     ),
     "open-producers-expire": Mutation(
         ProducerState,

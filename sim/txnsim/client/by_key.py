@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ from txnsim.client.errors import (
     code_name,
 )
 from txnsim.client.metadata import RETRIED_TOPIC_ERRORS
+from txnsim.client.reactions import UNSAID
 from txnsim.client.waiting import Deadline
 from txnsim.types import TopicPartition
 
@@ -48,6 +49,9 @@ class KeyedResponse(msgspec.Struct, Generic[K, V], kw_only=True):
     waiting: dict[K, ErrorCode] = {}
     """Why the others are not decided yet."""
 
+
+_UNSAID: Final = UNSAID | {ErrorCode.concurrent_transactions}
+"""A coordinator that answers the second has raised the epoch, and aborts what is open first."""
 
 LookUp = Callable[[Cluster, Sequence[K], Deadline], Awaitable[Lookup[K]]]
 AskBroker = Callable[[int, Sequence[K]], Awaitable[KeyedResponse[K, V]]]
@@ -95,12 +99,18 @@ class _Run(msgspec.Struct, Generic[K, V], eq=False):
     _brokers: dict[K, int] = {}
     _outcomes: dict[K, V | ClientError] = {}
     _reasons: dict[K, str] = {}
+    _in_doubt: set[K] = set()
+    """Asked of a broker that gave no answer, or none that says whether it took effect."""
 
     @property
     def done(self) -> bool:
         return len(self._outcomes) == len(self._keys)
 
     def outcomes(self) -> dict[K, V | ClientError]:
+        for key in self._in_doubt:
+            outcome = self._outcomes[key]
+            if isinstance(outcome, ClientError):
+                outcome.in_doubt = True
         return {key: self._outcomes[key] for key in self._keys}
 
     def homeless(self) -> list[K]:
@@ -145,6 +155,8 @@ class _Run(msgspec.Struct, Generic[K, V], eq=False):
                 self._outcomes.update(result.failed)
                 for key, code in (*result.unmapped.items(), *result.waiting.items()):
                     self._reasons[key] = code_name(code)
+                    if code in _UNSAID:
+                        self._in_doubt.add(key)
                 for key in result.unmapped:
                     self._brokers.pop(key, None)
             case NotSupportedError():
@@ -153,6 +165,7 @@ class _Run(msgspec.Struct, Generic[K, V], eq=False):
                 # Connection lost or no answer: look the broker up again.
                 for key in group:
                     self._reasons[key] = str(result)
+                    self._in_doubt.add(key)
                     self._brokers.pop(key, None)
             case BaseException():
                 raise result

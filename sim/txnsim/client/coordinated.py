@@ -23,12 +23,13 @@ from txnsim.client.errors import (
     NotSupportedError,
     RetriableError,
 )
-from txnsim.client.reactions import Operation, Reaction, react
+from txnsim.client.reactions import UNSAID, Operation, Reaction, react
 from txnsim.client.session import NO_IDENTITY, EndPlan, TxnSession, identity_in, unexpected
 from txnsim.client.versions import Request
 from txnsim.client.waiting import Deadline
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 
+_ENDS: Final = frozenset({Operation.COMMIT, Operation.ABORT})
 ADD_PARTITIONS_RETRY_MS: Final = 20
 """Pause before the first AddPartitionsToTxn of a transaction is repeated, while the previous one
 completes (KAFKA-5482)."""
@@ -118,7 +119,11 @@ class Coordinated(msgspec.Struct, eq=False):
         plan = self._session.plan_end(committed=committed, features=self._cluster.features)
         identity = await self._end_txn(plan) if plan.send else None
         if plan.bump:
-            await self.init_producer_id(plan.identity if identity is None else identity)
+            try:
+                await self.init_producer_id(plan.identity if identity is None else identity)
+            except ClientError as error:
+                error.in_doubt = plan.send  # it has ended, and only what follows is refused
+                raise
         else:
             self._session.ended(identity)
 
@@ -145,40 +150,53 @@ class Coordinated(msgspec.Struct, eq=False):
         error_of: Callable[[Any], ErrorCode] = _error,
         deadline: Deadline | None = None,
     ) -> Any:
-        """Ask the coordinator until it decides; returns the good answer."""
+        """Ask the coordinator until it decides; returns the good answer. A refusal of an end is in
+        doubt where an attempt before may have taken effect. INVALID_TXN_STATE never is: the
+        coordinator knows this identity, and its transaction has not had the end that is asked for.
+        """
         deadline = deadline if deadline is not None else self._cluster.deadline()
         backoff = self._cluster.backoff()
         name = request.api.name
-        while True:
-            at_most_ms = None
-            try:
-                message = await self._cluster.ask(await self._coordinator(deadline), request)
-                error = error_of(message)
-            except LOST as lost:
-                self._cluster.forget_coordinator(self._transactional_id)
-                error, reason = lost.error or ErrorCode.network_exception, str(lost)
-                reaction = Reaction.RETRY
-            except NotSupportedError as unsupported:
-                raise self._session.fatal(unsupported) from None
-            else:
-                reaction, reason = react(operation, error), error.name.upper()
-            match reaction:
-                case Reaction.DONE:
-                    return message
-                case Reaction.RETRY:
-                    first_add = operation is Operation.ADD_PARTITIONS and self._session.empty
-                    if first_add and error == ErrorCode.concurrent_transactions:
-                        at_most_ms = ADD_PARTITIONS_RETRY_MS
-                case Reaction.LOOK_UP:
+        unsaid = False
+        try:
+            while True:
+                at_most_ms, is_asked = None, False
+                try:
+                    coordinator = await self._coordinator(deadline)
+                    is_asked = True
+                    message = await self._cluster.ask(coordinator, request)
+                    error = error_of(message)
+                except LOST as lost:
+                    unsaid |= is_asked
                     self._cluster.forget_coordinator(self._transactional_id)
-                case _:
-                    raise self._bad(operation, reaction, unexpected(name, error))
-            if deadline.passed:
-                raise RetriableError(
-                    f"{name} not achieved within {deadline.timeout_ms:.0f} ms: {reason}",
-                    error=error,
-                )
-            await backoff.wait(deadline, at_most_ms=at_most_ms)
+                    error, reason = lost.error or ErrorCode.network_exception, str(lost)
+                    reaction = Reaction.RETRY
+                except NotSupportedError as unsupported:
+                    raise self._session.fatal(unsupported) from None
+                else:
+                    reaction, reason = react(operation, error), error.name.upper()
+                    unsaid |= error in UNSAID
+                match reaction:
+                    case Reaction.DONE:
+                        return message
+                    case Reaction.RETRY:
+                        first_add = operation is Operation.ADD_PARTITIONS and self._session.empty
+                        if first_add and error == ErrorCode.concurrent_transactions:
+                            at_most_ms = ADD_PARTITIONS_RETRY_MS
+                    case Reaction.LOOK_UP:
+                        self._cluster.forget_coordinator(self._transactional_id)
+                    case _:
+                        raise self._bad(operation, reaction, unexpected(name, error))
+                if deadline.passed:
+                    raise RetriableError(
+                        f"{name} not achieved within {deadline.timeout_ms:.0f} ms: {reason}",
+                        error=error,
+                    )
+                await backoff.wait(deadline, at_most_ms=at_most_ms)
+        except ClientError as error:
+            is_no = error.error == ErrorCode.invalid_txn_state
+            error.in_doubt = operation in _ENDS and unsaid and not is_no
+            raise
 
     async def _coordinator(self, deadline: Deadline) -> int:
         try:

@@ -32,7 +32,7 @@ from txnsim.client.errors import (
     RequestTimeoutError,
     RetriableError,
 )
-from txnsim.client.reactions import Operation, Reaction, react
+from txnsim.client.reactions import UNSAID, Operation, Reaction, react
 from txnsim.client.session import (
     NO_IDENTITY,
     SessionState,
@@ -53,6 +53,10 @@ from txnsim.wire.batch import Record, build_batch
 
 BATCH_RECORDS_MAX: Final = 1_000
 """Records per batch; with ``batch_bytes`` a bound on what one request carries."""
+
+
+_UNSAID: Final = UNSAID | {ErrorCode.network_exception}
+"""After these a batch may have been written."""
 
 
 class RecordMetadata(msgspec.Struct, frozen=True, kw_only=True):
@@ -353,34 +357,40 @@ class Producer:
         records = [outgoing.record for outgoing in batch]
         data = self._encode(target, records)
         backoff = self._cluster.backoff()
-        while True:
-            try:
-                error, offset = await self._attempt(target, data, deadline)
-            except LOST as lost:
-                # A leader that does not answer may have lost its role (NetworkException is an
-                # InvalidMetadataException, and a time-out closes the connection).
-                self._cluster.forget_leader(target.topic)
-                error, offset = ErrorCode.network_exception, -1
-                if isinstance(lost, RequestTimeoutError):
-                    error = ErrorCode.request_timed_out
-            except NotSupportedError as unsupported:
-                raise self._broken(unsupported) from None
-            except RetriableError as nowhere:
-                raise self._given_up(nowhere) from None
-            match react(operation, error):
-                case Reaction.DONE:
-                    return offset
-                case Reaction.RETRY:
-                    pass
-                case Reaction.LOOK_UP:
+        unsaid = False
+        try:
+            while True:
+                try:
+                    error, offset = await self._attempt(target, data, deadline)
+                except LOST as lost:
+                    # A leader that does not answer may have lost its role (NetworkException is an
+                    # InvalidMetadataException, and a time-out closes the connection).
                     self._cluster.forget_leader(target.topic)
-                case Reaction.RESTART:
-                    data = await self._restart(target, records, deadline)
-                case Reaction.GIVE_UP:
-                    raise self._broken(unexpected(f"Produce to {target}", error))
-                case _:
-                    raise self._given_up(unexpected(f"Produce to {target}", error))
-            await self._pause(target, error, backoff, deadline)
+                    error, offset = ErrorCode.network_exception, -1
+                    if isinstance(lost, RequestTimeoutError):
+                        error = ErrorCode.request_timed_out
+                except NotSupportedError as unsupported:
+                    raise self._broken(unsupported) from None
+                except RetriableError as nowhere:
+                    raise self._given_up(nowhere) from None
+                unsaid |= error in _UNSAID
+                match react(operation, error):
+                    case Reaction.DONE:
+                        return offset
+                    case Reaction.RETRY:
+                        pass
+                    case Reaction.LOOK_UP:
+                        self._cluster.forget_leader(target.topic)
+                    case Reaction.RESTART:
+                        data = await self._restart(target, records, deadline)
+                    case Reaction.GIVE_UP:
+                        raise self._broken(unexpected(f"Produce to {target}", error))
+                    case _:
+                        raise self._given_up(unexpected(f"Produce to {target}", error))
+                await self._pause(target, error, backoff, deadline)
+        except ClientError as error:
+            error.in_doubt |= unsaid
+            raise
 
     async def _pause(
         self, target: TopicPartition, error: ErrorCode, backoff: Backoff, deadline: Deadline

@@ -67,6 +67,22 @@ REFRESHING: Final = frozenset(
 )
 """Java's InvalidMetadataException: retriable, and the known leaders are wrong."""
 
+UNSAID: Final = frozenset(
+    {
+        _E.coordinator_not_available,
+        _E.not_coordinator,
+        _E.not_leader_or_follower,
+        _E.not_enough_replicas_after_append,
+        _E.request_timed_out,
+        _E.kafka_storage_error,
+        _E.unknown_server_error,
+    }
+)
+"""Errors of brokers that may have written down what was asked. It was not replicated in time, or
+they lead no more, so it may be lost, or be found in the log by whoever leads next
+(``TransactionStateManager.appendTransactionToLog``).
+"""
+
 _COORDINATOR_MOVED: Final = {
     _E.coordinator_not_available: Reaction.LOOK_UP,
     _E.not_coordinator: Reaction.LOOK_UP,

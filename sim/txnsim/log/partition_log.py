@@ -306,8 +306,8 @@ class PartitionLog:
     # Commands: who writes
 
     def become_leader(self, leader_epoch: int) -> None:
-        """A leader of this epoch writes from now on. Verifications of the last leader are lost
-        (Partition.makeLeader).
+        """A leader of this epoch writes from now on (Partition.makeLeader). Its own verifications
+        that are under way since it led last go on.
         """
         if leader_epoch < self.leader_epoch:
             raise InvariantViolation(
@@ -318,7 +318,6 @@ class PartitionLog:
         self.leader_epoch = leader_epoch
         self.epochs.assign(leader_epoch, self.local.end_offset)
         self.producers.settle()
-        self.producers.verification.clear()
 
     def become_follower(self, leader_epoch: int) -> None:
         """Another replica leads under this epoch (Partition.makeFollower)."""

@@ -106,7 +106,7 @@ class VerificationEntries:
                 del self.entries[producer_id]
 
     def clear(self) -> None:
-        """Another leader has none of these. Guards handed out before never match again."""
+        """A broker that starts has none of these. Guards handed out before never match again."""
         self.entries.clear()
 
     # Queries

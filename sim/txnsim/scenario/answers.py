@@ -47,13 +47,16 @@ class CallResult(msgspec.Struct, frozen=True, kw_only=True):
     """Where the first record is."""
     because: str = ""
     """What the client said, or what was seen, in words."""
+    in_doubt: bool = False
+    """It is refused, and an earlier attempt may have taken effect, or the error does not say."""
 
     @property
     def outcome(self) -> Outcome:
         """What the caller may conclude."""
         if self.error == NONE:
             return Outcome.OK
-        return Outcome.UNKNOWN if self.error in UNKNOWN_ERRORS else Outcome.FAILED
+        unknown = self.in_doubt or self.error in UNKNOWN_ERRORS
+        return Outcome.UNKNOWN if unknown else Outcome.FAILED
 
 
 GIVEN_UP: Final = CallResult(error=TIMED_OUT, because="the answer is not waited for any longer")
@@ -76,7 +79,7 @@ def failure(error: ClientError) -> CallResult:
         name = error.error.name.upper()
     else:
         name = TIMED_OUT if isinstance(error, RetriableError) else type(error).__name__
-    return CallResult(error=name, because=str(error))
+    return CallResult(error=name, because=str(error), in_doubt=error.in_doubt)
 
 
 def _is_unknown(error: ErrorCode | None) -> bool:

@@ -119,6 +119,26 @@ async def test_a_lost_connection_is_looked_up_again(cluster: Cluster) -> None:
     assert script.looked_up == [("a",), ("a",)]
 
 
+@pytest.mark.parametrize(
+    ("first", "in_doubt"),
+    [
+        (ConnectionLostError("cut"), True),
+        (KeyedResponse(unmapped={"a": E.coordinator_not_available}), True),
+        (KeyedResponse(waiting={"a": E.concurrent_transactions}), True),
+        (KeyedResponse(waiting={"a": E.coordinator_load_in_progress}), False),
+    ],
+)
+async def test_a_refusal_is_in_doubt_behind_what_may_have_taken_effect(
+    cluster: Cluster, first: object, in_doubt: bool
+) -> None:
+    script = Script(
+        [Lookup(mapped={"a": 1})], [first, KeyedResponse(failed={"a": ClientError("no")})]
+    )
+    refused = (await script.run(cluster, "a"))["a"]
+    assert isinstance(refused, ClientError)
+    assert refused.in_doubt is in_doubt
+
+
 async def test_a_version_that_does_not_fit_is_final(cluster: Cluster) -> None:
     old = NotSupportedError("too old")
     assert await Script([Lookup(mapped={"a": 1})], [old]).run(cluster, "a") == {"a": old}

@@ -172,6 +172,53 @@ async def test_an_end_whose_answer_is_lost_is_asked_again_with_the_same_identity
         assert first.message == second.message
 
 
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("last", [47, 90, 48, 49, 53])
+@pytest.mark.parametrize("first", [CLOSE, 15, 16, 14, 51], ids=str)
+async def test_a_refusal_says_no_only_where_no_attempt_before_may_have_been_taken(
+    first: int | object, last: int, level: int
+) -> None:
+    """The epoch may have gone on, or the id been forgotten, after a commit that was taken. Only
+    INVALID_TXN_STATE (48) says that this transaction was not committed.
+    """
+    async with Scene(level=level) as scene:
+        lost = ended(first) if isinstance(first, int) else lambda _: first
+        scene.broker.handlers[Api.END_TXN] = in_turn(lost, ended(last))
+        await scene.producer.send("t", 0, b"a")
+        with pytest.raises(FatalError) as raised:
+            await scene.producer.commit()
+        assert raised.value.error == ErrorCode(last)
+        may_be_taken = first in (CLOSE, 15, 16)
+        assert raised.value.in_doubt is (may_be_taken and last != 48)
+
+
+async def test_what_is_refused_behind_an_end_says_nothing_of_the_end() -> None:
+    """A level was raised meanwhile, so the epoch is bumped behind the commit."""
+    async with Scene(level=1) as scene:
+        await scene.producer.send("t", 0, b"a")
+        scene.broker.level, scene.broker.features_epoch = 2, 11
+        await scene.cluster.refresh_features()
+        scene.broker.handlers[Api.INIT_PRODUCER_ID] = initialized(53)
+        with pytest.raises(AbortableError) as raised:
+            await scene.producer.commit()
+        assert raised.value.in_doubt
+
+
+@pytest.mark.parametrize(("first", "in_doubt"), [(CLOSE, True), (6, True), (20, True), (19, False)])
+async def test_a_record_is_in_doubt_behind_an_attempt_that_may_have_been_written(
+    first: int | object, in_doubt: bool
+) -> None:
+    async with Scene() as scene:
+        lost = produced(first) if isinstance(first, int) else lambda _: first
+        scene.broker.handlers[Api.PRODUCE] = in_turn(lost, produced(47))
+        with pytest.raises(AbortableError) as raised:
+            await scene.producer.send("t", 0, b"a")
+        assert raised.value.in_doubt is in_doubt
+        with pytest.raises(AbortableError) as again:
+            await scene.producer.commit()
+        assert not again.value.in_doubt, "the commit was not even sent"
+
+
 @pytest.mark.parametrize("error", [47, 90, 48, 49, 53, 42, -1])
 async def test_errors_of_the_end_that_finish_the_producer(error: int) -> None:
     async with Scene() as scene:

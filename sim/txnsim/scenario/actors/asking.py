@@ -10,6 +10,7 @@ import msgspec
 from txnsim.client.cluster import LOST, Cluster
 from txnsim.client.errors import ClientError, code_name
 from txnsim.client.positions import group_coordinator
+from txnsim.client.reactions import UNSAID
 from txnsim.client.versions import Request
 from txnsim.errors import ErrorCode
 from txnsim.scenario.answers import ANY, CallResult, failure, read_answer
@@ -37,6 +38,7 @@ ASKED_AGAIN: Final = frozenset(
     )
 )
 """Errors after which every client asks again."""
+_UNSAID: Final = frozenset(map(code_name, UNSAID))
 
 
 class Asking:
@@ -52,6 +54,8 @@ class Asking:
         self._call = call
         self._wanted = wanted
         self._sent = sent
+        self._is_unsaid = False
+        """Whether an attempt may have taken effect without saying so."""
 
     async def coordinator(self, transactional_id: str, request: Request) -> CallResult:
         """Ask the transaction coordinator."""
@@ -93,7 +97,7 @@ class Asking:
                 answer = failure(error)
             done = self._call.once or self._wanted in (answer.error, ANY)
             if done or answer.error not in ASKED_AGAIN or deadline.passed:
-                return answer
+                return msgspec.structs.replace(answer, in_doubt=self._is_unsaid)
             forget()
             await backoff.wait(deadline)
 
@@ -103,7 +107,9 @@ class Asking:
         on_its_way = connection.send(msgspec.structs.replace(request, timeout_ms=patience))
         self._sent()
         self.message = await on_its_way
-        return read_answer(self.message)
+        answer = read_answer(self.message)
+        self._is_unsaid |= answer.error in _UNSAID
+        return answer
 
 
 def _nothing() -> None:

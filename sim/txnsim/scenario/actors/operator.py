@@ -13,6 +13,7 @@ from txnsim.client.inspection.txn_views import AbortSpec, ProducerState
 from txnsim.client.partition_requests import delete_records
 from txnsim.client.positions import ask_group_coordinator
 from txnsim.client.requests import Marker
+from txnsim.client.session import NO_IDENTITY
 from txnsim.errors import InvariantViolation
 from txnsim.scenario.actors.base import ClientActor, Surroundings
 from txnsim.scenario.answers import NONE, CallResult, StoryFailedError, failure, read_answer
@@ -189,7 +190,12 @@ class OperatorActor(ClientActor):
 
     async def _fence(self, transactional_id: str) -> CallResult:
         outcomes = await (await self.admin()).fence_producers([transactional_id])
-        identity, answer = or_raised(outcomes[transactional_id]), CallResult()
+        outcome = outcomes[transactional_id]
+        identity, answer = NO_IDENTITY, CallResult()
+        if isinstance(outcome, ClientError):
+            answer = failure(outcome)
+        else:
+            identity = outcome
         self._around.recorder.initialised(self.name, transactional_id, identity, answer)
         return answer
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from txnsim.client import group_requests, requests
 from txnsim.client.session import NO_IDENTITY, TxnProtocol
 from txnsim.client.versions import VersionRange
@@ -196,6 +198,8 @@ class WireActor(ClientActor):
             within=self._protocol.end_versions,
         )
         answer = await asking.coordinator(self._id, request)
+        if answer.error == "INVALID_TXN_STATE":  # the transaction has not had this end
+            answer = msgspec.structs.replace(answer, in_doubt=False)
         # Who has given up on this answer has gone on, and learns nothing from it.
         listens = id(call) in self._unanswered
         if listens and answer.error == NONE and asking.message.__version__ >= 5:

@@ -53,6 +53,30 @@ def test_who_gives_up_on_a_record_does_not_know_what_became_of_it() -> None:
     assert [one.outcome for one in seen(result, Ended)] == ["failed", "ok"]
 
 
+@pytest.mark.parametrize("run", ["V+", "TV2+"])
+def test_a_commit_whose_answer_is_lost_is_no_abort_because_the_next_one_is_refused(
+    run: str,
+) -> None:
+    """The coordinator has it, and its markers are late: CONCURRENT_TRANSACTIONS until time is up.
+    Readers see the record afterwards, as they should (seed 8717 of ``txnsim simulate``).
+    """
+    markers = {"id": "markers", "point": "peer.request", "api": "WriteTxnMarkers", "topic": "t"}
+    lose = {"point": "client.request", "api": "EndTxn", "action": {"do": "drop-answer"}}
+    steps: list[dict[str, Any]] = [
+        do("begin"),
+        do("send", partition="t-0", value="r1"),
+        do("await-ack"),
+        {"hold": markers},
+        {"arm": {"id": "lost", "limit": 1, **lose}},
+        do("commit", error="CONCURRENT_TRANSACTIONS"),
+        {"release": "markers"},
+        {"wait-until": {"transaction": {"id": "app", "is": "CompleteCommit"}}},
+    ]
+    result = told(steps, run=run, actors=ACTORS)
+    assert result.verdict.observed == (), result.verdict
+    assert [one.outcome for one in seen(result, Ended)] == ["unknown"]
+
+
 def test_what_was_never_asked_about_is_unknown_and_a_prompt_answer_is_no_delay() -> None:
     open_end = [do("begin"), do("send", partition="t-0", value="r1")]
     result = told(open_end, run="V+", actors=ACTORS)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from tests.support.stories import call, told
+from tests.support.stories import call, seen, told
+from txnsim.check.observations import Ended
 
 MARKERS = {"id": "slow", "point": "peer.request", "api": "WriteTxnMarkers", "topic": "t"}
 FIRST = [
@@ -22,6 +23,19 @@ def test_what_passes_is_asked_again_unless_the_story_wants_the_first_answer() ->
     once = call("add-partitions", partitions="t-0", once=True)
     result = told([*FIRST, once])
     assert "CONCURRENT_TRANSACTIONS" in result.verdict.because[0]
+
+
+def test_a_coordinator_that_can_t_write_does_not_say_what_became_of_an_end() -> None:
+    """The record may be found by the next coordinator, so it is no refusal."""
+    moved = [
+        *FIRST[:4],
+        {"cluster": {"do": "move-leader", "coordinator-of": "app", "to": 1}},
+        call("commit", broker=2, error="NOT_COORDINATOR", once=True),
+    ]
+    ends = seen(told(moved), Ended)
+    assert [(one.outcome, one.error) for one in ends] == [("unknown", "NOT_COORDINATOR")]
+    late = [*FIRST[:4], call("abort"), call("commit", error="INVALID_TXN_STATE")]
+    assert [one.outcome for one in seen(told(late), Ended)] == ["ok", "failed"]
 
 
 def test_a_request_is_aimed_at_a_broker_right_or_wrong() -> None:

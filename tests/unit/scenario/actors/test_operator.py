@@ -70,6 +70,22 @@ def test_an_operator_describes_fences_and_deletes() -> None:
     assert failure(wrong) == "app is Empty, expected Dead"
 
 
+def test_a_fence_without_an_answer_is_noted() -> None:
+    """Whoever is fenced by it has a reason to be (seed 16054 of ``txnsim simulate``)."""
+    lose = {"point": "client.request", "api": "InitProducerId", "client_id": "operator"}
+    steps = [
+        call("init-producer-id"),
+        call("begin"),
+        {"arm": {"id": "lost", **lose, "action": {"do": "drop-answer"}}},
+        do("fence", transactional_id="app", error="any"),
+        call("add-partitions", partitions="t-0", error="any"),
+        call("produce", partition="t-0", value="r1", error="INVALID_PRODUCER_EPOCH"),
+    ]
+    result = told(steps, run="TV2+")
+    assert result.verdict.observed == (), result.verdict
+    assert [one.outcome for one in seen(result, Initialised)] == ["ok", "unknown"]
+
+
 def test_an_abort_may_name_each_field_of_the_identity() -> None:
     runs = {"V-": {"mode": "V-", "verdict": "healthy"}}
     wrong = do("abort", partition="t-0", start_offset=2, epoch=-1, error="UNKNOWN_SERVER_ERROR")
