@@ -20,6 +20,7 @@ from txnsim.runtime.trace import TraceLevel
 from txnsim.simulation.drawing import modes_of
 from txnsim.simulation.plan import Plan
 from txnsim.simulation.play import Done, Played, play
+from txnsim.simulation.sentences import sentence_of
 from txnsim.suggestions import unknown
 from txnsim.trace.diff import diff
 from txnsim.trace.reading import recording
@@ -104,7 +105,8 @@ def _sentence(left: Played, right: Played) -> str:
         one, other = first
         asked = one or other
         assert asked is not None
-        return f"{_act(asked)}: A {_answer(one)}, B {_answer(other)}."
+        parted = f"They part at {asked.at_us / 1e6:.3f} s, when {sentence_of(asked.step)}"
+        return f"{parted}: A {_answer(one)}, B {_answer(other)}."
     if left.kinds != right.kinds:
         return f"All clients are answered alike; A has {_kinds(left)}, B has {_kinds(right)}."
     return "All clients are answered alike, and the judges say the same."
@@ -131,17 +133,6 @@ def _by_actor(done: Sequence[Done]) -> defaultdict[str, list[Done]]:
     for one in sorted(done, key=lambda one: one.at_us):
         found[one.who].append(one)
     return found
-
-
-def _act(one: Done) -> str:
-    ((kind, said),) = (
-        (key, value) for key, value in one.step.items() if key not in ("say", "only")
-    )
-    fields = dict(said) if isinstance(said, dict) else {kind: said}
-    do = fields.pop("do", kind)
-    given = " ".join(f"{name}={value}" for name, value in fields.items() if name != "who")
-    who = one.who or "the cluster"
-    return f"They part at {one.at_us / 1e6:.3f} s, when {who} asks for {do} {given}".rstrip()
 
 
 def _answer(one: Done | None) -> str:

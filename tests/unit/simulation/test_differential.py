@@ -13,9 +13,7 @@ SWITCH = "leaderless_partitions_keep_markers"
 def test_the_first_answer_that_differs_is_told() -> None:
     plan = leaderless_plan(as_version="4.2")
     found = difference(plan, other_plan(plan, ["transaction.max.timeout.ms=1000"]))
-    first, _, rest = found.sentence.partition(
-        " s, when p asks for init-producer-id: A answers NONE "
-    )
+    first, _, rest = found.sentence.partition(" s, when p asks for an identity: A answers NONE ")
     assert first.startswith("They part at 0.")
     assert ", B answers INVALID_TRANSACTION_TIMEOUT after " in rest
     assert not found.is_none
