@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 REMARK: Final = "Made by txnsim campaign report."
 POINTS_MAX: Final = 500
 """Of a curve."""
+LINES: Final = ("-", "--", ":", "-.")
 _COLUMNS: Final = (
     *("seed", "mode", "verdict", "anomalies", "causes"),
     *("virtual_ms", "cpu_ms"),
@@ -116,7 +117,7 @@ def _totals(one: Played) -> tuple[str, ...]:
         str(len(one.rows)),
         str(found),
         f"{virtual_ms / 3_600_000:.1f}",
-        f"{cpu_ms / 3_600_000:.2f}",
+        f"{cpu_ms / 3_600_000:.3f}",
         f"{virtual_ms / max(1, cpu_ms):.0f}",
     )
 
@@ -167,6 +168,7 @@ def _curves(axes: Axes, campaigns: Sequence[Played]) -> None:
         step = max(1, len(one.places) // POINTS_MAX)
         seeds = range(1, len(one.places) + 1)[::step]
         color = COLORS[number % len(COLORS)]
-        axes.plot([*seeds], [*one.places[::step]], color=color, label=one.name)
+        line = LINES[number % len(LINES)]  # equal curves lie on each other
+        axes.plot([*seeds], [*one.places[::step]], color=color, linestyle=line, label=one.name)
     axes.set_xlabel("seeds")
     axes.set_ylabel("places")

@@ -38,7 +38,7 @@ def test_the_page_compares_campaigns(tmp_path: Path) -> None:
     new = filled(tmp_path / "new", Wanted(as_version="4.3"), {3: "lost-write", 5: "lost-write"})
     text = page([played_in(old), played_in(new)])
     assert "<title>Campaigns: 20 seeds</title>" in text
-    cells = "".join(f"<td>{one}</td>" for one in ("4.3", "10", "2", "0.2", "0.00", "120"))
+    cells = "".join(f"<td>{one}</td>" for one in ("4.3", "10", "2", "0.2", "0.001", "120"))
     assert f"<tr>{cells}</tr>" in text
     cells = "".join(f"<td>{one}</td>" for one in ("lost-write", "–", "–", "–", "2"))
     assert f"<tr>{cells}</tr>" in text
