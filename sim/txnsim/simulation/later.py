@@ -44,9 +44,8 @@ def with_later(plan: Plan, *, older: Sequence[str]) -> Plan:
         world = msgspec.structs.replace(world, settings=settings)
     if "long-lived-ids" in features:
         tracks = tuple(_long_lived(dice, track, tracks) for track in tracks)
-    groups = sorted({one["group"] for one in _actors(tracks) if "group" in one})
-    if "move-groups" in features and groups:
-        tracks = (*tracks, Track(CLUSTER, tuple(_moved_groups(dice, world.brokers, groups))))
+    if "move-groups" in features and plan.groups:
+        tracks = (*tracks, Track(CLUSTER, tuple(_moved_groups(dice, world.brokers, plan.groups))))
     else:
         features -= {"move-groups"}
     if "rolling-upgrade" in features and older:
@@ -56,11 +55,11 @@ def with_later(plan: Plan, *, older: Sequence[str]) -> Plan:
     else:
         features -= {"rolling-upgrade"}
     dice = Dice(plan.seed, HELD)
-    places = [*_places(world, tracks, groups)]
+    places = [*_places(world, tracks, plan.groups)]
     if world.brokers > 2 and places and dice.happens(defaults.MOVES_WHILE_HELD):
         features |= {HELD}
         world = _replicated(dice, world)
-        places = [*_places(world, tracks, groups)]
+        places = [*_places(world, tracks, plan.groups)]
         tracks = (*tracks, Track(CLUSTER, tuple(_moves_while_held(dice, world.brokers, places))))
     dice = Dice(plan.seed, KEYED)
     if (compacted := [*_compacted(world)]) and dice.happens(defaults.KEYED_RECORDS):

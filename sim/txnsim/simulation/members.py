@@ -27,7 +27,8 @@ Told = dict[tuple[str, int], frozenset[TopicPartition]]
 
 def of_two_members(around: Surroundings, cluster: SimCluster) -> Iterator[Broken]:
     """Partitions that two members of a group have at once, both of which their coordinator knows:
-    neither protocol gives a partition away before it was let go.
+    neither protocol gives a partition away before it was let go. Partitions go by name, so this
+    can't be asked where a topic is deleted and made again: its new partition is another one.
     """
     holders: dict[tuple[str, TopicPartition], str] = {}
     for name, member in sorted(around.members.items()):
@@ -47,7 +48,7 @@ def told_otherwise(around: Surroundings, told: Told) -> Iterator[Broken]:
     """A member of a classic group has other partitions than before, at the same generation.
 
     Args:
-        around: Who is a member now.
+        around: The members as they are now.
         told: What each one had, which is brought up to date.
     """
     for name, member in around.members.items():
@@ -74,6 +75,8 @@ def old_generation(around: Surroundings, cluster: SimCluster, call: Call | None)
     member = around.members.get(call.member or call.who)
     if member is None or not member.is_joined:
         return ""
+    if not (member.positions if call.offsets is None else call.offsets):
+        return ""  # without positions nothing is asked for
     label = call.generation
     if isinstance(label, str) and label not in around.generations:
         return ""
@@ -90,7 +93,7 @@ def old_generation(around: Surroundings, cluster: SimCluster, call: Call | None)
 
 
 def _group(cluster: SimCluster, group_id: str) -> Group | None:
-    """As its coordinator has it; None where nobody has loaded it."""
+    """The group as its coordinator has it; None where no broker has loaded it."""
     for broker in cluster.brokers.values():
         for shard in broker.groups.shards():
             found = shard.find(group_id)

@@ -83,6 +83,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Of everybody."""
         return (one for track in self.tracks for one in track.acts)
 
+    @property
+    def groups(self) -> list[str]:
+        """The groups whose members act in it, by name."""
+        actors = (track.actor for track in self.tracks if track.actor is not None)
+        return sorted({one["group"] for one in actors if "group" in one})
+
     def to_json(self) -> bytes:
         """For a file."""
         return msgspec.json.encode(self)

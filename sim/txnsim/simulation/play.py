@@ -199,6 +199,7 @@ class _Run:
         self._cells: Counter[Cell] = Counter()
         self._findings: list[Finding] = []
         self._shared: list[Finding] = []
+        self._deletes_topics = _deletes_topics(plan)
         self._told: Told = {}
         self._recorder: Recorder | None = None
         self._environment: VirtualEnvironment | None = None
@@ -395,12 +396,12 @@ class _Run:
             )
         )
         self._cells[Cell(state, _asked(one.step), answer.error)] += 1
-        # Where the coordinator moved meanwhile, the generation may have begun for nobody.
+        # A coordinator that has moved meanwhile may not know the later generation.
         if old and answer.error == NONE and old_generation(built.around, cluster, step.call):
             self._findings.append(Finding(OLD_GENERATION, old))
         if not self._shared:
             found = (
-                *of_two_members(built.around, cluster),
+                *(() if self._deletes_topics else of_two_members(built.around, cluster)),
                 *told_otherwise(built.around, self._told),
             )
             self._shared = [Finding(*one) for one in found]
@@ -414,15 +415,13 @@ class _Run:
         return states.get(track.actor.get("transactional-id", track.name), "absent")
 
 
-def _groups(plan: Plan) -> set[str]:
-    actors = [track.actor for track in plan.tracks if track.actor is not None]
-    return {one["group"] for one in actors if "group" in one}
+def _deletes_topics(plan: Plan) -> bool:
+    return any(one.step.get("cluster", {}).get("do") == "delete-topic" for one in plan.acts)
 
 
 def _keeps_positions(plan: Plan) -> bool:
-    """Whether nobody in it lets a group's positions go."""
-    deletes = any(one.step.get("cluster", {}).get("do") == "delete-topic" for one in plan.acts)
-    return not deletes and plan.world.settings.keys().isdisjoint(EXPIRATIONS)
+    """Whether positions of groups stay: no topic is deleted, and nothing expires soon."""
+    return not _deletes_topics(plan) and plan.world.settings.keys().isdisjoint(EXPIRATIONS)
 
 
 async def _look_at_positions(built: Stage, plan: Plan) -> None:
@@ -432,7 +431,7 @@ async def _look_at_positions(built: Stage, plan: Plan) -> None:
         for name, topic in plan.world.topics.items()
         for index in range(topic["partitions"])
     ]
-    for group in sorted(_groups(plan)):
+    for group in plan.groups:
         admin = await built.operator.admin()
         found = await committed_positions(admin.cluster, group, places)
         built.recorder.positions(LOOKER, group, found)

@@ -29,6 +29,7 @@ UNSTABLE_POSITION: Final = "unstable-position"
 LOST_POSITION: Final = "lost-position"
 
 _EVER: Final = 1 << 62
+_ASKED: Final = {Added: "a partition or a group", Wrote: "a record", SentOffsets: "positions"}
 
 
 def broken_promises(history: History, *, keeps_positions: bool) -> Iterator[Broken]:
@@ -63,8 +64,8 @@ def _granted_to_replaced(history: History) -> Iterator[Broken]:
             if newer.producer_epoch > epoch and newer.at_ms < asked_ms:
                 yield (
                     GRANTED_TO_REPLACED,
-                    f"{seen.who} was granted {type(seen).__name__.lower()} in {seen.transaction}"
-                    f" at epoch {epoch}, though {newer.who} had got epoch"
+                    f"{seen.who} asked for {_ASKED[type(seen)]} in {seen.transaction} at epoch"
+                    f" {epoch}, and it was granted, though {newer.who} had got epoch"
                     f" {newer.producer_epoch} of producer {newer.producer_id} before",
                 )
                 break
@@ -116,7 +117,7 @@ def _alone(sent: SentOffsets) -> _Sent:
 
 
 def _within(sent: SentOffsets, transaction: Transaction) -> _Sent:
-    """Of a transaction: when its marker comes, nobody is told."""
+    """Of a transaction. No client learns when its marker is written."""
     is_taken, fate = sent.outcome is Outcome.OK, transaction.fate
     granted = any(end.outcome is Outcome.OK for _, end in transaction.ends)
     asked_ms = min((end.asked_ms or 0 for _, end in transaction.ends), default=0)

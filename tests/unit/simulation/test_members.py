@@ -23,6 +23,7 @@ def member(name: str, *places: TopicPartition, generation: int = 2) -> Any:
         options=SimpleNamespace(group_id="g", protocol="classic"),
         metadata=GroupMetadata(generation=generation, member_id=name),
         assigned=frozenset(places),
+        positions=dict.fromkeys(places, 5),
     )
 
 
@@ -74,6 +75,12 @@ def test_who_asks_with_a_generation_that_is_over(
     asked = Call.model_validate({"who": "m", **call})
     why = old_generation(around(m=member("m", T0)), cluster("m", generation=generation), asked)
     assert bool(why) is is_old
+
+
+def test_who_has_no_positions_asks_for_nothing() -> None:
+    asked = Call.model_validate({"who": "m", "do": "commit-offsets"})
+    assert old_generation(around(m=member("m", T0)), cluster("m", generation=3), asked)
+    assert not old_generation(around(m=member("m")), cluster("m", generation=3), asked)
 
 
 def test_nobody_asks() -> None:
