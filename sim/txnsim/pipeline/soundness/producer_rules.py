@@ -75,7 +75,7 @@ class Producers:
             if entry is None or marked == epoch:
                 self._marked[producer_id] = epoch
             _tell(_refusal_of_marker(entry, row), row, broken)
-            if not self._is_blind if entry is None else entry.txn_first_offset == NO_OFFSET:
+            if self._is_idle(entry):
                 _tell_idle(row, broken)
             self._apply_marker(row)
             return
@@ -84,6 +84,12 @@ class Producers:
         self._apply_data(row)
 
     # Steps
+
+    def _is_idle(self, entry: ProducerEntry | None) -> bool:
+        """Whether a marker ends nothing, as far as is known."""
+        if entry is None:
+            return not self._is_blind
+        return entry.txn_first_offset == NO_OFFSET
 
     def _refusal_of_data(self, entry: ProducerEntry, row: Row) -> Refusal | None:
         """Why a leader would have refused it; None where it would not, or may have forgotten the

@@ -1,7 +1,8 @@
 """One segment from its first batch to its last, by the compiled walk: every CRC, every offset,
-indexes, leader epochs. What its producers did is judged when segments are put together
-(``replica_walk``); the rows that this takes are kept, which are few where batches go on one after
-the other. Memory grows with these rows, not with the segment's bytes.
+indexes, leader epochs.
+
+What its producers did is judged when segments are put together (``chain``). The rows for that are
+kept: few, where batches go on one after the other. Memory grows with them, not with the segment.
 """
 
 from __future__ import annotations
@@ -265,7 +266,7 @@ class _SegmentWalk:
 
     def _is_marker(self, table: Ints, number: int) -> bool:
         """Whether a control batch ends a transaction, looked at once more: it is put into its row.
-        An emptied one ends nothing; others are told.
+        An emptied one ends nothing. One that is no marker is noted.
         """
         with open_regular(self._path) as file:
             file.seek(int(table[kernel.POSITION, number]))

@@ -152,7 +152,7 @@ class Findings:
             self.found.append(broken)
 
     def all(self) -> tuple[Broken, ...]:
-        """Those that are told, and how many more there are."""
+        """The findings that are listed, and of each rule how many more there are."""
         more = (
             Broken(
                 rule=rule,
