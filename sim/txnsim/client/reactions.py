@@ -78,8 +78,8 @@ UNSAID: Final = frozenset(
         _E.unknown_server_error,
     }
 )
-"""Errors of brokers that may have written down what was asked. It was not replicated in time, or
-they lead no more, so it may be lost, or be found in the log by whoever leads next
+"""Errors that leave open whether what was asked for is in the log. The broker may have written it,
+and then it was not replicated in time, or the broker leads no more. The next leader may have it
 (``TransactionStateManager.appendTransactionToLog``).
 """
 
