@@ -30,9 +30,18 @@ SOURCES: Final = REPOSITORY / "helpers" / "exam"
 JAVA_RELEASES: Final = ("4.4.0", "4.3.1", "3.9.2")
 
 
-def python_driver(library: str) -> list[str]:
-    """Of a library that this Python has."""
-    return [sys.executable, str(SOURCES / f"{library}_driver.py")]
+def python_driver(library: str, version: str = "") -> list[str]:
+    """Of a library that this Python has, or of another version of it."""
+    program = [sys.executable, str(SOURCES / f"{library}_driver.py")]
+    if not version:
+        return program
+    target = CACHE / "exam-python" / f"{library}-{version}"
+    with locked(CACHE / "exam-python.lock"):
+        if not target.exists():
+            pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+            wanted = ["--no-deps", "--target", str(target), f"{library}=={version}"]
+            output_of([*pip, *wanted], f"{library} failed", ForeignClientError)
+    return ["env", f"PYTHONPATH={target}", *program]
 
 
 def java_driver(release: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Final
@@ -17,7 +18,8 @@ def go_driver(program: str, *, module: str = "", version: str = "") -> Path:
 
     Args:
         program: Its folder: ``franzgo``, ``sarama``, ``confluent``.
-        module: The library's module, where another version is wanted.
+        module: The library's module without the suffix of its major version, where another version
+            is wanted.
         version: That version.
 
     Raises:
@@ -28,13 +30,23 @@ def go_driver(program: str, *, module: str = "", version: str = "") -> Path:
     go = toolchain("go", "Go 1.26")
     with locked(CACHE / "exam-go.lock"):
         if not target.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            mod = target.with_suffix(f"{target.suffix}.mod")
-            shutil.copy(SOURCES / "go.mod", mod)
-            shutil.copy(SOURCES / "go.sum", mod.with_suffix(".sum"))
-            commands = [[go, "build", f"-modfile={mod}", "-o", str(target), f"./{program}"]]
+            copy = target.with_name(f"{target.name}-sources")
+            shutil.copytree(SOURCES, copy, dirs_exist_ok=True)
+            commands = [[go, "build", "-o", str(target), f"./{program}"]]
             if version:
-                commands.insert(0, [go, "get", f"-modfile={mod}", f"{module}@v{version}"])
+                wanted = _path(module, version)
+                for source in (copy / program).glob("*.go"):
+                    imported = re.sub(
+                        rf'"{re.escape(module)}(/v\d+)?\b', f'"{wanted}', source.read_text()
+                    )
+                    source.write_text(imported)
+                commands.insert(0, [go, "get", f"{wanted}@v{version}"])
             for command in commands:
-                output_of(command, f"{program} failed", ForeignClientError, directory=SOURCES)
+                output_of(command, f"{program} failed", ForeignClientError, directory=copy)
     return target
+
+
+def _path(module: str, version: str) -> str:
+    """What a program imports: from 2 on the major version is part of it."""
+    major = version.partition(".")[0]
+    return module if major in ("0", "1") else f"{module}/v{major}"

@@ -102,8 +102,7 @@ async def by_administrator(room: Room) -> None:
 
 @situation("fenced-by-own-late-init", "fenced", "The library's own InitProducerId is held for"
            " longer than it waits, is asked again, and arrives in the middle of the first"
-           " transaction: it fences its own producer. How does the application go on?",
-           about=("librdkafka #3928",))  # fmt: skip
+           " transaction: it fences its own producer. How does the application go on?")  # fmt: skip
 async def by_own_late_init(room: Room) -> None:
     """The late request raises the epoch and aborts what is open. The library has to say that the
     producer is dead, or that the transaction has to be aborted, and who obeys must get on.

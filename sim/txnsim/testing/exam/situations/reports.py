@@ -14,12 +14,14 @@ from txnsim.testing.exam.room import CLIENT, ID, Room, together
 from txnsim.testing.exam.situation import Situation, situation
 from txnsim.testing.exam.situations.codes import CLIENTS_ADD
 from txnsim.testing.exam.situations.ends import SHORT_MS
+from txnsim.testing.faults import AsyncFault
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim.wire.compression import GZIP
 
 LEARNS_S: Final = 25
 FOUND_S: Final = 10
 CLOSES_S: Final = 8
+UNREACHABLE_S: Final = 3
 UNKNOWN_S: Final = 2.5
 TOO_LARGE: Final = 1_100_000
 """Characters: more than any library sends unless it is told to."""
@@ -70,6 +72,31 @@ async def while_recovering(room: Room) -> None:
             if entry.told is Told.COMMITTED:
                 raise MissError("the older producer has committed")
     await room.goes_on("new")
+
+
+@situation("new-epoch-in-open-transaction", "fenced", "A leader has forgotten the producer, which"
+           " needs a new epoch, and its transaction is open: does the library get one without"
+           " fencing itself?", about=("librdkafka #3928",))  # fmt: skip
+async def needs_new_epoch(room: Room) -> None:
+    """InitProducerId in an open transaction raises the epoch to abort it, and refuses the older one
+    when it is asked again. So the Java client ends the transaction first (KIP-360). To call the
+    producer dead at once is a choice.
+    """
+    await room.must_init()
+    entry = await room.open("a-1")
+    forgotten = _error("UNKNOWN_PRODUCER_ID")
+    await room.arm(point="client.request", api="Produce", limit=1, action=forgotten)
+    answer = await room.send("b-2")
+    if answer.error is None:
+        entry.values = ("a-1", "b-2")
+        await room.must_end(entry)
+    elif answer.error.fatal:
+        await room.close("p")
+    else:
+        await room.end(entry, how="abort")
+        if room.dead:
+            raise MissError(f"to abort was right, and then the producer is dead{room.after_errors}")
+    await room.goes_on()
 
 
 @situation("init-slow", "fenced", "The first producer id takes longer than the application waits,"
@@ -300,10 +327,37 @@ async def unreachable(room: Room) -> None:
     """The Java client throws TimeoutException after ``max.block.ms``, here four seconds."""
     await room.must_init(patience_ms=SHORT_MS)
     broker = await _elsewhere(room)
-    deaf = await room.arm(point="connection.open", broker=broker, action="drop", must_strike=False)
+    silent = await _out_of_reach(room, broker)
     await room.transact("a-1", group="g", position=3)
-    await room.disarm(deaf)
+    for rule in silent:
+        await room.disarm(rule)
     await room.goes_on()
+
+
+@situation("group-coordinator-unreachable-then-moves", "groups", "The group's coordinator can't be"
+           " reached, and while the library tries, another broker takes over: is it found?",
+           groups=("g",), about=("librdkafka #3847",))  # fmt: skip
+async def unreachable_then_moves(room: Room) -> None:
+    """The broker is known as alive, so metadata does not tell. Where it can't connect, the Java
+    client sends FindCoordinator again.
+    """
+    await room.must_init()
+    broker = await _elsewhere(room)
+    entry = await room.open("a-1")
+    entry.group, entry.position = "g", 3
+    silent = await _out_of_reach(room, broker)
+
+    async def move() -> None:
+        await asyncio.sleep(UNREACHABLE_S)
+        room.steps.append("the group gets another coordinator")
+        await _coordinate(room, await room.kafka.leaders.coordinator_of(ID))
+
+    async with room.within(UNREACHABLE_S + FOUND_S, "finding the new coordinator"):
+        answer, _ = await together(room.send_offsets("g", 3), move())
+    for rule in silent:
+        await room.disarm(rule)
+    room.expect_done(answer, "sending the positions")
+    await room.must_end(entry)
 
 
 @situation("coordinator-moves-before-offsets", "groups", "The coordinator of the transaction moves"
@@ -320,6 +374,12 @@ async def moves_before_offsets(room: Room) -> None:
     async with room.within(FOUND_S, "finding the new coordinator"):
         room.expect_done(await room.send_offsets("g", 3), "sending the positions")
         await room.must_end(entry)
+
+
+async def _out_of_reach(room: Room, broker: int) -> list[AsyncFault]:
+    """Nothing reaches a broker that lives, on connections that are open either."""
+    where: dict[str, Any] = {"broker": broker, "action": "drop", "must_strike": False}
+    return [await room.arm(point=at, **where) for at in ("connection.open", "client.request")]
 
 
 async def _coordinate(room: Room, broker: int) -> None:
@@ -340,6 +400,7 @@ async def _elsewhere(room: Room) -> int:
 SITUATIONS: Final[tuple[Situation, ...]] = (
     fenced_slowly,
     while_recovering,
+    needs_new_epoch,
     init_slow,
     abort_behind_slow_markers,
     commit_nothing,
@@ -353,5 +414,6 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     both_die,
     breaks_at_first,
     unreachable,
+    unreachable_then_moves,
     moves_before_offsets,
 )
