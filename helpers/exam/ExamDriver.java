@@ -76,7 +76,8 @@ public final class ExamDriver {
             }
             case "subscribe" -> reader(command.get("protocol").equals("consumer") ? Map.of("group.protocol", "consumer")
                     : Map.of("session.timeout.ms", command.get("session_timeout_ms"))).subscribe(List.of(command.get("topic")));
-            case "poll" -> told = poll(consumer);
+            case "poll" -> told = poll(consumer, false);
+            case "poll-first" -> told = poll(consumer, true);
             case "end-offsets" -> told = ",\"ends\":{" + byPartition(consumer.endOffsets(consumer.assignment())) + "}";
             case "seek" -> consumer.seek(new TopicPartition(command.get("topic"), Integer.parseInt(command.get("partition"))), Long.parseLong(command.get("offset")));
             case "commit-positions" -> consumer.commitSync();
@@ -122,10 +123,10 @@ public final class ExamDriver {
         return consumers.get(command.get("consumer"));
     }
 
-    private String poll(KafkaConsumer<String, String> consumer) {
+    private String poll(KafkaConsumer<String, String> consumer, boolean first) {
         StringBuilder records = new StringBuilder();
         long until = System.nanoTime() + Long.parseLong(command.get("timeout_ms")) * 1_000_000L;
-        for (long left = until - System.nanoTime(); left > 0; left = until - System.nanoTime()) {
+        for (long left = until - System.nanoTime(); left > 0 && !(first && records.length() > 0); left = until - System.nanoTime()) {
             for (ConsumerRecord<String, String> one : consumer.poll(Duration.ofNanos(left))) {
                 records.append(records.length() > 0 ? "," : "").append(String.format("[%d,%d,%s]", one.partition(), one.offset(), quoted(one.value())));
             }

@@ -1,6 +1,7 @@
 """confluent-kafka (librdkafka) sits the exam of txnsim: docs/exam.md."""
 
 import time
+from functools import partialmethod
 
 import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
@@ -116,17 +117,19 @@ class Driver:
         ends = {at.partition: reader.get_watermark_offsets(at)[1] for at in reader.assignment()}
         return {"ends": ends}
 
-    def poll(self, consumer, timeout_ms):
+    def poll(self, consumer, timeout_ms, enough=1_000):
         """What comes within the time, and where the reader stands."""
         reader, found = self.consumers[consumer], []
         until = time.monotonic() + timeout_ms / 1000
-        while (left := until - time.monotonic()) > 0:
+        while (left := until - time.monotonic()) > 0 and len(found) < enough:
             message = reader.poll(left)
             if message is not None and message.error() is None:
                 found.append([message.partition(), message.offset(), message.value().decode()])
         places = reader.position(reader.assignment())
         known = {at.partition: at.offset for at in places if at.offset >= 0}
         return {"records": found, "positions": known}
+
+    poll_first = partialmethod(poll, enough=1)
 
     def seek(self, consumer, topic, partition, offset):
         """Go on from there."""
