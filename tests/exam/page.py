@@ -37,7 +37,8 @@ know nothing of any bug: the weights by which they are drawn were fixed before t
 ([docs/simulate.md](simulate.md)). A bug is **found** at the first seed with a finding that the
 same seed does not have without the bug. It is **told apart** at the first seed in which somebody
 is answered otherwise: then `simulate --against` names it, though no promise is broken that a
-judge knows."""
+judge knows. Where a bug would change nothing, its run is the sound one, which all share: the time
+of that run counts for each."""
 
 _SWITCHES: Final = """\
 ## Behaviours of older releases
