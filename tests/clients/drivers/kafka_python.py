@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -18,6 +19,7 @@ from kafka.errors import (
     TopicAlreadyExistsError,
     UnknownMemberIdError,
 )
+from kafka.net.inet import KafkaNetSocket
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.structs import OffsetAndMetadata
 
@@ -26,12 +28,34 @@ from tests.clients.drivers.base import DriverMember as Member
 from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, logged
 from tests.support.lived import Lived
 
-QUICK: Final = {"retry_backoff_ms": 5, "reconnect_backoff_ms": 5}
+DIRECT: Final = "direct"
+QUICK: Final = {
+    "retry_backoff_ms": 5,
+    "reconnect_backoff_ms": 5,
+    "proxy_url": f"{DIRECT}://",  # no proxy: see _Direct
+}
 REFUSED_MS: Final = 1_000
 """So long it tries again to log in before it gives up."""
 REFUSAL: Final = "SaslAuthenticationFailed"
 CODECS: Final = {"gzip": has_gzip, "snappy": has_snappy, "lz4": has_lz4, "zstd": has_zstd}
 """Each but gzip needs a package that kafka-python does not bring along."""
+
+
+class _Socket(socket.socket):
+    def __del__(self) -> None:
+        self.close()
+
+
+class _Direct(KafkaNetSocket):  # type: ignore[misc]
+    """Sockets that close themselves. A client that is closed while it connects forgets its socket,
+    and Python would warn of it in another test.
+    """
+
+    SCHEMES = (DIRECT,)
+
+    def socket(self, *what: int) -> _Socket:
+        """What the library asks for."""
+        return _Socket(*what)
 
 
 class Driver:
