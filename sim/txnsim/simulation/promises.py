@@ -83,8 +83,8 @@ class _Sent(NamedTuple):
     """Its transaction, where it has one, may have been committed."""
     pends_from_ms: int
     pends_until_ms: int
-    """From its answer to when an end was asked for that was granted; no time where it is not known
-    that its transaction was open so long.
+    """From its answer to when a commit was asked for that was granted; no time where it is not
+    known that its transaction was open so long.
     """
     transaction: str | None
 
@@ -117,9 +117,11 @@ def _alone(sent: SentOffsets) -> _Sent:
 
 
 def _within(sent: SentOffsets, transaction: Transaction) -> _Sent:
-    """Of a transaction. No client learns when its marker is written."""
+    """Of a transaction. No client learns when its marker is written. One whose abort is granted may
+    have been aborted before, for its timeout.
+    """
     is_taken, fate = sent.outcome is Outcome.OK, transaction.fate
-    granted = any(end.outcome is Outcome.OK for _, end in transaction.ends)
+    granted = any(end.outcome is Outcome.OK and end.commit for _, end in transaction.ends)
     asked_ms = min((end.asked_ms or 0 for _, end in transaction.ends), default=0)
     return _Sent(
         offset=sent.offset,
