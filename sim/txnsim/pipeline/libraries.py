@@ -15,11 +15,11 @@ def has_libraries() -> bool:
     return all(find_spec(name) is not None for name in ("numba", "pyarrow"))
 
 
-def require_libraries() -> None:
-    """See that they are.
+def require_libraries(*others: str) -> None:
+    """See that they are, and others that a command needs.
 
     Raises:
         MissingExtraError: One of them is missing.
     """
-    if not has_libraries():
+    if not has_libraries() or None in map(find_spec, others):
         raise MissingExtraError(NO_EXTRA)

@@ -37,7 +37,7 @@ def _read(args: argparse.Namespace) -> Written:
     """Read the directories and write the file."""
     from txnsim.pipeline.libraries import require_libraries
 
-    require_libraries()
+    require_libraries("jinja2", "matplotlib")
     from txnsim.pipeline.report_page.making import write_report
 
     return find(args.master, write_report, search_of(args), args.out)

@@ -108,7 +108,7 @@ def _run(args: argparse.Namespace) -> int:
 def _report(args: argparse.Namespace) -> int:
     from txnsim.pipeline.libraries import require_libraries
 
-    require_libraries()
+    require_libraries("jinja2", "matplotlib")
     from txnsim.pipeline.report_page.campaign_page import page, played_in
 
     write_whole(args.out, page([played_in(one) for one in args.folder]))

@@ -4,19 +4,16 @@ coverage, what each kind of finding has cost.
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from xml.etree.ElementTree import Element
 
 import msgspec
 
 from txnsim.pipeline.campaigns import FOUND, Folder, Place, group_of, places_of
 from txnsim.pipeline.figures import COLORS, figure
-from txnsim.pipeline.report_page.elements import document, element, table
-from txnsim.pipeline.report_page.page import POLICY, STYLE
+from txnsim.pipeline.report_page.rendering import rendered
 from txnsim.releases import REFERENCE
 
 if TYPE_CHECKING:
@@ -66,45 +63,16 @@ def played_in(path: Path) -> Played:
 
 def page(campaigns: Sequence[Played]) -> str:
     """The page."""
-    title = f"Campaigns: {sum(len(one.rows) for one in campaigns)} seeds"
-    return document(
-        title=title,
+    growth = "Growth of coverage: different places of state × API × outcome"
+    return rendered(
+        "campaigns.html",
+        title=f"Campaigns: {sum(len(one.rows) for one in campaigns)} seeds",
         remark=REMARK,
-        style=STYLE.read_text("utf-8"),
-        policy=POLICY,
-        body=(
-            element("h1", title),
-            table(
-                "What was played",
-                (
-                    "Campaign",
-                    "Seeds",
-                    "With findings",
-                    "Hours of virtual time",
-                    "CPU hours",
-                    "Virtual seconds per CPU second",
-                ),
-                map(_totals, campaigns),
-            ),
-            table(
-                "Seeds with an anomaly, by release and protocol",
-                ("Anomaly", *(f"{one}, {mode}" for one, mode in _columns(campaigns))),
-                _by_mode(campaigns),
-            ),
-            table(
-                "What each cause, or kind of finding without one, has cost",
-                (
-                    "Campaign",
-                    "Cause or findings",
-                    "First seed",
-                    "CPU seconds up to it",
-                    "Seeds",
-                    "CPU seconds per seed that has it",
-                ),
-                (row for one in campaigns for row in _costs(one)),
-            ),
-            *_growth(campaigns),
-        ),
+        totals=[*map(_totals, campaigns)],
+        columns=[f"{one}, {mode}" for one, mode in _columns(campaigns)],
+        by_mode=list(_by_mode(campaigns)),
+        costs=[row for one in campaigns for row in _costs(one)],
+        growth=[(growth, figure(growth, lambda axes: _curves(axes, campaigns)))],
     )
 
 
@@ -153,14 +121,6 @@ def _costs(one: Played) -> Iterator[tuple[str, ...]]:
         each = spent_ms / seeds[kinds] / 1_000
         numbers = (str(seed), f"{until_ms / 1_000:.1f}", str(seeds[kinds]), f"{each:.1f}")
         yield (one.name, ", ".join(kinds), *numbers)
-
-
-def _growth(campaigns: Sequence[Played]) -> Iterator[Element]:
-    title = "Growth of coverage: different places of state × API × outcome"
-    svg = figure(title, lambda axes: _curves(axes, campaigns))
-    data = base64.b64encode(svg).decode()
-    yield element("h2", "Coverage")
-    yield element("img", src=f"data:image/svg+xml;base64,{data}", alt=title)
 
 
 def _curves(axes: Axes, campaigns: Sequence[Played]) -> None:

@@ -37,6 +37,11 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """Of the marker."""
     records: int | None
 
+    @property
+    def kind(self) -> str:
+        """What became of it."""
+        return "committed" if self.is_commit else "aborted"
+
 
 class Life:
     """What ended on one partition."""

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("jinja2", reason="the extra spark is not installed")
+
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.full_disk import little_room
 from tests.support.logs import NOW, LogDriver

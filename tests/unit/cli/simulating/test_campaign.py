@@ -58,6 +58,7 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_a_report_is_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("jinja2", reason="the extra spark is not installed")
     rows, file = str(tmp_path / "rows"), tmp_path / "campaign.html"
     assert main(["campaign", "run", "--seeds", "0..1", "--out", rows, "--jobs", "1"]) in (0, 2)
     assert main(["campaign", "report", rows, "--out", str(file)]) == 0

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("jinja2", reason="the extra spark is not installed")
+
 from txnsim.errors import BadInputError
 from txnsim.pipeline.campaigns import TABLE, Folder
 from txnsim.pipeline.report_page.campaign_page import page, played_in

@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+pytest.importorskip("jinja2", reason="the extra spark is not installed")
+
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
 from tests.support.no_spark import no_session

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("jinja2", reason="the extra spark is not installed")
+
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import LogDriver
 from txnsim.pipeline.forensics.find_hanging import Search

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
+import pytest
+
+pytest.importorskip("jinja2", reason="the extra spark is not installed")
+
 from txnsim.pipeline.report_page.time_line import LANES_MAX, WIDTH, Bar, in_lanes, time_line
 
 
@@ -22,7 +28,8 @@ def test_the_last_lane_takes_what_has_no_room() -> None:
 
 
 def test_bars_are_within_the_picture_and_can_be_seen() -> None:
-    drawn = time_line("orders-0", [bar(0, 0, "first"), bar(1_000_000, 1_000_001, "last")])
+    bars = [bar(0, 0, "first"), bar(1_000_000, 1_000_001, "last")]
+    drawn = ElementTree.fromstring(time_line("orders-0", bars))
     rects = drawn.findall("rect")
     for rect in rects:
         left, width = float(rect.attrib["x"]), float(rect.attrib["width"])
@@ -38,4 +45,4 @@ def test_bars_are_within_the_picture_and_can_be_seen() -> None:
 
 
 def test_one_moment_is_a_picture_too() -> None:
-    assert len(time_line("orders-0", [bar(5, 5)]).findall("rect")) == 1
+    assert time_line("orders-0", [bar(5, 5)]).count("<rect") == 1
