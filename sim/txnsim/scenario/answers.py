@@ -15,7 +15,9 @@ from txnsim.client.errors import (
     RetriableError,
     code_name,
 )
+from txnsim.client.reactions import UNSAID
 from txnsim.errors import ErrorCode, TxnsimError
+from txnsim.types import TopicPartition
 
 NONE: Final = "NONE"
 ANY: Final = "any"
@@ -95,6 +97,19 @@ def read_answer(message: Any) -> CallResult:
     telling = [error for error in bad if error != ErrorCode.operation_not_attempted]
     error = (telling or bad or [ErrorCode.none])[0]
     return CallResult(error=code_name(error), offset=offsets[0] if offsets else -1)
+
+
+def answers_of(message: Any) -> dict[TopicPartition, CallResult]:
+    """What the answer to a Produce says of each partition."""
+    return {
+        TopicPartition(topic.name, row.index): CallResult(
+            error=code_name(row.error_code),
+            offset=row.base_offset,
+            in_doubt=row.error_code in UNSAID,
+        )
+        for topic in message.responses
+        for row in topic.partition_responses
+    }
 
 
 def _errors(message: Any) -> list[int]:

@@ -201,6 +201,10 @@ class _Checks:
             self._background[call.background] = plays
         fields = ("partition", "partitions", "assigned", "names")
         yield from self._partitions(place, call, *fields)
+        for one in call.beside or ():
+            yield from self._partition((*place, "beside"), one)
+        if call.partition in (call.beside or ()):
+            yield (*place, "beside"), f"{call.partition} is the partition of the call itself"
         for at, one in enumerate(call.of):
             yield from self._partition((*place, "of", at), one.partition)
         if call.do == "abort" and plays == "operator":
@@ -232,14 +236,16 @@ class _Checks:
         may_repeat = call.sequence is not None or call.error is not None
         if target is None or may_repeat or call.do not in WRITES:
             return
-        for value in call.records if call.count is None else (f"{call.value or UPDATE}-0",):
-            if value is None:
-                continue  # tombstones have no names
-            before = self._values.setdefault((target, value), [])
+        values = call.records if call.count is None else (f"{call.value or UPDATE}-0",)
+        field = "value" if call.values is None else "values"
+        named = [(field, target, value) for value in values if value is not None]  # no tombstones
+        named += [("beside", *one) for one in (call.beside or {}).items()]
+        for field, where, value in named:
+            before = self._values.setdefault((where, value), [])
             if any(self._together(only, others) for others in before):
                 yield (
-                    (*place, "value" if call.values is None else "values"),
-                    f"the value {value!r} is used twice in {target}; each record needs its own, "
+                    (*place, field),
+                    f"the value {value!r} is used twice in {where}; each record needs its own, "
                     "and item says that two are the same work",
                 )
             before.append(only)

@@ -123,6 +123,13 @@ def offsets(value: Any) -> Any:
     return {partition(name): offset for name, offset in value.items()}
 
 
+def values_of(value: Any) -> Any:
+    """``{t-1: r2}`` as values for partitions."""
+    if not isinstance(value, dict):
+        raise ValueError("expected partitions with values, such as {orders-1: second}")
+    return {partition(name): one for name, one in value.items()}
+
+
 def fault_rule(value: Any) -> Any:
     """The fields of a fault rule; a hold unless it says otherwise."""
     if not isinstance(value, dict):
@@ -205,6 +212,16 @@ Offsets = Annotated[
     ),
     WithJsonSchema(
         {"type": "object", "additionalProperties": {"type": "integer"}}, mode="validation"
+    ),
+]
+ValuesOf = Annotated[
+    dict[TopicPartition, str],
+    BeforeValidator(values_of),
+    PlainSerializer(
+        lambda value: {shown(place): one for place, one in value.items()}, when_used="json"
+    ),
+    WithJsonSchema(
+        {"type": "object", "additionalProperties": {"type": "string"}}, mode="validation"
     ),
 ]
 FaultRuleField = Annotated[

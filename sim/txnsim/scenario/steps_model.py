@@ -28,6 +28,7 @@ from txnsim.scenario.fields import (
     Partitions,
     Values,
     ValuesByRun,
+    ValuesOf,
 )
 from txnsim.suggestions import unknown
 from txnsim.txn.state import WIRE_NAMES
@@ -58,7 +59,7 @@ CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
         "add-partitions": (("partitions",), ("always", *_IDENTITY, *_SENT)),
         "produce": (
             ("partition",),
-            (*_RECORDS, "sequence", "plain", "offset", *_IDENTITY, *_SENT),
+            (*_RECORDS, "beside", "sequence", "plain", "offset", *_IDENTITY, *_SENT),
         ),
         "add-offsets": (("group",), ("always", *_IDENTITY, *_SENT)),
         "commit-offsets": ((), ("group", "offsets", "member", *_MEMBER, *_IDENTITY, *_SENT)),
@@ -193,6 +194,8 @@ class Call(Doing):
     """Null is a tombstone."""
     values: Values | None = None
     key: Content | None = None
+    beside: ValuesOf | None = None
+    """Records that the same request brings to other partitions, one to each."""
     item: str | None = None
     """The unit of work that the record stands for; its value unless given."""
     of: Inputs = ()

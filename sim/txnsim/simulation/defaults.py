@@ -85,6 +85,10 @@ HELD: Final = (
 KEYED_RECORDS: Final = 0.7
 """Of seeds with a compacted topic."""
 DELETE_RETENTIONS_MS: Final = ((100, 0.6), (86_400_000, 0.4))
+TOGETHER: Final = 0.4
+"""Of seeds with a client that sends requests by hand: it writes to several partitions at once."""
+MONITORED: Final = 0.4
+"""Of seeds with a group: somebody looks again and again where it stands."""
 MOVES: Final = ((1, 0.3), (2, 0.4), (3, 0.3))
 """Of one leader in a row."""
 BROKERS: Final = ((3, 0.75), (2, 0.15), (1, 0.1))

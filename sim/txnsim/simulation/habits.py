@@ -265,6 +265,19 @@ def reader(dice: Dice, scene: Scene) -> Track:
     return Track(READER, tuple(acts))
 
 
+def monitor(
+    dice: Dice, name: str, groups: Sequence[str], places: Sequence[str], *, habit: str
+) -> Track:
+    """Somebody who watches how far groups are, as monitoring does: from positions as they stand."""
+    acts: list[Act] = []
+    for number in range(1, dice.weighted(defaults.TRANSACTIONS) * 2 + 1):
+        unit = Unit(dice, name, number)
+        fields: Body = {"group": dice.one_of(groups), "partitions": [*places]}
+        unit.call("read-positions", habit=habit, **fields)
+        acts += unit.acts
+    return Track(name, tuple(acts), {"plays": "reader"})
+
+
 def operator(dice: Dice, scene: Scene) -> Track:
     """Somebody who looks after the cluster, and is wrong at times."""
     known = [name for name in _OPERATOR if scene.has(name)]

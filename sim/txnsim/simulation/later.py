@@ -4,7 +4,7 @@ without any of it has the run that it had before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -12,13 +12,17 @@ import msgspec
 from txnsim.releases import REFERENCE
 from txnsim.simulation import defaults
 from txnsim.simulation.dice import Dice
+from txnsim.simulation.habits import monitor
 from txnsim.simulation.plan import CLUSTER, Act, Body, Plan, Track, World
 from txnsim.types import PRODUCER_EPOCH_MAX
 
 STREAM: Final = "later"
 HELD: Final = "moves-while-held"
 KEYED: Final = "keyed-records"
-"""Both have streams of their own as well."""
+TOGETHER: Final = "partitions-together"
+MONITORED: Final = "monitored-groups"
+"""These have streams of their own as well."""
+MONITOR: Final = "monitor"
 SHORT_EXPIRATIONS: Final = "short-expirations"
 INTERNAL: Final = ("transaction.state.log", "offsets.topic")
 EXPIRATIONS: Final = (
@@ -67,6 +71,16 @@ def with_later(plan: Plan, *, older: Sequence[str]) -> Plan:
         world = _soon_forgotten(dice, world, compacted)
         tracks = tuple(_keyed(dice, track, compacted) for track in tracks)
         tracks = (*tracks, Track(CLUSTER, tuple(_cleaned(dice, compacted))))
+    dice = Dice(plan.seed, TOGETHER)
+    if any(_sends_by_hand(track) for track in tracks) and dice.happens(defaults.TOGETHER):
+        leaders = dict(_first_leaders(world))
+        tracks = tuple(_together(dice, track, leaders) for track in tracks)
+        features |= {TOGETHER}
+    dice = Dice(plan.seed, MONITORED)
+    if plan.groups and dice.happens(defaults.MONITORED):
+        watched = [name for name, _ in _first_leaders(world)]
+        tracks = (*tracks, monitor(dice, MONITOR, plan.groups, watched, habit=MONITORED))
+        features |= {MONITORED}
     return msgspec.structs.replace(
         plan,
         world=world,
@@ -200,6 +214,55 @@ def _cleaned(dice: Dice, compacted: Sequence[str]) -> Iterator[Act]:
         place = f"{dice.one_of(compacted)}-0"
         for do, after_ms in (("roll", dice.up_to(defaults.DISTURBANCE_PAUSES_MS)), ("clean", 0)):
             yield Act({"cluster": {"do": do, "partition": place}}, after_ms, unit, KEYED)
+
+
+def _first_leaders(world: World) -> Iterator[tuple[str, int]]:
+    """Each partition of the topics with the broker that leads it at first."""
+    for name, one in world.topics.items():
+        yield from ((f"{name}-{index}", leader) for index, leader in enumerate(one["leaders"]))
+
+
+def _sends_by_hand(track: Track) -> bool:
+    return track.actor is not None and track.actor["plays"] == "wire"
+
+
+def _together(dice: Dice, track: Track, leaders: Mapping[str, int]) -> Track:
+    """A client that gathers what it writes in a transaction, and sends what one broker leads in one
+    request.
+    """
+    if not _sends_by_hand(track):
+        return track
+    acts: list[Act] = []
+    for act in track.acts:
+        near = [at for at, one in enumerate(acts) if _fits(one, act, leaders)]
+        if near and dice.happens(0.7):
+            acts[near[-1]] = _joined(acts[near[-1]], act)
+        else:
+            acts.append(act)
+    return msgspec.structs.replace(track, acts=tuple(acts))
+
+
+def _fits(one: Act, other: Act, leaders: Mapping[str, int]) -> bool:
+    """Whether both write to partitions of one broker, in one transaction, and nothing else is
+    unusual about them.
+    """
+    calls = [act.step.get("call", {}) for act in (one, other)]
+    usual = {"who", "do", "partition", "value", "key", "beside"}
+    if one.unit != other.unit or any(
+        call.get("do") != "produce" or not call.keys() <= usual for call in calls
+    ):
+        return False
+    first, second = (call["partition"] for call in calls)
+    taken = {first, *calls[0].get("beside", ())}
+    return second not in taken and leaders[first] == leaders[second]
+
+
+def _joined(one: Act, other: Act) -> Act:
+    """One request for both."""
+    call, more = one.step["call"], other.step["call"]
+    beside = {**call.get("beside", {}), more["partition"]: more["value"]}
+    joined = {"call": {**call, **more, **call, "beside": beside}}
+    return msgspec.structs.replace(one, step=joined, habit=TOGETHER)
 
 
 def _upgrade(dice: Dice, brokers: int, newest: str) -> Iterator[Act]:

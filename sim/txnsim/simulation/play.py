@@ -41,7 +41,7 @@ from txnsim.server.cluster import SimCluster
 from txnsim.server.member import MemberState
 from txnsim.simulation.guests import Guest, commit_markers, end_of, workload_named
 from txnsim.simulation.invariants import violations
-from txnsim.simulation.later import EXPIRATIONS
+from txnsim.simulation.later import EXPIRATIONS, MONITOR
 from txnsim.simulation.limit import OverLimitError, processor_limit
 from txnsim.simulation.members import (
     OLD_GENERATION,
@@ -217,7 +217,9 @@ class _Run:
                 found = judge(self._recorder.history).anomalies
                 findings += [Finding(str(one.kind), one.because) for one in found]
                 promises = broken_promises(
-                    self._recorder.history, keeps_positions=_keeps_positions(self.plan)
+                    self._recorder.history,
+                    keeps_positions=_keeps_positions(self.plan),
+                    watchers=frozenset({MONITOR}),
                 )
                 findings += [Finding(*one) for one in promises]
             except HistoryError as error:

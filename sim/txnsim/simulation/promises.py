@@ -32,18 +32,23 @@ _EVER: Final = 1 << 62
 _ASKED: Final = {Added: "a partition or a group", Wrote: "a record", SentOffsets: "positions"}
 
 
-def broken_promises(history: History, *, keeps_positions: bool) -> Iterator[Broken]:
+def broken_promises(
+    history: History, *, keeps_positions: bool, watchers: frozenset[str] = frozenset()
+) -> Iterator[Broken]:
     """Everything that was promised and not kept.
 
     Args:
         history: What clients have seen.
         keeps_positions: Whether a position may go only where another one comes: nothing expires
             soon, and no topic is deleted.
+        watchers: Who asks for positions as they stand: one that an open transaction may change, or
+            the one before the last while a new coordinator does not know yet how far its log is
+            replicated.
     """
     yield from _granted_to_replaced(history)
-    yield from _unstable_positions(history)
+    yield from _unstable_positions(history, watchers)
     if keeps_positions:
-        yield from _lost_positions(history)
+        yield from _lost_positions(history, watchers)
 
 
 def _granted_to_replaced(history: History) -> Iterator[Broken]:
@@ -136,11 +141,16 @@ def _within(sent: SentOffsets, transaction: Transaction) -> _Sent:
     )
 
 
-def _unstable_positions(history: History) -> Iterator[Broken]:
+def _told(sent: _Sent, at_ms: int) -> _Sent:
+    """A position of which somebody was told then."""
+    return sent._replace(is_certain=True, latest_ms=min(sent.latest_ms, at_ms))
+
+
+def _unstable_positions(history: History, watchers: frozenset[str]) -> Iterator[Broken]:
     """A member was told a position while an open transaction had sent one there (KIP-447)."""
     sent = _positions(history)
     for _, read in history.all_of(PositionsRead):
-        for position in () if read.error else read.positions:
+        for position in () if read.error or read.who in watchers else read.positions:
             for one in sent.get((read.group, position.place), ()):
                 if read.asked_ms is not None and (
                     one.pends_from_ms < read.asked_ms and read.at_ms < one.pends_until_ms
@@ -153,20 +163,35 @@ def _unstable_positions(history: History) -> Iterator[Broken]:
                     )
 
 
-def _lost_positions(history: History) -> Iterator[Broken]:
+def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[Broken]:
     """A group stands where neither the last position puts it that was certainly taken, nor any that
-    may have been taken since.
+    may have been taken since. One that somebody was told was taken.
     """
-    sent = _positions(history)
+    sent = {
+        at: [one for one in every if one.may_count] for at, every in _positions(history).items()
+    }
     for _, read in history.all_of(PositionsRead):
         asked_ms = read.at_ms if read.asked_ms is None else read.asked_ms
         for position in () if read.error else read.positions:
-            every = [one for one in sent.get((read.group, position.place), ()) if one.may_count]
+            every = sent.get((read.group, position.place), [])
+            told = [
+                at
+                for at, one in enumerate(every)
+                if one.offset == position.offset and one.earliest_ms <= read.at_ms
+            ]
+            if len(told) == 1:
+                every[told[0]] = _told(every[told[0]], read.at_ms)
+            if read.who in watchers:
+                continue
             certain = [one for one in every if one.is_certain and one.latest_ms < asked_ms]
             if not certain:
                 continue
             last = max(certain, key=lambda one: one.earliest_ms)
-            allowed = {one.offset for one in every if one.latest_ms >= last.earliest_ms}
+            allowed = {
+                one.offset
+                for one in every
+                if one.latest_ms >= last.earliest_ms and one.earliest_ms <= read.at_ms
+            }
             if position.offset not in allowed:
                 yield (
                     LOST_POSITION,

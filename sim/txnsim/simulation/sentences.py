@@ -26,6 +26,7 @@ _CALLS: Final[Mapping[str, str]] = {
     "leave": "{who} leaves its group",
     "stand-still": "{who} stands still",
     "read": "{who} reads {partition}",
+    "read-positions": "{who} asks where {group} stands",
     "find-hanging": "{who} looks for hanging transactions",
     "abort-found": "{who} aborts what was found",
     "delete-records": "{who} deletes the records of {partition} before {before}",

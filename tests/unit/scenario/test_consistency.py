@@ -68,6 +68,14 @@ def produce(**fields: Any) -> dict[str, Any]:
         ([produce(of="in-0")], "steps.0.call.of.0", "expected a record such as orders-0@5"),
         ([produce(), produce()], "steps.1.call.value", "the value 'x' is used twice in t-0"),
         (
+            [produce(), produce(value="y", beside={"t-1": "z", "t-0": "x"})],
+            "steps.1.call.beside",
+            "t-0 is the partition of the call itself",
+        ),
+        ([produce(partition="t-1"), produce(beside={"t-1": "x"})], "steps.1.call.beside", "twice"),
+        ([produce(beside={"q-0": "y"})], "steps.0.call.beside", "no topic 'q'"),
+        ([produce(beside=["t-1"])], "steps.0.call.beside", "expected partitions with values"),
+        (
             [{"repeat": 2, "steps": [call("produce", partition="t-0", values=["x", "y{n}"])]}],
             "steps.0.steps.0.call.values",
             "'x' is used twice in t-0",

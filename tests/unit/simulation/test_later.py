@@ -8,7 +8,16 @@ from txnsim.releases import RELEASES
 from txnsim.simulation import defaults
 from txnsim.simulation.causes import _switches
 from txnsim.simulation.drawing import Wanted, draw
-from txnsim.simulation.later import EXPIRATIONS, HELD, KEYED, SHORT_EXPIRATIONS, with_later
+from txnsim.simulation.later import (
+    EXPIRATIONS,
+    HELD,
+    KEYED,
+    MONITOR,
+    MONITORED,
+    SHORT_EXPIRATIONS,
+    TOGETHER,
+    with_later,
+)
 from txnsim.simulation.plan import Act, Plan
 from txnsim.simulation.play import Played, play
 from txnsim.simulation.shrinking import without_habit
@@ -30,9 +39,9 @@ def answers(played: Played, habit: str, plan: Plan) -> list[str]:
 
 
 def test_a_seed_without_any_of_it_is_what_it_was() -> None:
-    later = {*defaults.LATER_FEATURES, HELD, KEYED}
+    later = {*defaults.LATER_FEATURES, HELD, KEYED, TOGETHER, MONITORED}
     plain = [plan for plan in map(draw, SEEDS) if later.isdisjoint(plan.features)]
-    assert len(plain) > len(SEEDS) / 3
+    assert len(plain) > len(SEEDS) / 5
     assert [with_later(plan, older=["4.3"]) for plan in plain] == plain
 
 
@@ -113,4 +122,37 @@ def test_records_of_compacted_topics_have_keys_and_are_cleaned() -> None:
             call = one.step.get("call", {})
             if "key" in call and call["do"] == "produce":
                 assert call["partition"].rpartition("-")[0] in compacted
+    assert "NONE" in answered
+
+
+def test_one_request_brings_records_to_partitions_that_one_broker_leads() -> None:
+    answered: set[str] = set()
+    joined = [plan for plan in having(TOGETHER) if of(plan, TOGETHER)]
+    assert len(joined) > len(SEEDS) / 25
+    for plan in joined:
+        values: list[str] = []
+        for one in of(plan, TOGETHER):
+            call = one.step["call"]
+            places = [call["partition"], *call["beside"]]
+            assert len({*places}) == len(places)
+            leaders = {plan.world.topics[name]["leaders"][index] for name, index in map(at, places)}
+            assert len(leaders) == 1
+            values += [call["value"], *call["beside"].values()]
+        assert len({*values}) == len(values)
+    for plan in joined[:6]:
+        answered |= {*answers(play(plan), TOGETHER, plan)}
+    assert "NONE" in answered
+
+
+def at(place: str) -> tuple[str, int]:
+    name, _, index = place.rpartition("-")
+    return name, int(index)
+
+
+def test_somebody_watches_where_groups_stand() -> None:
+    answered: set[str] = set()
+    for plan in list(having(MONITORED))[:4]:
+        assert [track.name for track in plan.tracks].count(MONITOR) == 1
+        assert plan.groups
+        answered |= {*answers(play(plan), MONITORED, plan)}
     assert "NONE" in answered

@@ -129,6 +129,39 @@ def test_an_earlier_one_or_that_of_an_aborted_transaction_may_not() -> None:
     assert kinds(told) == [LOST_POSITION, LOST_POSITION]
 
 
+def test_a_position_that_somebody_was_told_stays_too() -> None:
+    told = Told()
+    told.sent(None, 5, asked_ms=500)
+    told.sent(None, 9, asked_ms=1_500, outcome=UNKNOWN)
+    told.positions(9, asked_ms=2_500)
+    told.positions(5, asked_ms=3_500)
+    assert kinds(told) == [LOST_POSITION]
+    told.sent(None, 5, asked_ms=4_500, outcome=UNKNOWN)
+    assert kinds(told) == [LOST_POSITION]
+
+
+def test_it_is_not_known_which_of_two_equal_positions_was_told() -> None:
+    told = Told()
+    told.sent(None, 9, asked_ms=500, outcome=UNKNOWN)
+    told.sent(None, 5, asked_ms=1_500)
+    told.sent(None, 9, asked_ms=2_500, outcome=UNKNOWN)
+    told.positions(9, asked_ms=3_500)
+    told.positions(5, asked_ms=4_500)
+    assert kinds(told) == []
+
+
+def test_who_watches_may_be_told_late_and_what_is_open() -> None:
+    told = Told()
+    told.sent(None, 2, asked_ms=500)
+    told.sent(None, 5, asked_ms=1_500)
+    told.sent("T1", 9)
+    told.positions(2, asked_ms=3_500)
+    told.committed("T1", asked_ms=4_500)
+    assert kinds(told) == [UNSTABLE_POSITION, LOST_POSITION]
+    watchers = frozenset({"r"})
+    assert [*broken_promises(told.history, keeps_positions=True, watchers=watchers)] == []
+
+
 def test_a_transaction_that_may_be_committed_may_come_late() -> None:
     told = Told()
     told.sent("T1", 9)

@@ -66,14 +66,18 @@ class Asking:
             lambda: cluster.forget_coordinator(transactional_id),
         )
 
-    async def leader(self, target: TopicPartition, request: Request) -> CallResult:
-        """Ask the leader of a partition."""
+    async def leader(
+        self, target: TopicPartition, request: Request, *, once: bool = False
+    ) -> CallResult:
+        """Ask the leader of a partition; ``once``, whatever it answers."""
         cluster = self._cluster
 
         async def find() -> int:
             return (await cluster.leader(target)).leader_id
 
-        return await self._ask(request, find, lambda: cluster.forget_leader(target.topic))
+        return await self._ask(
+            request, find, lambda: cluster.forget_leader(target.topic), once=once
+        )
 
     async def group_coordinator(self, group: str, request: Request) -> CallResult:
         """Ask the coordinator of a group."""
@@ -83,7 +87,12 @@ class Asking:
         )
 
     async def _ask(
-        self, request: Request, find: Callable[[], Awaitable[int]], forget: Callable[[], object]
+        self,
+        request: Request,
+        find: Callable[[], Awaitable[int]],
+        forget: Callable[[], object],
+        *,
+        once: bool = False,
     ) -> CallResult:
         named = self._call.broker
         deadline = self._cluster.deadline(PATIENCE_MS)
@@ -95,7 +104,7 @@ class Asking:
                 return failure(error)  # who asks by hand decides by hand what follows from that
             except ClientError as error:
                 answer = failure(error)
-            done = self._call.once or self._wanted in (answer.error, ANY)
+            done = once or self._call.once or self._wanted in (answer.error, ANY)
             if done or answer.error not in ASKED_AGAIN or deadline.passed:
                 return msgspec.structs.replace(answer, in_doubt=self._is_unsaid)
             forget()

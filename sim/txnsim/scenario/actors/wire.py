@@ -7,18 +7,18 @@ name: requests on one of them are handled one after the other, so what is held n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from txnsim.client import group_requests, requests
 from txnsim.client.session import NO_IDENTITY, TxnProtocol
-from txnsim.client.versions import VersionRange
+from txnsim.client.versions import Request, VersionRange
 from txnsim.errors import InvariantViolation
-from txnsim.scenario.actors.asking import MAIN, Asking
+from txnsim.scenario.actors.asking import ASKED_AGAIN, MAIN, Asking
 from txnsim.scenario.actors.base import ClientActor, Surroundings, group_metadata
-from txnsim.scenario.answers import GIVEN_UP, NONE, CallResult, StoryFailedError
+from txnsim.scenario.answers import GIVEN_UP, NONE, CallResult, StoryFailedError, answers_of
 from txnsim.scenario.model import Actor
 from txnsim.scenario.recorder import Batch, encoded
 from txnsim.scenario.steps_model import Call, needed
@@ -138,19 +138,61 @@ class WireActor(ClientActor):
 
     async def _produce(self, call: Call, asking: Asking) -> CallResult:
         target = needed(call.partition)
-        batch = self._batch(call, target)
+        beside = call.beside or {}
+        batches = [
+            self._batch(call, target),
+            *(self._batch(call, place, value) for place, value in beside.items()),
+        ]
         transaction = None if call.plain else self._transaction
-        self._unanswered[id(call)] = (
-            call,
-            lambda answer: self._recorder.wrote(self.name, transaction, batch, answer),
-        )
-        request = requests.produce(
-            {target: self._bytes(batch, transactional=not call.plain)},
+        answers: dict[TopicPartition, CallResult] = {}
+
+        def note(answer: CallResult) -> None:
+            for one in batches:
+                answer_of_it = answers.get(one.partition, answer)
+                self._recorder.wrote(self.name, transaction, one, answer_of_it)
+
+        self._unanswered[id(call)] = call, note
+        request = self._produce_request(call, batches)
+        answer = await asking.leader(target, request, once=bool(beside))
+        if beside:
+            answer = await self._each(call, asking, batches, answers, answer)
+        return self._noted(call, answer)
+
+    async def _each(
+        self,
+        call: Call,
+        asking: Asking,
+        batches: Sequence[Batch],
+        answers: dict[TopicPartition, CallResult],
+        answer: CallResult,
+    ) -> CallResult:
+        """Ask again for those of several partitions for which every client does, each by itself.
+        Returns the first answer that is no success.
+
+        Args:
+            call: The call.
+            asking: Its way to the brokers.
+            batches: What one request has brought, or could not.
+            answers: Is filled: what was answered for each partition.
+            answer: To that request as a whole.
+        """
+        if asking.message is not None:
+            answers.update(answers_of(asking.message))
+        for one in batches:
+            place = one.partition
+            if answers.setdefault(place, answer).error in ASKED_AGAIN and not call.once:
+                answers[place] = await asking.leader(place, self._produce_request(call, [one]))
+        bad = (one for one in answers.values() if one.error != NONE)
+        return next(bad, answers[batches[0].partition])
+
+    def _produce_request(self, call: Call, batches: Iterable[Batch]) -> Request:
+        is_plain = bool(call.plain)
+        return requests.produce(
+            {one.partition: self._bytes(one, transactional=not is_plain) for one in batches},
             topic_ids={},
-            transactional_id=None if call.plain else self._id,
+            transactional_id=None if is_plain else self._id,
             within=self._protocol.produce_versions,
         )
-        return self._noted(call, await asking.leader(target, request))
 
     async def _commit_offsets(self, call: Call, asking: Asking) -> CallResult:
         identity, transaction = self._identity_of(call), self._transaction
@@ -242,14 +284,16 @@ class WireActor(ClientActor):
             producer_epoch=own.producer_epoch if call.epoch is None else ProducerEpoch(call.epoch),
         )
 
-    def _batch(self, call: Call, target: TopicPartition) -> Batch:
-        first = self._sequences.get(target, 0) if call.sequence is None else call.sequence
-        self._sequences[target] = (first + len(call.records)) % _SEQUENCES
+    def _batch(self, call: Call, target: TopicPartition, beside: str | None = None) -> Batch:
+        known = self._sequences.get(target, 0)
+        first = known if call.sequence is None or beside is not None else call.sequence
+        values = call.records if beside is None else (beside,)
+        self._sequences[target] = (first + len(values)) % _SEQUENCES
         return Batch(
             partition=target,
-            values=call.records,
+            values=values,
             key=call.key,
-            item=call.item,
+            item=call.item if beside is None else None,
             of=call.inputs,
             identity=self._identity_of(call),
             sequence=first,

@@ -160,3 +160,48 @@ def test_a_record_without_a_value_is_a_tombstone_for_everybody() -> None:
     assert [one.value for one in seen(result, Wrote)] == [None, "a", None]
     (because,) = told(steps, actors=actors, run="TV2").verdict.because
     assert "reads null, a, null from t-0, expected b" in because
+
+
+@pytest.mark.parametrize("leaders", [(1, 1), (1, 2)])
+def test_one_request_may_bring_records_to_several_partitions(leaders: tuple[int, int]) -> None:
+    """Where another broker leads one of them, that one is asked for again, alone."""
+    steps = [
+        INIT,
+        call("begin"),
+        call("add-partitions", partitions=["t-0", "t-1"]),
+        call("produce", partition="t-0", value="a", beside={"t-1": "b"}, item="x"),
+        call("produce", partition="t-1", values=["c", "d"], beside={"t-0": "e"}),
+        call("commit"),
+    ]
+    topics = {"t": {"partitions": 2, "leaders": [*leaders]}, "in": 1}
+    for run in ("V-", "TV2"):
+        result = told(steps, run=run, topics=topics)
+        assert result.as_declared, result.verdict
+        wrote = seen(result, Wrote)
+        assert [(one.value, one.partition, one.sequence, one.offset) for one in wrote] == [
+            *(("a", 0, 0, 0), ("b", 1, 0, 0)),
+            *(("c", 1, 1, 1), ("d", 1, 2, 2), ("e", 0, 1, 1)),
+        ]
+        assert [one.item for one in wrote[:2]] == ["x", "b"]
+
+
+def test_what_one_partition_refuses_is_no_word_about_the_other() -> None:
+    steps = [
+        INIT,
+        call("begin"),
+        call("produce", partition="t-1", value="a"),
+        call("produce", partition="t-1", value="b", sequence=7, beside={"t-0": "c"}, error="any"),
+        call("produce", partition="t-0", value="d", beside={"t-1": "e"}, background="late"),
+        {"give-up": "late"},
+        call("abort"),
+    ]
+    topics = {"t": {"partitions": 2, "leaders": [1, 1]}, "in": 1}
+    wrote = seen(told(steps, run="V-", topics=topics), Wrote)
+    told_of = {one.value: (one.error, one.outcome) for one in wrote}
+    assert told_of == {
+        "a": ("", "ok"),
+        "b": ("OUT_OF_ORDER_SEQUENCE_NUMBER", "failed"),
+        "c": ("", "ok"),
+        "d": ("REQUEST_TIMED_OUT", "unknown"),
+        "e": ("REQUEST_TIMED_OUT", "unknown"),
+    }
