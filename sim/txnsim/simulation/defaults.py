@@ -91,6 +91,8 @@ MONITORED: Final = 0.4
 """Of seeds with a group: somebody looks again and again where it stands."""
 MOVES: Final = ((1, 0.3), (2, 0.4), (3, 0.3))
 """Of one leader in a row."""
+MOVE_PAUSES_MS: Final = ((1_500, 1.0),)
+"""Between them: time enough for a client to come in between."""
 BROKERS: Final = ((3, 0.75), (2, 0.15), (1, 0.1))
 REPLICATION: Final = ((1, 0.6), (3, 0.25), (2, 0.15))
 """One replica in most seeds: an outage then is one."""

@@ -155,8 +155,8 @@ def _moves_while_held(dice: Dice, brokers: int, places: Sequence[str]) -> Iterat
         for _ in range(dice.weighted(defaults.MOVES)):
             to = dice.one_of([one for one in everyone if one != to])
             move: Body = {"cluster": {"do": "move-leader", "partition": place, "to": to}}
-            yield Act(move, dice.up_to(defaults.PAUSES_MS), unit, HELD)
-        yield Act({"disarm": rule}, dice.up_to(defaults.PAUSES_MS), unit, HELD)
+            yield Act(move, dice.up_to(defaults.MOVE_PAUSES_MS), unit, HELD)
+        yield Act({"disarm": rule}, dice.up_to(defaults.MOVE_PAUSES_MS), unit, HELD)
 
 
 def _held(dice: Dice, broker: int, what: str) -> Body:

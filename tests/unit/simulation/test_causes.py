@@ -43,6 +43,13 @@ def test_a_switch_that_moves_things_in_time_is_no_cause() -> None:
     assert cause.name == "z04"
 
 
+@pytest.mark.slow
+def test_a_hang_that_has_no_ticket_has_the_name_of_its_story() -> None:
+    """Seed 2084 as 4.3: a coordinator answers from records that its next leader never had."""
+    (cause,) = causes_of(draw(2084, Wanted(as_version="4.3")))
+    assert (cause.switch, cause.animals) == ("loads_wait_for_replication", ("z34",))
+
+
 def test_a_run_may_have_several_causes() -> None:
     """Seed 5713: a late commit is answered wrongly, and another one meets no leader."""
     assert {cause.name for cause in causes_of(draw(5713))} == {"z23", "z27"}
