@@ -89,6 +89,8 @@ TOGETHER: Final = 0.4
 """Of seeds with a client that sends requests by hand: it writes to several partitions at once."""
 MONITORED: Final = 0.4
 """Of seeds with a group: somebody looks again and again where it stands."""
+REPLACED_MEMBERS: Final = 0.3
+"""Of seeds with a group: producers commit positions in the name of what their member was first."""
 MOVES: Final = ((1, 0.3), (2, 0.4), (3, 0.3))
 """Of one leader in a row."""
 MOVE_PAUSES_MS: Final = ((1_500, 1.0),)

@@ -22,6 +22,7 @@ KEYED: Final = "keyed-records"
 TOGETHER: Final = "partitions-together"
 MONITORED: Final = "monitored-groups"
 """These have streams of their own as well."""
+REPLACED: Final = "replaced-members"
 MONITOR: Final = "monitor"
 SHORT_EXPIRATIONS: Final = "short-expirations"
 INTERNAL: Final = ("transaction.state.log", "offsets.topic")
@@ -81,6 +82,10 @@ def with_later(plan: Plan, *, older: Sequence[str]) -> Plan:
         watched = [name for name, _ in _first_leaders(world)]
         tracks = (*tracks, monitor(dice, MONITOR, plan.groups, watched, habit=MONITORED))
         features |= {MONITORED}
+    dice = Dice(plan.seed, REPLACED)
+    if plan.groups and dice.happens(defaults.REPLACED_MEMBERS):
+        tracks = tuple(_of_replaced(dice, track) for track in tracks)
+        features |= {REPLACED}
     return msgspec.structs.replace(
         plan,
         world=world,
@@ -263,6 +268,23 @@ def _joined(one: Act, other: Act) -> Act:
     beside = {**call.get("beside", {}), more["partition"]: more["value"]}
     joined = {"call": {**call, **more, **call, "beside": beside}}
     return msgspec.structs.replace(one, step=joined, habit=TOGETHER)
+
+
+def _of_replaced(dice: Dice, track: Track) -> Track:
+    """A producer that now and then commits for its member as that was at first: it has kept what it
+    was told before the member began anew.
+    """
+
+    def first(act: Act) -> Act:
+        call = act.step.get("call", {})
+        member = call.get("member")
+        if call.get("do") != "commit-offsets" or member is None or not dice.happens(0.3):
+            return act
+        name = f"{member} first"
+        said = {**call, "generation": name, "member-id": name}
+        return msgspec.structs.replace(act, step={"call": said}, habit=REPLACED)
+
+    return msgspec.structs.replace(track, acts=tuple(first(one) for one in track.acts))
 
 
 def _upgrade(dice: Dice, brokers: int, newest: str) -> Iterator[Act]:

@@ -8,7 +8,7 @@ from txnsim.errors import ConfigError
 from txnsim.scenario.steps_model import Step
 from txnsim.simulation import defaults
 from txnsim.simulation.drawing import Wanted, draw
-from txnsim.simulation.later import HELD, KEYED, MONITORED, TOGETHER
+from txnsim.simulation.later import HELD, KEYED, MONITORED, REPLACED, TOGETHER
 from txnsim.simulation.plan import Plan, scenario_of
 
 SEEDS = range(120)
@@ -40,7 +40,14 @@ def test_seeds_leave_features_out_and_have_one_replica_mostly() -> None:
         features.update(plan.features)
         replicas.update(topic["replication-factor"] for topic in plan.world.topics.values())
     drawn = defaults.CLIENT_FEATURES, defaults.CLUSTER_FEATURES, defaults.LATER_FEATURES
-    known = {HELD, KEYED, TOGETHER, MONITORED, *(name for features in drawn for name in features)}
+    known = {
+        HELD,
+        KEYED,
+        TOGETHER,
+        MONITORED,
+        REPLACED,
+        *(name for features in drawn for name in features),
+    }
     assert set(features) <= set(known)
     assert len(features) >= len(known) - 1  # a power failure is seldom allowed
     assert max(features.values()) < len(SEEDS) * 0.8

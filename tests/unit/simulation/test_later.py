@@ -14,6 +14,7 @@ from txnsim.simulation.later import (
     KEYED,
     MONITOR,
     MONITORED,
+    REPLACED,
     SHORT_EXPIRATIONS,
     TOGETHER,
     with_later,
@@ -39,7 +40,7 @@ def answers(played: Played, habit: str, plan: Plan) -> list[str]:
 
 
 def test_a_seed_without_any_of_it_is_what_it_was() -> None:
-    later = {*defaults.LATER_FEATURES, HELD, KEYED, TOGETHER, MONITORED}
+    later = {*defaults.LATER_FEATURES, HELD, KEYED, TOGETHER, MONITORED, REPLACED}
     plain = [plan for plan in map(draw, SEEDS) if later.isdisjoint(plan.features)]
     assert len(plain) > len(SEEDS) / 5
     assert [with_later(plan, older=["4.3"]) for plan in plain] == plain
@@ -156,3 +157,14 @@ def test_somebody_watches_where_groups_stand() -> None:
         assert plan.groups
         answered |= {*answers(play(plan), MONITORED, plan)}
     assert "NONE" in answered
+
+
+def test_producers_commit_for_what_their_member_was_first() -> None:
+    answered: set[str] = set()
+    for plan in [plan for plan in having(REPLACED) if of(plan, REPLACED)][:12]:
+        for one in of(plan, REPLACED):
+            call = one.step["call"]
+            assert call["member-id"] == call["generation"] == f"{call['member']} first"
+        answered |= {*answers(play(plan), REPLACED, plan)}
+    assert "NONE" in answered
+    assert not answered.isdisjoint({"UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"})

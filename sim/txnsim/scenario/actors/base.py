@@ -60,6 +60,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     members: dict[str, GroupMember] = msgspec.field(default_factory=dict)
     """Each member that has subscribed, by its actor's name; also one that has died."""
     generations: dict[str, int] = msgspec.field(default_factory=dict)
+    member_ids: dict[str, str] = msgspec.field(default_factory=dict)
+    """The id of the member by the name of a generation of it."""
     """Of members, by the names that steps have given them."""
     prefix: str = ""
     """What transactional ids of the story begin with."""
@@ -134,6 +136,8 @@ def group_metadata(
         generation = around.generations[generation]
     return GroupMetadata(
         generation=base.generation if generation is None else generation,
-        member_id=base.member_id if call.member_id is None else call.member_id,
+        member_id=base.member_id
+        if call.member_id is None
+        else around.member_ids.get(call.member_id, call.member_id),
         instance_id=base.instance_id if call.instance_id is None else call.instance_id,
     )

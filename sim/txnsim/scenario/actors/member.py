@@ -57,7 +57,9 @@ class MemberActor(ClientActor):
         except ClientError as error:
             return failure(error)
         if isinstance(call.generation, str):
-            self._around.generations[call.generation] = self._alive.metadata.generation
+            metadata = self._alive.metadata
+            self._around.generations[call.generation] = metadata.generation
+            self._around.member_ids[call.generation] = metadata.member_id
         return CallResult()
 
     async def _do(self, call: Call, *, wanted: str) -> None:

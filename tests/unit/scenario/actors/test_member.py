@@ -133,3 +133,29 @@ def test_a_generation_has_the_name_that_a_step_has_given_it(protocol: str) -> No
     ]
     result = story(steps, protocol)
     assert result.as_declared, result.verdict
+
+
+@both
+def test_a_program_may_commit_for_what_a_member_was_before(protocol: str) -> None:
+    steps = [
+        *append("r1"),
+        call("init-producer-id"),
+        call("subscribe", "a", topics="in", assigned=ALL, generation="first life"),
+        call("poll", "a", reads=["r1"]),
+        call("leave", "a"),
+        call("subscribe", "a", topics="in", assigned=ALL),
+        call("begin"),
+        call("add-offsets", group="g"),
+        call(
+            "commit-offsets",
+            member="a",
+            offsets={"in-0": 1},
+            generation="first life",
+            member_id="first life",
+            error="UNKNOWN_MEMBER_ID",
+        ),
+        call("commit-offsets", member="a", offsets={"in-0": 1}),
+        call("commit"),
+    ]
+    result = story(steps, protocol)
+    assert result.as_declared, result.verdict
