@@ -11,8 +11,9 @@ its processor time counts as the bug's. Bugs that nobody has noticed yet are pla
 Where nobody is answered otherwise, none of them is noticed; else each half is played, down to one.
 
 What came of it stands in a small file per bug below ``results/``, so the exam can be stopped at any
-time. A bug that was found is not asked about again; the search for another goes on behind its last
-seed where it has time left (``--cpu``). ``--table`` prints them.
+time. A bug that was found is not asked about again, unless its seed does not find it any more
+(``--again``); the search for another goes on behind its last seed where it has time left
+(``--cpu``). ``--table`` prints them.
 """
 
 from __future__ import annotations
@@ -242,6 +243,15 @@ def _play(searches: Sequence[_Search], plan: Plan, sound: Played) -> None:
             one.kinds, one.found = kinds, played
 
 
+def is_found_again(answer: Answer) -> bool:
+    """Whether its seed still finds it, with the draws and judges of today."""
+    plan = draw(answer.seeds - 1)
+    sound = play(plan, cpu_s=SEED_S)
+    with bug_in(answer.bug):
+        played = play(with_bug(plan, answer.bug), cpu_s=SEED_S)
+    return not {*answer.kinds}.isdisjoint({*played.kinds} - {*sound.kinds})
+
+
 def shrunk(answer: Answer) -> Answer:
     """The answer with the size of the smallest run; a run without an end is left as it is."""
     if OVER_LIMIT in answer.kinds:
@@ -270,10 +280,15 @@ def main() -> None:
         "--part", default="0/1", metavar="I/N", help="every N-th bug, from the I-th"
     )
     parser.add_argument("--no-shrink", action="store_true", help="leave that for another time")
+    parser.add_argument("--again", action="store_true", help="ask first whether finds still hold")
     parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
     quieten()
     known = {one.bug: one for one in answers()}
+    for lost in [one for one in known.values() if args.again and one.found]:
+        if not is_found_again(lost):
+            print(f"{lost.bug}: seed {lost.seeds - 1} does not find it any more")
+            del known[lost.bug]
     first, _, parts = args.part.partition("/")
     names = () if args.table else (args.only or bugs())[int(first) :: int(parts)]
     for answer in examine(
