@@ -62,7 +62,7 @@ class Driver:
                 transactional_id=transactional_id,
                 transaction_timeout_ms=transaction_timeout_ms,
                 request_timeout_ms=request_timeout_ms,
-                delivery_timeout_ms=patience_ms,
+                delivery_timeout_ms=max(patience_ms, request_timeout_ms + 1_000),
                 max_block_ms=patience_ms,
             )
         self.producers[producer].init_transactions()

@@ -1,10 +1,10 @@
 """Results of libraries that sat the exam, in docs/exam.md: ``python -m tests.clients.exam_page``.
 
-Its arguments are what ``txnsim exam run --json`` has printed, a file per sitting; those of one
-library at several levels count as one. One on the simulator replaces what is known of that library.
-One on a real Kafka (``--on``) says of its misses what came of them there. Outcomes and reasons are
-kept in ``exam_results.json``; whose fault a miss is stands there too, under ``judged``, written by
-hand. The table behind the guide is made of it.
+Its arguments are what ``txnsim exam run --json`` has printed, a file per sitting. One on the
+simulator replaces what is known of the situations that it has asked, all or some. One on a real
+Kafka (``--on``) says of misses what came of them there. Outcomes and reasons are kept in
+``exam_results.json``; whose fault a miss is stands there too, under ``judged``, written by hand.
+The table behind the guide is made of it, for the situations that there are today.
 """
 
 from __future__ import annotations
@@ -26,6 +26,15 @@ KEPT: Final = REPOSITORY / "tests" / "clients" / "exam_results.json"
 PAGE: Final = REPOSITORY / "docs" / "exam.md"
 HEADING: Final = "## What libraries do today\n"
 KINDS: Final[tuple[str, ...]] = tuple(dict.fromkeys(one.kind for one in SITUATIONS))
+QUESTIONS: Final = tuple((one, level) for one in SITUATIONS for level in one.levels)
+CORE: Final = frozenset(f"{one.name}@{max(one.levels)}" for one in SITUATIONS if one.core)
+LETTERS: Final = {
+    Outcome.PASSED: "p",
+    Outcome.MISSED: "m",
+    Outcome.PROTOCOL: "v",
+    Outcome.DOES_NOT_APPLY: "-",
+}
+NOT_ASKED: Final = "..."
 REASON_CHARS: Final = 160
 SIMULATOR: Final = SimulatedHalls().about
 
@@ -53,33 +62,37 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     speaks: int
     core_s: int
     """How long ``--core`` takes."""
-    counts: dict[str, tuple[int, int, int, int]]
-    """Class to how many passed, were missed, are the protocol's, do not apply."""
+    outcomes: dict[str, str]
+    """Situation to its outcomes at the levels 0, 1 and 2, a letter each."""
     misses: dict[str, Miss]
     """``situation@level`` to what it was."""
     judged: dict[str, Judged] = {}
     """Situation to whose fault it is."""
 
 
-def kept(sitting: Sitting) -> Kept:
-    """Of a sitting what the page needs."""
-    counts: dict[str, tuple[int, int, int, int]] = {}
-    for kind in KINDS:
-        seen = Counter(one.outcome for one in sitting.results if one.kind == kind)
-        counts[kind] = (
-            seen[Outcome.PASSED],
-            seen[Outcome.MISSED],
-            seen[Outcome.PROTOCOL],
-            seen[Outcome.DOES_NOT_APPLY],
-        )
-    core = {f"{one.name}@{max(one.levels)}" for one in SITUATIONS if one.core}
+def taken_in(before: Kept, sitting: Sitting) -> Kept:
+    """What is known after a sitting on the simulator. What was judged, and asked of a real Kafka,
+    still holds of what is missed still.
+    """
+    outcomes, misses = dict(before.outcomes), dict(before.misses)
+    for one in sitting.results:
+        letters = list(outcomes.get(one.situation, NOT_ASKED))
+        letters[one.level] = LETTERS[one.outcome]
+        outcomes[one.situation] = "".join(letters)
+        old = misses.pop(one.id, None)
+        if one.outcome is Outcome.MISSED:
+            misses[one.id] = Miss(reason=one.because[0], on_kafka=old.on_kafka if old else "")
+    ordered = {f"{one.name}@{level}": one.name for one, level in QUESTIONS}
+    missed = {name for id_, name in ordered.items() if id_ in misses}
+    core = {one.id: one.seconds for one in sitting.results if one.id in CORE}
     return Kept(
         library=sitting.library,
         version=sitting.version,
-        speaks=sitting.speaks,
-        core_s=round(sum(one.seconds for one in sitting.results if one.id in core)),
-        counts=counts,
-        misses={one.id: Miss(reason=one.because[0]) for one in sitting.misses()},
+        speaks=max(before.speaks, sitting.speaks),
+        core_s=round(sum(core.values())) if core.keys() == CORE else before.core_s,
+        outcomes={one.name: outcomes[one.name] for one in SITUATIONS if one.name in outcomes},
+        misses={id_: misses[id_] for id_ in ordered if id_ in misses},
+        judged={name: one for name, one in before.judged.items() if name in missed},
     )
 
 
@@ -93,23 +106,6 @@ def asked_of_kafka(one: Kept, sitting: Sitting) -> Kept:
     return msgspec.structs.replace(one, misses=misses)
 
 
-def again(before: Kept | None, new: Kept) -> Kept:
-    """A new sitting of a library: what was judged and asked before still holds of what it misses
-    still.
-    """
-    if before is None:
-        return new
-    names = {name.partition("@")[0] for name in new.misses}
-    judged = {name: one for name, one in before.judged.items() if name in names}
-    misses = {
-        name: msgspec.structs.replace(miss, on_kafka=before.misses[name].on_kafka)
-        if name in before.misses
-        else miss
-        for name, miss in new.misses.items()
-    }
-    return msgspec.structs.replace(new, judged=judged, misses=misses)
-
-
 def section(libraries: Sequence[Kept]) -> str:
     """The table, and each miss with its reason."""
     return "\n".join((HEADING, *_lines(libraries))) + "\n"
@@ -117,22 +113,28 @@ def section(libraries: Sequence[Kept]) -> str:
 
 def _lines(libraries: Sequence[Kept]) -> Iterator[str]:
     yield "Passed of all that apply, at the levels 0, 1 and 2. What is the protocol's is left out."
+    yield f"Asked: of the {len(QUESTIONS)} questions that there are, each a situation at a level."
     yield "Seconds are those of `--core`, beside other sittings. This part is written by"
     yield "`python -m tests.clients.exam_page`, from results."
     yield ""
-    yield f"| Library | Speaks version | {' | '.join(KINDS)} | seconds |"
-    yield "| --- " * (len(KINDS) + 3) + "|"
+    yield f"| Library | Speaks version | Asked | {' | '.join(KINDS)} | seconds |"
+    yield "| --- " * (len(KINDS) + 4) + "|"
     for one in libraries:
-        cells = (f"{counts[0]} of {counts[0] + counts[1]}" for counts in one.counts.values())
+        count = Counter[tuple[str, str]](
+            (place.kind, one.outcomes.get(place.name, NOT_ASKED)[level])
+            for place, level in QUESTIONS
+        )
+        cells = (f"{count[kind, 'p']} of {count[kind, 'p'] + count[kind, 'm']}" for kind in KINDS)
+        asked = len(QUESTIONS) - sum(count[kind, NOT_ASKED[0]] for kind in KINDS)
         name = f"{one.library} {one.version}"
-        yield f"| {name} | {one.speaks} | {' | '.join(cells)} | {one.core_s} |"
+        yield f"| {name} | {one.speaks} | {asked} | {' | '.join(cells)} | {one.core_s} |"
     yield ""
     yield "Each miss is judged. A **bug** breaks what the library or the protocol promises."
     yield "A **choice** is the library's to make, and its users should know of it."
     yield "**Protocol** is open to any client. **Ours** is the simulator's or the exam's."
     yield "Where a real Kafka was asked the same behind the proxy, a line says what came of it."
-    yield "Bindings of librdkafka were asked through confluent-kafka. @platformatic/kafka has sat"
-    yield "at the levels 1 and 2 only. What came of a busy machine,"
+    yield "Bindings of librdkafka were asked there through confluent-kafka. @platformatic/kafka has"
+    yield "sat at the levels 1 and 2 only. What came of a busy machine,"
     yield "and did not come again, is left out."
     for one in libraries:
         if one.misses:
@@ -167,29 +169,19 @@ def load() -> list[Kept]:
     return msgspec.json.decode(KEPT.read_bytes(), type=list[Kept]) if KEPT.exists() else []
 
 
-def _joined(names: Sequence[str]) -> list[Sitting]:
-    """Sittings, those of one library on one Kafka together; the simulator's first."""
-    joined: dict[tuple[str, ...], Sitting] = {}
-    for name in names:
-        one = msgspec.json.decode(Path(name).read_bytes(), type=Sitting)
-        who = (one.library, one.version, one.kafka)
-        before = joined.get(who, one)
-        results = {result.id: result for result in (*before.results, *one.results)}
-        joined[who] = msgspec.structs.replace(
-            one, speaks=max(before.speaks, one.speaks), results=tuple(results.values())
-        )
-    return sorted(joined.values(), key=lambda one: not one.kafka.startswith(SIMULATOR))
-
-
 def main(arguments: Sequence[str]) -> None:
     """Take in new results, and write the page."""
     found = {(one.library, one.version): one for one in load()}
-    for sitting in _joined(arguments):
-        who = (sitting.library, sitting.version)
-        if sitting.kafka.startswith(SIMULATOR):
-            found[who] = again(found.get(who), kept(sitting))
+    sittings = [msgspec.json.decode(Path(name).read_bytes(), type=Sitting) for name in arguments]
+    for one in sorted(sittings, key=lambda one: not one.kafka.startswith(SIMULATOR)):
+        who = (one.library, one.version)
+        if one.kafka.startswith(SIMULATOR):
+            nobody = Kept(
+                library=who[0], version=who[1], speaks=0, core_s=0, outcomes={}, misses={}
+            )
+            found[who] = taken_in(found.get(who, nobody), one)
         else:
-            found[who] = asked_of_kafka(found[who], sitting)
+            found[who] = asked_of_kafka(found[who], one)
     ordered = [found[key] for key in sorted(found)]
     KEPT.write_bytes(msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
     guide = PAGE.read_text("utf-8").partition(HEADING)[0].rstrip()

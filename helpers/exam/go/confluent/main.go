@@ -58,26 +58,29 @@ func said(_ string, err error) Error {
 }
 
 func initialise(c Command) (Answer, error) {
-	made, err := kafka.NewProducer(&kafka.ConfigMap{
-		"bootstrap.servers":      c.Bootstrap,
-		"client.id":              c.ClientID,
-		"transactional.id":       c.TransactionalID,
-		"transaction.timeout.ms": c.TransactionMs,
-		"socket.timeout.ms":      c.RequestMs,
-		"message.timeout.ms":     c.PatienceMs,
-		"linger.ms":              0,
-	})
-	if err != nil {
-		return nil, err
-	}
-	go func() { // of records that nothing waits for; the commit tells of them
-		for range made.Events() {
+	if producers[c.Producer] == nil { // else an init that has timed out goes on
+		made, err := kafka.NewProducer(&kafka.ConfigMap{
+			"bootstrap.servers":      c.Bootstrap,
+			"client.id":              c.ClientID,
+			"transactional.id":       c.TransactionalID,
+			"transaction.timeout.ms": c.TransactionMs,
+			"socket.timeout.ms":      c.RequestMs,
+			"message.timeout.ms":     c.PatienceMs,
+			"linger.ms":              0,
+		})
+		if err != nil {
+			return nil, err
 		}
-	}()
-	producers[c.Producer], patience[c.Producer] = made, Ms(c.PatienceMs)
+		go func() { // of records that nothing waits for; the commit tells of them
+			for range made.Events() {
+			}
+		}()
+		producers[c.Producer] = made
+	}
+	patience[c.Producer] = Ms(c.PatienceMs)
 	ctx, done := context.WithTimeout(context.Background(), Ms(c.PatienceMs))
 	defer done()
-	return nil, made.InitTransactions(ctx)
+	return nil, producers[c.Producer].InitTransactions(ctx)
 }
 
 func send(c Command) (Answer, error) {

@@ -55,8 +55,12 @@ class Hall(Protocol):
         """An operator, whom no fault strikes."""
         ...
 
-    async def move_leader(self, place: TopicPartition) -> None:
+    async def move_leader(self, place: TopicPartition, *, to: int | None = None) -> None:
         """Hand a partition to another replica.
+
+        Args:
+            place: The partition.
+            to: The broker; any other in sync unless given.
 
         Raises:
             NotAskedError: Not on this cluster.
@@ -159,9 +163,9 @@ class SimulatedHall:
         """See ``Hall``."""
         return await self._kafka.rebuilt.admin()
 
-    async def move_leader(self, place: TopicPartition) -> None:
+    async def move_leader(self, place: TopicPartition, *, to: int | None = None) -> None:
         """See ``Hall``."""
-        await self._kafka.leaders.move(place.topic, place.partition)
+        await self._kafka.leaders.move(place.topic, place.partition, to=to)
 
     async def kill(self, broker: int) -> None:
         """See ``Hall``."""

@@ -79,15 +79,15 @@ class RealHall:
         """See ``Hall``."""
         return self._ground.admin
 
-    async def move_leader(self, place: TopicPartition) -> None:
+    async def move_leader(self, place: TopicPartition, *, to: int | None = None) -> None:
         """See ``Hall``."""
         if place.topic in INTERNAL_TOPICS and not self._has_brokers:
             raise NotAskedError(f"it moves a leader of {place.topic}, and these brokers are yours")
         led = await (await self.admin()).describe_partition(place)
-        to = next((one for one in led.isr if one != led.leader_id), None)
-        if to is None:
+        others = [one for one in led.isr if one != led.leader_id and to in (one, None)]
+        if not others:
             raise NotAskedError(f"no other replica of {place} is in sync")
-        await self._do("move-leader", partition=str(place), to=self._ground.number_of(to))
+        await self._do("move-leader", partition=str(place), to=self._ground.number_of(others[0]))
 
     async def kill(self, broker: int) -> None:
         """See ``Hall``."""

@@ -519,6 +519,22 @@ class Room(Talk):
         admin = await self.hall.admin()
         await self.hall.kill(await admin.leader_of(await home_of_id(self.hall, self.name(ID))))
 
+    async def with_leader(self, group: str, partition: int) -> None:
+        """One broker coordinates a group and leads a partition of the topic, and does not
+        coordinate the transactional id. To be called before the library has looked.
+        """
+        admin = await self.hall.admin()
+        await self.position_of(group)  # whoever asks for a group first makes the topic of groups
+        home = await home_of_group(self.hall, self.name(group))
+        if await admin.leader_of(home) == await admin.leader_of(
+            await home_of_id(self.hall, self.name(ID))
+        ):
+            await self.hall.move_leader(home)
+        broker = await admin.leader_of(home)
+        place = TopicPartition(self.name(TOPIC), partition)
+        if await admin.leader_of(place) != broker:
+            await self.hall.move_leader(place, to=broker)
+
     async def kill_group_coordinator(self, group: str) -> None:
         """The broker of a group's coordinator dies and stays dead."""
         self.steps.append("the broker of the group's coordinator dies")

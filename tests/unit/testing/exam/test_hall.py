@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
+from txnsim.testing.exam.driver import Driver
 from txnsim.testing.exam.hall import SimulatedHalls, home_of_group, home_of_id
 from txnsim.testing.exam.results import NotAskedError
+from txnsim.testing.exam.room import Room
 from txnsim.types import TopicPartition
 
 
@@ -15,7 +19,9 @@ async def test_a_leader_moves_and_a_broker_dies() -> None:
         before = await admin.leader_of(place)
         await hall.move_leader(place)
         after = hall.simulator().leaders
-        assert await after.of("t", 1) != before
+        assert await after.of("t", 1) not in (before, 1)
+        await hall.move_leader(place, to=1)
+        assert await after.of("t", 1) == 1
         await hall.kill(before)
         assert (await hall.simulator().brokers.states())[before] == "down"
 
@@ -25,6 +31,16 @@ async def test_ids_and_groups_have_homes() -> None:
         kafka = hall.simulator()
         assert await home_of_id(hall, "shop") == await kafka.topics.of_transactional_id("shop")
         assert await home_of_group(hall, "g") == await kafka.topics.of_group("g")
+
+
+async def test_one_broker_coordinates_a_group_and_leads_but_not_the_transaction() -> None:
+    async with SimulatedHalls().open(2) as hall:
+        leaders, groups = hall.simulator().leaders, await home_of_group(hall, "g")
+        coordinator = await leaders.coordinator_of("shop")
+        await hall.move_leader(groups, to=coordinator)
+        await Room(hall, cast(Driver, None)).with_leader("g", 0)
+        assert await leaders.of("t", 0) == await leaders.of(groups.topic, groups.partition)
+        assert await leaders.of("t", 0) != await leaders.coordinator_of("shop") == coordinator
 
 
 async def test_a_situation_that_wants_another_release_is_not_asked() -> None:

@@ -59,15 +59,17 @@ def test_there_are_situations_of_every_kind_and_names_are_unique() -> None:
 
 @pytest.mark.thorough  # each situation has a cluster of its own, and some wait for a dead broker
 @pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("kind", sorted({one.kind for one in SITUATIONS}))
 @pytest.mark.parametrize("program", [YES, YES_WITH_ALL], ids=["ok alone", "ok with all fields"])
-def test_a_driver_that_says_ok_to_everything_fails_every_class(program: str, level: int) -> None:
-    sitting = played(program, levels=(level,))
-    asked = [one for one in SITUATIONS if level in one.levels]
-    assert len(sitting.results) == len(asked)
+def test_a_driver_that_says_ok_to_everything_fails_every_class(
+    program: str, kind: str, level: int
+) -> None:
+    sitting = played(program, kind, levels=(level,))
+    asked = [one.name for one in SITUATIONS if level in one.levels and one.kind == kind]
+    assert [one.situation for one in sitting.results] == asked
     # It may tell no positions, as a library may; where nothing else is asked, that does not apply.
     assert [one.id for one in sitting.results if one.outcome is Outcome.PASSED] == []
-    missed = {one.kind for one in sitting.results if one.outcome is Outcome.MISSED}
-    assert missed == {one.kind for one in asked}
+    assert sitting.count(Outcome.MISSED) > 0
 
 
 def test_a_driver_that_says_ok_is_caught_in_each_class() -> None:

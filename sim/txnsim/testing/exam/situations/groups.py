@@ -30,8 +30,10 @@ async def commit_and_abort(room: Room) -> None:
            about=("librdkafka #5511",), core=True)  # fmt: skip
 async def coordinator_dies(room: Room) -> None:
     """The coordinator is known from the transaction before. The Java client sends FindCoordinator
-    when its connection is lost, and TxnOffsetCommit again.
+    when its connection is lost, and TxnOffsetCommit again. The broker leads a partition, too: so
+    the library learns that it is gone before the positions are sent.
     """
+    await room.with_leader("g", 0)
     await room.must_init()
     await room.must_transact("a-1", group="g", position=3)
     await room.kill_group_coordinator("g")

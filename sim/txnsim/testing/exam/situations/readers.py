@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from txnsim.testing.exam.papers import PAPERS, Paper, overlapping, shown, written
-from txnsim.testing.exam.room import Room
+from txnsim.testing.exam.room import Room, together
 from txnsim.testing.exam.situation import Play, Situation, situation
 
 FIRST_MS: Final = 10_000
+KNOWN_S: Final = 0.5
 _UNSORTED: Final = {"do": "rewrite", "field": "aborted_transactions", "how": "reverse"}
 
 
@@ -175,9 +177,18 @@ async def end_across_leader_change(room: Room) -> None:
     room.expect(await room.poll(1), ["a-1"], "the reader gets")
     room.expect((await room.ends()).get(1), stable, "the end before the move")
     await room.move_leader(1)
+    room.expect(await room.poll_once(), [], "while it is open the reader gets")
     unknown = {"do": "error", "error": "OFFSET_NOT_AVAILABLE"}
-    await room.arm(point="client.request", api="ListOffsets", limit=1, action=unknown)
-    room.expect((await room.ends()).get(1), stable, "the end behind the move")
+    rule = await room.arm(
+        point="client.request", api="ListOffsets", topic="t", partition=1, action=unknown
+    )
+
+    async def know() -> None:
+        await asyncio.sleep(KNOWN_S)
+        await room.disarm(rule)
+
+    ends, _ = await together(room.ends(), know())
+    room.expect(ends.get(1), stable, "the end behind the move")
     await room.must_end(held, "p", "commit")
     end = await room.end_of(1)
     room.expect((await room.ends()).get(1), end, "the end when the transaction has ended")
