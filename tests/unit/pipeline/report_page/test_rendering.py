@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import pytest
 
 pytest.importorskip("jinja2", reason="the extra spark is not installed")
@@ -11,7 +13,13 @@ from jinja2 import UndefinedError
 from txnsim.pipeline.report_page import rendering
 from txnsim.pipeline.report_page.rendering import rendered, time_text
 
-NONE = {"totals": (), "columns": [], "by_mode": (), "costs": (), "growth": ()}
+NONE: Final[dict[str, Any]] = {
+    "totals": (),
+    "columns": [],
+    "by_mode": (),
+    "costs": (),
+    "growth": (),
+}
 
 
 def test_texts_are_escaped_and_the_style_sheet_is_kept_as_it_is() -> None:
