@@ -42,7 +42,7 @@ def figure(title: str, draw: Callable[[Axes], None]) -> bytes:
         axes.set_title(title)
         draw(axes)
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False)
+            axes.legend(frameon=False, loc="best")  # named: no warning where it takes a second
         buffer = io.BytesIO()
         made.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()

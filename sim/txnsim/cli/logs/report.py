@@ -12,7 +12,7 @@ from txnsim.cli.logs.spark import add_directories, add_master
 from txnsim.cli.output import print_line
 
 if TYPE_CHECKING:
-    from txnsim.pipeline.report_page.making import Written
+    from txnsim.pipeline.report_page.page import Written
 
 DESCRIPTION: Final = (
     "Write what log directories tell of transactions to one HTML file: open transactions with their"
@@ -38,7 +38,7 @@ def _read(args: argparse.Namespace) -> Written:
     from txnsim.pipeline.libraries import require_libraries
 
     require_libraries("jinja2", "matplotlib")
-    from txnsim.pipeline.report_page.making import write_report
+    from txnsim.pipeline.report_page.page import write_report
 
     return find(args.master, write_report, search_of(args), args.out)
 

@@ -14,7 +14,7 @@ from tests.support.full_disk import little_room
 from tests.support.logs import NOW, LogDriver
 from tests.support.position_logs import HERE
 from txnsim.cli.main import main
-from txnsim.pipeline.report_page.making import Written
+from txnsim.pipeline.report_page.page import Written
 
 AS_OF = str(NOW + 3_600_000)
 
