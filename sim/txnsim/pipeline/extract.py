@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -139,7 +139,7 @@ def records_of(
     from txnsim.pipeline.log_query import Wanted
     from txnsim.pipeline.tables.read_here import read_here
 
-    farthest = _farthest(stays)
+    best = farthest(stays)
     by_owner: defaultdict[Owner, list[dict[str, Any]]] = defaultdict(list)
     for stay in stays:
         if stay["first_offset"] is not None:
@@ -151,7 +151,7 @@ def records_of(
             continue
         first = data.slice(0, 1).to_pylist()[0]
         place = (first["topic"], first["partition"])
-        if farthest.get(place, first["log_dir"]) != first["log_dir"]:
+        if best.get(place, first["log_dir"]) != first["log_dir"]:
             continue
         rows = [
             _stay_of(by_owner, first["log_dir"], place, producer_id, offset)
@@ -169,8 +169,8 @@ def records_of(
             yield data
 
 
-def _farthest(stays: Sequence[dict[str, Any]]) -> dict[Place, str]:
-    """Of each partition the log directory in which the id comes farthest."""
+def farthest(stays: Iterable[Mapping[str, Any]]) -> dict[Place, str]:
+    """Of each partition the log directory in which these transactions come farthest."""
     best: dict[Place, tuple[int, int, str]] = {}
     for stay in stays:
         place = (stay["topic"], stay["partition"])

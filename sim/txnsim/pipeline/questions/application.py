@@ -18,6 +18,7 @@ import msgspec
 
 from txnsim.errors import BadInputError
 from txnsim.pipeline.engine import alone
+from txnsim.pipeline.extract import Place, farthest
 from txnsim.pipeline.forensics.timeline import Event
 from txnsim.pipeline.forensics.timeline_reading import read_timeline, stay_rows
 from txnsim.pipeline.tables.read_here import read_here
@@ -98,7 +99,7 @@ def application_of(
         BadInputError: A path is no directory, there is nothing of Kafka's in it, or it has no
             trace of the producer.
     """
-    moves, held = _moves(paths)
+    moves, held = moves_in(paths)
     name = _name_of(moves, producer_id)
     written = tuple(_written(stay_rows(paths, [producer_id], topics)))
     if name is None and not written:
@@ -135,7 +136,7 @@ Moves = Mapping[str, Sequence[Mapping[str, Any]]]
 """Transactional id -> its coordinator's records, in order."""
 
 
-def _moves(paths: Sequence[Path]) -> tuple[Moves, int]:
+def moves_in(paths: Sequence[Path]) -> tuple[Moves, int]:
     """The records of all coordinators, each once; and how many partitions are there."""
     columns = (
         *("partition", "offset", "timestamp_ms", "transactional_id", "state", "producer_id"),
@@ -155,12 +156,13 @@ def _moves(paths: Sequence[Path]) -> tuple[Moves, int]:
     return moves, len(held)
 
 
-_ROLES: Final = ("producer_id", "previous_producer_id", "next_producer_id")
+ROLES: Final = ("producer_id", "previous_producer_id", "next_producer_id")
+"""Columns in which an id has its producer ids."""
 
 
 def _name_of(moves: Moves, producer_id: int) -> str | None:
     for name, rows in moves.items():
-        if any(row[role] == producer_id for row in rows for role in _ROLES):
+        if any(row[role] == producer_id for row in rows for role in ROLES):
             return name
     return None
 
@@ -182,16 +184,14 @@ def _last_bump(rows: Sequence[Mapping[str, Any]]) -> Bump | None:
 
 
 def _written(stays: Iterable[Mapping[str, Any]]) -> Iterable[Written]:
-    by_replica: defaultdict[tuple[str, int, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for stay in stays:
-        if stay["first_offset"] is not None:
-            by_replica[stay["topic"], stay["partition"], stay["log_dir"]].append(stay)
-    best: dict[tuple[str, int], Sequence[Mapping[str, Any]]] = {}
-    for (topic, partition, _), found in sorted(by_replica.items()):
-        known = best.get((topic, partition))
-        if known is None or _reach(found) > _reach(known):
-            best[topic, partition] = found
-    for (topic, partition), mine in sorted(best.items()):
+    began = [stay for stay in stays if stay["first_offset"] is not None]
+    best = farthest(began)
+    by_place: defaultdict[Place, list[Mapping[str, Any]]] = defaultdict(list)
+    for stay in began:
+        place = stay["topic"], stay["partition"]
+        if best[place] == stay["log_dir"]:
+            by_place[place].append(stay)
+    for (topic, partition), mine in sorted(by_place.items()):
         yield Written(
             topic=topic,
             partition=partition,
@@ -203,11 +203,6 @@ def _written(stays: Iterable[Mapping[str, Any]]) -> Iterable[Written]:
             records=sum(stay["records"] for stay in mine),
             is_open=mine[-1]["marker_offset"] is None,
         )
-
-
-def _reach(stays: Sequence[Mapping[str, Any]]) -> int:
-    last = stays[-1]
-    return max(int(last["last_offset"]), int(last["marker_offset"] or -1))
 
 
 def _neighbours(moves: Moves, producer_id: int, name: str | None) -> tuple[Neighbour, ...]:

@@ -16,9 +16,9 @@ from txnsim.pipeline.extract import ABORTED, OPEN, Lots, records_of, written_to
 from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
 from txnsim.pipeline.forensics.findings import Report
 from txnsim.pipeline.forensics.timeline_reading import stay_rows
+from txnsim.pipeline.questions.application import ROLES, moves_in
 from txnsim.pipeline.tables.read_here import read_here
 from txnsim.pipeline.targets import refuse_existing
-from txnsim.types import TRANSACTION_STATE_TOPIC
 
 LOST: Final = frozenset({ABORTED, OPEN})
 
@@ -90,7 +90,9 @@ def lost(
         files = 0
     else:
         files = written_to(target, batches, lots)
-    found = _lost_lots(lots, report, _ids(search.paths))
+    moves, _ = moves_in(search.paths)
+    ids = {row[role]: name for name, rows in moves.items() for row in rows for role in ROLES}
+    found = _lost_lots(lots, report, ids)
     return Losses(
         directory=None if target is None else str(target),
         files=files,
@@ -105,19 +107,6 @@ def _aborting(paths: Sequence[Path], topics: frozenset[str]) -> Iterator[int]:
     columns = ("producer_id", "is_commit")
     for batch in read_here("endings", paths, columns=columns, topics=topics):
         yield from pc.unique(batch.filter(pc.invert(batch["is_commit"]))["producer_id"]).to_pylist()
-
-
-def _ids(paths: Sequence[Path]) -> Mapping[int, str]:
-    """Producer id -> transactional id, as far as coordinators' logs tell."""
-    found: dict[int, str] = {}
-    columns = ("transactional_id", "producer_id", "previous_producer_id", "next_producer_id")
-    topics = frozenset({TRANSACTION_STATE_TOPIC})
-    for batch in read_here("transactions", paths, columns=columns, topics=topics):
-        for row in batch.to_pylist():
-            for name in columns[1:]:
-                if row[name] is not None and row["transactional_id"] is not None:
-                    found[row[name]] = row["transactional_id"]
-    return found
 
 
 def _lost_lots(lots: Lots, report: Report, ids: Mapping[int, str]) -> tuple[LostLot, ...]:
