@@ -22,20 +22,10 @@ from pyspark.sql.datasource import (
 
 from txnsim.pipeline.filters import EARLIER_TIMES, OFFSETS, TIMES, taken_over
 from txnsim.pipeline.log_query import Wanted
-from txnsim.pipeline.scan.segments import Replica, SegmentFile
+from txnsim.pipeline.scan.segments import Replica
 from txnsim.pipeline.schemas import TABLES
 
 REPLICA = Replica(log_dir="/logs", broker=1, topic="orders", partition=0, path="/logs/orders-0")
-
-
-def segment(base_offset: int, next_base_offset: int | None) -> SegmentFile:
-    return SegmentFile(
-        replica=REPLICA,
-        path="",
-        base_offset=base_offset,
-        next_base_offset=next_base_offset,
-        size=1,
-    )
 
 
 @pytest.mark.parametrize(
@@ -92,7 +82,8 @@ def test_a_bound_of_times_leaves_out_segments_and_stays_with_spark(
     assert left == conditions
 
 
-def test_columns_that_bound_times_exist() -> None:
+def test_columns_that_bound_times_and_offsets_exist() -> None:
+    assert {column for table in TABLES.values() for column in table.names} >= OFFSETS
     for table, columns in [*TIMES.items(), *EARLIER_TIMES.items()]:
         assert columns <= set(TABLES[table].names)
 
@@ -137,29 +128,3 @@ def test_bounds_of_offsets_leave_out_segments_and_stay_with_spark(
     wanted, left = taken_over("records", conditions)
     assert (wanted.offset_min, wanted.offset_max) == (low, high)
     assert left == conditions
-
-
-def test_a_segment_is_left_out_where_no_offset_of_it_is_asked_for() -> None:
-    wanted = Wanted(offset_min=10, offset_max=20)
-    kept = [
-        (base, following)
-        for base, following in [(0, 10), (0, 11), (10, 20), (20, None), (21, None)]
-        if wanted.has_segment(segment(base, following))
-    ]
-    assert kept == [(0, 11), (10, 20), (20, None)]
-    assert Wanted().has_segment(segment(0, None))
-    assert wanted.has_segment(segment(5, None))
-    torn = msgspec.structs.replace(segment(0, 10), is_recovered=True)
-    assert wanted.has_segment(torn), "what is cut in it ends those behind"
-
-
-def test_a_replica_is_left_out_by_any_of_its_names() -> None:
-    assert Wanted().has_replica(REPLICA)
-    assert not Wanted(log_dirs=frozenset({"/x"})).has_replica(REPLICA)
-    assert not Wanted(brokers=frozenset({2})).has_replica(REPLICA)
-    assert not Wanted(topics=frozenset({"x"})).has_replica(REPLICA)
-    assert not Wanted(partitions=frozenset({1})).has_replica(REPLICA)
-
-
-def test_columns_that_bound_offsets_exist() -> None:
-    assert {column for table in TABLES.values() for column in table.names} >= OFFSETS

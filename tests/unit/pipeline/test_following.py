@@ -199,12 +199,6 @@ def test_what_cannot_be_followed_is_said_by_the_reader() -> None:
             ask()
 
 
-def test_two_bounds_are_refused() -> None:
-    both = {"path": "there", "maxBytesPerTrigger": "9", "maxFilesPerTrigger": "9"}
-    with pytest.raises(BadInputError, match="give one of them"):
-        KafkaLogOptions.of(both)
-
-
 def test_a_replica_that_comes_later_is_read_from_its_start(growing: GrowingDir) -> None:
     query = Query(growing.path, "batches")
     found = query.step()
