@@ -9,4 +9,13 @@ UNFOUND: Final[Mapping[str, str]] = {
     "markers-without-leader-are-dropped": (
         "brokers of 4.4 drop it by themselves where nobody leads (KAFKA-20734); as 4.2 it is found"
     ),
+    "brokers_guard_their_configs": (
+        "only the words of a refusal to somebody without rights; clusters of runs have no rights"
+    ),
+    "longest_timeout_is_never": (
+        "a broker must let clients ask for that timeout, and 25 days must pass"
+    ),
+    "unknown_records_are_skipped": (
+        "no broker of ours writes a record of an unknown version: only one of a later Kafka would"
+    ),
 }

@@ -321,6 +321,11 @@ class Handler:
         self._instead = instead
         self.__dict__.update(instead)
 
+    @property
+    def kind(self) -> str:
+        """The folder of its module: ``groups``."""
+        return self._module.split(".")[-2]
+
     def __getattr__(self, part: str) -> Any:
         if part not in _PARTS:
             raise AttributeError(part)

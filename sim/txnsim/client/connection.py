@@ -34,6 +34,7 @@ from txnsim.client.requests import asks
 from txnsim.client.tracing import Call, ClientTrace, current_call
 from txnsim.client.versions import (
     Api,
+    ByHand,
     FinalizedFeatures,
     Request,
     VersionRange,
@@ -90,7 +91,7 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
 class _Waiting(msgspec.Struct, eq=False):
     """A request on its way."""
 
-    api: Api
+    api: int
     version: int
     future: asyncio.Future[Any]
     timer: TimerHandle
@@ -224,8 +225,24 @@ class Connection(asyncio.Protocol):
         """
         return await self.send(request)
 
+    async def ask_by_hand(self, api_key: int, version: int, message: Any) -> Any:
+        """Send a message of any API in a version of the caller's choice, and await the answer's.
+
+        Raises:
+            NotSupportedError: The broker does not have the version.
+            ConnectionLostError: The connection was cut before the answer came.
+            RequestTimeoutError: No answer in time; the connection is closed.
+        """
+        theirs = self.versions.get(api_key)
+        if theirs is None or not theirs.lowest <= version <= theirs.highest:
+            raise NotSupportedError(
+                f"The node does not support version {version} of {api_name(api_key)}",
+                error=ErrorCode.unsupported_version,
+            )
+        return await self._send(ByHand(api=api_key, build=lambda _: message), version)
+
     def _send(
-        self, request: Request, version: int, *, overtakes: bool = False
+        self, request: Request | ByHand, version: int, *, overtakes: bool = False
     ) -> asyncio.Future[Any]:
         if self._lost is not None or self._transport is None:
             raise ConnectionLostError(f"the connection to {self.address} is closed") from self._lost

@@ -83,17 +83,23 @@ class Api(IntEnum):
 ANY: Final = VersionRange(0, 32767)
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A request whose version is not chosen yet."""
+class ByHand(msgspec.Struct, frozen=True, kw_only=True):
+    """A request of any API."""
 
-    api: Api
+    api: int
     build: Callable[[ModuleType], Any]
     """Makes the message from the schema of the version chosen."""
-    within: VersionRange = ANY
     timeout_ms: float | None = None
     """Instead of ``request_timeout_ms``."""
     answered: bool = True
     """False for Produce with acks=0, which no broker answers."""
+
+
+class Request(ByHand, frozen=True, kw_only=True):
+    """A request whose version is not chosen yet."""
+
+    api: Api
+    within: VersionRange = ANY
 
 
 def choose_version(

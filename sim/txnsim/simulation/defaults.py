@@ -73,6 +73,33 @@ LATER_FEATURES: Final[Mapping[str, float]] = {
 }
 """What seeds have besides, from a stream of its own (``later``)."""
 
+TROUBLED: Final = 0.12
+"""Of seeds, from a stream of its own as well."""
+STEPS: Final = (
+    "log.read",
+    "group.completion",
+    "metadata.apply",
+    "clock.timer",
+    "coordinator.unload",
+)
+"""What a broker does by itself, and may do late."""
+REFUSED: Final = 0.3
+"""How often its log refuses something instead."""
+KINDS: Final = ("data", "marker", "coordinator", "coordinator")
+REFUSALS: Final = ("NOT_ENOUGH_REPLICAS", "NOT_LEADER_OR_FOLLOWER")
+CURIOSITY: Final = 0.1
+"""Of seeds; from a stream of its own as well."""
+INTERESTS: Final = ((1, 0.4), (2, 0.4), (3, 0.2))
+"""Of somebody who is curious."""
+ODDITIES: Final = ((0.04, 0.35), (0.12, 0.4), (0.3, 0.25))
+"""How often what he asks for is odd in something: each field, each list."""
+ASKED_FOR: Final = ((4, 0.3), (8, 0.4), (16, 0.3))
+"""How many APIs he knows of these kinds."""
+FAVOURITES: Final = 0.4
+"""How often he asks for one of two again."""
+QUESTIONS: Final = ((20, 0.3), (60, 0.4), (120, 0.3))
+CARE: Final = 0.06
+"""How often he has a log of his own rolled or cleaned instead."""
 MOVES_WHILE_HELD: Final = 0.2
 """Of seeds with three brokers; from a stream of its own as well."""
 HELD: Final = (

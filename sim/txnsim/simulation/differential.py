@@ -18,7 +18,7 @@ from txnsim.releases import release_named
 from txnsim.releases.rules import Rules
 from txnsim.runtime.trace import TraceLevel
 from txnsim.simulation.drawing import modes_of
-from txnsim.simulation.plan import Plan
+from txnsim.simulation.plan import Body, Plan
 from txnsim.simulation.play import Done, Played, play
 from txnsim.simulation.sentences import sentence_of
 from txnsim.suggestions import unknown
@@ -106,6 +106,8 @@ def _sentence(left: Played, right: Played) -> str:
         asked = one or other
         assert asked is not None
         parted = f"They part at {asked.at_us / 1e6:.3f} s, when {sentence_of(asked.step)}"
+        if one is not None and other is not None and one.error == other.error:
+            return f"{parted}: both answer {one.error}, and do not say the same."
         return f"{parted}: A {_answer(one)}, B {_answer(other)}."
     if left.kinds != right.kinds:
         return f"All clients are answered alike; A has {_kinds(left)}, B has {_kinds(right)}."
@@ -118,7 +120,7 @@ def _first(left: Sequence[Done], right: Sequence[Done]) -> tuple[Done | None, Do
     found = []
     for who in dict.fromkeys((*sides[0], *sides[1])):
         for one, other in zip_longest(*(side[who] for side in sides)):
-            if one is None or other is None or (one.step, one.error) != (other.step, other.error):
+            if one is None or other is None or _told(one) != _told(other):
                 at_us = min(each.at_us for each in (one, other) if each is not None)
                 found.append((at_us, who, one, other))
                 break
@@ -126,6 +128,10 @@ def _first(left: Sequence[Done], right: Sequence[Done]) -> tuple[Done | None, Do
         return None
     _, _, one, other = min(found, key=lambda each: each[:2])
     return one, other
+
+
+def _told(one: Done) -> tuple[Body, str, str]:
+    return one.step, one.error, one.told
 
 
 def _by_actor(done: Sequence[Done]) -> defaultdict[str, list[Done]]:

@@ -151,7 +151,7 @@ def _clock_jumps(dice: Dice, scene: Scene, rule: str) -> Steps:
 
 def _slow_peers(dice: Dice, _scene: Scene, rule: str) -> Steps:
     fields = {"point": dice.one_of(("peer.request", "peer.response")), **_peer_api(dice)}
-    yield from _slow(dice, {"id": rule, **fields})
+    yield from slow(dice, {"id": rule, **fields})
 
 
 def _lossy_peers(dice: Dice, _scene: Scene, rule: str) -> Steps:
@@ -163,7 +163,7 @@ def _lossy_peers(dice: Dice, _scene: Scene, rule: str) -> Steps:
 
 def _slow_clients(dice: Dice, _scene: Scene, rule: str) -> Steps:
     point = dice.one_of(("client.request", "client.response"))
-    yield from _slow(dice, {"id": rule, "point": point, "api": dice.one_of(defaults.CLIENT_APIS)})
+    yield from slow(dice, {"id": rule, "point": point, "api": dice.one_of(defaults.CLIENT_APIS)})
 
 
 def _lossy_clients(dice: Dice, _scene: Scene, rule: str) -> Steps:
@@ -178,16 +178,14 @@ def _lossy_clients(dice: Dice, _scene: Scene, rule: str) -> Steps:
 def _slow_logs(dice: Dice, scene: Scene, rule: str) -> Steps:
     kind = dice.one_of(("data", "marker", "coordinator"))
     fields = {"point": "log.append", "kind": kind, "broker": _broker(dice, scene)}
-    yield from _slow(dice, {"id": rule, **fields})
+    yield from slow(dice, {"id": rule, **fields})
 
 
 def _slow_loading(dice: Dice, scene: Scene, rule: str) -> Steps:
-    yield from _slow(
-        dice, {"id": rule, "point": "coordinator.load", "broker": _broker(dice, scene)}
-    )
+    yield from slow(dice, {"id": rule, "point": "coordinator.load", "broker": _broker(dice, scene)})
 
 
-def _slow(dice: Dice, rule: Body) -> Steps:
+def slow(dice: Dice, rule: Body) -> Steps:
     """Some are held until the rule is taken back, others late by a drawn time."""
     limit = dice.weighted(defaults.FAULT_TIMES)
     if dice.happens(0.4):

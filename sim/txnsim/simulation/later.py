@@ -11,7 +11,9 @@ import msgspec
 
 from txnsim.releases import REFERENCE
 from txnsim.simulation import defaults
+from txnsim.simulation.curiosity import CURIOUS, curious, with_small_groups
 from txnsim.simulation.dice import Dice
+from txnsim.simulation.disturbances import slow
 from txnsim.simulation.habits import monitor
 from txnsim.simulation.plan import CLUSTER, Act, Body, Plan, Track, World
 from txnsim.types import PRODUCER_EPOCH_MAX
@@ -21,8 +23,9 @@ HELD: Final = "moves-while-held"
 KEYED: Final = "keyed-records"
 TOGETHER: Final = "partitions-together"
 MONITORED: Final = "monitored-groups"
-"""These have streams of their own as well."""
 REPLACED: Final = "replaced-members"
+TROUBLED: Final = "troubled-brokers"
+"""These have streams of their own as well."""
 MONITOR: Final = "monitor"
 SHORT_EXPIRATIONS: Final = "short-expirations"
 INTERNAL: Final = ("transaction.state.log", "offsets.topic")
@@ -86,6 +89,15 @@ def with_later(plan: Plan, *, older: Sequence[str]) -> Plan:
     if plan.groups and dice.happens(defaults.REPLACED_MEMBERS):
         tracks = tuple(_of_replaced(dice, track) for track in tracks)
         features |= {REPLACED}
+    dice = Dice(plan.seed, TROUBLED)
+    if dice.happens(defaults.TROUBLED):
+        features |= {TROUBLED}
+        tracks = (*tracks, Track(CLUSTER, tuple(_troubled(dice, world.brokers))))
+    dice = Dice(plan.seed, CURIOUS)
+    if plan.workload is None and dice.happens(defaults.CURIOSITY):
+        features |= {CURIOUS}
+        world = with_small_groups(dice, world)
+        tracks = (*tracks, curious(dice, msgspec.structs.replace(plan, world=world)))
     return msgspec.structs.replace(
         plan,
         world=world,
@@ -285,6 +297,24 @@ def _of_replaced(dice: Dice, track: Track) -> Track:
         return msgspec.structs.replace(act, step={"call": said}, habit=REPLACED)
 
     return msgspec.structs.replace(track, acts=tuple(first(one) for one in track.acts))
+
+
+def _troubled(dice: Dice, brokers: int) -> Iterator[Act]:
+    """What a broker does by itself comes late, as where a thread or a disk is slow; or its log
+    refuses something.
+    """
+    for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
+        rule: Body = {"id": f"step.{unit}", "broker": dice.one_of(range(1, brokers + 1))}
+        pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
+        if dice.happens(defaults.REFUSED):
+            rule |= {"point": "log.append", "role": "leader", "kind": dice.one_of(defaults.KINDS)}
+            rule |= {"action": {"do": "error", "error": dice.one_of(defaults.REFUSALS)}}
+            limit = dice.weighted(defaults.FAULT_TIMES)
+            yield Act({"arm": {**rule, "limit": limit}}, pause_ms, unit, TROUBLED)
+            continue
+        for after_ms, step in slow(dice, {**rule, "point": dice.one_of(defaults.STEPS)}):
+            yield Act(step, pause_ms + after_ms, unit, TROUBLED)
+            pause_ms = 0
 
 
 def _upgrade(dice: Dice, brokers: int, newest: str) -> Iterator[Act]:

@@ -39,6 +39,7 @@ from txnsim.scenario.steps import act, done, expected_error
 from txnsim.scenario.steps_model import Step
 from txnsim.server.cluster import SimCluster
 from txnsim.server.member import MemberState
+from txnsim.simulation.asking import ASK, Curious
 from txnsim.simulation.guests import Guest, commit_markers, end_of, workload_named
 from txnsim.simulation.invariants import violations
 from txnsim.simulation.later import EXPIRATIONS, MONITOR
@@ -85,7 +86,7 @@ class Finding(msgspec.Struct, frozen=True):
     because: str
 
 
-class Done(msgspec.Struct, frozen=True):
+class Done(msgspec.Struct, frozen=True, omit_defaults=True):
     """One act as it went."""
 
     at_us: int
@@ -98,6 +99,8 @@ class Done(msgspec.Struct, frozen=True):
     """Who leads each partition when it begins, 0 where nobody does."""
     states: dict[str, str]
     """Of each transactional id, as its coordinator has it then."""
+    told: str = ""
+    """The sum of an answer that no client reads."""
 
 
 class Cell(msgspec.Struct, frozen=True, order=True):
@@ -191,7 +194,10 @@ class _Run:
         self.plan = plan
         self._scenario = scenario
         self._steps = {
-            id(one): Step.model_validate(one.step) for track in plan.tracks for one in track.acts
+            id(one): _step(one)
+            for track in plan.tracks
+            for one in track.acts
+            if ASK not in one.step
         }
         self._guest = None if plan.workload is None else workload_named(plan.workload)
         self._is_over = False
@@ -201,6 +207,7 @@ class _Run:
         self._shared: list[Finding] = []
         self._deletes_topics = _deletes_topics(plan)
         self._told: Told = {}
+        self._curious: Curious | None = None
         self._recorder: Recorder | None = None
         self._environment: VirtualEnvironment | None = None
         self._start_us = 0
@@ -289,6 +296,8 @@ class _Run:
             self._findings.append(Finding(UNSETTLED, f"{', '.join(late)}: no answer came"))
         for task in tasks:
             task.cancel()
+        if self._curious is not None:
+            await self._curious.close()
         await pause(clock, SETTLING_MS)
         built.recorder.healed(LOOKER)
         try:
@@ -372,14 +381,19 @@ class _Run:
 
     async def _act(self, built: Stage, cluster: SimCluster, track: Track, one: Act) -> CallResult:
         """Do one act; what goes wrong is its answer."""
-        step = self._steps.get(id(one)) or Step.model_validate(one.step)
+        step = None if ASK in one.step else self._steps.get(id(one)) or _step(one)
+        call = None if step is None else step.call
         clock = built.environment.clock
         began_us = clock.monotonic_us()
         leaders, states = _leaders(cluster), _states(cluster)
         state = self._state(states, track)
-        old = old_generation(built.around, cluster, step.call)
+        old = old_generation(built.around, cluster, call)
         try:
-            answer = await _answered(built, step)
+            if step is None:
+                self._curious = self._curious or Curious(built.around)
+                answer = await self._curious.ask(one.step[ASK])
+            else:
+                answer = await _answered(built, step)
         except ClientError as error:
             answer = failure(error)
         except StoryFailedError as error:
@@ -395,11 +409,12 @@ class _Run:
                 error=answer.error,
                 leaders=leaders,
                 states=states,
+                told=answer.because if step is None else "",
             )
         )
         self._cells[Cell(state, _asked(one.step), answer.error)] += 1
         # A coordinator that has moved meanwhile may not know the later generation.
-        if old and answer.error == NONE and old_generation(built.around, cluster, step.call):
+        if old and answer.error == NONE and old_generation(built.around, cluster, call):
             self._findings.append(Finding(OLD_GENERATION, old))
         if not self._shared:
             found = (
@@ -444,6 +459,10 @@ def _is_unknown_end(one: Act, answer: CallResult) -> bool:
     return is_end and answer.outcome is Outcome.UNKNOWN
 
 
+def _step(one: Act) -> Step:
+    return Step.model_validate(one.step)
+
+
 def _call(track: Track, do: str) -> Act:
     return Act({"call": {"who": track.name, "do": do}})
 
@@ -483,6 +502,8 @@ def _asked(step: Body) -> str:
             return str(do)
         case "cluster", {"do": do}:
             return f"cluster {do}"
+        case "ask", {"api": api}:
+            return f"ask {api}"
         case "arm", {"point": point, "action": action}:
             return f"arm {point} {action['do']}"
     return str(kind)

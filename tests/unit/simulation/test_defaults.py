@@ -5,10 +5,24 @@ from __future__ import annotations
 import inspect
 import re
 
+from txnsim.releases.rules import Rules
 from txnsim.scenario.catalog import heads
-from txnsim.simulation import defaults, dice, disturbances, drawing, habits, later, plan, play
+from txnsim.simulation import (
+    asking,
+    curiosity,
+    defaults,
+    dice,
+    disturbances,
+    drawing,
+    habits,
+    later,
+    plan,
+    play,
+)
 
-DRAWN_FROM = (defaults, dice, disturbances, drawing, habits, later, plan, play)
+DRAWN_FROM = (
+    *(asking, curiosity, defaults, dice, disturbances, drawing, habits, later, plan, play),
+)
 TICKET = re.compile(r"\b(?:KAFKA|KIP)-\d+|\bz\d\d\b", re.IGNORECASE)
 
 
@@ -18,6 +32,12 @@ def test_no_ticket_and_no_animal_is_named_where_runs_are_drawn() -> None:
         source = inspect.getsource(module)
         assert TICKET.findall(source) == [], module.__name__
         assert [name for name in names if name in source] == [], module.__name__
+
+
+def test_no_switch_is_named_where_acts_are_drawn() -> None:
+    for module in (asking, curiosity, defaults, disturbances, habits, later):
+        source = inspect.getsource(module)
+        assert [name for name in Rules.__struct_fields__ if name in source] == [], module.__name__
 
 
 def test_every_feature_is_drawn_for_something() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from txnsim.releases import RELEASES
 from txnsim.simulation import defaults
 from txnsim.simulation.causes import _switches
+from txnsim.simulation.curiosity import CURIOUS
 from txnsim.simulation.drawing import Wanted, draw
 from txnsim.simulation.later import (
     EXPIRATIONS,
@@ -17,6 +18,7 @@ from txnsim.simulation.later import (
     REPLACED,
     SHORT_EXPIRATIONS,
     TOGETHER,
+    TROUBLED,
     with_later,
 )
 from txnsim.simulation.plan import Act, Plan
@@ -40,7 +42,16 @@ def answers(played: Played, habit: str, plan: Plan) -> list[str]:
 
 
 def test_a_seed_without_any_of_it_is_what_it_was() -> None:
-    later = {*defaults.LATER_FEATURES, HELD, KEYED, TOGETHER, MONITORED, REPLACED}
+    later = {
+        *defaults.LATER_FEATURES,
+        HELD,
+        KEYED,
+        TOGETHER,
+        MONITORED,
+        REPLACED,
+        TROUBLED,
+        CURIOUS,
+    }
     plain = [plan for plan in map(draw, SEEDS) if later.isdisjoint(plan.features)]
     assert len(plain) > len(SEEDS) / 5
     assert [with_later(plan, older=["4.3"]) for plan in plain] == plain
@@ -168,3 +179,14 @@ def test_producers_commit_for_what_their_member_was_first() -> None:
         answered |= {*answers(play(plan), REPLACED, plan)}
     assert "NONE" in answered
     assert not answered.isdisjoint({"UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"})
+
+
+def test_brokers_in_trouble_are_late_or_refuse_and_a_sound_cluster_bears_it() -> None:
+    points: set[str] = set()
+    for plan in having(TROUBLED):
+        armed = [one.step["arm"] for one in of(plan, TROUBLED) if "arm" in one.step]
+        points |= {one["point"] for one in armed}
+        assert {one["action"]["do"] for one in armed} <= {"hold", "delay", "error"}
+    assert points == {*defaults.STEPS, "log.append"}
+    for plan in list(having(TROUBLED))[:2]:
+        assert "NONE" in answers(play(plan), TROUBLED, plan)
