@@ -134,7 +134,8 @@ def _lines(libraries: Sequence[Kept]) -> Iterator[str]:
     yield "**Protocol** is open to any client. **Ours** is the simulator's or the exam's."
     yield "Where a real Kafka was asked the same behind the proxy, a line says what came of it."
     yield "Bindings of librdkafka were asked there through confluent-kafka. @platformatic/kafka has"
-    yield "sat at the levels 1 and 2 only. What came of a busy machine,"
+    yield "sat at the levels 1 and 2 only: at level 0 Kafka refuses AddPartitionsToTxn 5, which"
+    yield "it sends, so it can do nothing there. What came of a busy machine,"
     yield "and did not come again, is left out."
     for one in libraries:
         if one.misses:
