@@ -26,6 +26,15 @@ class OverLimitError(KeyboardInterrupt):
     """
 
 
+class Limit:
+    """Of one run."""
+
+    is_over: bool = False
+    """Whether it has struck. What comes out of the run may be another error: what is cut off in the
+    middle is not as its cleaning up expects it.
+    """
+
+
 def _is_forgotten(frame: FrameType | None) -> bool:
     """Whether Python would print an exception that is raised there and go on: in a finalizer, and
     where a weak reference is removed.
@@ -39,7 +48,7 @@ def _is_forgotten(frame: FrameType | None) -> bool:
 
 
 @contextmanager
-def processor_limit(seconds: float | None, *, again_s: float = AGAIN_S) -> Iterator[None]:
+def processor_limit(seconds: float | None, *, again_s: float = AGAIN_S) -> Iterator[Limit]:
     """Raise ``OverLimitError`` once this process has computed for so long.
 
     Only the main thread of a process gets signals. Elsewhere, and on Windows, there is no limit.
@@ -48,21 +57,23 @@ def processor_limit(seconds: float | None, *, again_s: float = AGAIN_S) -> Itera
         seconds: How long; None for no limit.
         again_s: What is cleaned up then may go on for ever as well: it strikes again and again.
     """
+    limit = Limit()
     is_main = threading.current_thread() is threading.main_thread()
     if seconds is None or not is_main or not hasattr(signal, "SIGVTALRM"):
-        yield
+        yield limit
         return
 
     def over(_signal: int, frame: FrameType | None) -> None:
         if _is_forgotten(frame):
             signal.setitimer(signal.ITIMER_VIRTUAL, SOON_S, again_s)
         else:
+            limit.is_over = True
             raise OverLimitError
 
     before = signal.signal(signal.SIGVTALRM, over)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds, again_s)
     try:
-        yield
+        yield limit
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)

@@ -22,7 +22,7 @@ from txnsim.check.observations import Outcome
 from txnsim.client.errors import ClientError
 from txnsim.client.positions import committed_positions
 from txnsim.client.waiting import Deadline, pause
-from txnsim.errors import ConfigError, InvariantViolation, SimulationError
+from txnsim.errors import ConfigError
 from txnsim.loggers import before_first_line
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
@@ -150,7 +150,7 @@ def play(
     world = plan.world
     broken: list[Finding] = []
     try:
-        with processor_limit(cpu_s):
+        with processor_limit(cpu_s) as limit:
             run_virtual(
                 run.whole,
                 seed=plan.seed,
@@ -160,12 +160,10 @@ def play(
             )
     except ConfigError:
         raise
-    except OverLimitError:
-        broken.append(Finding(OVER_LIMIT, f"it took more than {cpu_s:g} s of processor time"))
-    except (InvariantViolation, AssertionError, SimulationError, BaseExceptionGroup) as error:
+    except (Exception, OverLimitError, BaseExceptionGroup) as error:  # noqa: BLE001 - a finding
         broken.append(Finding(CRASH, _said(error)))
-    except Exception as error:  # noqa: BLE001 - whatever a run dies of is a finding, with its name
-        broken.append(Finding(CRASH, _said(error)))
+    if limit.is_over:
+        broken = [Finding(OVER_LIMIT, f"it took more than {cpu_s:g} s of processor time")]
     return run.played(broken)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 import time  # noqa: TID251 - measures CPU time
 
+import msgspec
 import pytest
 
 from tests.support.plans import leaderless_plan
@@ -66,6 +67,18 @@ def test_other_threads_have_no_limit() -> None:
     thread.start()
     thread.join()
     assert ended == [True]
+
+
+async def stubborn(_guest: object) -> None:
+    try:
+        endless()
+    except OverLimitError:
+        raise AssertionError("what was cut off is not as it was expected") from None
+
+
+def test_a_run_that_ends_with_another_error_is_over_its_limit_all_the_same() -> None:
+    plan = msgspec.structs.replace(leaderless_plan(), workload=f"{__name__}:stubborn")
+    assert OVER_LIMIT in play(plan, cpu_s=0.5).kinds
 
 
 def test_a_run_over_its_limit_is_a_finding_and_the_next_run_is_as_ever(
