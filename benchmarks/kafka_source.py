@@ -31,6 +31,11 @@ RECORD_BYTES: Final = 60
 PERF_TOOL: Final = "org.apache.kafka.tools.ProducerPerformance"
 _FILL_TIMEOUT_S: Final = 900.0
 SPARKS: Final = "Spark's own source"
+SAME: Final = (
+    "key binary, value binary, topic string not null, partition int not null,"
+    " offset bigint not null, timestamp_ms bigint not null, timestamp_type string not null"
+)
+"""Of ``records``, what Spark's own source gives of a record."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -84,12 +89,14 @@ def _ways(spark: SparkSession, bootstrap: str, directory: str) -> dict[str, Call
     servers = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC}
     ways = {SPARKS: spark.read.format("kafka").options(**servers)}
     for table in ("fragments", "batches", "records"):
-        ways[f"kafka_log, {table}"] = (
-            spark.read.format("kafka_log")
-            .options(table=table, topics=TOPIC, checkCrc="false")
-            .option("path", directory)
-        )
+        ways[f"kafka_log, {table}"] = _reader(spark, directory, table)
+    ways["kafka_log, Spark's columns"] = _reader(spark, directory, "records").schema(SAME)
     return {name: partial(_read, reader) for name, reader in ways.items()}
+
+
+def _reader(spark: SparkSession, directory: str, table: str) -> DataFrameReader:
+    options = {"table": table, "topics": TOPIC, "checkCrc": "false", "path": directory}
+    return spark.read.format("kafka_log").options(**options)
 
 
 def _read(reader: DataFrameReader) -> None:

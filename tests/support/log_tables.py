@@ -54,6 +54,8 @@ def table(
         for rows in rows_of(share, job):
             made = rows.in_schema(schema)
             made.validate(full=True)  # arrays are made of buffers
+            absent = {one.name for one in schema if made[one.name].null_count}
+            assert not absent & {one.name for one in schema if not one.nullable}
             found += made.to_pylist()
     return found
 

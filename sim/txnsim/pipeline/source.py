@@ -277,11 +277,10 @@ def _rows_of(
 ) -> Iterator[pa.RecordBatch]:
     # Imported here: planning needs neither numba nor the compiled walks.
     from txnsim.pipeline.tables.readings import rows_of
-    from txnsim.pipeline.tables.rows import Job
+    from txnsim.pipeline.tables.rows import Job, joined
 
     job = Job(options=options, columns=tuple(schema.names), producer_ids=wanted.producer_ids)
-    for rows in rows_of(share, job):
-        yield rows.in_schema(schema)
+    return joined(rows.in_schema(schema) for rows in rows_of(share, job))
 
 
 def schema_of(table: str) -> StructType:

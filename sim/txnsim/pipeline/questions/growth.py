@@ -267,7 +267,7 @@ def _of_run(data: Bytes, run: Ints, start: int) -> _Found:
     starts = ends - plain[kernel.SIZE] + HEADER_SIZE
     # No more records than fit in, whatever the headers claim.
     room = min(int(plain[kernel.RECORDS].clip(0).sum()), len(data) // RECORD_MIN + 1)
-    rows = np.empty((room, kr.RECORD_COLUMNS), dtype=np.int64)
+    rows = kr.room_for(room)
     place = np.zeros(3, dtype=np.int64)
     count = kr.record_rows(data, starts, ends, plain[kernel.RECORDS], place, rows, len(data))
     rows = rows[:count]

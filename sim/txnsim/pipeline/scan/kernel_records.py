@@ -1,7 +1,6 @@
 """The records of batches, compiled: where each is, and where its key, value and headers are.
 
-Nothing is copied. The bytes of keys and values are gathered afterwards, where somebody asks for
-them (``gathered``). A batch gives its records up to the first one that makes no sense, as
+Nothing is copied. A batch gives its records up to the first one that makes no sense, as
 ``wire.records`` has it. Kafka's counterpart: DefaultRecord.
 """
 
@@ -12,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from txnsim.pipeline.scan.kernel import compiled
+from txnsim.pipeline.scan.pieces import Ints
 from txnsim.wire.records import RECORD_MIN, VARINT_BYTES_MAX, VARLONG_BYTES_MAX
 
 # Columns of a table of records. Places are those in the buffer; a size of -1 is that of none.
@@ -41,11 +41,19 @@ HEADER_COLUMNS: Final = 4
 _BAD: Final = -1
 
 
+def room_for(count: int) -> Ints:
+    """A table of so many records, whose columns are each in one piece."""
+    return np.empty((count, RECORD_COLUMNS), dtype=np.int64, order="F")
+
+
 @compiled
 def varint(buffer: Any, at: int, end: int) -> tuple[int, int]:
     """(value, where it ends) of the zigzag varint at ``at``; it ends behind ``end`` where it is not
     whole.
     """
+    if at < end and buffer[at] < 0x80:  # most are short
+        first = np.int64(buffer[at])
+        return int((first >> 1) ^ -(first & 1)), at + 1
     value = np.uint64(0)
     shift = np.uint64(0)
     while at < end:
@@ -84,8 +92,8 @@ def _piece(buffer: Any, at: int, end: int) -> tuple[int, int, int]:
 
 
 @compiled
-def _record(buffer: Any, at: int, end: int, row: Any) -> int:
-    """Fill a row with the record at a place: where it ends, or ``_BAD``."""
+def _record(buffer: Any, at: int, end: int, rows: Any, row: int) -> int:
+    """Fill a row of a table with the record at a place: where it ends, or ``_BAD``."""
     size, at = _short(buffer, at, end)
     if at == _BAD or size < 0 or size > end - at:
         return _BAD
@@ -93,20 +101,20 @@ def _record(buffer: Any, at: int, end: int, row: Any) -> int:
     time_delta, behind = varint(buffer, at + 1, end)
     if behind > end or behind - at - 1 > VARLONG_BYTES_MAX:
         return _BAD
-    row[TIME_DELTA] = time_delta
-    row[OFFSET_DELTA], at = _short(buffer, behind, end)
+    rows[row, TIME_DELTA] = time_delta
+    rows[row, OFFSET_DELTA], at = _short(buffer, behind, end)
     if at == _BAD:
         return _BAD
-    row[KEY_AT], row[KEY_SIZE], at = _piece(buffer, at, end)
+    rows[row, KEY_AT], rows[row, KEY_SIZE], at = _piece(buffer, at, end)
     if at == _BAD:
         return _BAD
-    row[VALUE_AT], row[VALUE_SIZE], at = _piece(buffer, at, end)
+    rows[row, VALUE_AT], rows[row, VALUE_SIZE], at = _piece(buffer, at, end)
     if at == _BAD:
         return _BAD
     count, at = _short(buffer, at, end)
     if at == _BAD or count < 0 or count > stop - at:
         return _BAD
-    row[HEADERS_AT], row[HEADERS] = at, count
+    rows[row, HEADERS_AT], rows[row, HEADERS] = at, count
     for _ in range(count):
         _, size, at = _piece(buffer, at, end)
         if at == _BAD or size < 0:
@@ -135,7 +143,7 @@ def record_rows(
         ends: Where they end.
         counts: How many each batch has.
         place: Number of a batch, of a record in it, and where that is; what is next afterwards.
-        rows: int64, as many records as there is room for by ``RECORD_COLUMNS``.
+        rows: Of ``room_for``.
         bytes_max: No more rows are filled when keys and values have so many bytes.
 
     Returns:
@@ -155,7 +163,7 @@ def record_rows(
                 place[0], place[1], place[2] = batch, number, at
                 return filled
             begin = at
-            at = _record(buffer, begin, end, rows[filled])
+            at = _record(buffer, begin, end, rows, filled)
             if at == _BAD:
                 break
             rows[filled, BATCH] = batch
@@ -187,22 +195,3 @@ def header_rows(buffer: Any, records: Any, rows: Any) -> None:
                 buffer, at, len(buffer)
             )
             filled += 1
-
-
-@compiled
-def gathered(buffer: Any, begins: Any, ends: Any, out: Any) -> None:
-    """Copy pieces of a buffer, one behind the other.
-
-    Args:
-        buffer: What they are in.
-        begins: Where each begins.
-        ends: Where each ends in ``out``; the next one begins there.
-        out: As many bytes as all of them have.
-    """
-    at = 0
-    for number in range(len(begins)):
-        size = ends[number] - at
-        begin = begins[number]
-        for index in range(size):
-            out[at + index] = buffer[begin + index]
-        at += size

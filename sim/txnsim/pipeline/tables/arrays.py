@@ -7,8 +7,9 @@ too. What is made here is the same (docs/format/Columnar.rst of Apache Arrow).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain, pairwise
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,8 @@ import pyarrow as pa
 
 _BYTES_MAX: Final = (1 << 31) - 1
 """Of all texts of an array, whose places in it are numbers of 32 bits."""
+_REPEATED_KEPT: Final = 32
+"""Columns of one value that are not made again: those of a segment have it in thousands of rows."""
 
 
 def of_numbers(numbers: Any, kind: pa.DataType, *, absent: Any = None) -> pa.Array:
@@ -73,24 +76,30 @@ def of_pieces(buffer: Any, begins: Any, sizes: Any, kind: pa.DataType) -> pa.Arr
 
     Args:
         buffer: What they are in.
-        begins: Where each begins.
+        begins: Where each begins; in order, behind the end of the one before.
         sizes: Of each; below 0: there is none.
         kind: The type.
 
     Raises:
         OverflowError: There is too much.
     """
-    from txnsim.pipeline.scan.kernel_records import gathered  # others need nothing compiled
-
-    places = _summed(np.maximum(sizes, 0))
-    data = np.empty(places[-1], dtype=np.uint8)
-    gathered(buffer, begins, places[1:], data)
-    absent = sizes < 0
-    if pa.types.is_string(kind) and not data.tobytes().isascii():
-        parts = [data[at:end].tobytes() for at, end in pairwise(places.tolist())]
-        texts = [one.decode("utf-8", "replace") for one in parts]
-        return of_values([None if no else one for no, one in zip(absent, texts, strict=True)], kind)
-    return _array(kind, len(sizes), absent, places, data)
+    count = len(sizes)
+    if len(buffer) > _BYTES_MAX:
+        raise OverflowError(f"{len(buffer)} bytes in one array")
+    if not count:
+        return of_values((), kind)
+    places = np.empty(2 * count, dtype="<i4")
+    places[0::2], places[1::2] = begins, begins + np.maximum(sizes, 0)
+    # Pieces and what lies between them: Arrow copies every other one.
+    all_of_it = _array(pa.binary(), 2 * count - 1, None, places, buffer)
+    others = of_numbers(np.arange(0, 2 * count, 2), pa.int32(), absent=sizes < 0)
+    found = all_of_it.take(others)
+    try:
+        return found.cast(kind)
+    except pa.ArrowInvalid:  # no UTF-8
+        pieces = found.to_pylist()
+        texts = [None if one is None else one.decode("utf-8", "replace") for one in pieces]
+        return of_values(texts, kind)
 
 
 def of_lists(inner: pa.Array, counts: Any, kind: pa.DataType) -> pa.Array:
@@ -103,7 +112,8 @@ def of_struct(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
     return _array(kind, len(parts[0]), None, children=parts)
 
 
-def repeated(value: object, count: int, kind: pa.DataType) -> pa.Array:
+@lru_cache(_REPEATED_KEPT)
+def repeated(value: Hashable, count: int, kind: pa.DataType) -> pa.Array:
     """One value in all rows."""
     return pa.repeat(of_values([value], kind)[0], count)
 

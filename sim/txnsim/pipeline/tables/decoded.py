@@ -74,17 +74,17 @@ def chosen_runs(
         for table in batch_rows(path, until=segment.size):
             chosen = _chosen(segment, table, job)
             for first, last in runs_of(table):
-                run = table[:, first:last]
+                run, mine = table[:, first:last], chosen[first:last]
                 start = int(run[kernel.POSITION, 0])
                 size = int(run[kernel.POSITION, -1] + run[kernel.SIZE, -1]) - start
-                if not chosen[first:last].any():
+                if not mine.any():
                     continue
                 if size > STORED_MAX:
                     text = f"a batch of {size} bytes; at most {STORED_MAX} are looked into"
                     on_damage(_undecoded(run[:, 0], text))
                     continue
                 data = np.frombuffer(file.read_whole(start, size), dtype=np.uint8)
-                yield data, start, run[:, chosen[first:last]]
+                yield data, start, run if mine.all() else run[:, mine]
 
 
 def decoded_records(segment: SegmentFile, job: Job) -> Iterator[tuple[Record, Ints]]:

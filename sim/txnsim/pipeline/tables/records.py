@@ -13,7 +13,7 @@ from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan import kernel_records as kr
 from txnsim.pipeline.scan.pieces import Bytes, Ints
 from txnsim.pipeline.scan.segments import SegmentFile
-from txnsim.pipeline.tables.arrays import of_lists, of_pieces, of_struct
+from txnsim.pipeline.tables.arrays import of_lists, of_pieces, of_struct, repeated
 from txnsim.pipeline.tables.batches import of_headers
 from txnsim.pipeline.tables.decoded import chosen_runs
 from txnsim.pipeline.tables.rows import ROWS_MAX, Job, Make, Rows, integers, of_segment
@@ -79,14 +79,17 @@ def _decoded(
     place = np.zeros(3, dtype=np.int64)
     counts = batches[kernel.RECORDS]
     while place[0] < len(starts):
-        rows = np.empty((ROWS_MAX, kr.RECORD_COLUMNS), dtype=np.int64)
+        rows = kr.room_for(ROWS_MAX)
         count = kr.record_rows(buffer, starts, ends, counts, place, rows, BYTES_MAX)
         if count:
             yield _rows(segment, buffer, rows[:count], batches)
 
 
 def _rows(segment: SegmentFile, buffer: Bytes, records: Ints, batches: Ints) -> Rows:
-    table = batches[:, records[:, kr.BATCH]]
+    of_batch = records[:, kr.BATCH]
+    first, end = int(of_batch[0]), int(of_batch[-1]) + 1
+    # Nothing is copied where each batch has one record.
+    table = batches[:, first:end] if end - first == len(records) else batches[:, of_batch]
     offsets = table[kernel.BASE_OFFSET] + records[:, kr.OFFSET_DELTA]
     is_appended = (table[kernel.ATTRIBUTES] & LOG_APPEND_TIME_FLAG) != 0
     created = table[kernel.BASE_TIMESTAMP] + records[:, kr.TIME_DELTA]
@@ -114,7 +117,10 @@ def _bytes(buffer: Bytes, begins: Ints, sizes: Ints) -> Make:
 
 def _headers(buffer: Bytes, records: Ints) -> Make:
     def make(kind: pa.DataType) -> Any:
-        found = np.empty((int(records[:, kr.HEADERS].sum()), kr.HEADER_COLUMNS), dtype=np.int64)
+        count = int(records[:, kr.HEADERS].sum())
+        if not count:
+            return repeated((), len(records), kind)
+        found = np.empty((count, kr.HEADER_COLUMNS), dtype=np.int64)
         kr.header_rows(buffer, records, found)
         inner = kind.value_type
         names = of_pieces(

@@ -7,7 +7,7 @@ rows and are made here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -25,6 +25,8 @@ Make = Callable[[pa.DataType], Any]
 
 ROWS_MAX: Final = 1 << 13
 """How many rows of a decoded table are made at once."""
+JOINED_BYTES_MAX: Final = 4 << 20
+"""Of batches that are put together."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +53,28 @@ class Rows:
         return pa.RecordBatch.from_arrays(
             [self.makers[field.name](field.type) for field in schema], schema=schema
         )
+
+
+def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows, those of small batches together: where a batch goes to the JVM, it costs as
+    much as thousands of rows.
+    """
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        its = batch.get_total_buffer_size()
+        if held and (rows + batch.num_rows > ROWS_MAX or size + its > JOINED_BYTES_MAX):
+            yield from _whole(held)
+            held, rows, size = [], 0, 0
+        held.append(batch)
+        rows += batch.num_rows
+        size += its
+    if held:
+        yield from _whole(held)
+
+
+def _whole(held: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    return held if len(held) == 1 else pa.Table.from_batches(held).combine_chunks().to_batches()
 
 
 # Places
@@ -87,7 +111,7 @@ def in_span(offsets: Ints, segment: SegmentFile) -> Any:
 # Columns
 
 
-def same(value: object, count: int) -> Make:
+def same(value: Hashable, count: int) -> Make:
     """One value in all rows."""
     return lambda kind: repeated(value, count, kind)
 
@@ -116,6 +140,10 @@ def words(indexes: Any, choice: Sequence[str]) -> Make:
     """Words by number; null where there is no word of that number."""
 
     def make(kind: pa.DataType) -> Any:
+        least = int(indexes.min(initial=len(choice)))
+        if least == int(indexes.max(initial=-1)):  # as in most tables
+            word = choice[least] if 0 <= least < len(choice) else None
+            return repeated(word, len(indexes), kind)
         outside = (indexes < 0) | (indexes >= len(choice))
         numbers = np.where(outside, 0, indexes)
         return pa.DictionaryArray.from_arrays(

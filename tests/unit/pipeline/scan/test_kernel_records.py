@@ -36,7 +36,7 @@ def compiled(batches: list[bytes], *, room: int = 1_000, bytes_max: int = 1 << 2
     place = np.zeros(3, dtype=np.int64)
     found: list[Record] = []
     while place[0] < len(batches):
-        rows = np.empty((room, kr.RECORD_COLUMNS), dtype=np.int64)
+        rows = kr.room_for(room)
         count = kr.record_rows(buffer, starts, ends, counts, place, rows, bytes_max)
         found += told(buffer, rows[:count], [one.base_timestamp_ms for one in headers])
     return found
@@ -111,7 +111,7 @@ def test_damaged_batches_have_the_records_in_front_of_the_damage() -> None:
 def test_each_record_begins_where_the_one_before_ends() -> None:
     batch = drawn(SeededRng(9).stream("records"))
     counts = np.array([read_batch_header(batch).records_count])
-    rows = np.empty((counts[0], kr.RECORD_COLUMNS), dtype=np.int64)
+    rows = kr.room_for(counts[0])
     starts, ends = np.array([HEADER_SIZE]), np.array([len(batch)])
     buffer, place = np.frombuffer(batch, dtype=np.uint8), np.zeros(3, dtype=np.int64)
     assert kr.record_rows(buffer, starts, ends, counts, place, rows, len(batch)) == counts[0]
@@ -125,10 +125,3 @@ def test_more_records_than_bytes_are_none() -> None:
     assert compiled([bytes(batch)]) == in_python(bytes(batch)) == []
     batch[57:61] = (-1).to_bytes(4, signed=True)
     assert compiled([bytes(batch)]) == []
-
-
-def test_pieces_are_copied_one_behind_the_other() -> None:
-    buffer = np.frombuffer(b"abcdefgh", dtype=np.uint8)
-    out = np.empty(5, dtype=np.uint8)
-    kr.gathered(buffer, np.array([6, 0, 2]), np.array([2, 2, 5]), out)
-    assert out.tobytes() == b"ghcde"

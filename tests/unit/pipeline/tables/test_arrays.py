@@ -71,6 +71,22 @@ def test_numbers_come_back(found: list[int | None], start: int) -> None:
     ]
 
 
+@given(st.lists(st.tuples(st.binary(max_size=3), st.none() | st.binary(max_size=3)), max_size=9))
+def test_pieces_are_those_of_the_buffer(rows: list[tuple[bytes, bytes | None]]) -> None:
+    buffer, begins = b"", []
+    for between, piece in rows:
+        begins.append(len(buffer + between))
+        buffer += between + (piece or b"")
+    sizes = np.array([-1 if piece is None else len(piece) for _, piece in rows], dtype=np.int64)
+    whole, places = np.frombuffer(buffer, dtype=np.uint8), np.array(begins, dtype=np.int64)
+    expected = [piece for _, piece in rows]
+    made = arrays.of_pieces(whole, places, sizes, pa.binary())
+    made.validate(full=True)
+    assert made.to_pylist() == expected
+    texts = [None if one is None else one.decode("utf-8", "replace") for one in expected]
+    assert arrays.of_pieces(whole, places, sizes, pa.string()).to_pylist() == texts
+
+
 @pytest.mark.parametrize("value", [5, None])
 def test_one_value_stands_in_all_rows(value: int | None) -> None:
     assert arrays.repeated(value, 3, pa.int32()).equals(pa.array([value] * 3, pa.int32()))
@@ -88,6 +104,8 @@ def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrays, "_BYTES_MAX", 3)
     with pytest.raises(OverflowError, match="4 bytes"):
         arrays.of_values(["ab", "cd"], pa.string())
+    with pytest.raises(OverflowError, match="4 bytes"):
+        arrays.of_pieces(np.zeros(4, np.uint8), np.zeros(1), np.ones(1), pa.binary())
 
 
 WITHOUT_PANDAS = """
@@ -98,6 +116,7 @@ from txnsim.pipeline.tables import arrays
 arrays.of_values([[{"a": "x"}], None], pa.list_(pa.struct([("a", pa.string())])))
 arrays.repeated(5, 2, pa.int64())
 arrays.of_numbers(np.arange(3), pa.int32())
+arrays.of_pieces(np.frombuffer(b"abc", np.uint8), np.arange(2), np.array([1, -1]), pa.string())
 assert "pandas" not in sys.modules
 pa.array([1])
 assert "pandas" in sys.modules, "then arrays may be made by pyarrow again"

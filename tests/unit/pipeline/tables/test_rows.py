@@ -54,6 +54,10 @@ def test_numbers_words_and_nothing() -> None:
     assert r.not_negative(numbers)(pa.int64()).to_pylist() == [3, None, 9]
     assert r.truths(numbers > 0)(pa.bool_()).to_pylist() == [True, False, True]
     assert r.words(numbers, "abcd")(pa.string()).to_pylist() == ["d", None, None]
+    for number, word in ((1, "b"), (-1, None), (4, None)):
+        alike = np.full(2, number, dtype=np.int64)
+        assert r.words(alike, "abcd")(pa.string()).to_pylist() == [word, word]
+    assert r.words(numbers[:0], "abcd")(pa.string()).to_pylist() == []
     assert r.nothing(2)(pa.string()).to_pylist() == [None, None]
     assert r.same(None, 2)(pa.int32()).to_pylist() == [None, None]
     assert r.values(lambda: [b"x", None])(pa.binary()).to_pylist() == [b"x", None]
@@ -75,3 +79,15 @@ def test_structs_come_in_pieces_of_bounded_size() -> None:
         "topic": "t",
     }
     assert list(r.of_structs(iter(()), lambda _: {})) == []
+
+
+def test_small_batches_are_put_together_up_to_a_bound() -> None:
+    def of(*values: bytes) -> pa.RecordBatch:
+        return pa.record_batch({"value": pa.array(values, pa.binary())})
+
+    many, large = of(*[b"m"] * r.ROWS_MAX), of(b"l" * r.JOINED_BYTES_MAX)
+    given = [of(b"a"), of(b"b", b"c"), many, of(b"d"), large, of(b"e"), of(b"f")]
+    made = list(r.joined(given))
+    assert [one.num_rows for one in made] == [3, r.ROWS_MAX, 1, 1, 2]
+    assert pa.Table.from_batches(made) == pa.Table.from_batches(given)
+    assert list(r.joined(())) == []
