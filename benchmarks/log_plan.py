@@ -4,6 +4,8 @@ process of its own: as Spark plans ``kafka_log``, and as ``logs find-hanging`` d
 A folder has hundred replicas' segments per ten thousand files, 189 bytes each: a batch. Nothing is
 read but names, sizes and small files, so the figures are those of any size of log. Serialized are
 the tasks as they go to Spark. ``--write`` puts the table into the documentation.
+
+``--read N`` has Spark read so many segments as tables instead, each by a command of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Final, NoReturn
 import msgspec
 
 from benchmarks.log_growth import PAGE, on_page
+from benchmarks.process_tree import ran
 from benchmarks.worker_memory import peak_kb
 from tests.support.fragment_model import act, segment_of
 from txnsim.pipeline.engine import packed
@@ -39,6 +42,13 @@ BEGIN: Final = "<!-- measured: python -m benchmarks.log_plan --write -->\n"
 END: Final = "<!-- end of the plans that were measured -->\n"
 CORES: Final = 16
 """That tasks are planned for by ``find-hanging``."""
+_READING: Final = """
+import sys
+from txnsim.pipeline.session import spark_session
+
+reader = spark_session("local[2]").read.format("kafka_log").option("table", sys.argv[1])
+reader.load(sys.argv[2]).write.format("noop").mode("overwrite").save()
+"""
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,12 +71,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.log_plan")
     parser.add_argument("--most", type=int, default=COUNTS[-1], help="segments")
     parser.add_argument("--write", action="store_true", help="put the table into the docs")
+    parser.add_argument("--read", type=int, help="segments to read on two cores by Spark")
     parser.add_argument("--plan", nargs=2, metavar=("WAY", "DIRECTORY"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.plan is not None:
         way, directory = options.plan
         print(msgspec.json.encode(_plan(way, Path(directory))).decode())
         return 0
+    if options.read is not None:
+        return _read(options.read)
     found = []
     for count in (one for one in COUNTS if one <= options.most):
         with tempfile.TemporaryDirectory(prefix="txnsim-plan-") as scratch:
@@ -115,6 +128,17 @@ def made_segments(directory: Path, count: int) -> Path:
             path = folder / names.file_name(2 * number, names.LOG_SUFFIX)
             path.write_bytes((2 * number).to_bytes(8) + data[8:])
     return directory
+
+
+def _read(count: int) -> int:
+    with tempfile.TemporaryDirectory(prefix="txnsim-plan-") as scratch:
+        directory = made_segments(Path(scratch) / "broker-1", count)
+        for table in ("fragments", "batches", "records"):
+            done = ran([sys.executable, "-c", _READING, table, str(directory)])
+            assert not done.status, table
+            print(f"{table:9} {done.seconds:6.1f} s, {done.cpu_s:6.1f} s of CPU, Java's memory"
+                  f" {done.java_mb:.0f} MB, load {done.load:.0f}", flush=True)  # fmt: skip
+    return 0
 
 
 def _in_a_process(way: str, directory: Path) -> Planned:

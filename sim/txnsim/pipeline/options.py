@@ -23,12 +23,16 @@ from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.stores.uris import is_elsewhere
 
 FORMAT: Final = "kafka_log"
-COSTS: Final = {"batches": 1.0, "records": 4.0, "transactions": 16.0, "offsets": 16.0}
+COSTS: Final = {"batches": 1.0, "records": 2.0, "transactions": 16.0, "offsets": 16.0}
 """What a byte of a log costs, in bytes of a file as Spark's own sources read them. With Spark's
 defaults a task is about a second's work.
 """
 HEADERS_COST: Final = 0.25
 """The same of all other tables."""
+OPEN_COST: Final = 1 / 64
+"""What opening a segment costs, of what Spark's own sources take for opening a file: with Spark's
+default as much as 256 kB of headers.
+"""
 PATH_SEPARATOR: Final = ","
 HADOOP_PREFIX: Final = "fs."
 """Of settings of Hadoop's file systems, as Spark's own sources take them among their options."""

@@ -24,7 +24,7 @@ import msgspec
 
 from txnsim.pipeline import tasks
 from txnsim.pipeline.log_query import Wanted
-from txnsim.pipeline.options import COSTS, HEADERS_COST, Check, KafkaLogOptions
+from txnsim.pipeline.options import COSTS, HEADERS_COST, OPEN_COST, Check, KafkaLogOptions
 from txnsim.pipeline.scan.log_dirs import LogDirectory
 from txnsim.pipeline.scan.log_seek import greatest_timestamp_of
 from txnsim.pipeline.scan.sections import cuts_of, in_sections
@@ -45,7 +45,7 @@ _TASK_BYTES_MIN: Final = 16 << 20
 _TASK_BYTES_MAX: Final = 512 << 20
 _OPEN_BYTES: Final = 256 << 10
 """A file costs as long to open as reading this."""
-_DECODED_COST: Final = 4.0
+_DECODED_COST: Final = 2.0
 """A large segment of a table that costs so much, or more, is shared by tasks."""
 _SHARERS_MAX: Final = 8
 """Each of them walks over all headers of the segment."""
@@ -153,12 +153,13 @@ def divided(
     if options.task_bytes is not None:
         return shared_out(segments, options.task_bytes)
     division, factor = options.division, COSTS.get(options.table, HEADERS_COST)
+    open_cost = division.open_cost_bytes * OPEN_COST
 
     def cost_of(segment: SegmentFile) -> float:
-        return segment.unread_bytes * factor + division.open_cost_bytes
+        return segment.unread_bytes * factor + open_cost
 
     cores = division.parallelism or os.cpu_count() or 1
-    evenly = max(sum(map(cost_of, segments)) / cores, division.open_cost_bytes)
+    evenly = max(sum(map(cost_of, segments)) / cores, open_cost)
     task_cost = min(evenly, division.max_partition_bytes)
     if factor < _DECODED_COST:
         return tasks.shared_out(segments, task_cost, size_of=cost_of, go_together=_go_together)

@@ -92,12 +92,12 @@ def tasks_of(segments: list[SegmentFile], table: str, **given: int) -> list[list
 
 
 def test_the_smallest_segments_cost_their_opening() -> None:
-    tasks = tasks_of(sized(*[189] * 100), "fragments", parallelism=2)
-    assert [len(task) for task in tasks] == [31, 31, 31, 7], "32 openings are a task's bytes"
+    tasks = tasks_of(sized(*[189] * 5_000), "fragments", parallelism=2)
+    assert [len(task) for task in tasks] == [2_046, 2_046, 908], "2,048 openings are a task's bytes"
 
 
 def test_no_core_is_without_work() -> None:
-    large = 100 << 20
+    large = 120 << 20
     assert tasks_of(sized(*[large] * 8), "fragments", parallelism=1) == [
         [large] * 4,
         [large] * 4,
@@ -110,7 +110,7 @@ def test_no_core_is_without_work() -> None:
 
 def test_a_session_says_how_much_a_task_is() -> None:
     sizes = [1 << 20] * 8
-    given = {"parallelism": 1, "open_cost_bytes": 1 << 10, "max_partition_bytes": 2 << 20}
+    given = {"parallelism": 1, "open_cost_bytes": 1 << 16, "max_partition_bytes": 2 << 20}
     assert [len(task) for task in tasks_of(sized(*sizes), "batches", **given)] == [1] * 8
     given["max_partition_bytes"] = 3 << 20
     assert [len(task) for task in tasks_of(sized(*sizes), "batches", **given)] == [2] * 4
