@@ -1,5 +1,6 @@
 """``logs find-hanging`` on damaged directories (``tests.pipeline.damaged``): it never dies, names
-what it can't read, tells no command on broken evidence, and lists what a real broker lists.
+what it can't read, tells no command on broken evidence, and lists what a real broker lists. At the
+end, and where something can't be read, ``logs verify``.
 """
 
 from __future__ import annotations
@@ -8,14 +9,16 @@ import json
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pytest
 
+from tests.pipeline.damaged import files
 from tests.pipeline.damaged.ask import Row, answers
 from tests.pipeline.damaged.make import unpacked
-from tests.pipeline.damaged.recipes import Variant, made, variants
+from tests.pipeline.damaged.recipes import QUIET, SPREAD, Variant, made, variants
+from tests.support.engines import no_session, verify_here
 from tests.support.log_tables import write_dense_index
 from txnsim.cli.main import main
 from txnsim.pipeline import engine, planning
@@ -28,6 +31,8 @@ from txnsim.pipeline.forensics.read_notes import Note, NoteKind
 from txnsim.pipeline.forensics.segment_reading import walked
 from txnsim.pipeline.scan.sections import in_sections
 from txnsim.pipeline.scan.segments import SegmentFile
+from txnsim.pipeline.soundness.verify import plan
+from txnsim.pipeline.soundness.violations import Invariant, Severity, Violation
 from txnsim.storage import names
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
@@ -39,6 +44,8 @@ ANSWERS: Final = answers()
 ASKED_MS: Final = 1_795_260_000_000
 """Some hours after the directory was made."""
 MINUTE: Final = 60_000
+LINES_MAX: Final = 6
+"""That one flipped bit may give of ``verify``."""
 FIVE: Final = {
     ("orders", 0, 9),
     ("orders", 2, 0),
@@ -72,8 +79,9 @@ def mark_of(name: str) -> pytest.MarkDecorator:
     return pytest.mark.thorough if is_twin else pytest.mark.slow
 
 
-def no_session() -> NoReturn:
-    raise AssertionError("Spark is not needed here")
+every_variant = pytest.mark.parametrize(
+    "log_dir", [pytest.param(one, marks=mark_of(one), id=one) for one in VARIANTS], indirect=True
+)
 
 
 @pytest.fixture(scope="session")
@@ -180,34 +188,37 @@ def test_who_accepts_the_damage_is_told_commands_and_what_is_lost(log_dir: Path)
     assert any(reason.endswith(" are missing") for reason in reasons)
 
 
+PIPE, FOLDER = "a named pipe, not a file", "a folder, not a file"
+LINK, NO_FOLDER = "Too many levels of symbolic links", "Not a directory"
+HUGE = "209715200 bytes, no more than 33554432 are read"
 UNREADABLE: Final = {
-    "clean/segment-is-fifo": "00000000000000000018.log: a named pipe, not a file; passed by",
-    "clean/segment-is-folder": "00000000000000000018.log: a folder, not a file; passed by",
-    "clean/segment-is-link-to-itself": ".log: Too many levels of symbolic links; passed by",
-    "clean/folder-is-link-to-itself": "stock-1: Too many levels of symbolic links; passed by",
-    "clean/folder-is-file": "stock-1: Not a directory; passed by",
-    "clean/snapshot-is-folder": ".snapshot: a folder, not a file; an older one is taken",
-    "clean/high-watermarks-is-folder": "replication-offset-checkpoint: a folder, not a file",
-    "clean/high-watermarks-huge": "209715200 bytes, no more than 33554432 are read",
-    "clean/state-segment-is-link-to-itself": ".log: Too many levels of symbolic links; passed by",
+    "clean/segment-is-fifo": (f"00000000000000000018.log: {PIPE}; passed by", PIPE),
+    "clean/segment-is-folder": (f"00000000000000000018.log: {FOLDER}; passed by", FOLDER),
+    "clean/segment-is-link-to-itself": (f".log: {LINK}; passed by", LINK),
+    "clean/state-segment-is-link-to-itself": (f".log: {LINK}; passed by", LINK),
+    "clean/folder-is-link-to-itself": (f"stock-1: {LINK}; passed by", f"{LINK}; passed by"),
+    "clean/folder-is-file": (f"stock-1: {NO_FOLDER}; passed by", f"{NO_FOLDER}; passed by"),
+    "clean/index-is-folder": (None, FOLDER),
+    "clean/snapshot-is-folder": (f".snapshot: {FOLDER}; an older one is taken", FOLDER),
+    "clean/high-watermarks-is-folder": (f"replication-offset-checkpoint: {FOLDER}", FOLDER),
+    "clean/high-watermarks-huge": (HUGE, HUGE),
 }
-
-
-@pytest.mark.parametrize(
-    ("log_dir", "told"), UNREADABLE.items(), indirect=["log_dir"], ids=UNREADABLE
-)
-def test_what_can_not_be_read_is_named_and_passed_by(log_dir: Path, told: str) -> None:
-    assert any(told in problem for problem in report_on(log_dir).source.problems)
+"""What ``find-hanging`` and ``verify`` say of it."""
 
 
 @pytest.mark.parametrize("log_dir", UNREADABLE, indirect=True, ids=UNREADABLE)
-def test_describe_passes_it_by_as_well(
+def test_what_can_not_be_read_is_named_and_passed_by(
     log_dir: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
-    is_beside = "snapshot" in request.node.callspec.id  # describe reads the oldest one only
+    of_search, of_verify = UNREADABLE[request.node.callspec.id]
+    problems = report_on(log_dir).source.problems
+    assert of_search is None or any(of_search in one for one in problems)
+    unreadable = [one for one in found_in(log_dir) if one.rule is Invariant.UNREADABLE_FILE]
+    assert of_verify in [one.found for one in unreadable]
+    is_beside = of_search is None or ".snapshot" in of_search  # of describe: it reads the oldest
     assert main(["logs", "describe", "--json", str(log_dir)]) == (0 if is_beside else 4)
-    shown = capsys.readouterr()
-    assert {one["topic"] for one in json.loads(shown.out)} >= {"orders", "payments"}
+    topics = {one["topic"] for one in json.loads(capsys.readouterr().out)}
+    assert topics >= {"orders", "payments"}
 
 
 # The command
@@ -250,11 +261,7 @@ def test_a_time_in_the_future_is_named_and_not_used(log_dir: Path) -> None:
 # The compiled walk, here and on Spark
 
 
-@pytest.mark.parametrize(
-    "log_dir",
-    [pytest.param(name, marks=mark_of(name), id=name) for name in VARIANTS],
-    indirect=True,
-)
+@every_variant
 def test_places_are_found_alike_in_large_segments(
     log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,11 +273,7 @@ def test_places_are_found_alike_in_large_segments(
 # Collected on the broker, judged elsewhere
 
 
-@pytest.mark.parametrize(
-    "log_dir",
-    [pytest.param(name, marks=mark_of(name), id=name) for name in VARIANTS],
-    indirect=True,
-)
+@every_variant
 def test_what_was_collected_says_the_same(log_dir: Path, report: Report, tmp_path: Path) -> None:
     archive = tmp_path / "broker-1.zip"
     found = collect([log_dir], now_ms=ASKED_MS, progress=lambda _: None)
@@ -377,3 +380,62 @@ def densely_indexed(kept: Path, folder: Path, chosen: Iterable[Variant]) -> tupl
     for path in indexed.rglob(f"*{names.LOG_SUFFIX}"):
         write_dense_index(path)
     return tuple(made(one, indexed, folder / one.name / "broker-1") for one in chosen)
+
+
+# Soundness
+
+
+def found_in(log_dir: Path) -> list[Violation]:
+    return verify_here(plan([log_dir]))
+
+
+def errors_in(log_dir: Path) -> list[Violation]:
+    return [one for one in found_in(log_dir) if one.severity is Severity.ERROR]
+
+
+@pytest.mark.parametrize("stage", ["clean", "killed"])
+def test_what_a_real_broker_left_is_sound(kept: Path, stage: str) -> None:
+    assert errors_in(kept / stage) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["clean/control-type-unknown", "killed/control-type-unknown-early"]
+)
+def test_a_control_record_of_an_unknown_type_is_an_error(
+    kept: Path, tmp_path: Path, name: str
+) -> None:
+    found = errors_in(made(VARIANTS[name], kept, tmp_path / "b"))
+    assert Invariant.UNREADABLE_MARKER in {one.rule for one in found}
+    (told,) = [one for one in found if one.rule is Invariant.UNREADABLE_MARKER]
+    assert told.found == "a control record of type 99"
+
+
+@pytest.mark.slow
+def test_one_flipped_bit_gives_few_lines(kept: Path, tmp_path: Path) -> None:
+    """In every sixth byte of a segment."""
+    log_dir = made(VARIANTS["killed/untouched"], kept, tmp_path / "b")
+    for other in log_dir.iterdir():
+        if other.is_dir() and other.name not in (QUIET, SPREAD):
+            files.to_itself(other)
+    expected = len(found_in(log_dir))
+    path = files.logs(log_dir / QUIET)[1]
+    content = path.read_bytes()
+    silent = []
+    for at in range(0, len(content), 6):
+        files.flip(path, at)
+        more = len(found_in(log_dir)) - expected
+        assert more <= LINES_MAX, at
+        if not more:
+            silent.append(at)
+        path.write_bytes(content)
+    assert silent == []
+
+
+def test_the_command_needs_no_spark_for_what_is_little(
+    kept: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert main(["logs", "verify", str(kept / "clean")]) == 0
+    assert capsys.readouterr().err.endswith(": sound\n")
