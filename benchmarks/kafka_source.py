@@ -2,12 +2,13 @@
 
 A real broker is filled by Kafka's own ``producer-perf-test``, a record in each batch. One session
 of two cores reads all of it in alternation: Spark's source from the broker, ``kafka_log`` from the
-broker's disk. CPU is that of the session, Java and Python, without the broker's.
+broker's disk. CPU is that of the session, Java and Python; the broker's stands beside.
 """
 
 from __future__ import annotations
 
 import argparse
+import operator
 import os
 import statistics
 import sys
@@ -17,7 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.process_tree import cpu_below
+from benchmarks.process_tree import cpu_below, cpu_of
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.spark_connector import connector_jars
 from txnsim.pipeline.session import spark_session
@@ -51,25 +52,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         jars = ",".join(map(str, connector_jars().glob("*.jar")))
         spark = spark_session("local[2]", config={"spark.jars": jars})
         ways = _ways(spark, kafka.bootstrap, str(directory))
-        took: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+        took: defaultdict[str, list[tuple[float, ...]]] = defaultdict(list)
         for number in range(1 + options.rounds):
             for name, read in ways.items():
-                began_s, before_s = time.perf_counter(), cpu_below(os.getpid(), but=kafka.pids)
+                before = _spent(kafka)
                 read()
-                used = (
-                    time.perf_counter() - began_s,
-                    cpu_below(os.getpid(), but=kafka.pids) - before_s,
-                )
                 if number:  # before, workers start, and Java compiles
-                    took[name].append(used)
+                    took[name].append(tuple(map(operator.sub, _spent(kafka), before)))
         spark.stop()
     print(f"{options.records:,} records, {size / 1e6:.0f} MB; load {os.getloadavg()[0]:.1f}")
-    base_s, base_cpu_s = _medians(took[SPARKS])
+    base_s, base_cpu_s, _ = _medians(took[SPARKS])
     for name, many in took.items():
-        seconds, cpu_s = _medians(many)
-        print(f"{name:28}{seconds:7.2f} s{cpu_s:7.2f} s of CPU; {base_s / seconds:.1f} and"
-              f" {base_cpu_s / cpu_s:.1f} times as fast")  # fmt: skip
+        seconds, cpu_s, its_s = _medians(many)
+        print(f"{name:28}{seconds:7.2f} s{cpu_s:7.2f} s of CPU, the broker's {its_s:.2f};"
+              f" {base_s / seconds:.1f} and {base_cpu_s / cpu_s:.1f} times as fast")  # fmt: skip
     return 0
+
+
+def _spent(kafka: ApacheKafka) -> tuple[float, float, float]:
+    """Now, and the CPU until now: of this session, of the broker."""
+    ours_s = cpu_below(os.getpid(), but=kafka.pids)
+    return time.perf_counter(), ours_s, sum(map(cpu_of, kafka.pids))
 
 
 def _fill(kafka: ApacheKafka, records: int) -> None:
@@ -103,8 +106,8 @@ def _read(reader: DataFrameReader) -> None:
     reader.load().write.format("noop").mode("overwrite").save()
 
 
-def _medians(took: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    return statistics.median(one for one, _ in took), statistics.median(one for _, one in took)
+def _medians(took: Sequence[tuple[float, ...]]) -> list[float]:
+    return [statistics.median(many) for many in zip(*took, strict=True)]
 
 
 if __name__ == "__main__":

@@ -78,6 +78,6 @@ def moving(stage: Stage, place: Place) -> bool:
     return place.topic in stage.writers
 
 
-def or_minus_one(value: Any) -> int:
+def or_minus_one(value: Any) -> Any:
     """What the wire says where a table has null."""
-    return -1 if value is None else int(value)
+    return -1 if value is None else value

@@ -7,7 +7,8 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -96,30 +97,20 @@ def test_batches_are_those_that_leaders_acknowledged(
     tables: Tables, corpus: Corpus, name: str
 ) -> None:
     stage = corpus.stage(name)
+    of_row = attrgetter(
+        *("codec", "producer_id", "producer_epoch", "base_sequence", "records", "is_transactional")
+    )
     found = {
-        (row.broker, place_of(row), row.base_offset): (
-            row.codec,
-            or_minus_one(row.producer_id),
-            or_minus_one(row.producer_epoch),
-            or_minus_one(row.base_sequence),
-            row.records,
-            row.is_transactional,
-        )
+        (row.broker, place_of(row), row.base_offset): tuple(map(or_minus_one, of_row(row)))
         for row in tables.rows(name, "batches")
     }
+    of_sent = attrgetter("codec", "producer_id", "producer_epoch", "base_sequence")
     replicas = set(told_partitions(stage))
     ends = sound_ends(stage)
     for sent in stage.sent:
         if sent.place.topic in CLEANED or sent.place.topic == "trimmed":
             continue
-        expected = (
-            sent.codec,
-            sent.producer_id,
-            sent.producer_epoch,
-            sent.base_sequence,
-            len(sent.records),
-            sent.transactional,
-        )
+        expected = (*of_sent(sent), len(sent.records), sent.transactional)
         for broker in (1, 2):
             key = (broker, sent.place, sent.base_offset)
             if moving(stage, sent.place):
@@ -210,31 +201,17 @@ def test_the_last_snapshots_are_the_producers_that_brokers_described(
 ) -> None:
     stage = corpus.stage("clean")
     leaders = {one.place: one.leader for topic in stage.topics for one in topic.partitions}
+    columns = (
+        *("producer_id", "producer_epoch", "last_sequence", "last_timestamp_ms"),
+        "coordinator_epoch",
+    )
+    of_row, of_truth = (attrgetter(*columns, opened) for opened in ("open_offset", "start_offset"))
     found = {
-        (
-            place_of(row),
-            row.producer_id,
-            row.producer_epoch,
-            or_minus_one(row.last_sequence),
-            row.last_timestamp_ms,
-            or_minus_one(row.coordinator_epoch),
-            or_minus_one(row.open_offset),
-        )
+        (place_of(row), *map(or_minus_one, of_row(row)))
         for row in tables.rows("clean", "producer_state")
         if row.is_last and leaders.get(place_of(row)) == row.broker
     }
-    assert found == {
-        (
-            one.place,
-            one.producer_id,
-            one.producer_epoch,
-            one.last_sequence,
-            one.last_timestamp_ms,
-            one.coordinator_epoch,
-            one.start_offset,
-        )
-        for one in stage.producers
-    }
+    assert found == {(one.place, *of_truth(one)) for one in stage.producers}
     known = {(place, producer_id) for place, producer_id, *_ in found}
     assert stage.expired
     assert known.isdisjoint(stage.expired)
@@ -253,31 +230,20 @@ def test_the_newest_transaction_records_are_the_coordinators_entries(
         assert row.problem is None
         newest[row.transactional_id] = row
     assert {one for one, row in newest.items() if row.is_tombstone} == set(stage.forgotten_ids)
+    of_both = attrgetter(
+        *("transactional_id", "producer_id", "producer_epoch", "state", "timeout_ms")
+    )
+
+    def entry(one: Any, began_ms: int | None) -> tuple[Any, ...]:
+        places = frozenset(Place(at.topic, at.partition) for at in one.partitions)
+        return (*of_both(one), began_ms if one.state == "Ongoing" else None, places)
+
     found = {
-        (
-            row.transactional_id,
-            row.producer_id,
-            row.producer_epoch,
-            row.state,
-            row.timeout_ms,
-            or_minus_one(row.start_timestamp_ms) if row.state == "Ongoing" else None,
-            frozenset(Place(one.topic, one.partition) for one in row.partitions),
-        )
+        entry(row, or_minus_one(row.start_timestamp_ms))
         for row in newest.values()
         if not row.is_tombstone and row.transactional_id not in stage.writers
     }
-    told = {
-        (
-            one.transactional_id,
-            one.producer_id,
-            one.producer_epoch,
-            one.state,
-            one.timeout_ms,
-            one.start_time_ms if one.state == "Ongoing" else None,
-            frozenset(one.partitions),
-        )
-        for one in stage.listed
-    }
+    told = {entry(one, one.start_time_ms) for one in stage.listed}
     # Which markers of a decision are written already a coordinator knows by heart only.
     (in_log,), (by_heart,) = found - told, told - found
     assert (in_log[:-1], by_heart[:-1]) == (by_heart[:-1], in_log[:-1])
@@ -329,12 +295,8 @@ def test_offsets_are_the_positions_that_groups_were_told(
             pending[key] = told
         elif not row.is_transactional or ends[0]:
             positions[key] = told
-    assert positions == {
-        (one.group, one.place): (one.offset, one.metadata) for one in stage.offsets
-    }
-    assert pending == {
-        (one.group, one.place): (one.offset, one.metadata) for one in stage.pending_offsets
-    }
+    for found, expected in ((positions, stage.offsets), (pending, stage.pending_offsets)):
+        assert found == {(one.group, one.place): (one.offset, one.metadata) for one in expected}
     assert {"offset_commit", "group_metadata"} < kinds
 
 

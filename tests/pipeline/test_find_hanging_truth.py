@@ -8,13 +8,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
 from tests.pipeline.corpus.made import Corpus
 from tests.pipeline.corpus.truth import HangingRow, OpenTransaction, Place, Stage
+from tests.pipeline.reading import STAGES
+from tests.support.no_spark import no_session
 from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
 from txnsim.pipeline.forensics.findings import Finding, Report
 from txnsim.pipeline.forensics.verdicts import Reason
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.real]
 
-STAGES = ("clean", "killed", "torn")
 MINUTE = 60_000
 VERDICTS = {
     "hanging": OpenTxnStatus.HANGING,
@@ -52,10 +53,6 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def no_session() -> NoReturn:
-    raise AssertionError("Spark is not needed here")
-
-
 def report_on(
     corpus: Corpus, stage: str, spark: SparkSession | None = None, *, use_snapshots: bool = True
 ) -> Report:
@@ -77,35 +74,18 @@ def place_of(finding: Finding) -> Place:
     return Place(finding.topic, finding.partition)
 
 
-def told(report: Report, stage: Stage) -> dict[tuple[Place, int, int, int, int], OpenTxnStatus]:
+Key = tuple[Place, int, int, int, int]
+
+
+def key_of(one: Finding | OpenTransaction) -> Key:
+    place = place_of(one) if isinstance(one, Finding) else one.place
+    return place, one.producer_id, one.producer_epoch, one.start_offset, one.last_timestamp_ms
+
+
+def told(report: Report, stage: Stage) -> dict[Key, OpenTxnStatus]:
     """What is open in the topics that the script kept account of."""
-    return {
-        (
-            place_of(one),
-            one.producer_id,
-            one.producer_epoch,
-            one.start_offset,
-            one.last_timestamp_ms,
-        ): one.verdict
-        for one in report.findings
-        if one.topic not in INTERNAL_TOPICS and one.topic not in stage.writers
-    }
-
-
-def known(
-    open_ones: tuple[OpenTransaction, ...],
-) -> dict[tuple[Place, int, int, int, int], OpenTxnStatus]:
-    return {
-        (
-            one.place,
-            one.producer_id,
-            one.producer_epoch,
-            one.start_offset,
-            one.last_timestamp_ms,
-        ): VERDICTS[one.verdict]
-        for one in open_ones
-        if one.verdict != "lagging"
-    }
+    others = INTERNAL_TOPICS | set(stage.writers)
+    return {key_of(one): one.verdict for one in report.findings if one.topic not in others}
 
 
 def row_of(finding: Finding) -> HangingRow:
@@ -128,17 +108,14 @@ def test_every_open_transaction_is_found_and_judged_rightly(
     report = report_on(corpus, stage, use_snapshots=use_snapshots)
     incomplete = ended_below_its_high_watermark(corpus, stage)
     expected = {
-        one: OpenTxnStatus.UNKNOWN
-        if one[0] in incomplete and verdict is OpenTxnStatus.HANGING
-        else verdict
-        for one, verdict in known(truth.open).items()
+        key_of(one): OpenTxnStatus.UNKNOWN
+        if one.place in incomplete and one.verdict == "hanging"
+        else VERDICTS[one.verdict]
+        for one in truth.open
+        if one.verdict != "lagging"
     }
     assert told(report, truth) == expected
-    assert set(told(report, truth).values()) >= {
-        OpenTxnStatus.HANGING,
-        OpenTxnStatus.ALIVE,
-        OpenTxnStatus.DECIDED,
-    }
+    assert set(expected.values()) >= set(VERDICTS.values())
     assert report.source.transaction_log_gap == ""
     lost = {problem.partition(": the log ends at offset ")[0] for problem in report.source.problems}
     assert {Path(folder).name for folder in lost} <= {f"{topic}-{n}" for topic, n in incomplete}
