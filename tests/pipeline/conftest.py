@@ -53,6 +53,15 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(params=["here", pytest.param("spark", marks=pytest.mark.spark)])
+def way(request: pytest.FixtureRequest) -> list[str]:
+    """The arguments that choose a way."""
+    if request.param == "here":
+        return []
+    request.getfixturevalue("spark")
+    return ["--master", "local[2]"]
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpark]:
     """A master and its workers."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.pipeline.test_standalone import TIMEOUT_S, wait_for_both
+from tests.pipeline.test_standalone import with_a_worker_killed
 from tests.support.standalone_spark import StandaloneSpark
 from txnsim.pipeline.campaigns import FAILED, FOUND, TABLE, Folder, campaign, here, on_spark
 from txnsim.simulation.drawing import Wanted
@@ -107,22 +106,11 @@ def test_findings_are_shrunk_on_the_workers(spark: SparkSession, tmp_path: Path)
 def test_a_worker_that_is_killed_costs_no_seed_and_doubles_none(
     cluster: StandaloneSpark, tmp_path: Path
 ) -> None:
-    marks = tmp_path / "marks"
-    marks.mkdir()
     out = tmp_path / "out"
-    program = (sys.executable, "-c", CAMPAIGN_WHEN_RELEASED, cluster.url)
-    process = cluster.begin(*program, str(out), str(marks))
-    try:
-        wait_for_both(process, marks)
-        cluster.kill_worker(1)
-        (marks / "released").touch()
-        printed, errors = process.communicate(timeout=TIMEOUT_S)
-    finally:
-        process.kill()
-        cluster.replace_killed()
-    assert (process.returncode, printed) == (0, f"{len(ALIKE)}\n"), errors
-    ends = Counter(one["Task End Reason"]["Reason"] for one in cluster.task_ends())
-    assert len(ends) > 1, "the task of the worker that was killed has failed"
+    command = (sys.executable, "-c", CAMPAIGN_WHEN_RELEASED, cluster.url, str(out))
+    printed, ends = with_a_worker_killed(cluster, tmp_path / "marks", command)
+    assert printed == f"{len(ALIKE)}\n"
+    assert ends > {"Success"}, "the task of the worker that was killed has failed"
     play_here, _ = here(Wanted(), jobs=2, cpu_s=LIMIT_S)
     local = Folder(tmp_path / "local", Wanted())
     [*local.take([ALIKE], play_here([ALIKE]))]

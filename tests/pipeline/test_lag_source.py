@@ -44,23 +44,24 @@ def lags(spark: SparkSession, bootstrap: str, **options: str) -> DataFrame:
     )
 
 
-def test_one_row_per_partition_names_who_holds_it(
-    spark: SparkSession, haunted: KafkaTarget, tmp_path: Path
-) -> None:
+def probed(stream: DataFrame, where: Path) -> list[Any]:
+    """The rows of one look."""
     seen: list[Any] = []
 
     def take(rows: DataFrame, _batch: int) -> None:
         seen.extend(rows.toLocalIterator())
 
+    writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(where))
+    assert writer.trigger(availableNow=True).start().awaitTermination(120)
+    return seen
+
+
+def test_one_row_per_partition_names_who_holds_it(
+    spark: SparkSession, haunted: KafkaTarget, tmp_path: Path
+) -> None:
     stream = lags(spark, haunted.bootstrap, subscribe="ghostly")
     assert tuple(stream.columns) == LAG.names
-    query = (
-        stream.writeStream.foreachBatch(take)
-        .option("checkpointLocation", str(tmp_path))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(120)
+    seen = probed(stream, tmp_path)
     free, held = sorted(map(lag_of, seen), key=lambda row: row.partition or 0)
     assert (free.topic, free.lag, free.held_by, free.error) == ("ghostly", 0, (), None)
     assert (held.topic, held.lag, len(held.held_by)) == ("ghostly", 1, 1)
@@ -71,20 +72,7 @@ def test_one_row_per_partition_names_who_holds_it(
 def test_a_cluster_that_does_not_answer_is_a_row_and_no_failure(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    seen: list[Any] = []
-
-    def take(rows: DataFrame, _batch: int) -> None:
-        seen.extend(rows.toLocalIterator())
-
-    query = (
-        lags(spark, "127.0.0.1:1")
-        .writeStream.foreachBatch(take)
-        .option("checkpointLocation", str(tmp_path))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(120)
-    (row,) = map(lag_of, seen)
+    (row,) = map(lag_of, probed(lags(spark, "127.0.0.1:1"), tmp_path))
     assert (row.topic, row.lag) == (None, None)
     assert row.error is not None
     assert "127.0.0.1:1" in row.error

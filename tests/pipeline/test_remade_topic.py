@@ -125,64 +125,52 @@ def test_the_exit_status_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "replica" not in capsys.readouterr().out.replace("this replica is of the topic", "")
 
 
-@pytest.mark.parametrize(
-    "command", [["find-hanging"], ["verify"], ["describe"], ["timeline", "report"]]
-)
-def test_two_clusters_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
-) -> None:
+@pytest.fixture
+def two_clusters(tmp_path: Path) -> Path:
+    """A broker of each."""
     for broker, cluster_id in ((1, "one"), (2, "other")):
         made = BrokerDir(tmp_path / f"b{broker}", broker, cluster_id=cluster_id)
         made.replica(driven_log())
         made.stop()
-    assert main(["logs", *command, str(tmp_path)]) == 2
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command", [["find-hanging"], ["verify"], ["describe"], ["timeline", "report"]]
+)
+def test_two_clusters_are_refused(
+    two_clusters: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    assert main(["logs", *command, str(two_clusters)]) == 2
     assert "replicas of two clusters can't be compared" in capsys.readouterr().err
 
 
 def test_archives_of_two_clusters_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    two_clusters: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = []
-    for broker, cluster_id in ((1, "one"), (2, "other")):
-        disk = BrokerDir(tmp_path / f"b{broker}", broker, cluster_id=cluster_id)
-        disk.replica(driven_log())
-        made.append(str(tmp_path / f"b{broker}.zip"))
-        assert main(["logs", "collect", str(disk.stop()), "--to", made[-1]]) == 0
-    assert main(["logs", "find-hanging", *made]) == 2
+    made = [(str(two_clusters / one), str(two_clusters / f"{one}.zip")) for one in ("b1", "b2")]
+    for log_dir, archive in made:
+        assert main(["logs", "collect", log_dir, "--to", archive]) == 0
+    assert main(["logs", "find-hanging", *(archive for _, archive in made)]) == 2
     assert "of cluster one" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "way", [[], pytest.param(["--master", "local[2]"], marks=pytest.mark.spark)]
-)
 @pytest.mark.parametrize("copies", [(1, 2), ()], ids=["told", "untold"])
 def test_verify_compares_replicas_of_one_topic_only(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    request: pytest.FixtureRequest,
-    way: list[str],
-    copies: tuple[int, ...],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], way: list[str], copies: tuple[int, ...]
 ) -> None:
-    if way:
-        request.getfixturevalue("spark")
     path = remade_topic(tmp_path, copies=copies)
     main(["logs", "verify", "--json", "--topic", "orders", str(path), *way])
     findings = json.loads(capsys.readouterr().out)["findings"]
     assert [one for one in findings if one["rule"] == "replicas"] == []
 
 
-@pytest.mark.parametrize(
-    "way", [[], pytest.param(["--master", "local[2]"], marks=pytest.mark.spark)]
-)
 def test_a_timeline_leaves_the_old_log_out(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
     way: list[str],
 ) -> None:
-    if way:
-        request.getfixturevalue("spark")
     told, untold = remade_topic(tmp_path / "told"), remade_topic(tmp_path / "untold", copies=())
     monkeypatch.chdir(tmp_path)
     main(["logs", "timeline", "report", "--json", told.name, *way])

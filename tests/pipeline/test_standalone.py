@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import time  # noqa: TID251 - processes on the real machine
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +104,23 @@ def test_a_worker_that_is_killed_in_the_middle_changes_no_answer(
     cluster: StandaloneSpark, tmp_path: Path
 ) -> None:
     made = small_batches(LITTLE)
-    marks = tmp_path / "marks"
-    marks.mkdir()
     command = (sys.executable, "-c", READ_WHEN_RELEASED, cluster.url, made.directory)
+    printed, ends = with_a_worker_killed(cluster, tmp_path / "marks", command)
+    rows = [one for batch in read_here("batches", [Path(made.directory)],
+            columns=["base_offset", "records"]) for one in batch.to_pylist()]  # fmt: skip
+    columns = ("records", "base_offset")
+    expected = (len(rows), *(sum(one[name] for one in rows) for name in columns))
+    assert tuple(map(int, printed.split())) == expected
+    assert ends > {"Success"}, "the task of the worker that was killed has failed"
+
+
+def with_a_worker_killed(
+    cluster: StandaloneSpark, marks: Path, command: Sequence[str]
+) -> tuple[str, set[str]]:
+    """What a program prints, and how its tasks ended. Each of them notes its worker in a folder,
+    which is the last argument, and waits there until it is released; a worker is killed before.
+    """
+    marks.mkdir()
     process = cluster.begin(*command, str(marks))
     try:
         wait_for_both(process, marks)
@@ -116,13 +131,7 @@ def test_a_worker_that_is_killed_in_the_middle_changes_no_answer(
         process.kill()
         cluster.replace_killed()
     assert process.returncode == 0, errors
-    ends = [one["Task End Reason"]["Reason"] for one in cluster.task_ends()]
-    rows = [one for batch in read_here("batches", [Path(made.directory)],
-            columns=["base_offset", "records"]) for one in batch.to_pylist()]  # fmt: skip
-    columns = ("records", "base_offset")
-    expected = (len(rows), *(sum(one[name] for one in rows) for name in columns))
-    assert tuple(map(int, printed.split())) == expected
-    assert set(ends) > {"Success"}, "the task of the worker that was killed has failed"
+    return printed, {one["Task End Reason"]["Reason"] for one in cluster.task_ends()}
 
 
 def wait_for_both(process: subprocess.Popen[str], marks: Path) -> None:

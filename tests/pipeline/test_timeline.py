@@ -60,15 +60,6 @@ def disks(tmp_path: Path) -> Path:
 Told = Callable[..., tuple[int, Any]]
 
 
-@pytest.fixture(params=["here", pytest.param("spark", marks=pytest.mark.spark)])
-def way(request: pytest.FixtureRequest) -> list[str]:
-    """The arguments that choose a way."""
-    if request.param == "here":
-        return []
-    request.getfixturevalue("spark")
-    return ["--master", "local[2]"]
-
-
 @pytest.fixture
 def told(way: list[str], capsys: pytest.CaptureFixture[str]) -> Told:
     """A command's status and its JSON."""
