@@ -15,15 +15,13 @@ from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.scan.walk import batch_rows
 from txnsim.pipeline.tables.rows import (
+    Held,
     Job,
     Make,
-    Rows,
     in_span,
     integers,
     not_negative,
     nothing,
-    of_segment,
-    same,
     truths,
     words,
 )
@@ -50,21 +48,19 @@ CONTROL_TYPES: Final = (
 """Kafka's ControlRecordType; those behind commit are found in ``__cluster_metadata`` only."""
 
 
-def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
+def read(segment: SegmentFile, job: Job) -> Iterator[Ints]:
     """The rows of a segment."""
-    path = Path(segment.path)
-    for table in batch_rows(path, until=segment.size):
+    for table in batch_rows(Path(segment.path), until=segment.size):
         if segment.span is not None:
             table = table[:, in_span(table[kernel.BASE_OFFSET], segment)]
         if job.producer_ids is not None:
             table = table[:, np.isin(table[kernel.PRODUCER_ID], list(job.producer_ids))]
-        count = table.shape[1]
-        if count:
-            checked = {"is_valid": _validity(path, table, segment, job)}
-            yield Rows(count, {**of_segment(segment, count), **_columns(table), **checked})
+        yield table.T
 
 
-def _columns(table: Ints) -> dict[str, Make]:
+def columns_of(rows: Ints, held: Held, check: Check) -> dict[str, Make]:
+    """The columns of rows of the kernel's."""
+    table = rows.T
     attributes = table[kernel.ATTRIBUTES]
     return {
         **of_headers(table),
@@ -78,6 +74,7 @@ def _columns(table: Ints) -> dict[str, Make]:
         "max_timestamp_ms": integers(table[kernel.MAX_TIMESTAMP]),
         "base_sequence": not_negative(table[kernel.BASE_SEQUENCE]),
         "records": integers(table[kernel.RECORDS]),
+        "is_valid": _validity(len(rows), held, check),
     }
 
 
@@ -98,10 +95,15 @@ def of_headers(table: Ints) -> dict[str, Make]:
     }
 
 
-def _validity(path: Path, table: Ints, segment: SegmentFile, job: Job) -> Make:
-    match job.options.check_crc:
+def _validity(count: int, held: Held, check: Check) -> Make:
+    match check:
         case Check.ALL:
-            return lambda kind: truths(crcs_are_right(path, table))(kind)
-        case Check.AUTO if segment.is_recovered:
-            return same(True, table.shape[1])  # noqa: FBT003 - the value; what is not is cut
-    return nothing(table.shape[1])
+            return lambda kind: truths(
+                np.concatenate([crcs_are_right(Path(one.path), table.T) for one, table in held])
+            )(kind)
+        case Check.AUTO:  # what is wrong in a segment that a broker would go through is cut
+            sound = np.repeat(
+                [one.is_recovered for one, _ in held], [len(rows) for _, rows in held]
+            )
+            return truths(sound, absent=~sound)
+    return nothing(count)

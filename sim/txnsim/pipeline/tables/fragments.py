@@ -14,38 +14,22 @@ from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.scan.walk import ending_rows, fragment_rows
 from txnsim.pipeline.schemas import TABLES
-from txnsim.pipeline.tables.rows import (
-    Job,
-    Make,
-    Rows,
-    in_span,
-    not_negative,
-    of_segment,
-    truths,
-)
+from txnsim.pipeline.tables.rows import Held, Job, Make, in_span, not_negative, truths
 
 
-def fragments(segment: SegmentFile, job: Job) -> Iterator[Rows]:
+def fragments(segment: SegmentFile, job: Job) -> Iterator[Ints]:
     """The rows of a segment: a producer may have several."""
     for table in fragment_rows(Path(segment.path), until=segment.size):
-        wanted = _of_producers(table, table[:, fk.PRODUCER], job)
-        if len(wanted):
-            yield Rows(len(wanted), {**of_segment(segment, len(wanted)), **columns_of(wanted)})
+        yield _of_producers(table, table[:, fk.PRODUCER], job)
 
 
-def endings(segment: SegmentFile, job: Job) -> Iterator[Rows]:
+def endings(segment: SegmentFile, job: Job) -> Iterator[Ints]:
     """The rows of a segment: one for each marker."""
     for table in ending_rows(Path(segment.path), until=segment.size):
         by_row = np.ascontiguousarray(table.T)
         if segment.span is not None:
             by_row = by_row[in_span(by_row[:, fk.ENDED_MARKER], segment)]
-        wanted = _of_producers(by_row, by_row[:, fk.ENDED_PRODUCER], job)
-        if len(wanted):
-            columns = {
-                **_numbers_of("endings", wanted),
-                "is_commit": truths(wanted[:, fk.ENDED_COMMITTED] == 1),
-            }
-            yield Rows(len(wanted), {**of_segment(segment, len(wanted)), **columns})
+        yield _of_producers(by_row, by_row[:, fk.ENDED_PRODUCER], job)
 
 
 def _of_producers(table: Ints, producers: Ints, job: Job) -> Ints:
@@ -56,8 +40,16 @@ def _of_producers(table: Ints, producers: Ints, job: Job) -> Ints:
     return found
 
 
-def columns_of(table: Ints) -> dict[str, Make]:
+def columns_of_endings(table: Ints, held: Held) -> dict[str, Make]:
     """The columns of rows of the kernel's."""
+    del held
+    is_commit = truths(table[:, fk.ENDED_COMMITTED] == 1)
+    return {**_numbers_of("endings", table), "is_commit": is_commit}
+
+
+def columns_of(table: Ints, held: Held = ()) -> dict[str, Make]:
+    """The same of fragments."""
+    del held
     head = table[:, fk.HEAD_IS_COMMIT]
     return {
         **_numbers_of("fragments", table[:, : fk.TOLD_COLUMNS]),

@@ -70,12 +70,13 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return asked, asked.shares(), way
 
     def rows(self, share: Share) -> Iterator[pa.RecordBatch]:
-        """Of one task, in batches of bounded size, each of one segment or folder."""
+        """Of one task, in batches of bounded size, each of one replica."""
         schema = TABLES[self.options.table].arrow(self.columns)
         job = Made(
             options=self.options,
             columns=tuple(schema.names),
             producer_ids=self.wanted.producer_ids,
+            by_replica=True,
         )
         for rows in rows_of(share, job):
             yield rows.in_schema(schema)

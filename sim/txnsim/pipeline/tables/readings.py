@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from txnsim.pipeline.options import Check
 from txnsim.pipeline.planning import Share
 from txnsim.pipeline.scan.examining import cut_short
 from txnsim.pipeline.scan.log_dirs import LogDirectory
+from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
 from txnsim.pipeline.tables import (
     batches,
@@ -22,19 +23,24 @@ from txnsim.pipeline.tables import (
     small_files,
     transactions,
 )
-from txnsim.pipeline.tables.rows import Job, Rows
+from txnsim.pipeline.tables.rows import Held, Job, Make, Rows, together
 from txnsim.pipeline.tables.silent import not_silent
 from txnsim.storage.regular_file import expect
 
+T = TypeVar("T")
+
 OF_SEGMENT: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Rows]]]] = {
-    "batches": batches.read,
-    "fragments": fragments.fragments,
-    "endings": fragments.endings,
     "records": records.read,
     "transactions": transactions.read,
     "offsets": offsets.read,
     "segments": segments.read,
 }
+OF_SEGMENTS: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Ints]]]] = {
+    "batches": batches.read,
+    "fragments": fragments.fragments,
+    "endings": fragments.endings,
+}
+"""Those whose rows are made of several segments at once: what is found in one of them."""
 BY_PRODUCER: Final = frozenset({"batches", "endings", "fragments", "records"})
 """Tables of segments whose rows are each of one producer."""
 OF_REPLICA: Final[Mapping[str, Callable[[Replica, Job], Iterator[Rows]]]] = {
@@ -57,7 +63,7 @@ def rows_of(share: Share, job: Job) -> Iterator[Rows]:
             return findings.read(job)
         case "replicas":
             return _replicas(share, job)
-        case name if name in OF_SEGMENT:
+        case name if name in OF_SEGMENT or name in OF_SEGMENTS:
             return _of_segments(name, share, job)
         case name:
             return _of_replicas(name, share, job)
@@ -68,8 +74,23 @@ def _of_segments(name: str, share: Share, job: Job) -> Iterator[Rows]:
     if name in BY_PRODUCER:
         segments = tuple(not_silent(segments, job.producer_ids))
     expect([one.path for one in segments])
-    for segment, _ in cut_short(segments, is_cut=_cuts(job)):
+    left = (segment for segment, _ in cut_short(segments, is_cut=_cuts(job)))
+    if name in OF_SEGMENTS:
+        read = OF_SEGMENTS[name]
+        tables = ((one, table) for one in left for table in _sound(partial(read, one, job)))
+        yield from together(tables, _columns_of(name, job), by_replica=job.by_replica)
+        return
+    for segment in left:
         yield from _sound(partial(OF_SEGMENT[name], segment, job))
+
+
+def _columns_of(name: str, job: Job) -> Callable[[Ints, Held], Mapping[str, Make]]:
+    match name:
+        case "batches":
+            return partial(batches.columns_of, check=job.options.check_crc)
+        case "fragments":
+            return fragments.columns_of
+    return fragments.columns_of_endings
 
 
 def _of_replicas(name: str, share: Share, job: Job) -> Iterator[Rows]:
@@ -98,7 +119,7 @@ def _cuts(job: Job) -> bool:
     return job.options.check_crc is not Check.NONE
 
 
-def _sound(read: Callable[[], Iterator[Rows]]) -> Iterator[Rows]:
+def _sound(read: Callable[[], Iterator[T]]) -> Iterator[T]:
     """Up to where a file or folder can't be read."""
     try:
         yield from read()

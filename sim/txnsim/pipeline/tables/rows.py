@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +23,9 @@ from txnsim.pipeline.tables.arrays import of_numbers, of_truths, of_values, repe
 
 Make = Callable[[pa.DataType], Any]
 """An array of the type that the schema asks for."""
+
+Held = Sequence[tuple[SegmentFile, Ints]]
+"""Tables of integers, the columns of each row, and the segments they are of."""
 
 ROWS_MAX: Final = 1 << 13
 """How many rows of a decoded table are made at once."""
@@ -37,6 +41,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Those that are wanted."""
     producer_ids: frozenset[int] | None = None
     """Only these; None for all."""
+    by_replica: bool = False
+    """No rows of two replicas at once."""
 
 
 class Rows:
@@ -98,6 +104,67 @@ def of_file(replica: Replica, base_offset: int | None, count: int) -> dict[str, 
 def of_segment(segment: SegmentFile, count: int) -> dict[str, Make]:
     """The columns that say which segment it is."""
     return of_file(segment.replica, segment.base_offset, count)
+
+
+def of_segments(segments: Sequence[SegmentFile], counts: Sequence[int]) -> dict[str, Make]:
+    """The same of segments that have so many rows each."""
+    if len(segments) == 1:
+        return of_segment(segments[0], counts[0])
+    numbers = np.repeat(np.arange(len(segments)), counts)
+
+    def by_segment(value_of: Callable[[SegmentFile], Any]) -> Make:
+        def make(kind: pa.DataType) -> Any:
+            return of_values(list(map(value_of, segments)), kind).take(
+                of_numbers(numbers, pa.int32())
+            )
+
+        return make
+
+    return {
+        **{
+            name: by_segment(attrgetter(f"replica.{name}"))
+            for name in ("log_dir", "broker", "topic", "partition")
+        },
+        "segment_base_offset": by_segment(attrgetter("base_offset")),
+    }
+
+
+def together(
+    found: Iterable[tuple[SegmentFile, Ints]],
+    columns: Callable[[Ints, Held], Mapping[str, Make]],
+    *,
+    by_replica: bool,
+) -> Iterator[Rows]:
+    """Rows of segments, those of small ones made at once: to make a column costs as much as a
+    hundred rows of it.
+
+    Args:
+        found: Tables of segments, in order.
+        columns: Those of a table of rows, which are of these segments.
+        by_replica: Each of one replica.
+    """
+    held: list[tuple[SegmentFile, Ints]] = []
+    count = 0
+    for segment, table in found:
+        is_other = by_replica and held and held[0][0].replica != segment.replica
+        if is_other or (held and count + len(table) > ROWS_MAX):
+            yield _of_segments(held, columns)
+            held, count = [], 0
+        if len(table):
+            # A small one may be a view of a table with room for many rows.
+            held.append((segment, table if len(table) >= ROWS_MAX else table.copy(order="K")))
+            count += len(table)
+    if held:
+        yield _of_segments(held, columns)
+
+
+def _of_segments(held: Held, columns: Callable[[Ints, Held], Mapping[str, Make]]) -> Rows:
+    tables = [table for _, table in held]
+    table = np.concatenate(tables) if len(tables) > 1 else tables[0]
+    counts = [len(one) for one in tables]
+    return Rows(
+        len(table), {**of_segments([one for one, _ in held], counts), **columns(table, held)}
+    )
 
 
 def in_span(offsets: Ints, segment: SegmentFile) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,16 +16,21 @@ from tests.support.log_tables import broker_dir, busy_log, replica, segment, tab
 from tests.support.logs import NOW, plain
 from txnsim.group.log_format import encode_batch as encode_group_batch
 from txnsim.group.records import ClassicGroupStored, OffsetCommitted
-from txnsim.pipeline.planning import READS
+from txnsim.pipeline.log_query import Wanted
+from txnsim.pipeline.options import KafkaLogOptions
+from txnsim.pipeline.planning import READS, Share, shares_of
+from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.schemas import TABLES
-from txnsim.pipeline.tables.readings import OF_REPLICA, OF_SEGMENT
+from txnsim.pipeline.tables.readings import OF_REPLICA, OF_SEGMENT, OF_SEGMENTS, rows_of
+from txnsim.pipeline.tables.rows import Job
 from txnsim.releases.rules import LATEST
 from txnsim.txn.log_format import encode_batch
 from txnsim.types import TopicPartition, TransactionVersion
 
 
 def test_every_table_that_is_documented_can_be_read() -> None:
-    assert {*OF_SEGMENT, *OF_REPLICA, "errors", "findings", "replicas"} == {*TABLES}
+    others = {"errors", "findings", "replicas"}
+    assert {*OF_SEGMENT, *OF_SEGMENTS, *OF_REPLICA, *others} == {*TABLES}
     for name in TABLES:
         reads = READS[name]
         assert reads.segments or reads.replicas or reads.is_whole
@@ -33,10 +39,35 @@ def test_every_table_that_is_documented_can_be_read() -> None:
     assert READS["transactions"].topic == "__transaction_state"
 
 
-@pytest.mark.parametrize("name", [*OF_SEGMENT, *OF_REPLICA])
+@pytest.mark.parametrize("name", [*OF_SEGMENT, *OF_SEGMENTS, *OF_REPLICA])
 def test_what_a_table_is_made_of_is_what_is_planned_for_it(name: str) -> None:
-    assert READS[name].segments == (name in OF_SEGMENT)
+    assert READS[name].segments == (name not in OF_REPLICA)
     assert READS[name].replicas == (name in OF_REPLICA)
+
+
+@pytest.mark.parametrize("check", ["auto", "true", "false"])
+@pytest.mark.parametrize("name", OF_SEGMENTS)
+def test_small_segments_have_the_rows_together_that_each_has_alone(
+    tmp_path: Path, name: str, check: str
+) -> None:
+    for broker, is_clean in ((1, True), (2, False)):
+        replica(broker_dir(tmp_path / str(broker), broker=broker, is_clean=is_clean), busy_log())
+    options = KafkaLogOptions.of({"path": str(tmp_path), "table": name, "checkCrc": check})
+    shares = shares_of(options, Wanted(), READS[name])
+    segments = [one for share in shares for one in share.segments]
+    schema = TABLES[name].arrow()
+
+    def read(*some: SegmentFile, by_replica: bool = False) -> list[pa.RecordBatch]:
+        job = Job(options=options, columns=tuple(schema.names), by_replica=by_replica)
+        return [rows.in_schema(schema) for rows in rows_of(Share(segments=some), job)]
+
+    (whole,) = read(*segments)
+    alone = [batch for one in segments for batch in read(one)]
+    assert len(alone) > 4
+    assert whole.to_pylist() == pa.Table.from_batches(alone).to_pylist()
+    each = read(*segments, by_replica=True)
+    assert [len(set(one["broker"].to_pylist())) for one in each] == [1, 1]
+    assert pa.Table.from_batches(each).to_pylist() == whole.to_pylist()
 
 
 @pytest.mark.parametrize("name", TABLES)
