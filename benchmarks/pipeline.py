@@ -32,7 +32,8 @@ from tests.support.apache_kafka import java_command, kafka_libs
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan import kernel_fragments as fk
 from txnsim.pipeline.scan.pieces import PIECE_BYTES
-from txnsim.pipeline.scan.walk import Damage, fragment_rows
+from txnsim.pipeline.scan.segments import Damage
+from txnsim.pipeline.scan.walk import fragment_rows
 from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.session import spark_session
 from txnsim.storage import names

@@ -23,7 +23,7 @@ from txnsim.pipeline.forensics.coordinator_log import Replayed, replayed
 from txnsim.pipeline.forensics.open_transactions import Fragment, of_snapshot, open_after
 from txnsim.pipeline.forensics.read_notes import Note, NoteKind, ReadNotes, joined
 from txnsim.pipeline.forensics.replica_state import Kept, Known, ReplicaState
-from txnsim.pipeline.forensics.segment_reading import noted, walked
+from txnsim.pipeline.forensics.segment_reading import walked
 from txnsim.pipeline.forensics.verdicts import OpenTxn
 from txnsim.pipeline.planning import in_tasks
 from txnsim.pipeline.scan import kernel_fragments as fk
@@ -147,7 +147,8 @@ def _known_pieces(known: Known, unread: Sequence[SegmentFile]) -> Iterator[Piece
         place = (segment.base_offset, 0)
         yield place, table_of(kept.fragments)
         for first, following in kept.gaps:
-            yield place, noted(segment, NoteKind.GAP, from_offset=first, to_offset=following)
+            gap = Note(kind=NoteKind.GAP, file=segment.path, from_offset=first, to_offset=following)
+            yield place, gap
 
 
 def _kept(

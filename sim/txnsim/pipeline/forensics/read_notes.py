@@ -11,8 +11,6 @@ from typing import Annotated, Final
 
 import msgspec
 
-from txnsim.pipeline.scan.segments import Replica
-
 
 def said(text: str) -> msgspec.Meta:
     """What a field of a report means."""
@@ -53,13 +51,12 @@ class CutOff(msgspec.Struct, frozen=True, kw_only=True):
 class Note(msgspec.Struct, frozen=True, kw_only=True):
     """What came to light in a segment."""
 
-    replica: Replica
     kind: NoteKind
-    text: str
     file: str
-    position: int
-    from_offset: int
-    to_offset: int
+    text: str = ""
+    position: int = 0
+    from_offset: int = -1
+    to_offset: int = -1
 
     @property
     def place(self) -> str:

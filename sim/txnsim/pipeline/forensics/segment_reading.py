@@ -43,7 +43,7 @@ def walked(
                 start=section.start,
             )
             if segment.section is not None and not stands_alone(segment, section, found):
-                yield segment, noted(segment, NoteKind.AGAIN)
+                yield segment, Note(kind=NoteKind.AGAIN, file=segment.path)
                 continue
             is_cut = segment.is_recovered and found.damage is not None
             ended = segment.replica if is_cut else ended
@@ -53,10 +53,10 @@ def walked(
                 yield segment, table
         except OSError as error:
             if segment.section is not None:  # the whole segment will say why
-                yield segment, noted(segment, NoteKind.AGAIN)
+                yield segment, Note(kind=NoteKind.AGAIN, file=segment.path)
                 continue
             text = f"{error.strerror or error}; passed by"
-            yield segment, noted(segment, NoteKind.DAMAGE, text=text)
+            yield segment, Note(kind=NoteKind.DAMAGE, file=segment.path, text=text)
 
 
 def _whole(segment: SegmentFile) -> Section:
@@ -72,44 +72,23 @@ def _notes(
     segment: SegmentFile, section: Section, found: Examined, *, is_cut: bool
 ) -> Iterator[Note]:
     """What came to light in a segment, or in a section of one."""
-    for missing, there in found.gaps:
-        yield noted(segment, NoteKind.GAP, from_offset=missing, to_offset=there)
+    file = segment.path
+    gaps = [*found.gaps]
     for position, kind in found.odd_controls:
         text = f"a control record of type {kind}, no marker"
-        yield noted(segment, NoteKind.DAMAGE, text=text, position=position)
+        yield Note(kind=NoteKind.DAMAGE, file=file, text=text, position=position)
     damage = found.damage
     if damage is not None:
-        yield noted(
-            segment,
-            NoteKind.CUT if is_cut else NoteKind.DAMAGE,
+        yield Note(
+            kind=NoteKind.CUT if is_cut else NoteKind.DAMAGE,
+            file=file,
             text=damage.reason,
             position=damage.position,
             from_offset=found.damaged_offset,
         )
     following = section.next_offset
     is_followed = damage is None or (found.is_torn and not is_cut)
-    if not is_followed or following is None:
-        return
-    if following > found.damaged_offset:
-        yield noted(segment, NoteKind.GAP, from_offset=found.damaged_offset, to_offset=following)
-
-
-def noted(
-    segment: SegmentFile,
-    kind: NoteKind,
-    *,
-    text: str = "",
-    position: int = 0,
-    from_offset: int = -1,
-    to_offset: int = -1,
-) -> Note:
-    """What came to light in a segment."""
-    return Note(
-        replica=segment.replica,
-        kind=kind,
-        text=text,
-        file=segment.path,
-        position=position,
-        from_offset=from_offset,
-        to_offset=to_offset,
-    )
+    if is_followed and following is not None and following > found.damaged_offset:
+        gaps.append((found.damaged_offset, following))
+    for missing, there in gaps:
+        yield Note(kind=NoteKind.GAP, file=file, from_offset=missing, to_offset=there)

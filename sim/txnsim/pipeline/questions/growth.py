@@ -23,8 +23,8 @@ from txnsim.pipeline.scan import kernel_records as kr
 from txnsim.pipeline.scan.crcs import runs_of
 from txnsim.pipeline.scan.log_dirs import OnProblem, read_small
 from txnsim.pipeline.scan.pieces import Bytes, Ints, pieces_of
-from txnsim.pipeline.scan.segments import SegmentFile
-from txnsim.pipeline.scan.walk import Damage, batch_rows
+from txnsim.pipeline.scan.segments import Damage, SegmentFile
+from txnsim.pipeline.scan.walk import batch_rows
 from txnsim.pipeline.tables.arrays import of_numbers, of_pieces, of_values
 from txnsim.releases.rules import LATEST
 from txnsim.storage import checkpoints, names

@@ -13,7 +13,7 @@ import numpy as np
 
 from txnsim.pipeline.scan import kernel, kernel_crc
 from txnsim.pipeline.scan.pieces import PIECE_BYTES, Bytes, Ints, PieceReader, pieces_of
-from txnsim.pipeline.scan.walk import Damage
+from txnsim.pipeline.scan.segments import Damage
 from txnsim.wire.batch_header import CRC_START
 
 SMALL_BATCH_BYTES: Final = 1 << 10

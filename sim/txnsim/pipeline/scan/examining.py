@@ -25,12 +25,11 @@ import numpy as np
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan.crcs import crcs_in, large_crc_of, wrong_crc_in
 from txnsim.pipeline.scan.pieces import Bytes, Ints, PieceReader, pieces_of
-from txnsim.pipeline.scan.segments import CutOff, Replica, SegmentFile
+from txnsim.pipeline.scan.segments import Damage, Replica, SegmentFile
 from txnsim.pipeline.scan.walk import (
     BOUNDS,
     MAY_BE_OLD,
     Bounds,
-    Damage,
     Folding,
     OldRun,
     fragment_rows,
@@ -251,7 +250,9 @@ def _gaps(
         yield int(awaited[number]), int(bases[number])
 
 
-_BEHIND: Final = CutOff(position=0, kind="behind", reason="an earlier segment is cut")
+def _behind(segment: SegmentFile) -> Damage:
+    reason = "an earlier segment is cut"
+    return Damage(position=0, size=segment.size, kind="behind", reason=reason)
 
 
 def cut_short(
@@ -262,18 +263,16 @@ def cut_short(
     """
     ended: Replica | None = None
     for segment in segments:
-        cut: CutOff | None = None
+        cut: Damage | None = None
         if is_cut and segment.is_looked_through:
             cut = segment.cut
         elif is_cut and segment.is_recovered:
-            cut = _BEHIND if segment.replica == ended else _cut_of(segment)
+            cut = _behind(segment) if segment.replica == ended else _cut_of(segment)
         if cut is None:
             yield segment, None
             continue
         ended = segment.replica
-        size = segment.size - cut.position
-        damage = Damage(position=cut.position, size=size, kind=cut.kind, reason=cut.reason)
-        yield msgspec.structs.replace(segment, size=cut.position), damage
+        yield msgspec.structs.replace(segment, size=cut.position), cut
 
 
 def looked_through(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
@@ -287,23 +286,17 @@ def looked_through(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
     found: list[SegmentFile] = []
     for segment in segments:
         if segment.is_recovered:
-            cut = _BEHIND if ended else cuts[segment]
+            cut = _behind(segment) if ended else cuts[segment]
             ended = cut is not None
             segment = msgspec.structs.replace(segment, is_looked_through=True, cut=cut)
         found.append(segment)
     return found
 
 
-def _cut_of(segment: SegmentFile) -> CutOff | None:
+def _cut_of(segment: SegmentFile) -> Damage | None:
     """Where a broker cuts a segment; also None where that can't be read, as others will notice."""
+    path, base_offset = Path(segment.path), segment.base_offset
     try:
-        damage = (
-            Examiner()
-            .examined(Path(segment.path), until=segment.size, base_offset=segment.base_offset)
-            .damage
-        )
+        return Examiner().examined(path, until=segment.size, base_offset=base_offset).damage
     except OSError:
         return None
-    if damage is None:
-        return None
-    return CutOff(position=damage.position, kind=damage.kind, reason=damage.reason)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception class
@@ -44,7 +45,7 @@ from txnsim.wire.old_messages import is_old
 if TYPE_CHECKING:
     from txnsim.pipeline.scan.pieces import Ints
 
-ENTRY: Final = Struct(">ii")
+_ENTRY: Final = Struct(">ii")
 _TRIES: Final = 64
 """Entries at the end of an index that are looked at before it is given up: an unclean stop leaves
 some that point behind the end of the file.
@@ -296,36 +297,37 @@ def position_before(segment: SegmentFile, offset: int | None) -> int:
     """
     if offset is not None and offset <= segment.base_offset:
         return 0
-    path = Path(segment.path).with_suffix(names.INDEX_SUFFIX)
-    try:
-        data = read_regular(path)
-    except OSError:  # without its index a segment is walked over
-        return 0
-    count = entries_used(data)
-    if len(data) < count * ENTRY.size:
-        return 0
+    index = SparseIndex(segment)
+    count = len(index)
     if offset is not None:
-        relative = offset - segment.base_offset
-        count = bisect_left(range(count), relative, key=lambda number: entry_in(data, number)[0])
+        count = bisect_left(index, offset - segment.base_offset, key=itemgetter(0))
     with open_file(segment.path) as file:
         for number in range(count - 1, max(-1, count - 1 - _TRIES), -1):
-            relative, position = entry_in(data, number)
+            relative, position = index[number]
             if whole_batch_at(file, segment, position, segment.base_offset + relative) is not None:
                 return position
     return 0
 
 
-def entries_used(index: bytes) -> int:
-    """How many entries an index has; the last one may be torn. A living broker keeps it larger than
-    it is, filled up with zeros.
+class SparseIndex:
+    """The entries of a segment's ``.index``: (offset behind the segment's own, position). Without
+    the file there are none. A living broker keeps it larger than it is, filled up with zeros.
     """
-    return -(-len(index.rstrip(b"\0")) // ENTRY.size)
 
+    def __init__(self, segment: SegmentFile) -> None:
+        try:
+            self._data = read_regular(Path(segment.path).with_suffix(names.INDEX_SUFFIX))
+        except OSError:
+            self._data = b""
+        used = -(-len(self._data.rstrip(b"\0")) // _ENTRY.size)
+        self._count = min(used, len(self._data) // _ENTRY.size)
 
-def entry_in(index: bytes, number: int) -> tuple[int, int]:
-    """(offset behind the segment's own, position)."""
-    relative, position = ENTRY.unpack_from(index, number * ENTRY.size)
-    return relative, position
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, number: int) -> tuple[int, int]:
+        relative, position = _ENTRY.unpack_from(self._data, number * _ENTRY.size)
+        return relative, position
 
 
 def whole_batch_at(

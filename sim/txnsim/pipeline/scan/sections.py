@@ -19,15 +19,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from operator import itemgetter
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
-from txnsim.pipeline.scan.log_seek import ENTRY, entries_used, entry_in, open_file, whole_batch_at
+from txnsim.pipeline.scan.log_seek import SparseIndex, open_file, whole_batch_at
 from txnsim.pipeline.scan.segments import Section, SegmentFile
-from txnsim.storage import names
-from txnsim.storage.regular_file import read_regular
 from txnsim.wire.batch import crc_is_valid
 
 if TYPE_CHECKING:
@@ -98,29 +96,27 @@ def cuts_of(segment: SegmentFile, section_bytes: int) -> tuple[Cut, ...]:
     if count < 2:
         return ()
     try:
-        index = read_regular(Path(segment.path).with_suffix(names.INDEX_SUFFIX))
         with open_file(segment.path) as file:
-            return tuple(_cuts(file, segment, index, count))
+            return tuple(_cuts(file, segment, count))
     except OSError:  # told by who reads the segment
         return ()
 
 
-def _cuts(file: BinaryIO, segment: SegmentFile, index: bytes, count: int) -> Iterator[Cut]:
-    numbers = range(min(entries_used(index), len(index) // ENTRY.size))
+def _cuts(file: BinaryIO, segment: SegmentFile, count: int) -> Iterator[Cut]:
+    index = SparseIndex(segment)
     last = Cut(position=0, offset=segment.base_offset)
     most = segment.next_base_offset
     for number in range(1, count):
-        target = segment.size * number // count
-        at = bisect_left(numbers, target, key=lambda entry: entry_in(index, entry)[1])
-        for relative, position in (entry_in(index, entry) for entry in numbers[at : at + _TRIES]):
-            offset = _batch_at(file, segment, position, segment.base_offset + relative)
-            if offset is None or position <= last.position or offset <= last.offset:
-                continue
-            if most is not None and offset >= most:
-                continue
-            last = Cut(position=position, offset=offset)
-            yield last
-            break
+        at = bisect_left(index, segment.size * number // count, key=itemgetter(1))
+        for cut in _there(file, segment, index, range(at, at + _TRIES)):
+            if (
+                cut.position > last.position
+                and cut.offset > last.offset
+                and (most is None or cut.offset < most)
+            ):
+                last = cut
+                yield cut
+                break
 
 
 def cut_behind(segment: SegmentFile, offset: int, position: int) -> Cut | None:
@@ -128,10 +124,10 @@ def cut_behind(segment: SegmentFile, offset: int, position: int) -> Cut | None:
     behind the position; None where the index has neither.
     """
 
-    def near(index: bytes, numbers: range) -> Iterator[int]:
-        at = bisect_right(numbers, position, key=lambda entry: entry_in(index, entry)[1])
-        yield from reversed(numbers[max(0, at - _TRIES) : at])
-        yield from numbers[at : at + _TRIES]
+    def near(index: SparseIndex) -> Iterator[int]:
+        at = bisect_right(index, position, key=itemgetter(1))
+        yield from reversed(range(max(0, at - _TRIES), at))
+        yield from range(at, at + _TRIES)
 
     return next((cut for cut in _indexed(segment, near) if cut.offset > offset), None)
 
@@ -139,41 +135,40 @@ def cut_behind(segment: SegmentFile, offset: int, position: int) -> Cut | None:
 def cut_at(segment: SegmentFile, offset: int) -> Cut | None:
     """Where the batch with this first offset begins; None where the index does not tell."""
 
-    def there(index: bytes, numbers: range) -> range:
-        relative = offset - segment.base_offset
-        at = bisect_left(numbers, relative, key=lambda entry: entry_in(index, entry)[0])
-        return numbers[at : at + 1]
+    def there(index: SparseIndex) -> list[int]:
+        return [bisect_left(index, offset - segment.base_offset, key=itemgetter(0))]
 
     return next((cut for cut in _indexed(segment, there) if cut.offset == offset), None)
 
 
 def _indexed(
-    segment: SegmentFile, chosen: Callable[[bytes, range], Iterable[int]]
+    segment: SegmentFile, chosen: Callable[[SparseIndex], Iterable[int]]
 ) -> tuple[Cut, ...]:
     """The chosen ones of the index's entries at which a sound batch begins."""
+    index = SparseIndex(segment)
     try:
-        index = read_regular(Path(segment.path).with_suffix(names.INDEX_SUFFIX))
-        numbers = range(min(entries_used(index), len(index) // ENTRY.size))
         with open_file(segment.path) as file:
-            places = [entry_in(index, number) for number in chosen(index, numbers)]
-            found = (
-                Cut(position=position, offset=offset)
-                for relative, position in places
-                if (offset := _batch_at(file, segment, position, segment.base_offset + relative))
-                is not None
-            )
-            return tuple(found)
+            return tuple(_there(file, segment, index, chosen(index)))
     except OSError:  # told by who reads the segment
         return ()
 
 
-def _batch_at(file: BinaryIO, segment: SegmentFile, position: int, offset: int) -> int | None:
-    """The base offset of the sound batch that begins at a position, if it has an offset."""
-    header = whole_batch_at(file, segment, position, offset)
-    if header is None or header.size > _BATCH_BYTES_MAX:
-        return None
-    file.seek(position)
-    return header.base_offset if crc_is_valid(file.read(header.size), header) else None
+def _there(
+    file: BinaryIO, segment: SegmentFile, index: SparseIndex, numbers: Iterable[int]
+) -> Iterator[Cut]:
+    """The entries of these numbers, as far as there are any, at which a sound batch begins that has
+    the entry's offset.
+    """
+    for number in numbers:
+        if number >= len(index):
+            continue
+        relative, position = index[number]
+        header = whole_batch_at(file, segment, position, segment.base_offset + relative)
+        if header is None or header.size > _BATCH_BYTES_MAX:
+            continue
+        file.seek(position)
+        if crc_is_valid(file.read(header.size), header):
+            yield Cut(position=position, offset=header.base_offset)
 
 
 def stands_alone(segment: SegmentFile, section: Section, found: Examined) -> bool:

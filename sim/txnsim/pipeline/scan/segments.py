@@ -56,11 +56,15 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     """Another section of the segment lies behind it."""
 
 
-class CutOff(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a starting broker cuts a segment off, and why (``walk.Damage``)."""
+class Damage(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a segment stops making sense, or is cut off."""
 
     position: int
+    """Of the first byte that belongs to no batch."""
+    size: int
+    """Bytes from there to the end of the file."""
     kind: str
+    """torn, format or length of where batches end; crc, records; behind a segment that is cut."""
     reason: str
 
 
@@ -78,7 +82,7 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     """A starting broker goes through it, and cuts off what is not sound."""
     is_looked_through: bool = False
     """What it would cut was looked for before: ``cut``."""
-    cut: CutOff | None = None
+    cut: Damage | None = None
     span: tuple[int, int] | None = None
     """Only batches that begin in this range of offsets are rows; None: all."""
     section: Section | None = None

@@ -24,21 +24,9 @@ from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan import kernel_fragments as fk
 from txnsim.pipeline.scan.log_dirs import untold
 from txnsim.pipeline.scan.pieces import PIECE_BYTES, Bytes, Ints, PieceReader, pieces_of
+from txnsim.pipeline.scan.segments import Damage
 from txnsim.wire import old_messages
 from txnsim.wire.batch_header import MAGIC_POSITION
-
-
-class Damage(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a segment stops making sense."""
-
-    position: int
-    """Of the first byte that belongs to no batch."""
-    size: int
-    """Bytes from there to the end of the file."""
-    kind: str
-    """torn, format or length."""
-    reason: str
-
 
 OnDamage = Callable[[Damage], object]
 

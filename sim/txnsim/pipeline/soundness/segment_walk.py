@@ -19,8 +19,8 @@ from txnsim.log.txn_index import AbortedTxn
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan.crcs import Truths, crcs_are_right
 from txnsim.pipeline.scan.pieces import Ints
-from txnsim.pipeline.scan.segments import SegmentFile
-from txnsim.pipeline.scan.walk import Damage, OldRun, batch_rows
+from txnsim.pipeline.scan.segments import Damage, SegmentFile
+from txnsim.pipeline.scan.walk import OldRun, batch_rows
 from txnsim.pipeline.soundness.facts import ReplicaFacts
 from txnsim.pipeline.soundness.index_rules import Entries, IndexCheck
 from txnsim.pipeline.soundness.parts import SegmentPart

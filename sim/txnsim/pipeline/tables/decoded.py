@@ -19,8 +19,8 @@ from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan.crcs import crcs_are_right, runs_of
 from txnsim.pipeline.scan.log_dirs import untold
 from txnsim.pipeline.scan.pieces import Bytes, Ints, pieces_of
-from txnsim.pipeline.scan.segments import SegmentFile
-from txnsim.pipeline.scan.walk import Damage, batch_rows
+from txnsim.pipeline.scan.segments import Damage, SegmentFile
+from txnsim.pipeline.scan.walk import batch_rows
 from txnsim.pipeline.tables.rows import Job, in_span
 from txnsim.wire.batch import Record
 from txnsim.wire.batch_header import CONTROL_FLAG

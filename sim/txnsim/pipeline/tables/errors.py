@@ -14,8 +14,8 @@ from txnsim.errors import CorruptLogRecordError
 from txnsim.pipeline.options import Check
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan.crcs import crcs_are_right
-from txnsim.pipeline.scan.segments import Replica, SegmentFile, broker_of
-from txnsim.pipeline.scan.walk import Damage, batch_rows, damage_of
+from txnsim.pipeline.scan.segments import Damage, Replica, SegmentFile, broker_of
+from txnsim.pipeline.scan.walk import batch_rows, damage_of
 from txnsim.pipeline.schemas import ErrorRow
 from txnsim.pipeline.tables.decoded import decoded_batches
 from txnsim.pipeline.tables.rows import (

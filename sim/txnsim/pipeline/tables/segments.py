@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from txnsim.pipeline.scan import kernel
-from txnsim.pipeline.scan.segments import SegmentFile
-from txnsim.pipeline.scan.walk import Damage, batch_rows
+from txnsim.pipeline.scan.segments import Damage, SegmentFile
+from txnsim.pipeline.scan.walk import batch_rows
 from txnsim.pipeline.schemas import SegmentRow
 from txnsim.pipeline.tables.rows import Job, Rows, of_segment, of_structs
 

@@ -20,8 +20,8 @@ from txnsim.pipeline.scan import kernel_fragments as fk
 from txnsim.pipeline.scan.crcs import crcs_are_right
 from txnsim.pipeline.scan.examining import Examiner, cut_short, looked_through
 from txnsim.pipeline.scan.pieces import PIECE_BYTES_MIN, Ints
-from txnsim.pipeline.scan.segments import SegmentFile, replicas_in, segments_of
-from txnsim.pipeline.scan.walk import Bounds, Damage, batch_rows, damage_of, fragment_rows
+from txnsim.pipeline.scan.segments import Damage, SegmentFile, replicas_in, segments_of
+from txnsim.pipeline.scan.walk import Bounds, batch_rows, damage_of, fragment_rows
 
 BOUNDS = st.builds(
     Bounds,

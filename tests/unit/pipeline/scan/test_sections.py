@@ -14,8 +14,7 @@ from tests.support.log_tables import broker_dir, overwrite, segment, write_dense
 from tests.support.logs import plain
 from txnsim.pipeline.scan.examining import Examined
 from txnsim.pipeline.scan.sections import Cut, cuts_of, in_sections, stands_alone
-from txnsim.pipeline.scan.segments import Section, SegmentFile, replicas_in, segments_of
-from txnsim.pipeline.scan.walk import Damage
+from txnsim.pipeline.scan.segments import Damage, Section, SegmentFile, replicas_in, segments_of
 from txnsim.storage import names
 
 BATCH = len(plain(2))

@@ -23,9 +23,9 @@ from tests.support.fragment_model import (
 )
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan import kernel_fragments as fk
+from txnsim.pipeline.scan.segments import Damage
 from txnsim.pipeline.scan.walk import (
     Bounds,
-    Damage,
     batch_rows,
     damage_of,
     ending_rows,

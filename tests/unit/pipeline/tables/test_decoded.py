@@ -11,8 +11,7 @@ from tests.support.log_tables import broker_dir, overwrite, segment
 from tests.support.logs import NOW, batch, plain
 from txnsim.pipeline.options import KafkaLogOptions
 from txnsim.pipeline.scan.pieces import PIECE_BYTES
-from txnsim.pipeline.scan.segments import replicas_in, segments_of
-from txnsim.pipeline.scan.walk import Damage
+from txnsim.pipeline.scan.segments import Damage, replicas_in, segments_of
 from txnsim.pipeline.tables import decoded
 from txnsim.pipeline.tables.decoded import decoded_batches
 from txnsim.pipeline.tables.rows import Job
