@@ -9,6 +9,7 @@ import pytest
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
 from txnsim.pipeline.forensics import coordinator_log
+from txnsim.pipeline.forensics.coordinator_entries import Coordinators
 from txnsim.pipeline.forensics.coordinator_log import (
     logs_of,
     read_coordinators,
@@ -28,12 +29,22 @@ def states_in(*log_dirs: Path) -> list[ReplicaState]:
     return [state_of(replica) for replica in replicas_in(log_dirs)]
 
 
+def read(*log_dirs: Path) -> tuple[Coordinators, list[str]]:
+    """What coordinators had written down, and what can't be read."""
+    problems: list[str] = []
+    return read_coordinators(logs_of(states_in(*log_dirs)), problems.append), problems
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> BrokerDir:
+    return BrokerDir(tmp_path / "b1")
+
+
 def log_in(folder: Path) -> Path:
     return folder / names.file_name(0, names.LOG_SUFFIX)
 
 
-def test_the_newest_records_are_the_entries(tmp_path: Path) -> None:
-    broker = BrokerDir(tmp_path / "b1")
+def test_the_newest_records_are_the_entries(broker: BrokerDir) -> None:
     broker.replica(LogDriver())
     broker.coordinator(
         move("Empty"),
@@ -43,10 +54,7 @@ def test_the_newest_records_are_the_entries(tmp_path: Path) -> None:
         Tombstone(transactional_id=TransactionalId("gone")),
         move("CompleteCommit", name="rotated", pid=10, previous=9),
     )
-    logs = logs_of(states_in(broker.stop()))
-    assert list(logs) == [0]
-    problems: list[str] = []
-    found = read_coordinators(logs, problems.append)
+    found, problems = read(broker.stop())
     assert problems == []
     entry = found.by_producer[7]
     assert (entry.newest.state, entry.newest.partitions) == ("PrepareCommit", frozenset({HERE}))
@@ -66,20 +74,17 @@ def test_of_several_replicas_the_furthest_one_is_read(tmp_path: Path) -> None:
     assert read_coordinators(logs, print).by_producer[7].newest.state == "Ongoing"
 
 
-def test_the_torn_tail_of_a_kill_is_no_damage(tmp_path: Path) -> None:
-    broker = BrokerDir(tmp_path / "b")
+def test_the_torn_tail_of_a_kill_is_no_damage(broker: BrokerDir) -> None:
     log = log_in(broker.coordinator(move("Empty"), move("Ongoing", HERE)))
     log.write_bytes(log.read_bytes()[:-1])
-    problems: list[str] = []
-    found = read_coordinators(logs_of(states_in(broker.kill())), problems.append)
+    found, problems = read(broker.kill())
     assert (found.damaged, problems) == (frozenset(), [])
     assert found.by_producer[7].newest.state == "Empty"
 
 
-def test_a_log_that_is_shorter_than_its_broker_noted_has_lost_its_end(tmp_path: Path) -> None:
-    broker = BrokerDir(tmp_path / "b")
+def test_a_log_that_is_shorter_than_its_broker_noted_has_lost_its_end(broker: BrokerDir) -> None:
     log_in(broker.coordinator(move("Empty"), move("Ongoing", HERE))).write_bytes(b"")
-    found = read_coordinators(logs_of(states_in(broker.stop())), print)
+    found, _ = read(broker.stop())
     assert (found.damaged, found.is_complete) == (frozenset({0}), False)
     assert "ends at offset 0, below its high watermark 2" in found.cut_off[0]
 
@@ -97,42 +102,36 @@ def test_another_replica_is_read_where_one_is_damaged(tmp_path: Path) -> None:
     assert problem.startswith(f"{log}, byte ")
 
 
-def test_damage_on_every_replica_is_told_once_each(tmp_path: Path) -> None:
-    broker = BrokerDir(tmp_path / "b1")
+def test_damage_on_every_replica_is_told_once_each(broker: BrokerDir) -> None:
     log = log_in(broker.coordinator(move("Empty"), move("Ongoing", HERE)))
     log.write_bytes(log.read_bytes()[:-1])
-    problems: list[str] = []
-    found = read_coordinators(logs_of(states_in(broker.stop())), problems.append)
+    found, problems = read(broker.stop())
     assert (found.damaged, len(problems)) == (frozenset({0}), 1)
     assert found.by_producer[7].newest.state == "Empty"
 
 
-def test_a_record_that_can_not_be_understood_is_damage(tmp_path: Path) -> None:
-    broker = BrokerDir(tmp_path / "b1")
+def test_a_record_that_can_not_be_understood_is_damage(broker: BrokerDir) -> None:
     folder = broker.coordinator(move("Empty"))
     keyless = build_batch([Record(key=None, value=b"?")], timestamp_ms=NOW)
     with log_in(folder).open("ab") as file:
         file.write(assign(keyless, base_offset=1, leader_epoch=0))
-    problems: list[str] = []
-    found = read_coordinators(logs_of(states_in(broker.stop())), problems.append)
+    found, problems = read(broker.stop())
     assert found.damaged == {0}
     assert problems == [f"{log_in(folder)}, offset 1: record 1 has no key"]
 
 
-def test_a_record_of_an_unknown_version_is_passed_over(tmp_path: Path) -> None:
-    broker = BrokerDir(tmp_path / "b1")
+def test_a_record_of_an_unknown_version_is_passed_over(broker: BrokerDir) -> None:
     folder = broker.coordinator(move("Empty"))
     newer = build_batch([Record(key=b"\0\7\0\0", value=b"?")], timestamp_ms=NOW)
     with log_in(folder).open("ab") as file:
         file.write(assign(newer, base_offset=1, leader_epoch=0))
-    found = read_coordinators(logs_of(states_in(broker.stop())), print)
+    found, _ = read(broker.stop())
     assert found.is_complete
     assert list(found.by_producer) == [7]
 
 
-def test_what_concerns_some_producers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_concerns_some_producers(broker: BrokerDir, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator_log, "SAMPLE", 0)
-    broker = BrokerDir(tmp_path / "b1")
     broker.coordinator(
         move("PrepareAbort", HERE, name="a", pid=1),
         move("CompleteAbort", name="a", pid=1),
@@ -152,8 +151,7 @@ def test_what_concerns_some_producers(tmp_path: Path, monkeypatch: pytest.Monkey
     assert found.decisions == {one: whole.decisions[one] for one in (1, 5)}
 
 
-def test_a_sample_of_the_other_entries_is_no_larger_than_it_need_be(tmp_path: Path) -> None:
-    broker = BrokerDir(tmp_path / "b1")
+def test_a_sample_of_the_other_entries_is_no_larger_than_it_need_be(broker: BrokerDir) -> None:
     broker.coordinator(*(move("Empty", name=f"app-{number}") for number in range(250)))
     (state,) = states_in(broker.stop())
     assert len(replayed(state, print).concerning(set()).entries) == 200

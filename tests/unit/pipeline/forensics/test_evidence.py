@@ -7,6 +7,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from tests.unit.pipeline.forensics.opened import FACTS as SOUND
+from tests.unit.pipeline.forensics.opened import HERE, ends, txn
 from txnsim.pipeline.forensics.coordinator_entries import (
     Coordinators,
     Entry,
@@ -21,26 +23,12 @@ from txnsim.pipeline.forensics.evidence import (
     Status,
     evidence_of,
 )
-from txnsim.pipeline.forensics.read_notes import NOTHING_READ, CutOff, Gap, ReadNotes
-from txnsim.pipeline.forensics.replica_state import ReplicaState
-from txnsim.pipeline.forensics.verdicts import OpenTxn, ReplicaEnds, Spread, opinion_on
-from txnsim.pipeline.scan.segments import Replica
-from txnsim.types import TopicPartition
+from txnsim.pipeline.forensics.read_notes import CutOff, Gap, ReadNotes
+from txnsim.pipeline.forensics.verdicts import Spread, opinion_on
 
-HERE = TopicPartition("orders", 0)
-ENDS = ReplicaEnds(
-    replica=Replica(log_dir="/b", broker=1, topic="orders", partition=0, path="/b/o"),
-    log_start_offset=0,
-    end_offset=10,
-    high_watermark=10,
-)
-TXN = OpenTxn(producer_id=7, producer_epoch=0, start_offset=5, last_timestamp_ms=0)
-FACTS = ReplicaFacts(
-    state=ReplicaState(ends=ENDS, segments=(), seeded_from=10),
-    notes=NOTHING_READ,
-    gaps=(),
-    start_batch=StartBatch.THIS_PRODUCERS,
-    seen=(1,),
+ENDS = ends(mark=10)
+FACTS = msgspec.structs.replace(
+    SOUND, state=msgspec.structs.replace(SOUND.state, ends=ENDS), seen=(1,)
 )
 EMPTY = TxnRecord(log_partition=1, offset=0, transactional_id="a", state="Empty", producer_id=7)
 """``a`` belongs to partition 1 of 2."""
@@ -48,8 +36,8 @@ KNOWN = coordinators_of([Entry(newest=EMPTY)], forgotten={}, held=[0, 1])
 
 
 def judged(facts: ReplicaFacts = FACTS, known: Coordinators = KNOWN) -> Evidence:
-    spread = Spread(transaction=TXN, counts=ENDS, open_on=(ENDS,))
-    return evidence_of(spread, opinion_on(TXN, HERE, known, as_of_ms=0), known, facts)
+    spread = Spread(transaction=txn(), counts=ENDS, open_on=(ENDS,))
+    return evidence_of(spread, opinion_on(txn(), HERE, known, as_of_ms=0), known, facts)
 
 
 def test_a_snapshot_at_the_end_and_its_start_batch_are_sound() -> None:
@@ -109,7 +97,7 @@ CUT = CutOff(file="/b/o/0.log", position=9, offset=10, reason="torn")
         (
             facts(start_batch=StartBatch.ANOTHERS),
             "damaged",
-            "at offset 5 no sound batch of producer 7 and epoch 0 begins: the snapshot may be of"
+            "at offset 5 no sound batch of producer 7 and epoch 3 begins: the snapshot may be of"
             " another partition",
         ),
         (

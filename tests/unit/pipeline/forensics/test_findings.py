@@ -6,12 +6,17 @@ import jsonschema
 import msgspec
 import pytest
 
-from txnsim.pipeline.forensics.coordinator_entries import (
-    Coordinators,
-    Entry,
-    TxnRecord,
-    coordinators_of,
+from tests.unit.pipeline.forensics.opened import (
+    FACTS,
+    HERE,
+    MINUTE,
+    NOW,
+    ends,
+    knowing,
+    record,
+    txn,
 )
+from txnsim.pipeline.forensics.coordinator_entries import Coordinators
 from txnsim.pipeline.forensics.evidence import ReplicaFacts, StartBatch, Status
 from txnsim.pipeline.forensics.findings import (
     AbortCommands,
@@ -27,65 +32,12 @@ from txnsim.pipeline.forensics.findings import (
     json_schema,
     owed_by,
 )
-from txnsim.pipeline.forensics.read_notes import NOTHING_READ, ReadNotes
-from txnsim.pipeline.forensics.replica_state import ReplicaState
+from txnsim.pipeline.forensics.read_notes import ReadNotes
 from txnsim.pipeline.forensics.verdicts import OpenTxn, Reason, ReplicaEnds, Spread
-from txnsim.pipeline.scan.segments import Replica
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
 
-HERE = TopicPartition("orders", 0)
-MINUTE = 60_000
-NOW = 1_700_000_000_000
 QUESTION = Question(as_of_ms=NOW)
-
-
-def ends(broker: int = 1, *, mark: int | None = 9, start: int = 0) -> ReplicaEnds:
-    return ReplicaEnds(
-        replica=Replica(log_dir="/b", broker=broker, topic="orders", partition=0, path="/b/o"),
-        log_start_offset=start,
-        end_offset=10,
-        high_watermark=mark,
-    )
-
-
-FACTS = ReplicaFacts(
-    state=ReplicaState(ends=ends(), segments=(), newest_ms=NOW),
-    notes=NOTHING_READ,
-    gaps=(),
-    start_batch=StartBatch.THIS_PRODUCERS,
-    seen=(1, 2),
-)
-
-
-def txn(start: int = 5, *, age_ms: int = 60 * MINUTE, epoch: int | None = None) -> OpenTxn:
-    return OpenTxn(
-        producer_id=7,
-        producer_epoch=3,
-        start_offset=start,
-        start_timestamp_ms=NOW - age_ms - 1,
-        last_timestamp_ms=NOW - age_ms,
-        coordinator_epoch=epoch,
-    )
-
-
-def record(state: str, *partitions: TopicPartition) -> TxnRecord:
-    return TxnRecord(
-        log_partition=0,
-        offset=9,
-        transactional_id="app",
-        state=state,
-        producer_id=7,
-        producer_epoch=3,
-        timeout_ms=MINUTE,
-        partitions=frozenset(partitions),
-        start_timestamp_ms=NOW - MINUTE,
-        last_update_timestamp_ms=NOW - MINUTE,
-    )
-
-
-def knowing(*records: TxnRecord) -> Coordinators:
-    return coordinators_of([Entry(newest=one) for one in records], forgotten={}, held=[0])
 
 
 def found(
@@ -126,7 +78,7 @@ def test_kafkas_own_commands_are_told_where_an_abort_is_right() -> None:
 
 
 def test_the_coordinator_epoch_is_that_of_the_last_marker() -> None:
-    commands = abort_commands(txn(epoch=4), HERE, "broker:1")
+    commands = abort_commands(txn(coordinator_epoch=4), HERE, "broker:1")
     assert commands.kafka_before_3_0.endswith("--coordinator-epoch 4")
 
 

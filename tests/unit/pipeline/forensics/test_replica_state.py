@@ -29,6 +29,12 @@ def driver() -> LogDriver:
     return made
 
 
+@pytest.fixture
+def broker(tmp_path: Path) -> BrokerDir:
+    """Without a replica."""
+    return BrokerDir(tmp_path / "b")
+
+
 class Looked:
     """The state of the only replica of a log directory."""
 
@@ -48,8 +54,9 @@ class Looked:
         return [segment.base_offset for segment in self.state.segments]
 
 
-def test_after_a_stop_in_order_nothing_is_left_to_read(tmp_path: Path, driver: LogDriver) -> None:
-    broker = BrokerDir(tmp_path / "b")
+def test_after_a_stop_in_order_nothing_is_left_to_read(
+    broker: BrokerDir, driver: LogDriver
+) -> None:
     broker.replica(driver)
     found = Looked(broker.stop())
     state = found.state
@@ -63,9 +70,8 @@ def test_after_a_stop_in_order_nothing_is_left_to_read(tmp_path: Path, driver: L
 
 
 def test_after_a_kill_the_segments_behind_the_last_snapshot_are_left(
-    tmp_path: Path, driver: LogDriver
+    broker: BrokerDir, driver: LogDriver
 ) -> None:
-    broker = BrokerDir(tmp_path / "b")
     forget_the_end(broker.replica(driver))
     found = Looked(broker.kill())
     assert found.unread == found.segments[-1:]
@@ -76,27 +82,24 @@ def test_after_a_kill_the_segments_behind_the_last_snapshot_are_left(
 
 
 def test_after_a_kill_what_a_broker_would_recover_is_read_whatever_snapshots_say(
-    tmp_path: Path, driver: LogDriver
+    broker: BrokerDir, driver: LogDriver
 ) -> None:
-    broker = BrokerDir(tmp_path / "b")
     broker.replica(driver)
     assert Looked(broker.kill()).unread == [8]
 
 
 def test_a_mark_without_a_snapshot_at_the_end_says_nothing(
-    tmp_path: Path, driver: LogDriver
+    broker: BrokerDir, driver: LogDriver
 ) -> None:
-    broker = BrokerDir(tmp_path / "b")
     forget_the_end(broker.replica(driver))
     found = Looked(broker.stop())
     assert found.unread == found.segments[-1:]
     assert found.state.ends.end_offset == driver.log.log_end_offset
 
 
-def test_a_snapshot_inside_a_segment_is_of_no_use_after_a_kill(tmp_path: Path) -> None:
+def test_a_snapshot_inside_a_segment_is_of_no_use_after_a_kill(broker: BrokerDir) -> None:
     driver = LogDriver()
     driver.txn(0)
-    broker = BrokerDir(tmp_path / "b")
     replica = broker.replica(driver)
     driver.append(plain())
     (log, *_) = names.numbered_files(replica, names.LOG_SUFFIX)
@@ -107,9 +110,8 @@ def test_a_snapshot_inside_a_segment_is_of_no_use_after_a_kill(tmp_path: Path) -
 
 
 def test_a_snapshot_that_can_not_be_read_is_passed_over_and_told(
-    tmp_path: Path, driver: LogDriver
+    broker: BrokerDir, driver: LogDriver
 ) -> None:
-    broker = BrokerDir(tmp_path / "b")
     replica = broker.replica(driver)
     *_, (_, last) = names.numbered_files(replica, names.SNAPSHOT_SUFFIX)
     last.write_bytes(b"\0\1nonsense...")
@@ -120,31 +122,27 @@ def test_a_snapshot_that_can_not_be_read_is_passed_over_and_told(
     assert problem.endswith("; an older one is taken")
 
 
-def test_without_snapshots_every_segment_is_left(tmp_path: Path, driver: LogDriver) -> None:
-    broker = BrokerDir(tmp_path / "b")
+def test_without_snapshots_every_segment_is_left(broker: BrokerDir, driver: LogDriver) -> None:
     broker.replica(driver)
     found = Looked(broker.stop(), use_snapshots=False)
     assert found.unread == found.segments
     assert (found.state.seeds, found.state.seeded_from) == ({}, None)
 
 
-def test_an_empty_replica_is_read_to_its_end(tmp_path: Path) -> None:
-    broker = BrokerDir(tmp_path / "b")
+def test_an_empty_replica_is_read_to_its_end(broker: BrokerDir) -> None:
     broker.replica(LogDriver())
     found = Looked(broker.stop())
     assert (found.unread, found.state.ends.end_offset) == ([], 0)
 
 
-def test_a_replica_without_segments_is_empty(tmp_path: Path) -> None:
-    broker = BrokerDir(tmp_path / "b")
+def test_a_replica_without_segments_is_empty(broker: BrokerDir) -> None:
     (broker.path / "orders-0").mkdir()
     found = Looked(broker.stop())
     assert (found.segments, found.state.ends.end_offset, found.state.newest_ms) == ([], 0, -1)
     assert (found.state.ends.epochs, found.state.ends.high_watermark) == ((), None)
 
 
-def test_the_log_starts_where_the_broker_noted_it(tmp_path: Path, driver: LogDriver) -> None:
-    broker = BrokerDir(tmp_path / "b")
+def test_the_log_starts_where_the_broker_noted_it(broker: BrokerDir, driver: LogDriver) -> None:
     broker.replica(driver)
     (broker.path / names.LOG_STARTS_NAME).write_text("0\n1\norders 0 3\n")
     assert Looked(broker.stop()).state.ends.log_start_offset == 3
@@ -152,9 +150,8 @@ def test_the_log_starts_where_the_broker_noted_it(tmp_path: Path, driver: LogDri
 
 @pytest.mark.parametrize("data", [b"nonsense\n", b"\xff\xfe"])
 def test_notes_that_make_no_sense_are_told_and_left_out(
-    tmp_path: Path, driver: LogDriver, data: bytes
+    broker: BrokerDir, driver: LogDriver, data: bytes
 ) -> None:
-    broker = BrokerDir(tmp_path / "b")
     replica = broker.replica(driver)
     broker.stop()
     (broker.path / names.HIGH_WATERMARKS_NAME).write_bytes(data)

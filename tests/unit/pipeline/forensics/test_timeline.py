@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
+import pytest
 
 from txnsim.pipeline.forensics.timeline import (
     CoordinatorRecord,
@@ -133,13 +136,6 @@ def test_a_marker_where_nothing_was_written_is_told() -> None:
     assert found.disagreements == ()
 
 
-def test_a_marker_against_the_decision_is_a_disagreement() -> None:
-    (told_so,) = timeline_of("app", STORY, [stay(5, 7, at_ms=26, committed=False)]).disagreements
-    assert told_so == (
-        "orders-0: the marker at offset 7 aborts, the coordinator had decided to commit (offset 2)"
-    )
-
-
 def test_each_marker_of_an_epoch_has_its_own_decision() -> None:
     records = (
         record(0, "Empty"),
@@ -161,47 +157,64 @@ def test_clocks_of_brokers_may_differ_a_little() -> None:
     assert [one.after_decision_ms for one in found.events if one.event == "marker"] == [-1]
 
 
-def test_records_of_a_partition_that_was_never_added_are_a_disagreement() -> None:
-    records = (record(0, "Empty"), record(1, "PrepareCommit", PAYMENTS))
-    (told_so,) = timeline_of("app", records, [stay(5, 7, at_ms=26)]).disagreements
-    assert "the partition is not among those of the transaction" in told_so
+ONGOING = (*STORY, record(9, "Ongoing", ORDERS))
+OPEN = stay(8, None)
 
 
-def test_a_decision_that_was_compacted_away_is_none() -> None:
-    found = timeline_of("app", [record(0, "Empty", epoch=9)], [stay(5, 7, at_ms=26)])
-    assert found.disagreements == ()
-
-
-def test_what_is_open_is_told_and_compared_with_the_coordinator() -> None:
-    opened = stay(8, None)
-    ongoing = (*STORY, record(9, "Ongoing", ORDERS))
-    found = timeline_of("app", ongoing, [opened])
+def test_what_is_open_is_told() -> None:
+    found = timeline_of("app", ONGOING, [OPEN])
     assert [(one.first_offset, one.state, one.brokers) for one in found.open] == [
         (8, "Ongoing", (1, 2))
     ]
-    disagreements = {
-        "for the coordinator it is CompleteCommit": STORY,
-        "the coordinator knows nothing of it": (*STORY, record(9, None)),
-        "is not among those of the transaction (Ongoing)": (*STORY, record(9, "Ongoing", PAYMENTS)),
-        "the coordinator has producer 8 epoch 0, Empty": (*STORY, record(9, "Empty", pid=8)),
-    }
-    for text, records in disagreements.items():
-        assert any(text in one for one in timeline_of("app", records, [opened]).disagreements)
-    assert not any("open" in one for one in timeline_of("app", ongoing, [opened]).disagreements)
 
 
-def test_a_partition_without_its_marker_is_a_disagreement() -> None:
-    later = (
-        *STORY,
-        record(4, "Ongoing", ORDERS, epoch=1),
-        record(5, "PrepareAbort", ORDERS, epoch=1),
-        record(6, "CompleteAbort", epoch=1),
-    )
-    (told_so,) = timeline_of("app", later, [stay(5, 7, at_ms=26)]).disagreements
-    assert told_so == (
-        "orders-0: no marker of the transaction that the coordinator has as CompleteAbort "
-        "(offset 6)"
-    )
+@pytest.mark.parametrize(
+    ("records", "one", "told"),
+    [
+        (
+            STORY,
+            stay(5, 7, at_ms=26, committed=False),
+            ["orders-0: the marker at offset 7 aborts, the coordinator had decided to commit"],
+        ),
+        (
+            [record(0, "Empty"), record(1, "PrepareCommit", PAYMENTS)],
+            stay(5, 7, at_ms=26),
+            ["the partition is not among those of the transaction"],
+        ),
+        # It was compacted away.
+        ([record(0, "Empty", epoch=9)], stay(5, 7, at_ms=26), []),
+        (
+            [
+                *STORY,
+                record(4, "Ongoing", ORDERS, epoch=1),
+                record(5, "PrepareAbort", ORDERS, epoch=1),
+                record(6, "CompleteAbort", epoch=1),
+            ],
+            stay(5, 7, at_ms=26),
+            [
+                "orders-0: no marker of the transaction that the coordinator has as CompleteAbort "
+                "(offset 6)"
+            ],
+        ),
+        (ONGOING, OPEN, ["no marker of the transaction that the coordinator has as CompleteC"]),
+        (STORY, OPEN, ["for the coordinator it is CompleteCommit", "no marker"]),
+        ([*STORY, record(9, None)], OPEN, ["the coordinator knows nothing of it", "no marker"]),
+        (
+            [*STORY, record(9, "Ongoing", PAYMENTS)],
+            OPEN,
+            ["is not among those of the transaction (Ongoing)", "no marker"],
+        ),
+        (
+            [*STORY, record(9, "Empty", pid=8)],
+            OPEN,
+            ["the coordinator has producer 8 epoch 0, Empty", "no marker"],
+        ),
+    ],
+)
+def test_disagreements(records: Sequence[CoordinatorRecord], one: Stay, told: list[str]) -> None:
+    found = timeline_of("app", records, [one]).disagreements
+    assert len(found) == len(told)
+    assert all(words in said for words, said in zip(told, found, strict=True))
 
 
 def test_how_many_records_there_are_is_told() -> None:

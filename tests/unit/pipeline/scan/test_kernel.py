@@ -98,40 +98,33 @@ def test_a_varint_is_passed_over_up_to_the_end(data: bytes, behind: int) -> None
     assert kernel.skip_varint(array(data), 0, len(data)) == behind
 
 
+def with_bytes(at: int, data: bytes) -> bytes:
+    """A batch in which some bytes are others."""
+    made = bytearray(segment_of([act()]))
+    made[at : at + len(data)] = data
+    return bytes(made)
+
+
 @pytest.mark.parametrize(
-    ("length", "why"),
+    ("damaged", "why"),
     [
-        (0, kernel.BAD_LENGTH),
-        (HEADER_SIZE - LOG_OVERHEAD - 1, kernel.BAD_LENGTH),
-        (-1, kernel.BAD_LENGTH),
-        (-(1 << 31), kernel.BAD_LENGTH),
-        ((1 << 31) - 1, kernel.BAD_LENGTH),
-        (BATCH_BYTES_MAX, kernel.BAD_LENGTH),
-        (1 << 20, kernel.CUT_OFF),
+        *(
+            (with_bytes(8, length.to_bytes(4, signed=True)), kernel.BAD_LENGTH)
+            for length in (
+                *(0, -1, -(1 << 31), (1 << 31) - 1),
+                *(HEADER_SIZE - LOG_OVERHEAD - 1, BATCH_BYTES_MAX),
+            )
+        ),
+        (with_bytes(8, (1 << 20).to_bytes(4)), kernel.CUT_OFF),
+        *((with_bytes(16, bytes([magic])), kernel.BAD_FORMAT) for magic in (0, 1, 3, 255)),
+        # Preallocated segments end so after an unclean stop (log.preallocate).
+        (bytes(1_000), kernel.BAD_LENGTH),
     ],
 )
-def test_the_walk_stops_at_an_impossible_length(length: int, why: int) -> None:
+def test_the_walk_stops_where_no_batch_can_be(damaged: bytes, why: int) -> None:
     sound = segment_of([act()])
-    damaged = bytearray(segment_of([act()]))
-    damaged[8:12] = length.to_bytes(4, signed=True)
     rows, at, reason = scan(sound + damaged + sound)
     assert (len(rows), at, reason) == (1, len(sound), why)
-
-
-@pytest.mark.parametrize("magic", [0, 1, 3, 255])
-def test_the_walk_stops_at_another_format(magic: int) -> None:
-    sound = segment_of([act()])
-    damaged = bytearray(sound)
-    damaged[16] = magic
-    rows, at, why = scan(sound + damaged)
-    assert (len(rows), at, why) == (1, len(sound), kernel.BAD_FORMAT)
-
-
-def test_a_file_that_ends_in_zeros_ends_there() -> None:
-    """Preallocated segments do after an unclean stop (log.preallocate)."""
-    sound = segment_of([act()])
-    rows, at, why = scan(sound + bytes(1_000))
-    assert (len(rows), at, why) == (1, len(sound), kernel.BAD_LENGTH)
 
 
 def test_less_than_a_header_is_left_behind_a_length_that_is_too_small() -> None:

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.soundness.index_rules import Entries, IndexCheck
-from txnsim.pipeline.soundness.violations import Broken
-
-
-def found(offsets: Entries = (), times: Entries = ()) -> list[tuple[str, int | None, bool]]:
-    """Batches of two offsets and 100 bytes each, of timestamps 50, 60, 70."""
-    check = IndexCheck(offsets, times, offsets_file="i", times_file="t")
-    rows = [_row(number) for number in range(3)]
-    for some in (rows[:2], rows[2:]):
-        check.take(np.array(some, dtype=np.int64).T)
-    return [_short(one) for one in check.finish()]
 
 
 def _row(number: int) -> list[int]:
@@ -25,32 +16,32 @@ def _row(number: int) -> list[int]:
     return row
 
 
-def _short(broken: Broken) -> tuple[str, int | None, bool]:
-    return broken.file, broken.offset, broken.is_notice
-
-
-def test_entries_of_batches_are_sound() -> None:
-    assert found([(3, 100), (5, 200)], [(60, 3), (70, 5)]) == []
-
-
-def test_an_entry_points_at_a_batch() -> None:
-    assert found([(3, 99)]) == [("i", 3, False)]
-    assert found([(9, 300)]) == [("i", 9, False)]
-
-
-def test_an_entry_has_the_batches_last_offset() -> None:
-    assert found([(2, 100)]) == [("i", 2, False)]
-    # Several batches at once, as followers before 4.0 appended.
-    assert found([(5, 100)]) == [("i", 5, True)]
-
-
-def test_entries_ascend() -> None:
-    assert found([(5, 200), (3, 100)]) == [("i", 3, False)]
-    assert found([], [(70, 5), (60, 3)]) == [("t", 3, False)]
-
-
-def test_a_time_is_the_largest_of_its_batch() -> None:
-    assert found([], [(61, 3)]) == [("t", 3, False)]
-    assert found([], [(60, 2)]) == [("t", 2, True)]
-    assert found([], [(61, 2)]) == [("t", 2, False)]
-    assert found([], [(80, 7)]) == [("t", 7, False)]
+@pytest.mark.parametrize(
+    ("offsets", "times", "told"),
+    [
+        ([(3, 100), (5, 200)], [(60, 3), (70, 5)], []),
+        # An entry points at a batch, and has its last offset.
+        ([(3, 99)], [], [("i", 3, False)]),
+        ([(9, 300)], [], [("i", 9, False)]),
+        ([(2, 100)], [], [("i", 2, False)]),
+        # Several batches at once, as followers before 4.0 appended.
+        ([(5, 100)], [], [("i", 5, True)]),
+        # Entries ascend.
+        ([(5, 200), (3, 100)], [], [("i", 3, False)]),
+        ([], [(70, 5), (60, 3)], [("t", 3, False)]),
+        # A time is the largest of its batch.
+        ([], [(61, 3)], [("t", 3, False)]),
+        ([], [(60, 2)], [("t", 2, True)]),
+        ([], [(61, 2)], [("t", 2, False)]),
+        ([], [(80, 7)], [("t", 7, False)]),
+    ],
+)
+def test_what_entries_say_of_batches(
+    offsets: Entries, times: Entries, told: list[tuple[str, int, bool]]
+) -> None:
+    """Batches of two offsets and 100 bytes each, of timestamps 50, 60, 70."""
+    check = IndexCheck(offsets, times, offsets_file="i", times_file="t")
+    rows = [_row(number) for number in range(3)]
+    for some in (rows[:2], rows[2:]):
+        check.take(np.array(some, dtype=np.int64).T)
+    assert [(one.file, one.offset, one.is_notice) for one in check.finish()] == told

@@ -132,24 +132,6 @@ def test_indexes_of_aborted_transactions_are_told_at_the_entry(tmp_path: Path) -
     assert errors(tmp_path) == [(index.name, "txn_index", ENTRY_BYTES, 5, False)]
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "kind"),
-    [
-        (names.LEADER_EPOCHS_NAME, b"0\n2\n0 0\n", "checkpoint"),
-        (names.LEADER_EPOCHS_NAME, b"\xff", "checkpoint"),
-        (names.PARTITION_METADATA_NAME, b"version: 1\n", "metadata"),
-    ],
-)
-def test_small_files_of_a_replica_are_told(
-    tmp_path: Path, name: str, data: bytes, kind: str
-) -> None:
-    folder = replica(broker_dir(tmp_path), busy_log())
-    (folder / name).write_bytes(data)
-    assert errors(tmp_path) == [(name, kind, 0, len(data), False)]
-    (row,) = table(tmp_path, "errors")
-    assert (row["topic"], row["segment_base_offset"]) == ("orders", None)
-
-
 def test_snapshots_are_told(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
     offset, path = names.numbered_files(folder, names.SNAPSHOT_SUFFIX)[0]
@@ -160,21 +142,25 @@ def test_snapshots_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
+    ("folder", "name", "data", "kind"),
     [
-        (names.HIGH_WATERMARKS_NAME, "checkpoint"),
-        (names.RECOVERY_POINTS_NAME, "checkpoint"),
-        (names.LOG_STARTS_NAME, "checkpoint"),
-        (names.CLEANER_OFFSETS_NAME, "checkpoint"),
-        (names.META_PROPERTIES_NAME, "metadata"),
+        ("orders-0", names.LEADER_EPOCHS_NAME, b"0\n2\n0 0\n", "checkpoint"),
+        ("orders-0", names.LEADER_EPOCHS_NAME, b"\xff", "checkpoint"),
+        ("orders-0", names.PARTITION_METADATA_NAME, b"version: 1\n", "metadata"),
+        *(("", name, b"nonsense\n", "checkpoint") for name in names.CHECKPOINTS),
+        ("", names.META_PROPERTIES_NAME, b"nonsense\n", "metadata"),
     ],
 )
-def test_files_at_the_top_are_told_of_no_replica(tmp_path: Path, name: str, kind: str) -> None:
+def test_small_files_are_told_and_those_at_the_top_of_no_replica(
+    tmp_path: Path, folder: str, name: str, data: bytes, kind: str
+) -> None:
     replica(broker_dir(tmp_path), busy_log())
-    (tmp_path / name).write_bytes(b"nonsense\n")
-    assert errors(tmp_path) == [(name, kind, 0, 9, False)]
+    (tmp_path / folder / name).write_bytes(data)
+    assert errors(tmp_path) == [(name, kind, 0, len(data), False)]
     (row,) = table(tmp_path, "errors")
-    assert (row["topic"], row["partition"], row["log_dir"]) == (None, None, str(tmp_path))
+    place = ("orders", 0) if folder else (None, None)
+    assert (row["topic"], row["partition"], row["segment_base_offset"]) == (*place, None)
+    assert row["log_dir"] == str(tmp_path)
 
 
 def test_what_can_t_be_read_at_all_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
