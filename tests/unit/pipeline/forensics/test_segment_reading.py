@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_dirs import BrokerDir
 from tests.support.log_tables import (
     Row,
     broker_dir,
@@ -22,14 +21,13 @@ from tests.support.log_tables import (
     write_dense_index,
 )
 from tests.support.log_tables import replica as made_replica
-from tests.support.logs import PID, LogDriver, plain
+from tests.support.logs import plain
 from tests.support.old_messages import old_message
 from tests.support.strides import every
 from txnsim.pipeline.forensics.read_compiled import ReplicaRead, place_of, read_of
 from txnsim.pipeline.forensics.read_notes import Note, NoteKind
 from txnsim.pipeline.forensics.replica_state import ReplicaState, state_of
 from txnsim.pipeline.forensics.segment_reading import walked
-from txnsim.pipeline.scan import kernel_fragments as fk
 from txnsim.pipeline.scan.sections import in_sections
 from txnsim.pipeline.scan.segments import SegmentFile, replicas_in, segments_of
 from txnsim.pipeline.schemas import TABLES
@@ -37,24 +35,6 @@ from txnsim.pipeline.tables import fragments
 from txnsim.pipeline.tables.rows import Rows, of_segment
 from txnsim.storage import names
 from txnsim.wire.batch import assign, read_batch_header
-
-
-def test_what_producers_did_and_what_is_cut_off(tmp_path: Path) -> None:
-    driver = LogDriver()
-    driver.txn(0)
-    made = BrokerDir(tmp_path / "broker-1", 1)
-    folder = made.replica(driver)
-    log_dir = made.kill()
-    (segment,) = folder.glob("*.log")
-    size = segment.stat().st_size
-    with segment.open("ab") as file:
-        file.write(b"torn")
-    (replica,) = replicas_in([log_dir])
-    found = [one for _, one in walked(segments_of(replica))]
-    notes = [one for one in found if isinstance(one, Note)]
-    assert [(one.kind, one.position, one.from_offset) for one in notes] == [(NoteKind.CUT, size, 1)]
-    (table,) = (one for one in found if not isinstance(one, Note))
-    assert table[:, fk.PRODUCER].tolist() == [PID]
 
 
 def at(offset: int) -> bytes:

@@ -239,16 +239,6 @@ def test_a_batch_may_be_larger_than_a_piece() -> None:
     on_file(data, check)
 
 
-def test_an_empty_segment_has_nothing_to_tell() -> None:
-    def check(path: Path) -> None:
-        assert list(batch_rows(path, on_damage=never)) == []
-        assert list(fragment_rows(path, on_damage=never)) == []
-        assert list(ending_rows(path, on_damage=never)) == []
-        assert damage_of(path) is None
-
-    on_file(b"", check)
-
-
 # Memory
 
 MEASURE = """

@@ -104,15 +104,3 @@ def test_behind_what_was_cleaned_a_gap_is_one(log_dir: Path) -> None:
     note_offset(log_dir, names.CLEANER_OFFSETS_NAME, ORDERS, 25)
     patch(log_dir / "orders-0" / f"{SECOND}.log", 5, base_sequence=11)
     assert rules(log_dir) == {"error sequence"}
-
-
-def test_a_coordinator_epoch_that_goes_back_between_segments_is_found(tmp_path: Path) -> None:
-    write_log_dir(tmp_path, 1, {"orders-0": busy_log()})
-    log = tmp_path / "orders-0" / f"{SECOND}.log"
-    batches = batches_of(log)
-    marker = bytearray(batches[1])
-    marker[-2] = 9  # the coordinator's epoch
-    batches[1] = bytes(marker)
-    log.write_bytes(b"".join(batches))
-    patch(log, 1)
-    assert "error coordinator-epoch" in rules(tmp_path)

@@ -121,8 +121,3 @@ def test_crcs_are_judged_where_they_are_computed(tmp_path: Path) -> None:
     (tmp_path / ".kafka_cleanshutdown").unlink()
     assert judged() == [True]
     assert judged(checkCrc="false") == [None, None, None]
-
-
-def test_empty_segments_have_no_rows(tmp_path: Path) -> None:
-    segment(broker_dir(tmp_path) / "orders-0", [])
-    assert table(tmp_path, "batches") == []

@@ -122,15 +122,6 @@ def test_batches_without_producer_are_one_fragment(tmp_path: Path) -> None:
     assert (row["first_epoch"], row["last_sequence"], row["open_offset"]) == (None, None, None)
 
 
-def test_what_would_be_cut_off_is_no_part_of_them(tmp_path: Path) -> None:
-    path = segment(
-        broker_dir(tmp_path, is_clean=False) / "orders-0",
-        [batch(0, transactional=True), batch(0, pid=8, transactional=True)],
-    )
-    path.write_bytes(path.read_bytes()[:-1])
-    assert [row["producer_id"] for row in table(tmp_path, "fragments")] == [7]
-
-
 # Endings
 
 
