@@ -194,6 +194,25 @@ async def end_across_leader_change(room: Room) -> None:
     room.expect((await room.ends()).get(1), end, "the end when the transaction has ended")
 
 
+@situation("end-of-a-former-leader", "readers", "The application asks for the end, and the"
+           " broker that is asked leads the partition no more: is the leader found?")  # fmt: skip
+async def former_leader(room: Room) -> None:
+    """NOT_LEADER_OR_FOLLOWER says that the metadata is old. The Java client asks for it anew, and
+    the new leader for the end.
+    """
+    await room.must_init()
+    await room.must_transact("a-1")
+    await room.consumer()
+    room.expect(await room.poll(1), ["a-1"], "the reader gets")
+    former = {"do": "error", "error": "NOT_LEADER_OR_FOLLOWER"}
+    where: dict[str, Any] = {"topic": "t", "partition": 1}
+    asked = await room.requests("Metadata")
+    await room.arm(
+        point="client.request", api="ListOffsets", until=asked.id, action=former, **where
+    )
+    room.expect((await room.ends()).get(1), await room.end_of(1), "the end that it is told")
+
+
 def _reads(paper: Paper, **fault: Any) -> Play:
     """A reader of a paper, from its beginning.
 
@@ -250,6 +269,7 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     seek_to_marker,
     across_leader_change,
     end_across_leader_change,
+    former_leader,
     unsorted_of_one,
     end_is_stable,
     *(_paper(one, core=one.expected.topic in ("overlapping", "compacted")) for one in PAPERS),
