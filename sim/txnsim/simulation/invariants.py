@@ -20,9 +20,17 @@ from txnsim.placement import partition_for
 from txnsim.server.cluster import SimCluster
 from txnsim.txn.log_reader import read_log
 from txnsim.txn.state import TxnMetadata, TxnTransition
-from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, BrokerId, TopicPartition
-from txnsim.wire.batch import iter_batches
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    NO_PRODUCER_ID,
+    TRANSACTION_STATE_TOPIC,
+    BrokerId,
+    TopicPartition,
+)
+from txnsim.wire.batch import iter_batches, read_control_record
 
+DAY_MS: Final = 86_400_000
+"""For so long a producer is remembered unless settings say less; no run is as long."""
 Violation = tuple[str, str]
 """A kind, and a sentence."""
 
@@ -30,6 +38,8 @@ UNSOUND_LOG: Final = "unsound-log"
 FORGETFUL_COORDINATOR: Final = "coordinator-differs-from-its-log"
 FORGETFUL_GROUP: Final = "positions-differ-from-their-log"
 FORGETFUL_PRODUCERS: Final = "producers-differ-from-their-log"
+FORGOTTEN_EPOCH: Final = "producer-epoch-differs-from-its-log"
+OLD_MARKER: Final = "marker-of-an-older-coordinator"
 DIFFERENT_REPLICAS: Final = "replicas-differ"
 WRONG_COORDINATOR: Final = "coordinator-owns-what-it-does-not-lead"
 
@@ -38,6 +48,8 @@ KINDS: Final = (
     FORGETFUL_COORDINATOR,
     FORGETFUL_GROUP,
     FORGETFUL_PRODUCERS,
+    FORGOTTEN_EPOCH,
+    OLD_MARKER,
     DIFFERENT_REPLICAS,
     WRONG_COORDINATOR,
 )
@@ -135,33 +147,78 @@ def _pending(shard: GroupShard) -> dict[int, tuple[str, ...]]:
 
 
 def _producers(broker: Broker) -> Iterator[Violation]:
-    """Open transactions against what a restart would find: the newest snapshot and the batches
-    behind it; and against the batches alone.
+    """Open transactions and epochs against what a restart would find: the newest snapshot and the
+    batches behind it; and against the batches alone.
     """
     for place, log in broker.replicas.led.items():
-        lives = {one.producer_id: one.txn_first_offset for one in log.producers.open()}
-        for what, reload in (("snapshot and log", _reloaded), ("log", _replayed)):
-            stored = reload(log)
+        reloaded, replayed = (
+            _made_again(log, how) for how in (_copy_snapshots, _without_snapshots)
+        )
+        lives, early = _open(log.producers), _open_before(log)
+        for what, stored in (
+            ("snapshot and log", _open(reloaded)),
+            ("log", {**_open(replayed), **early}),
+        ):
             if lives != stored:
                 yield (
                     FORGETFUL_PRODUCERS,
                     (f"{place}: transactions are open since {lives}, by {what} since {stored}"),
                 )
+        yield from _epochs(place, log, reloaded)
 
 
-def _reloaded(log: PartitionLog) -> dict[int, int]:
-    return _made_again(log, _copy_snapshots)
+def _epochs(
+    place: TopicPartition, log: PartitionLog, reloaded: ProducerStateManager
+) -> Iterator[Violation]:
+    """What keeps a zombie out: each producer has the epoch of its newest batch or marker, also
+    after a restart. And what keeps an old coordinator out: the coordinator epochs in the markers of
+    a producer never fall.
+    """
+    newest: dict[int, int] = {}
+    coordinators: dict[int, int] = {}
+    for chunk in log.batches(log.log_start_offset):
+        for position, header in iter_batches(chunk):
+            producer_id = header.producer_id
+            newest[producer_id] = header.producer_epoch
+            if not header.is_control:
+                continue
+            control = read_control_record(chunk, position)
+            if control is None or not control.is_marker:
+                continue
+            before = coordinators.get(producer_id, -1)
+            coordinators[producer_id] = control.coordinator_epoch
+            if control.coordinator_epoch < before:
+                yield (
+                    OLD_MARKER,
+                    f"{place}: the marker at {header.base_offset} is one of coordinator epoch"
+                    f" {control.coordinator_epoch}, and producer"
+                    f" {producer_id} has one of {before} before it",
+                )
+    newest.pop(NO_PRODUCER_ID, None)
+    for producer_id, epoch in newest.items():
+        entries = log.producers.state.find(producer_id), reloaded.state.find(producer_id)
+        lives, again = (None if one is None else one.producer_epoch for one in entries)
+        may_expire = log.config.producer_id_expiration_ms < DAY_MS
+        if (lives, again) != (epoch, epoch) and not (may_expire and None in (lives, again)):
+            yield (
+                FORGOTTEN_EPOCH,
+                f"{place}: the newest batch of producer {producer_id} has epoch {epoch}; it is at"
+                f" {_epoch(lives)}, by snapshot and log at {_epoch(again)}",
+            )
 
 
-def _replayed(log: PartitionLog) -> dict[int, int]:
-    """Without snapshots; what began before the log's start can't be known from it."""
-    found = _made_again(log, _without_snapshots)
-    early = {
-        one.producer_id: one.txn_first_offset
-        for one in log.producers.open()
-        if one.txn_first_offset < log.log_start_offset
-    }
-    return {**found, **early}
+def _epoch(known: int | None) -> str:
+    return "none" if known is None else str(known)
+
+
+def _open(producers: ProducerStateManager) -> dict[int, int]:
+    return {one.producer_id: one.txn_first_offset for one in producers.open()}
+
+
+def _open_before(log: PartitionLog) -> dict[int, int]:
+    """What began before the log's start can't be known from its batches."""
+    start = log.log_start_offset
+    return {producer: first for producer, first in _open(log.producers).items() if first < start}
 
 
 def _without_snapshots(_log: PartitionLog, _again: ProducerStateManager) -> None:
@@ -175,7 +232,7 @@ def _copy_snapshots(log: PartitionLog, again: ProducerStateManager) -> None:
 
 def _made_again(
     log: PartitionLog, prepare: Callable[[PartitionLog, ProducerStateManager], None]
-) -> dict[int, int]:
+) -> ProducerStateManager:
     again = ProducerStateManager()
     prepare(log, again)
     again.reload(
@@ -185,7 +242,8 @@ def _made_again(
         now_ms=0,
         expiration_ms=log.config.producer_id_expiration_ms,
     )
-    return {one.producer_id: one.txn_first_offset for one in again.open()}
+    again.settle()
+    return again
 
 
 def _replicas(cluster: SimCluster) -> Iterator[Violation]:

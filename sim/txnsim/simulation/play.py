@@ -18,7 +18,7 @@ import msgspec
 
 from txnsim.check.history import HistoryError
 from txnsim.check.judge import judge
-from txnsim.check.observations import Outcome
+from txnsim.check.observations import Outcome, PositionsRead
 from txnsim.client.errors import ClientError
 from txnsim.client.positions import committed_positions
 from txnsim.client.waiting import Deadline, pause
@@ -45,14 +45,19 @@ from txnsim.simulation.invariants import violations
 from txnsim.simulation.later import EXPIRATIONS, MONITOR
 from txnsim.simulation.limit import OverLimitError, processor_limit
 from txnsim.simulation.members import (
+    NOT_FENCED,
     OLD_GENERATION,
+    UNFENCED,
     Told,
+    asked_of_group,
     of_two_members,
     old_generation,
+    replaced,
     told_otherwise,
 )
+from txnsim.simulation.moments import Moments
 from txnsim.simulation.plan import RUN, Act, Body, Plan, Track, scenario_of
-from txnsim.simulation.promises import broken_promises
+from txnsim.simulation.promises import Broken, broken_promises
 from txnsim.types import TopicPartition
 
 HORIZON_MS: Final = 240_000
@@ -206,6 +211,7 @@ class _Run:
         self._deletes_topics = _deletes_topics(plan)
         self._told: Told = {}
         self._curious: Curious | None = None
+        self._moments: Moments | None = None
         self._recorder: Recorder | None = None
         self._environment: VirtualEnvironment | None = None
         self._start_us = 0
@@ -385,7 +391,9 @@ class _Run:
         began_us = clock.monotonic_us()
         leaders, states = _leaders(cluster), _states(cluster)
         state = self._state(states, track)
-        old = old_generation(built.around, cluster, call)
+        self._findings += [Finding(*one) for one in self._look(cluster)]
+        asked = asked_of_group(built.around, cluster, call)
+        old, fenced = old_generation(asked, cluster), replaced(asked)
         try:
             if step is None:
                 self._curious = self._curious or Curious(built.around)
@@ -411,9 +419,16 @@ class _Run:
             )
         )
         self._cells[Cell(state, _asked(one.step), answer.error)] += 1
-        # A coordinator that has moved meanwhile may not know the later generation.
-        if old and answer.error == NONE and old_generation(built.around, cluster, call):
-            self._findings.append(Finding(OLD_GENERATION, old))
+        if old or fenced:
+            # A coordinator that has moved meanwhile may not know the later generation.
+            asked = asked_of_group(built.around, cluster, call)
+            if old and answer.error == NONE and old_generation(asked, cluster):
+                self._findings.append(Finding(OLD_GENERATION, old))
+            if fenced and answer.error in UNFENCED and replaced(asked):
+                self._findings.append(Finding(NOT_FENCED, f"{fenced}: {answer.error}"))
+        self._findings += [Finding(*one) for one in self._look(cluster)]
+        if call is not None and call.do == "read-positions" and answer.error == NONE:
+            self._findings += [Finding(*one) for one in self._told_early(built, call.who)]
         if not self._shared:
             found = (
                 *(() if self._deletes_topics else of_two_members(built.around, cluster)),
@@ -421,6 +436,20 @@ class _Run:
             )
             self._shared = [Finding(*one) for one in found]
         return answer
+
+    def _look(self, cluster: SimCluster) -> list[Broken]:
+        """What does not hold at this moment."""
+        if self._moments is None:
+            self._moments = Moments(cluster)
+        return self._moments.look()
+
+    def _told_early(self, built: Stage, who: str) -> list[Broken]:
+        """Whether the positions that somebody has just been told are replicated."""
+        assert self._moments is not None
+        history = built.recorder.history
+        seen = (history[at] for at in range(len(history) - 1, -1, -1))
+        read = next(one for one in seen if isinstance(one, PositionsRead) and one.who == who)
+        return self._moments.told(read)
 
     @staticmethod
     def _state(states: Mapping[str, str], track: Track) -> str:

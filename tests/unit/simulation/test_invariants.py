@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.markers import append_marker
 from txnsim.client.group_requests import GroupMetadata
 from txnsim.client.members.requests import offset_commit
 from txnsim.client.positions import ask_group_coordinator
 from txnsim.client.producer import Producer
+from txnsim.log.partition_log import PartitionLog
+from txnsim.log.producer_state import ProducerEntry
 from txnsim.simulation.invariants import (
     DIFFERENT_REPLICAS,
     FORGETFUL_COORDINATOR,
     FORGETFUL_GROUP,
     FORGETFUL_PRODUCERS,
+    FORGOTTEN_EPOCH,
+    OLD_MARKER,
     UNSOUND_LOG,
     WRONG_COORDINATOR,
     violations,
@@ -68,6 +74,36 @@ def forget_an_open_transaction(cluster: VirtualCluster) -> None:
     log.producers.snapshots.take(log.log_end_offset, ())
 
 
+def a_producer(cluster: VirtualCluster) -> tuple[PartitionLog, ProducerEntry]:
+    log = leader(cluster).replicas.led[PLACE]
+    (entry,) = log.producers.state.entries()
+    return log, entry
+
+
+def forget_an_epoch(cluster: VirtualCluster) -> None:
+    _, entry = a_producer(cluster)
+    entry.producer_epoch -= 1
+
+
+def forget_a_producer(cluster: VirtualCluster) -> None:
+    log, entry = a_producer(cluster)
+    log.producers.state.by_id.pop(entry.producer_id)
+
+
+def leave_a_producer_out_of_a_snapshot(cluster: VirtualCluster) -> None:
+    log, entry = a_producer(cluster)
+    append_marker(log, now_ms=0, producer_id=entry.producer_id, producer_epoch=9)
+    log.producers.snapshots.take(log.log_end_offset, ())
+
+
+def take_a_marker_of_an_old_coordinator(cluster: VirtualCluster) -> None:
+    log, entry = a_producer(cluster)
+    for epoch in (5, 4):
+        entry.coordinator_epoch = 0
+        fields = {"producer_id": entry.producer_id, "producer_epoch": entry.producer_epoch}
+        append_marker(log, now_ms=0, coordinator_epoch=epoch, **fields)
+
+
 def lose_a_record(cluster: VirtualCluster) -> None:
     follower = next(
         one
@@ -95,6 +131,10 @@ def coordinate_what_another_leads(cluster: VirtualCluster) -> None:
         (forget_a_transaction, FORGETFUL_COORDINATOR),
         (forget_a_position, FORGETFUL_GROUP),
         (forget_an_open_transaction, FORGETFUL_PRODUCERS),
+        (forget_an_epoch, FORGOTTEN_EPOCH),
+        (forget_a_producer, FORGOTTEN_EPOCH),
+        (leave_a_producer_out_of_a_snapshot, FORGOTTEN_EPOCH),
+        (take_a_marker_of_an_old_coordinator, OLD_MARKER),
     ],
 )
 def test_harm_is_found_and_nothing_before(
@@ -105,6 +145,18 @@ def test_harm_is_found_and_nothing_before(
         assert violations(cluster.sim) == []
         harm(cluster)
         assert kind in {found for found, _ in violations(cluster.sim)}
+
+    run_cluster(main)
+
+
+def test_a_producer_that_may_have_expired_may_be_forgotten() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        await use(cluster)
+        log, _ = a_producer(cluster)
+        log.config = replace(log.config, producer_id_expiration_ms=60_000)
+        log.producers.state._ongoing.clear()
+        forget_a_producer(cluster)
+        assert FORGOTTEN_EPOCH not in {found for found, _ in violations(cluster.sim)}
 
     run_cluster(main)
 

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.told import FAILED, UNKNOWN, Told
+from tests.support.told import FAILED, OK, UNKNOWN, Told
+from txnsim.check.history import History
+from txnsim.check.observations import Position, PositionsRead, SentOffsets
+from txnsim.runtime.rng import SeededRng
 from txnsim.simulation.promises import (
     GRANTED_TO_REPLACED,
     LOST_POSITION,
@@ -169,3 +172,54 @@ def test_a_transaction_that_may_be_committed_may_come_late() -> None:
     told.sent(None, 5, asked_ms=2_500)
     told.positions(9, asked_ms=3_500)
     assert kinds(told) == []
+
+
+# A register by chance: commits take effect one after the other, and readers are told what is there
+
+
+def by_chance(random: Any, *, forgets: bool) -> History:
+    """Commits take effect at a moment between question and answer, or later where nobody hears of
+    it. Readers are told what is there at a moment of theirs; or, of a register that forgets, what
+    was there ten seconds before.
+    """
+    seen: list[SentOffsets | PositionsRead] = []
+    effects: list[tuple[int, int]] = []
+    place: dict[str, Any] = {"topic": "in", "partition": 0}
+    for _ in range(random.randint(1, 6)):
+        asked_ms = random.randrange(60_000)
+        at_ms = asked_ms + random.randrange(1, 10_000)
+        outcome = random.choice([OK, UNKNOWN, FAILED])
+        offset = random.randrange(4)
+        if outcome is OK or (outcome is UNKNOWN and random.random() < 0.5):
+            late_ms = 0 if outcome is OK else 30_000
+            effects.append((random.randint(asked_ms, at_ms + late_ms), offset))
+        more = {"asked_ms": asked_ms, "outcome": outcome, "group": "g", "offset": offset}
+        seen.append(SentOffsets(at_ms=at_ms, who="p", **place, **more))
+    for _ in range(random.randint(1, 6)):
+        asked_ms = random.randrange(100_000)
+        at_ms = asked_ms + random.randrange(1, 5_000)
+        moment = random.randint(asked_ms, at_ms) - (10_000 if forgets else 0)
+        there = [-1, *(offset for when, offset in sorted(effects) if when <= moment)]
+        at = Position(topic="in", partition=0, offset=there[-1])
+        more = {"asked_ms": asked_ms, "group": "g", "positions": (at,)}
+        seen.append(PositionsRead(at_ms=at_ms, who="r", **more))
+    return History(sorted(seen, key=lambda one: one.at_ms))
+
+
+def test_what_one_register_tells_is_never_called_lost() -> None:
+    for number in range(3_000):
+        history = by_chance(SeededRng(number).stream("register"), forgets=False)
+        assert list(broken_promises(history, keeps_positions=True)) == [], number
+
+
+def test_what_a_register_forgets_is_called_lost_often() -> None:
+    found = [
+        number
+        for number in range(300)
+        if [
+            *broken_promises(
+                by_chance(SeededRng(number).stream("register"), forgets=True), keeps_positions=True
+            )
+        ]
+    ]
+    assert len(found) > 30
