@@ -201,8 +201,8 @@ class _Checks:
             self._background[call.background] = plays
         fields = ("partition", "partitions", "assigned", "names")
         yield from self._partitions(place, call, *fields)
-        for one in call.beside or ():
-            yield from self._partition((*place, "beside"), one)
+        for other in call.beside or ():
+            yield from self._partition((*place, "beside"), other)
         if call.partition in (call.beside or ()):
             yield (*place, "beside"), f"{call.partition} is the partition of the call itself"
         for at, one in enumerate(call.of):

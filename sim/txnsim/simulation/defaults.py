@@ -86,7 +86,8 @@ STEPS: Final = (
 REFUSED: Final = 0.3
 """How often its log refuses something instead."""
 KINDS: Final = ("data", "marker", "coordinator", "coordinator")
-REFUSALS: Final = ("NOT_ENOUGH_REPLICAS", "NOT_LEADER_OR_FOLLOWER")
+REFUSAL: Final = "NOT_ENOUGH_REPLICAS"
+"""A leader does not say that it is none: a coordinator would wait for its successor for ever."""
 CURIOSITY: Final = 0.1
 """Of seeds; from a stream of its own as well."""
 INTERESTS: Final = ((1, 0.4), (2, 0.4), (3, 0.2))

@@ -308,7 +308,7 @@ def _troubled(dice: Dice, brokers: int) -> Iterator[Act]:
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
         if dice.happens(defaults.REFUSED):
             rule |= {"point": "log.append", "role": "leader", "kind": dice.one_of(defaults.KINDS)}
-            rule |= {"action": {"do": "error", "error": dice.one_of(defaults.REFUSALS)}}
+            rule |= {"action": {"do": "error", "error": defaults.REFUSAL}}
             limit = dice.weighted(defaults.FAULT_TIMES)
             yield Act({"arm": {**rule, "limit": limit}}, pause_ms, unit, TROUBLED)
             continue
