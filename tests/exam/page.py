@@ -38,7 +38,8 @@ know nothing of any bug: the weights by which they are drawn were fixed before t
 same seed does not have without the bug. It is **told apart** at the first seed in which somebody
 is answered otherwise: then `simulate --against` names it, though no promise is broken that a
 judge knows. Where a bug would change nothing, its run is the sound one, which all share: the time
-of that run counts for each."""
+of that run counts for each. What was found with fewer draws or judges is kept where those of today
+find it at the same seed (`--again`)."""
 
 _SWITCHES: Final = """\
 ## Behaviours of older releases
