@@ -7,7 +7,7 @@ from typing import Final
 
 UNFOUND: Final[Mapping[str, str]] = {
     "markers-without-leader-are-dropped": (
-        "brokers of 4.4 drop it by themselves where nobody leads (KAFKA-20734); as 4.2 it is found"
+        "brokers of 4.4 drop it where nobody leads (KAFKA-20734); seeds as 4.2 find it"
     ),
     "brokers_guard_their_configs": (
         "only the words of a refusal to somebody without rights; clusters of runs have no rights"

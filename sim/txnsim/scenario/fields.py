@@ -118,16 +118,22 @@ def partition(value: Any) -> Any:
 
 def offsets(value: Any) -> Any:
     """``{t-0: 10}`` as offsets of partitions."""
-    if not isinstance(value, dict):
-        raise ValueError("expected partitions with offsets, such as {orders-0: 10}")
-    return {partition(name): offset for name, offset in value.items()}
+    return _by_partition(value, "offsets, such as {orders-0: 10}")
 
 
 def values_of(value: Any) -> Any:
     """``{t-1: r2}`` as values for partitions."""
+    return _by_partition(value, "values, such as {orders-1: second}")
+
+
+def _by_partition(value: Any, what: str) -> Any:
     if not isinstance(value, dict):
-        raise ValueError("expected partitions with values, such as {orders-1: second}")
+        raise ValueError(f"expected partitions with {what}")
     return {partition(name): one for name, one in value.items()}
+
+
+def _named(value: dict[TopicPartition, Any]) -> dict[str, Any]:
+    return {shown(place): one for place, one in value.items()}
 
 
 def fault_rule(value: Any) -> Any:
@@ -207,9 +213,7 @@ Partition = Annotated[
 Offsets = Annotated[
     dict[TopicPartition, int],
     BeforeValidator(offsets),
-    PlainSerializer(
-        lambda value: {shown(place): offset for place, offset in value.items()}, when_used="json"
-    ),
+    PlainSerializer(_named, when_used="json"),
     WithJsonSchema(
         {"type": "object", "additionalProperties": {"type": "integer"}}, mode="validation"
     ),
@@ -217,9 +221,7 @@ Offsets = Annotated[
 ValuesOf = Annotated[
     dict[TopicPartition, str],
     BeforeValidator(values_of),
-    PlainSerializer(
-        lambda value: {shown(place): one for place, one in value.items()}, when_used="json"
-    ),
+    PlainSerializer(_named, when_used="json"),
     WithJsonSchema(
         {"type": "object", "additionalProperties": {"type": "string"}}, mode="validation"
     ),

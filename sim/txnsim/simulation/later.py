@@ -278,7 +278,7 @@ def _joined(one: Act, other: Act) -> Act:
     """One request for both."""
     call, more = one.step["call"], other.step["call"]
     beside = {**call.get("beside", {}), more["partition"]: more["value"]}
-    joined = {"call": {**call, **more, **call, "beside": beside}}
+    joined = {"call": {**more, **call, "beside": beside}}
     return msgspec.structs.replace(one, step=joined, habit=TOGETHER)
 
 

@@ -22,6 +22,8 @@ from txnsim.types import TopicPartition
 TWO_MEMBERS: Final = "partition-of-two-members"
 OLD_GENERATION: Final = "granted-to-old-generation"
 NOT_FENCED: Final = "replaced-member-is-not-told"
+UNFENCED: Final = ("NONE", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION")
+"""Answers that do not tell a member that it was replaced."""
 SAME_GENERATION: Final = "two-assignments-of-one-generation"
 
 Told = dict[tuple[str, int], frozenset[TopicPartition]]
@@ -152,10 +154,6 @@ def replaced(asked: Asked | None) -> str:
         f"{asked.who} committed positions of {group.group_id} as {member.member_id}, though"
         f" instance {member.instance_id} had come to {holder}"
     )
-
-
-UNFENCED: Final = ("NONE", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION")
-"""What tells a replaced member something else."""
 
 
 def _group(cluster: SimCluster, group_id: str) -> tuple[Group | None, Rules]:

@@ -140,8 +140,8 @@ class WireActor(ClientActor):
         target = needed(call.partition)
         beside = call.beside or {}
         batches = [
-            self._batch(call, target),
-            *(self._batch(call, place, value) for place, value in beside.items()),
+            self._batch(call, target, call.records, first=call.sequence, item=call.item),
+            *(self._batch(call, place, (value,)) for place, value in beside.items()),
         ]
         transaction = None if call.plain else self._transaction
         answers: dict[TopicPartition, CallResult] = {}
@@ -284,16 +284,23 @@ class WireActor(ClientActor):
             producer_epoch=own.producer_epoch if call.epoch is None else ProducerEpoch(call.epoch),
         )
 
-    def _batch(self, call: Call, target: TopicPartition, beside: str | None = None) -> Batch:
-        known = self._sequences.get(target, 0)
-        first = known if call.sequence is None or beside is not None else call.sequence
-        values = call.records if beside is None else (beside,)
+    def _batch(
+        self,
+        call: Call,
+        target: TopicPartition,
+        values: tuple[str | None, ...],
+        *,
+        first: int | None = None,
+        item: str | None = None,
+    ) -> Batch:
+        """The next records of a partition, unless another sequence is said to be the first."""
+        first = self._sequences.get(target, 0) if first is None else first
         self._sequences[target] = (first + len(values)) % _SEQUENCES
         return Batch(
             partition=target,
             values=values,
             key=call.key,
-            item=call.item if beside is None else None,
+            item=item,
             of=call.inputs,
             identity=self._identity_of(call),
             sequence=first,
