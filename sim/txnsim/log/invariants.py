@@ -16,7 +16,7 @@ from txnsim.log.producer_state import (
     ProducerEntry,
     sequence_after,
 )
-from txnsim.wire.batch import read_batch_header
+from txnsim.wire.batch import BatchHeader, read_batch_header
 
 
 def check(state: LogState, batches: tuple[bytes, ...], *, name: str) -> None:
@@ -29,9 +29,10 @@ def check(state: LogState, batches: tuple[bytes, ...], *, name: str) -> None:
     _check_transactions(state, name)
     _check_aborted(state, name)
     _check_epochs(state, name)
+    headers = [read_batch_header(batch, 0) for batch in batches]
     for entry in state.producers:
-        _check_cache(entry, name)
-    _check_bytes(state, batches, name)
+        _check_cache(entry, headers, name)
+    _check_bytes(state, batches, headers, name)
 
 
 def _require(holds: bool, name: str, what: str) -> None:  # noqa: FBT001 - it is the condition itself
@@ -123,8 +124,10 @@ def _check_epochs(state: LogState, name: str) -> None:
         )
 
 
-def _check_cache(entry: ProducerEntry, name: str) -> None:
-    """Cached batches rise in offset, and where they carry sequences, in sequence."""
+def _check_cache(entry: ProducerEntry, headers: list[BatchHeader], name: str) -> None:
+    """Cached batches rise in offset, and where they carry sequences, in sequence. A broker that
+    copied or replayed a log after compaction has not seen the sequences that are gone.
+    """
     _require(
         len(entry.batches) <= CACHED_BATCHES_MAX, name, f"{len(entry.batches)} batches are cached"
     )
@@ -132,15 +135,27 @@ def _check_cache(entry: ProducerEntry, name: str) -> None:
         _require(earlier.last_offset < later.first_offset, name, f"cached batches overlap: {entry}")
         if NO_SEQUENCE in (earlier.last_sequence, later.last_sequence):
             continue
+        expected = sequence_after(earlier.last_sequence, 1)
+        # A group coordinator begins each of its batches at 0, on a producer's behalf.
+        if later.first_sequence in (0, expected):
+            continue
+        missing = sequence_after(later.first_sequence, -expected)
         _require(
-            # A group coordinator begins each of its batches at 0, on a producer's behalf.
-            later.first_sequence in (0, sequence_after(earlier.last_sequence, 1)),
+            missing <= _holes(headers, earlier.last_offset + 1, later.first_offset),
             name,
             f"cached batches leave a gap: {entry}",
         )
 
 
-def _check_bytes(state: LogState, batches: tuple[bytes, ...], name: str) -> None:
+def _holes(headers: list[BatchHeader], start: int, end: int) -> int:
+    """The number of offsets from ``start`` to ``end`` that no batch has."""
+    held = (min(header.last_offset + 1, end) - max(header.base_offset, start) for header in headers)
+    return end - start - sum(one for one in held if one > 0)
+
+
+def _check_bytes(
+    state: LogState, batches: tuple[bytes, ...], headers: list[BatchHeader], name: str
+) -> None:
     """Stored batches lie in order below the log end and were written by the epoch that the cache
     names.
 
@@ -149,7 +164,6 @@ def _check_bytes(state: LogState, batches: tuple[bytes, ...], name: str) -> None
     """
     cache_start = state.epochs[0][1] if state.epochs else state.log_end_offset
     known_from = max(state.log_start_offset, cache_start)
-    headers = [read_batch_header(batch, 0) for batch in batches]
     for earlier, later in pairwise(headers):
         _require(
             earlier.last_offset < later.base_offset,

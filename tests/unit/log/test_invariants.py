@@ -133,6 +133,28 @@ def test_a_broken_cache_is_found(
         judge(driver, producers=producers)
 
 
+@pytest.mark.parametrize(
+    ("gone", "is_sound"),
+    [((1, 2), True), ((1,), False), ((), False)],
+)
+def test_sequences_may_be_missing_where_compaction_took_their_offsets(
+    gone: tuple[int, ...], *, is_sound: bool
+) -> None:
+    """A follower that copies a cleaned log has never seen the batches that are gone."""
+    made = LogDriver()
+    for sequence in range(4):
+        made.data(sequence)
+    first, *_, last = (entry := made.log.snapshot().producers[0]).batches
+    producers = (replace(entry, batches=(first, last)),)
+    state = msgspec.structs.replace(made.log.snapshot(), producers=producers)
+    kept = tuple(one for at, one in enumerate(made.log.batches()) if at not in gone)
+    if is_sound:
+        invariants.check(state, kept, name="orders-0")
+        return
+    with pytest.raises(InvariantViolation, match="leave a gap"):
+        invariants.check(state, kept, name="orders-0")
+
+
 def test_broken_bytes_are_found() -> None:
     driver = LogDriver()
     driver.append(plain(2))
