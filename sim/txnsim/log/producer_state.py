@@ -137,6 +137,9 @@ class ProducerState:
             return None
         if batch.is_control:
             if not batch.is_marker:
+                # An emptied one says nothing, but its producer is known from then on, without an
+                # epoch (ProducerStateManager.update).
+                self.by_id.setdefault(producer_id, ProducerEntry(producer_id))
                 return None
             return self.apply_marker(
                 producer_id=producer_id,

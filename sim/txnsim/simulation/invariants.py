@@ -15,6 +15,7 @@ from txnsim.broker.broker import Broker
 from txnsim.errors import InvariantViolation
 from txnsim.group.shard import GroupShard
 from txnsim.log.partition_log import PartitionLog
+from txnsim.log.producer_state import NO_EPOCH
 from txnsim.log.producer_state_manager import ProducerStateManager
 from txnsim.placement import partition_for
 from txnsim.server.cluster import SimCluster
@@ -197,7 +198,11 @@ def _epochs(
     newest.pop(NO_PRODUCER_ID, None)
     for producer_id, epoch in newest.items():
         entries = log.producers.state.find(producer_id), reloaded.state.find(producer_id)
-        lives, again = (None if one is None else one.producer_epoch for one in entries)
+        # An entry without an epoch is what an emptied marker leaves of a producer.
+        lives, again = (
+            None if one is None or one.producer_epoch == NO_EPOCH else one.producer_epoch
+            for one in entries
+        )
         may_expire = log.config.producer_id_expiration_ms < DAY_MS
         if (lives, again) != (epoch, epoch) and not (may_expire and None in (lives, again)):
             yield (

@@ -8,6 +8,7 @@ from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.producer_state import (
     SEQUENCE_MAX,
     BatchMetadata,
+    ProducerEntry,
     ProducerState,
     sequence_after,
 )
@@ -233,3 +234,27 @@ def test_a_load_leaves_out_who_has_expired() -> None:
 
 def _loaded(state: ProducerState, now_ms: int) -> ProducerState:
     return ProducerState.of_snapshot(state.to_snapshot(), now_ms=now_ms, expiration_ms=10)
+
+
+def test_an_emptied_marker_leaves_a_producer_without_an_epoch() -> None:
+    """Compaction took its record; whoever applies it learns the producer, and nothing of it."""
+    state = ProducerState()
+    data(state, 0, pid=8, epoch=3, transactional=False)
+    for offset, pid in ((1, 7), (2, 8)):
+        emptied = ReplicatedBatch(
+            data=b"",
+            base_offset=offset,
+            last_offset=offset,
+            leader_epoch=0,
+            producer_id=pid,
+            producer_epoch=5,
+            last_sequence=-1,
+            timestamp_ms=100,
+            is_transactional=True,
+            is_control=True,
+        )
+        assert state.apply(emptied) is None
+    assert state.find(7) == ProducerEntry(7)
+    known = state.find(8)
+    assert known is not None
+    assert (known.producer_epoch, len(known.batches)) == (3, 1)
