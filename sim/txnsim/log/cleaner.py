@@ -335,7 +335,10 @@ class _Rewriting:
             if not is_dropped:
                 survivors, needs_horizon = self._survivors(batch, header)
         if survivors is None:
-            return empty_batch(header) if self._must_remain(header) else None
+            if not self._must_remain(header):
+                return None
+            is_whole = header.is_control and self._log.config.rules.last_markers_stay_whole
+            return batch if is_whole else empty_batch(header)
         needs_horizon = needs_horizon and not header.has_delete_horizon
         if survivors is ALL_RECORDS and not needs_horizon:
             return batch

@@ -512,6 +512,13 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         "watermark, besides the last one of each producer",
         before="it keeps the last batch of each round, wherever the log goes on",
     )
+    last_markers_stay_whole: bool = _switch(
+        "none: no ticket is known to us",
+        "no release",
+        after="the cleaner keeps the record of a marker whose batch has to stay",
+        before="the batch stays without a record, and who copies or replays it learns no epoch",
+        on=False,
+    )
     cut_transactions_begin_at_batch: bool = _switch(
         "KAFKA-17803",
         "4.0",

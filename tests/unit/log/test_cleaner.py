@@ -9,6 +9,7 @@ from tests.support.logs import NOW, LogDriver, batch, consume, replayed_log
 from txnsim.log import cleaner
 from txnsim.log.cleaner import CleanedTxns, Dirt, clean, dirt_of, first_uncleanable_offset
 from txnsim.log.config import LogConfig
+from txnsim.log.producer_state import NO_EPOCH
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.releases import LATEST, Rules
 from txnsim.wire.batch import (
@@ -372,11 +373,40 @@ def test_the_marker_that_a_producer_is_known_by_stays() -> None:
     assert made.shape()[0] == (1, 0, "marker")
     first = read_batch_header(next(iter(made.log.batches())))
     assert (first.producer_id, first.producer_epoch) == (7, 1)
+    # But nobody reads it there: a replica that copies the log knows the producer, and no epoch.
+    assert epoch_of_copy(made) == NO_EPOCH
     made.log.expire_producers(NOW + made.log.config.producer_id_expiration_ms)
     made.put(("a", "5"))
     made.roll()
     made.clean(NOW + LAG)
     assert made.shape()[0][0] > 1, "nobody is known by it any more"
+
+
+def epoch_of_copy(made: Compacted) -> int:
+    """Of the producer, as a replica knows it that has copied the log."""
+    copy = replayed_log(
+        made.log.batches(),
+        topic_partition=made.log.topic_partition,
+        config=made.log.config,
+        leader_epoch=0,
+    )
+    entry = copy.producers.state.find(7)
+    assert entry is not None
+    return entry.producer_epoch
+
+
+def test_a_marker_that_stays_whole_tells_its_epoch_to_a_copy() -> None:
+    made = Compacted()
+    rules = msgspec.structs.replace(LATEST, last_markers_stay_whole=True)
+    made.log.config = msgspec.structs.replace(made.log.config, rules=rules)
+    made.send(0, ("a", "1"))
+    made.end(committed=True, epoch=1)
+    for value, now in (("2", NOW), ("3", NOW), ("4", NOW + LAG)):
+        made.put(("a", value))
+        made.roll()
+        made.clean(now)
+    assert made.shape()[0] == (1, 1, "marker+horizon")
+    assert epoch_of_copy(made) == 1
 
 
 def test_an_open_transaction_ends_the_round_before_its_segment() -> None:

@@ -14,11 +14,12 @@ from txnsim.releases.rules import documentation
 REPOSITORY = Path(__file__).resolve().parents[3]
 NAMES = [field.name for field in msgspec.structs.fields(Rules)]
 OFF_IN_THE_REFERENCE = {
+    "last_markers_stay_whole",
     "late_commit_is_fenced",
     "leaderless_partitions_keep_markers",
     "loads_wait_for_replication",
 }
-"""Behaviour that it does not have: a fix to come, one that was lost in 4.3, one that nobody has."""
+"""Behaviour that it does not have: a fix to come, one that was lost in 4.3, two that nobody has."""
 OLDER_THAN_ALL = {
     "end_needs_exact_epoch",
     "failed_fence_keeps_epoch",
@@ -34,6 +35,7 @@ OLDER_THAN_ALL = {
 """Bugs of before 2.8: for scenarios alone."""
 NEVER_IN_THE_NEWEST_PATCH = {
     "fence_bumps_once",
+    "last_markers_stay_whole",
     "late_commit_is_fenced",
     "loads_wait_for_replication",
 }

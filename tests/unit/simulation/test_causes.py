@@ -51,6 +51,13 @@ def test_a_hang_that_has_no_ticket_has_the_name_of_its_story() -> None:
     assert (cause.switch, cause.animals) == ("loads_wait_for_replication", ("z34",))
 
 
+@pytest.mark.slow
+def test_a_fence_that_no_copy_learns_is_known() -> None:
+    """Seed 17498: the cleaner has emptied the marker that a producer was known by."""
+    (cause,) = causes_of(draw(17498))
+    assert (cause.switch, cause.healthy) == ("last_markers_stay_whole", True)
+
+
 def test_a_run_may_have_several_causes() -> None:
     """Seed 5713: a late commit is answered wrongly, and another one meets no leader."""
     assert {cause.name for cause in causes_of(draw(5713))} == {"z23", "z27"}
