@@ -101,8 +101,11 @@ async def _age(stage: Stage, cluster: SimCluster, act: ClusterAct) -> None:
     if isinstance(described, ClientError):
         await admin.fence_producers([name])
     home = BrokerId(await admin.cluster.coordinator(name))
+    broker = cluster.brokers.get(home)
+    if broker is None:  # it has died since it answered
+        raise StoryFailedError(f"broker {home}, which coordinates {name}, is down")
     with input_event(stage.environment, "age", transactional_id=name, epoch=epoch):
-        refused = await cluster.brokers[home].coordinator.age(name, ProducerEpoch(epoch))
+        refused = await broker.coordinator.age(name, ProducerEpoch(epoch))
     if refused is not None:
         raise StoryFailedError(f"{refused.error.name.upper()}: {refused.reason}")
     stage.say(LOOKER, f"{name} is at epoch {epoch}, as after so many transactions")

@@ -83,3 +83,16 @@ def test_a_cluster_that_is_healed_has_time_before_much_time_passes() -> None:
     )
     tracks = (Track("w", tuple(acts), actor), Track("", outage))
     assert play(Plan(seed=2678, world=world, tracks=tracks)).kinds == ()
+
+
+def test_an_id_is_not_aged_where_its_coordinator_dies_behind_its_answer() -> None:
+    """Seeds 3064 and 6355: the answer was under way when the broker was killed."""
+    step = {"cluster": {"do": "age", "transactional-id": "x", "epoch": 9}}
+    world = World(mode="TV2+", brokers=1, settings={}, topics={}, latency_us=(50_000, 50_000))
+    plan = Plan(seed=1, world=world, tracks=(Track("", (Act(step, unit=1),)),))
+    (aged,) = play(plan).done
+    kill = Act({"cluster": {"do": "kill", "broker": 1}}, aged.took_us // 1_000 - 25)
+    tracks = (*plan.tracks, Track("", (kill,)))
+    played = play(msgspec.structs.replace(plan, tracks=tracks))
+    assert played.kinds == ()
+    assert [one.error for one in played.done if one.step == step] == ["IN_VAIN"]
