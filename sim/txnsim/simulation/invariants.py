@@ -20,9 +20,10 @@ from txnsim.log.producer_state_manager import ProducerStateManager
 from txnsim.placement import partition_for
 from txnsim.server.cluster import SimCluster
 from txnsim.txn.log_reader import read_log
-from txnsim.txn.state import TxnMetadata, TxnTransition
+from txnsim.txn.state import TransactionState, TxnMetadata, TxnTransition
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
+    NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     TRANSACTION_STATE_TOPIC,
     BrokerId,
@@ -76,7 +77,8 @@ def _logs(broker: Broker) -> Iterator[Violation]:
 
 def _coordinator(broker: Broker) -> Iterator[Violation]:
     """Transactional ids against ``__transaction_state``. A move that was not replicated in time is
-    withdrawn, and its record stays, as in Kafka.
+    withdrawn, and its record stays, as in Kafka. An id whose first record was refused stays in
+    memory without an epoch (``TransactionStateManager.putTransactionStateIfNotExists``).
     """
     withdrawn = broker.coordinator.withdrawn()
     topic = broker.replicas.image.topics.get(TRANSACTION_STATE_TOPIC)
@@ -95,6 +97,8 @@ def _coordinator(broker: Broker) -> Iterator[Violation]:
             made[index] = {one.transactional_id: _told(one) for one in read.values()}
         lives, late = _told(txn), withdrawn.get(txn.transactional_id)
         stored = made[index].get(txn.transactional_id)
+        if stored is None and _is_unwritten(txn):
+            continue
         if stored != lives and (late is None or stored != _told(late)):
             yield (
                 FORGETFUL_COORDINATOR,
@@ -104,6 +108,12 @@ def _coordinator(broker: Broker) -> Iterator[Violation]:
 
 def _told(txn: TxnMetadata | TxnTransition) -> tuple[object, ...]:
     return txn.state, txn.producer_id, txn.producer_epoch, txn.partitions
+
+
+def _is_unwritten(txn: TxnMetadata) -> bool:
+    """Whether no record of an id has taken effect yet."""
+    is_new = txn.state is TransactionState.EMPTY and txn.producer_epoch == NO_PRODUCER_EPOCH
+    return is_new and not txn.partitions
 
 
 def _shown(txn: tuple[object, ...] | None) -> str:

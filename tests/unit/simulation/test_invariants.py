@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,6 +14,9 @@ from txnsim.client.group_requests import GroupMetadata
 from txnsim.client.members.requests import offset_commit
 from txnsim.client.positions import ask_group_coordinator
 from txnsim.client.producer import Producer
+from txnsim.errors import Rejection
+from txnsim.faults.actions import Fail
+from txnsim.faults.points import FaultPoint
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import ProducerEntry
 from txnsim.simulation.invariants import (
@@ -26,7 +30,9 @@ from txnsim.simulation.invariants import (
     WRONG_COORDINATOR,
     violations,
 )
-from txnsim.types import TopicPartition
+from txnsim.txn.commands import InitProducerId
+from txnsim.txn.state import TransactionState, TxnMetadata
+from txnsim.types import NO_PRODUCER_EPOCH, TopicPartition, TransactionalId
 
 PLACE = TopicPartition("orders", 0)
 
@@ -170,6 +176,63 @@ def test_a_move_that_was_not_replicated_in_time_may_stay_in_the_log() -> None:
         for owned, entries in zip(homes, known, strict=True):
             owned.withdrawn.update(entries)
         assert violations(cluster.sim) == []
+
+    run_cluster(main)
+
+
+async def refuse_the_first_record(cluster: VirtualCluster, transactional_id: str) -> TxnMetadata:
+    """Ask for an identity while the log takes nothing from coordinators."""
+    fail = Fail(error="NOT_ENOUGH_REPLICAS")
+    cluster.arm(fail, FaultPoint.LOG_APPEND, kind="coordinator", role="leader")
+    coordinator = leader(cluster, cluster.home(transactional_id)).coordinator
+    await coordinator.ready()
+    name = TransactionalId(transactional_id)
+    answer = await coordinator.init_producer_id(
+        InitProducerId(transactional_id=name, timeout_ms=9_000)
+    )
+    assert isinstance(answer, Rejection)
+    cluster.injector.disarm_all()
+    entry: TxnMetadata | None = coordinator.entry(name)
+    assert entry is not None
+    assert (entry.state, entry.producer_epoch) == (TransactionState.EMPTY, NO_PRODUCER_EPOCH)
+    return entry
+
+
+def test_an_id_whose_first_record_was_refused_has_none_in_the_log() -> None:
+    """Seed 5906: Kafka keeps such an id in memory, too."""
+
+    async def main(cluster: VirtualCluster) -> None:
+        await use(cluster)
+        await refuse_the_first_record(cluster, "new")
+        assert violations(cluster.sim) == []
+
+    run_cluster(main)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("new", {"producer_epoch": 0}),
+        ("new", {"state": TransactionState.COMPLETE_ABORT}),
+        ("new", {"partitions": frozenset({PLACE})}),
+        ("tx", {}),
+    ],
+)
+def test_an_id_that_was_granted_or_is_in_the_log_is_compared(
+    name: str, changes: dict[str, Any]
+) -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        await use(cluster)
+        entry = await refuse_the_first_record(cluster, "new")
+        home = cluster.home(name)
+        (owned,) = (
+            one
+            for one in leader(cluster, home).coordinator.owned()
+            if one.partition == home.partition
+        )
+        changed = replace(entry, transactional_id=TransactionalId(name), **changes)
+        owned.entries[changed.transactional_id] = changed
+        assert [kind for kind, _ in violations(cluster.sim)] == [FORGETFUL_COORDINATOR]
 
     run_cluster(main)
 
