@@ -23,7 +23,14 @@ from txnsim.scenario import catalog
 from txnsim.simulation.later import EXPIRATIONS, SHORT_EXPIRATIONS
 from txnsim.simulation.plan import Plan
 from txnsim.simulation.play import Played, play
-from txnsim.simulation.shrinking import later, with_care, with_switch, without_habit
+from txnsim.simulation.shrinking import (
+    EARLY_MARKERS,
+    is_early_marker,
+    later,
+    with_care,
+    with_switch,
+    without_habit,
+)
 
 HARMFUL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "other-identity": ("a program uses an identity that is another's", ("z30",)),
@@ -37,6 +44,7 @@ HARMFUL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "remake-topic": ("a topic is made again for a group that has positions of the old one", ()),
     "feature-levels": ("a feature level changes under an open transaction", ()),
     "clock-jumps": ("a broker's clock is set ahead, so timeouts come early", ()),
+    EARLY_MARKERS: ("an operator writes a marker with an epoch that its producer has not had", ()),
     SHORT_EXPIRATIONS: ("what somebody still counts on is forgotten", ("z09",)),
 }
 """Habit -> what somebody does that no release of Kafka bears, and the scenarios that show it."""
@@ -130,6 +138,8 @@ def _cures(plan: Plan) -> Iterator[_Cure]:
     present = {one.habit for one in plan.acts}
     if not plan.world.settings.keys().isdisjoint(EXPIRATIONS):
         present.add(SHORT_EXPIRATIONS)
+    if any(map(is_early_marker, plan.acts)):
+        present.add(EARLY_MARKERS)
     for habit, (what, animals) in HARMFUL.items():
         if habit in present:
             cause = Cause(habit=habit, ticket=what, animals=animals)

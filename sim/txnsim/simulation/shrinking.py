@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from txnsim.errors import ConfigError
+from txnsim.simulation.asking import ASK
 from txnsim.simulation.later import EXPIRATIONS, SHORT_EXPIRATIONS
 from txnsim.simulation.plan import Act, Body, Plan, Track
 from txnsim.simulation.play import Played, play
@@ -25,6 +26,8 @@ CALM_MS: Final = 12_000
 TRIES_MAX: Final = 600
 """Runs of one shrinking."""
 _ORDINARY_US: Final = (200, 200)
+EARLY_MARKERS: Final = "early-markers"
+"""A habit that is seen by what is sent."""
 
 
 class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,11 +237,22 @@ def without_habit(plan: Plan, habit: str) -> Plan:
         kept = {k: v for k, v in plan.world.settings.items() if k not in EXPIRATIONS}
         world = msgspec.structs.replace(plan.world, settings=kept)
         return msgspec.structs.replace(plan, world=world)
+    goes = is_early_marker if habit == EARLY_MARKERS else lambda one: one.habit == habit
     tracks = [
-        msgspec.structs.replace(track, acts=tuple(one for one in track.acts if one.habit != habit))
+        msgspec.structs.replace(track, acts=tuple(one for one in track.acts if not goes(one)))
         for track in plan.tracks
     ]
     return _with_tracks(plan, tracks)
+
+
+def is_early_marker(act: Act) -> bool:
+    """Whether somebody writes markers by hand, one with an epoch that no producer was given."""
+    asked = act.step.get(ASK, {})
+    if asked.get("api") != "WriteTxnMarkers":
+        return False
+    markers = asked["fields"]["markers"]
+    each = [markers["each"]] if isinstance(markers, dict) else markers
+    return any(one["producer_epoch"]["plus"] > 0 for one in each)
 
 
 def later(plan: Plan, track: int, ms: int) -> Plan:

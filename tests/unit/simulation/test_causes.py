@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -7,6 +9,8 @@ from tests.support.plans import leaderless_plan
 from txnsim.simulation import defaults
 from txnsim.simulation.causes import causes_of
 from txnsim.simulation.drawing import Wanted, draw
+from txnsim.simulation.plan import Act, Plan, Track, World
+from txnsim.simulation.play import play
 from txnsim.simulation.shrinking import without_habit
 
 
@@ -69,3 +73,51 @@ def test_what_is_healed_may_uncover_something_else(monkeypatch: pytest.MonkeyPat
     """
     monkeypatch.setattr(defaults, "REPLACED_MEMBERS", 0)
     assert {cause.name for cause in causes_of(draw(1639))} == {"z23", "z27"}
+
+
+def with_a_marker(*, plus: int, often: bool) -> Plan:
+    """Somebody writes a marker by hand, in some epoch, and commits a transaction then."""
+    epoch = {"told": "producer_epoch", "of": "own-id"}
+    who = {"producer_id": {"told": "producer_id", "of": "own-id"}, "producer_epoch": epoch}
+    marker = {
+        **who,
+        "producer_epoch": {**epoch, "plus": plus},
+        "transaction_result": True,
+        "topics": [{"name": "t", "partition_indexes": [0]}],
+        "coordinator_epoch": 0,
+    }
+    timeout = {"transactional_id": "own-id", "transaction_timeout": 10_000}
+    added = {
+        "v3_and_below_transactional_id": "own-id",
+        "v3_and_below_producer_id": who["producer_id"],
+        "v3_and_below_producer_epoch": epoch,
+        "v3_and_below_topics": [{"name": "t", "partitions": [0]}],
+    }
+    markers = {"markers": {"each": marker, "times": 2} if often else [marker]}
+    end = {"transactional_id": "own-id", **who, "committed": True}
+    asked: list[dict[str, Any]] = [
+        {"api": "InitProducerId", "fields": timeout},  # asks for a block of producer ids
+        {"api": "InitProducerId", "fields": timeout},
+        {"api": "WriteTxnMarkers", "version": 1, "to": {"leader": "t-0"}, "fields": markers},
+        {"api": "AddPartitionsToTxn", "fields": added},
+        {"api": "EndTxn", "fields": end},
+    ]
+    there = {"version": 0, "to": {"id": "own-id"}}
+    acts = [Act({"ask": {**there, **one}}, 2_000, 1) for one in asked]
+    topics = {"t": {"partitions": 1, "replication-factor": 1}}
+    world = World(mode="V+", brokers=1, settings={}, topics=topics)
+    return Plan(seed=1, world=world, tracks=(Track("curious", tuple(acts), on_error="go-on"),))
+
+
+@pytest.mark.parametrize("often", [False, True])
+def test_a_marker_of_an_epoch_that_nobody_was_given_keeps_out_the_coordinators(
+    often: bool,
+) -> None:
+    """Seed 5531: the coordinator gives up at INVALID_PRODUCER_EPOCH, and its id stays decided
+    (TransactionMarkerRequestCompletionHandler).
+    """
+    assert play(with_a_marker(plus=0, often=often)).kinds == ()
+    early = with_a_marker(plus=1, often=often)
+    assert play(early).kinds == ("stuck-coordinator",)
+    (cause,) = causes_of(early)
+    assert cause.name == "early-markers"
