@@ -26,7 +26,6 @@ from txnsim.simulation.habits import (
 )
 from txnsim.simulation.later import with_later
 from txnsim.simulation.plan import Body, Plan, Track, World
-from txnsim.simulation.variations import other_of, parent_of, varied
 
 STREAM: Final = "plan"
 POWER_FAILURE: Final = "power-failure"
@@ -46,8 +45,6 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 def draw(seed: int, wanted: Wanted = Wanted()) -> Plan:  # noqa: B008 - a frozen value
     """The plan of a seed."""
-    if (parent := parent_of(seed)) != seed:
-        return varied(draw(parent, wanted), seed, draw(other_of(seed), wanted))
     dice = Dice(seed, STREAM)
     drawn = dice.left_in({**defaults.CLIENT_FEATURES, **defaults.CLUSTER_FEATURES})
     modes = modes_of(wanted.as_version)

@@ -37,6 +37,23 @@ class Act(msgspec.Struct, frozen=True, omit_defaults=True):
     habit: str = ""
     """The feature that it was drawn for."""
 
+    @property
+    def asked(self) -> str:
+        """What it asks for: ``commit``, ``cluster kill``, ``arm peer.request WriteTxnMarkers``."""
+        ((kind, said),) = (
+            (key, value) for key, value in self.step.items() if key not in ("say", "only")
+        )
+        match kind, said:
+            case "call", {"do": do}:
+                return str(do)
+            case "cluster", {"do": do}:
+                return f"cluster {do}"
+            case "ask", {"api": api}:
+                return f"ask {api}"
+            case "arm", {"point": point, "action": action}:
+                return f"arm {point} {action['do']}"
+        return str(kind)
+
 
 class Track(msgspec.Struct, frozen=True, omit_defaults=True):
     """Somebody who acts."""

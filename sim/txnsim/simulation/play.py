@@ -418,7 +418,7 @@ class _Run:
                 told=answer.because if step is None else "",
             )
         )
-        self._cells[Cell(state, _asked(one.step), answer.error)] += 1
+        self._cells[Cell(state, one.asked, answer.error)] += 1
         if old or fenced:
             # A coordinator that has moved meanwhile may not know the later generation.
             asked = asked_of_group(built.around, cluster, call)
@@ -519,21 +519,6 @@ async def _answered(built: Stage, step: Step) -> CallResult:
     assert call_step.call is not None
     wanted = expected_error(call.error, built.situation)
     return await done(built, built.actors[call.who], call_step.call, wanted=wanted)
-
-
-def _asked(step: Body) -> str:
-    """What an act asks for: ``commit``, ``cluster kill``, ``arm peer.request WriteTxnMarkers``."""
-    ((kind, said),) = ((key, value) for key, value in step.items() if key not in ("say", "only"))
-    match kind, said:
-        case "call", {"do": do}:
-            return str(do)
-        case "cluster", {"do": do}:
-            return f"cluster {do}"
-        case "ask", {"api": api}:
-            return f"ask {api}"
-        case "arm", {"point": point, "action": action}:
-            return f"arm {point} {action['do']}"
-    return str(kind)
 
 
 async def _until_done(clock: Any, tasks: list[asyncio.Task[Any]], patience_ms: int) -> None:

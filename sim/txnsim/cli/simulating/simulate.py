@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--guided",
         action="store_true",
-        help="also play variations of seeds that reach new places of the map",
+        help="of each eight seeds play the one that does what was done least",
     )
     parser.add_argument("--jobs", type=int, metavar="N", help="processes (as many as processors)")
     add_wanted(parser)
@@ -78,8 +78,8 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: A release, a switch, a workload or a range is none.
     """
     from txnsim.simulation.batch import Tally, named, processors, rows
+    from txnsim.simulation.guide import AMONG, guided
     from txnsim.simulation.play import quieten
-    from txnsim.simulation.variations import Guide, parent_of
 
     quieten()
     wanted = wanted_of(args)
@@ -88,7 +88,8 @@ def run(args: argparse.Namespace) -> int:
     seeds = [args.seed] if args.seed is not None else seeds_in(args.seeds)
     jobs = 1 if len(seeds) == 1 else args.jobs or processors()
     end_ms = None if args.time is None else wall_ms() + duration_of("--time", args.time)
-    tally, progress = Tally(), _Progress(len(seeds), quiet=args.json)
+    count = -(-len(seeds) // AMONG) if args.guided else len(seeds)
+    tally, progress = Tally(), _Progress(count, quiet=args.json)
 
     def goes_on() -> bool:
         early = args.first and tally.failed
@@ -96,17 +97,14 @@ def run(args: argparse.Namespace) -> int:
 
     with _kept_rows(args.rows, wanted) as kept:
         known = {} if kept is None else kept.rows
-        asked = {*seeds}
-        guide = Guide(seed for seed in seeds if seed not in known)
         for seed, row in known.items():
-            if seed in asked or (args.guided and parent_of(seed) in asked):
+            if seed in seeds:
                 tally.add(row)
-                guide.learn(seed, dict(row.cells) if args.guided else ())
-        for row in rows(
-            (one for one in guide if one not in known), wanted, jobs=jobs, goes_on=goes_on
-        ):
+        left = (
+            seed for seed in (guided(seeds, wanted) if args.guided else seeds) if seed not in known
+        )
+        for row in rows(left, wanted, jobs=jobs, goes_on=goes_on):
             tally.add(row)
-            guide.learn(row.seed, dict(row.cells) if args.guided else ())
             if kept is not None:
                 kept.add(row)
             progress.show(tally)

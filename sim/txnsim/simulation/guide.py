@@ -1,0 +1,45 @@
+"""Which seeds to play where there are more than there is time for.
+
+A run shows something new where something is asked for amid a trouble, or beside a habit, as never
+before. A plan tells that, and is drawn in a hundredth of the time of its run. So one of some seeds
+is played: the one whose plan has most of what was played least.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from txnsim.simulation.drawing import Wanted, draw
+from txnsim.simulation.plan import Plan
+
+AMONG: Final = 8
+"""Seeds of which one is played."""
+
+TROUBLES: Final = frozenset(("cluster", "arm", "advance"))
+"""Kinds of steps that nobody who acts asks for himself."""
+
+
+def guided(seeds: Iterable[int], wanted: Wanted) -> Iterator[int]:
+    """One of each eight seeds; the same seeds give the same ones.
+
+    Args:
+        seeds: From which to choose.
+        wanted: What the user has fixed.
+    """
+    left, played = iter(seeds), Counter[tuple[str, str]]()
+    while some := list(islice(left, AMONG)):
+        pairs = {seed: pairs_of(draw(seed, wanted)) for seed in some}
+        best = max(some, key=lambda seed: sum(1 / (1 + played[pair]) for pair in pairs[seed]))
+        played.update(pairs[best])
+        yield best
+
+
+def pairs_of(plan: Plan) -> set[tuple[str, str]]:
+    """What is asked for in a run, each with what it may meet: a trouble, a habit, a mode."""
+    acts = {act.asked: act.step.keys() for act in plan.acts}
+    troubles = {name for name, step in acts.items() if not TROUBLES.isdisjoint(step)}
+    met = troubles | {plan.world.mode, *plan.features}
+    return {(asked, one) for asked in acts.keys() - troubles for one in met}
