@@ -48,32 +48,38 @@ async def look_twice(stage: Stage) -> None:
     await look_at_everything(stage)
     before = stage.ground.late()
     await stage.ground.wait_out(LONG_MS)
-    await settle(stage, patient=not stuck)
+    await settle(stage, patient=not stuck, overdue=True)
     await look_at_everything(stage)
     after = stage.ground.late()
     if before or after:
         stage.say("metrics", f"{LATE_GAUGE} was {before} and is {after}")
 
 
-async def settle(stage: Stage, *, patient: bool = True) -> bool:
+async def settle(stage: Stage, *, patient: bool = True, overdue: bool = False) -> bool:
     """Wait until what can be seen does not change any more, or too long: then it is judged so.
 
     What a coordinator has decided it may have to say again, which takes it a request timeout.
 
+    Args:
+        stage: What is looked at.
+        patient: Wait so long.
+        overdue: No timeout is left. Who still has a transaction open is about to abort it, and
+            nobody sees that before it is replicated.
+
     Returns:
-        Whether something is decided and not marked everywhere, all the same.
+        Whether something is due all the same: marked everywhere, or aborted.
     """
     clock = stage.environment.clock
     peace, decided = Deadline(clock, SETTLE_MAX_MS), Deadline(clock, DECIDED_MAX_MS * patient)
     seen, times = await _snapshot(stage), 1
-    while times < SETTLED_LOOKS or (seen.is_decided and not decided.passed):
-        if times < SETTLED_LOOKS and peace.passed and not seen.is_decided:
+    while times < SETTLED_LOOKS or (seen.is_due(overdue=overdue) and not decided.passed):
+        if times < SETTLED_LOOKS and peace.passed and not seen.is_due(overdue=overdue):
             break
         await pause(clock, SETTLE_POLL_MS if times < SETTLED_LOOKS else DECIDED_POLL_MS)
         now = await _snapshot(stage)
         times = times + 1 if now == seen else 1
         seen = now
-    return seen.is_decided
+    return seen.is_due(overdue=overdue)
 
 
 async def _look_at_producers(stage: Stage) -> None:
@@ -92,10 +98,10 @@ class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     open: tuple[str, ...]
     """Who writes to the partitions, and since when."""
 
-    @property
-    def is_decided(self) -> bool:
-        """A transaction is decided and not marked everywhere."""
-        return any("Prepare" in states for states in self.states)
+    def is_due(self, *, overdue: bool) -> bool:
+        """A transaction is decided and not marked everywhere, or open and ``overdue``."""
+        due = ("Prepare", "Ongoing") if overdue else ("Prepare",)
+        return any(state in states for states in self.states for state in due)
 
 
 async def _snapshot(stage: Stage) -> _Snapshot:

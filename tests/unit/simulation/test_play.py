@@ -96,3 +96,21 @@ def test_an_id_is_not_aged_where_its_coordinator_dies_behind_its_answer() -> Non
     played = play(msgspec.structs.replace(plan, tracks=tracks))
     assert played.kinds == ()
     assert [one.error for one in played.done if one.step == step] == ["IN_VAIN"]
+
+
+def test_an_abort_that_is_replicated_slowly_is_waited_for() -> None:
+    """Seed 16286: twenty-one minutes passed at once, and readers were looked at while the record of
+    the timeout's abort was on its way to the followers.
+    """
+    calls = ({"do": "init-producer-id"}, {"do": "begin"}, {"do": "produce", "partition": "t-0"})
+    acts = tuple(Act({"call": {"who": "w", **call}}) for call in calls)
+    acts[-1].step["call"]["value"] = "v"
+    actor = {"plays": "wire", "transactional-id": "x2", "transaction-timeout": "60s"}
+    world = World(
+        mode="TV2+",
+        topics={"t": {"partitions": 1, "replication-factor": 3, "leaders": [1]}},
+        peer_latency_us=(60_000, 60_000),
+    )
+    played = play(Plan(seed=16286, world=world, tracks=(Track("w", acts, actor),)))
+    assert played.kinds == ()
+    assert b'"value":"v"' in played.history
