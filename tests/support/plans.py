@@ -48,3 +48,22 @@ def leaderless_plan(*, as_version: str | None = None) -> Plan:
         as_version=as_version,
     )
     return Plan(seed=7, world=world, tracks=(producer, reader, outage))
+
+
+def overwriting_plan() -> Plan:
+    """Two programs write two keys at once, each the other one first (seed 11261)."""
+
+    def track(who: str, *keys: str) -> Track:
+        calls: list[dict[str, Any]] = [{"do": "init-producer-id"}, {"do": "begin"}]
+        calls += [
+            {"do": "produce", "partition": "t-0", "value": f"{who} at {key}", "key": key}
+            for key in keys
+        ]
+        acts = [
+            Act({"call": {"who": who, **call}}, 2_000, 1) for call in [*calls, {"do": "commit"}]
+        ]
+        return Track(who, tuple(acts), {"plays": "wire", "transactional-id": who})
+
+    topics = {"t": {"partitions": 1, "replication-factor": 1, "leaders": [1]}}
+    world = World(mode="TV2+", topics=topics)
+    return Plan(seed=7, world=world, tracks=(track("p", "k1", "k2"), track("q", "k2", "k1")))

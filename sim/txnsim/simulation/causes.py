@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from txnsim.check.anomaly import Kind
 from txnsim.check.judge import HEALTHY
 from txnsim.releases import release_named
 from txnsim.releases.rules import LATEST, Rules, documentation
@@ -28,6 +29,7 @@ from txnsim.simulation.shrinking import (
     is_early_marker,
     later,
     with_care,
+    with_own_keys,
     with_switch,
     without_habit,
 )
@@ -51,6 +53,8 @@ HARMFUL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 
 SHOWN: Final[Mapping[str, str]] = {"loads_wait_for_replication": "z34"}
 """Switches whose other position no run of their scenario has."""
+
+SHARED_KEYS: Final = "programs write the same keys at once, and Kafka isolates no writers"
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +101,7 @@ def causes_of(plan: Plan) -> tuple[Cause, ...]:
     played = play(plan)
     while played.kinds and len(found) < CAUSES_MAX:
         best: tuple[Played, _Cure] | None = None
-        for cure in _cures(plan):
+        for cure in _cures(plan, played.kinds):
             left = play(cure[0])
             # Where one thing is healed the run goes on, and may meet another.
             is_other = set(left.kinds).isdisjoint(played.kinds)
@@ -132,7 +136,11 @@ def _count(played: Played) -> int:
     return len(played.findings)
 
 
-def _cures(plan: Plan) -> Iterator[_Cure]:
+def _cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
+    # Other keys are cleaned otherwise, and could heal what the cleaner has done.
+    if kinds == (Kind.DIRTY_WRITE,) and (apart := with_own_keys(plan)) != plan:
+        cause = Cause(habit="shared keys", ticket=SHARED_KEYS, animals=())
+        yield apart, partial(_given, cause)
     for name, now in sorted(_switches(plan), key=lambda one: one[0] not in FREQUENT):
         yield with_switch(plan, name, not now), partial(_of_switch, name, healthy=not now)
     present = {one.habit for one in plan.acts}

@@ -275,6 +275,22 @@ def with_care(plan: Plan) -> Plan:
     return _with_tracks(plan, tracks)
 
 
+def with_own_keys(plan: Plan) -> Plan:
+    """The same plan, with nobody who writes a key that somebody else writes."""
+
+    def own(act: Act) -> Act:
+        call = act.step.get("call", {})
+        if "key" not in call:
+            return act
+        key = f"{call['who']}.{call['key']}"
+        return msgspec.structs.replace(act, step={**act.step, "call": {**call, "key": key}})
+
+    tracks = [
+        msgspec.structs.replace(track, acts=tuple(map(own, track.acts))) for track in plan.tracks
+    ]
+    return _with_tracks(plan, tracks)
+
+
 def _with_tracks(plan: Plan, tracks: Sequence[Track]) -> Plan:
     return msgspec.structs.replace(plan, tracks=tuple(tracks))
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.plans import leaderless_plan
+from tests.support.plans import leaderless_plan, overwriting_plan
 from txnsim.simulation import defaults
 from txnsim.simulation.causes import causes_of
 from txnsim.simulation.drawing import Wanted, draw
@@ -121,3 +121,9 @@ def test_a_marker_of_an_epoch_that_nobody_was_given_keeps_out_the_coordinators(
     assert play(early).kinds == ("stuck-coordinator",)
     (cause,) = causes_of(early)
     assert cause.name == "early-markers"
+
+
+def test_programs_that_write_the_same_keys_are_known_by_that() -> None:
+    (cause,) = causes_of(overwriting_plan())
+    assert cause.name == "shared keys"
+    assert "Kafka isolates no writers" in str(cause)

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.plans import leaderless_plan
+from tests.support.plans import leaderless_plan, overwriting_plan
 from txnsim.errors import ConfigError
 from txnsim.simulation.plan import Plan
-from txnsim.simulation.shrinking import shrink, with_switch
+from txnsim.simulation.shrinking import shrink, with_own_keys, with_switch
 
 SWITCH = ("leaderless_partitions_keep_markers", True)
 KINDS = ("lost-write", "stuck-last-stable-offset", "torn-transaction")
@@ -37,3 +37,10 @@ def test_a_healthy_run_can_t_be_shrunk() -> None:
 
 def test_a_switch_is_one_more_of_the_plan() -> None:
     assert with_switch(leaderless_plan(), *SWITCH).world.rules == {SWITCH[0]: True}
+
+
+def test_with_own_keys_a_circle_within_one_program_stays() -> None:
+    apart = with_own_keys(overwriting_plan())
+    keys = [one.step["call"]["key"] for one in apart.acts if "key" in one.step["call"]]
+    assert keys == ["p.k1", "p.k2", "q.k2", "q.k1"]
+    assert with_own_keys(leaderless_plan()) == leaderless_plan()
