@@ -44,7 +44,7 @@ class Moments:
             self._image = image
             self._replicated = [*_replicated(image)]
             found = _isr(image)
-        looks = (found, self._watermarks(brokers), _stable_offsets(brokers))
+        looks = (found, self._watermarks(brokers), _stable_offsets(brokers, image))
         return [one for one in chain.from_iterable(looks) if self._is_new(one)]
 
     def told(self, read: PositionsRead) -> list[Broken]:
@@ -113,9 +113,14 @@ def _isr(image: ClusterImage) -> Iterator[Broken]:
                 )
 
 
-def _stable_offsets(brokers: Mapping[BrokerId, Broker]) -> Iterator[Broken]:
+def _stable_offsets(brokers: Mapping[BrokerId, Broker], image: ClusterImage) -> Iterator[Broken]:
     """Below the last stable offset each transaction has its marker, and the marker is replicated:
     a reader was told how it ended.
+
+    Replicated is what all in sync are seen to have. The high watermark of a leader may be behind
+    that: a new one begins with an older one, and has let go of the transaction all the same. It
+    was released when the high watermark was higher, or is in no snapshot (truncateAndReload and
+    onHighWatermarkUpdated of ProducerStateManager).
     """
     for broker_id, broker in brokers.items():
         for place, log in broker.replicas.led.items():
@@ -123,17 +128,39 @@ def _stable_offsets(brokers: Mapping[BrokerId, Broker]) -> Iterator[Broken]:
                 continue
             stable = log.last_stable_offset
             for first, marker in _ends_behind(log, log.high_watermark):
-                if first < stable:
+                if first < stable and not _have(brokers, place, _in_sync(image, place), marker):
                     yield (
                         UNSTABLE,
                         f"{place} on broker {broker_id}: the last stable offset is {stable}, and"
-                        f" the transaction that begins at {first} has its marker at {marker},"
+                        f" the transaction that begins at {first} has its marker at"
+                        f" {marker.base_offset},"
                         f" above the high watermark {log.high_watermark}",
                     )
 
 
-def _ends_behind(log: PartitionLog, offset: int) -> Iterator[tuple[int, int]]:
-    """Transactions whose marker is there or behind: their first offset, and the marker's."""
+def _in_sync(image: ClusterImage, place: TopicPartition) -> tuple[int, ...]:
+    topic = image.topics.get(place.topic)
+    return () if topic is None else topic.partitions[place.partition].isr
+
+
+def _have(
+    brokers: Mapping[BrokerId, Broker],
+    place: TopicPartition,
+    replicas: tuple[int, ...],
+    marker: BatchHeader,
+) -> bool:
+    """Whether all of these replicas are seen to have this marker."""
+    having = {
+        broker_id
+        for broker_id, broker in brokers.items()
+        if (log := broker.replicas.hosted.get(place)) is not None
+        and next(_headers(log, marker.base_offset), None) == marker
+    }
+    return bool(replicas) and having.issuperset(replicas)
+
+
+def _ends_behind(log: PartitionLog, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Transactions whose marker is there or behind: their first offset, and the marker."""
     if not any(header.is_control for header in _headers(log, offset)):
         return
     open_since: dict[int, int] = {}
@@ -141,7 +168,7 @@ def _ends_behind(log: PartitionLog, offset: int) -> Iterator[tuple[int, int]]:
         if header.is_control:
             first = open_since.pop(header.producer_id, None)
             if first is not None and header.base_offset >= offset:
-                yield first, header.base_offset
+                yield first, header
         elif header.is_transactional:
             open_since.setdefault(header.producer_id, header.base_offset)
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.markers import append_marker
 from tests.unit.simulation.test_invariants import PLACE, leader, use
 from txnsim.check.observations import Position, PositionsRead
 from txnsim.metadata.image import ClusterImage
@@ -24,9 +25,25 @@ def raise_the_watermark_of_a_follower(cluster: VirtualCluster) -> None:
 
 def show_a_transaction_before_its_marker_is_replicated(cluster: VirtualCluster) -> None:
     """As if the marker at 3 had been forgotten when it was not replicated yet."""
-    log = leader(cluster).replicas.led[PLACE]
-    assert log.last_stable_offset == 4
-    log.high_watermark = 3
+    lower_the_watermark(cluster)
+    follower = next(one for one in cluster.sim.brokers.values() if PLACE not in one.replicas.led)
+    follower.replicas.hosted[PLACE].truncate_to(3, now_ms=0)
+
+
+def show_a_transaction_where_a_follower_has_another_record(cluster: VirtualCluster) -> None:
+    """As if a follower had not cut off yet what another leader wrote in place of the marker."""
+    show_a_transaction_before_its_marker_is_replicated(cluster)
+    for broker in cluster.sim.brokers.values():
+        log = broker.replicas.hosted[PLACE]
+        if log.log_end_offset == 3:
+            append_marker(log, now_ms=0, producer_id=99)
+
+
+def lower_the_watermark(cluster: VirtualCluster) -> None:
+    """A new leader begins with the high watermark that it was told last."""
+    assert leader(cluster).replicas.led[PLACE].last_stable_offset == 4
+    for broker in cluster.sim.brokers.values():
+        broker.replicas.hosted[PLACE].high_watermark = 3
 
 
 def look_at(image: ClusterImage, cluster: VirtualCluster) -> None:
@@ -51,6 +68,7 @@ def let_somebody_be_in_sync_who_is_no_replica(cluster: VirtualCluster) -> None:
     [
         (raise_the_watermark_of_a_follower, moments.UNREPLICATED),
         (show_a_transaction_before_its_marker_is_replicated, moments.UNSTABLE),
+        (show_a_transaction_where_a_follower_has_another_record, moments.UNSTABLE),
         (let_somebody_lead_who_is_not_in_sync, moments.UNSOUND_ISR),
         (let_somebody_be_in_sync_who_is_no_replica, moments.UNSOUND_ISR),
     ],
@@ -67,6 +85,21 @@ def test_harm_is_found_once_and_nothing_before(
         assert [found for found, _ in look.look()] == [kind]
         assert look.look() == []
         look_at(image, cluster)
+
+    run_cluster(main)
+
+
+def test_a_marker_is_replicated_when_all_in_sync_have_it_whatever_the_watermark() -> None:
+    """Seed 6505: the high watermark was above the marker, and fell when the leader moved."""
+
+    async def main(cluster: VirtualCluster) -> None:
+        await use(cluster)
+        lower_the_watermark(cluster)
+        assert Moments(cluster.sim).look() == []
+        follower = next(one for one in cluster.sim.brokers if one != cluster.leader(PLACE))
+        await cluster.sim.kill_broker(follower)
+        # It is in sync until its session ends, and nobody sees what it has.
+        assert [kind for kind, _ in Moments(cluster.sim).look()] == [moments.UNSTABLE]
 
     run_cluster(main)
 
