@@ -43,6 +43,8 @@ CPU_S: Final = 600.0
 """Processor time that each bug gets."""
 SEED_S: Final = 30.0
 """Processor time of one run: a bug may have it go on for ever."""
+SHRUNK_S: Final = 5.0
+"""Processor time of a run that may be shrunk: it is played ``SHRINK_TRIES`` times."""
 SAVED_SEEDS: Final = 5
 """What was searched is written at least so often."""
 
@@ -253,13 +255,14 @@ def is_found_again(answer: Answer) -> bool:
 
 
 def shrunk(answer: Answer) -> Answer:
-    """The answer with the size of the smallest run; a run without an end is left as it is."""
-    if OVER_LIMIT in answer.kinds:
-        return answer
+    """The answer with the size of the smallest run; a run that takes long is left as it is."""
     bad = with_bug(draw(answer.seeds - 1), answer.bug)
     switch = None if answer.bug in MUTATIONS else (answer.bug, True)
     with bug_in(answer.bug):
-        small = shrink(bad, play(bad).kinds, switch=switch, tries_max=SHRINK_TRIES)
+        kinds = play(bad, cpu_s=SHRUNK_S).kinds
+        if OVER_LIMIT in kinds:
+            return answer
+        small = shrink(bad, kinds, switch=switch, tries_max=SHRINK_TRIES)
     return msgspec.structs.replace(answer, shrunk=small.plan.size)
 
 
