@@ -79,7 +79,6 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/pipeline/streaming/events.py": "tests/unit/cli/test_stream.py",
     "sim/txnsim/pipeline/streaming/records.py": "tests/pipeline/test_stream.py",
     "sim/txnsim/pipeline/streaming/sink.py": "tests/pipeline/test_stream.py",
-    "sim/txnsim/pipeline/streaming/store.py": "tests/pipeline/test_stream.py",
     "sim/txnsim/pipeline/streaming/watch.py": "tests/pipeline/test_stream.py",
     "sim/txnsim/runtime/env.py": PROTOCOLS_ONLY,
     "sim/txnsim/testing/testcontainers.py": "tests/testing/test_testcontainers.py",

@@ -18,8 +18,8 @@ from tests.support.store_servers import HdfsStore, S3Store, StoreServer
 from txnsim.cli.main import main
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.pipeline import find_hanging, register
+from txnsim.pipeline.streaming.checkpoint import Folder
 from txnsim.pipeline.streaming.sink import DONE, TableSink
-from txnsim.pipeline.streaming.store import HadoopFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -191,7 +191,7 @@ def test_a_table_in_a_store_has_each_batch_of_a_stream_once(
     for number, rows in enumerate(batches):
         assert sink.write(rows, number, query_id="q") == 1
         assert sink.write(rows, number, query_id="q") is None
-    folder = HadoopFolder(place, spark)
+    folder = Folder(place, spark)
     folder.remove(f"query=q/batch=2/{DONE}")  # as if Spark had ended within its commit
     sink.sweep()
     assert folder.names("query=q") == ["batch=0", "batch=1"]

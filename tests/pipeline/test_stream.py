@@ -35,10 +35,10 @@ from txnsim.client.fetching import fetch
 from txnsim.client.producer import Producer
 from txnsim.errors import BadInputError
 from txnsim.pipeline.streaming.alerts import Alert
+from txnsim.pipeline.streaming.checkpoint import Folder
 from txnsim.pipeline.streaming.events import AlertChanged, BatchWritten, StreamEvent
 from txnsim.pipeline.streaming.options import StreamOptions
 from txnsim.pipeline.streaming.sink import DONE
-from txnsim.pipeline.streaming.store import HadoopFolder
 from txnsim.pipeline.streaming.stream import Stream
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 
@@ -369,7 +369,7 @@ def test_a_lost_checkpoint_repeats_nothing_and_a_lost_sink_is_noticed(
 
 
 def test_a_folder_of_hadoop_is_one_of_this_machine(spark: SparkSession, tmp_path: Path) -> None:
-    here, there = LocalFolder(tmp_path), HadoopFolder(f"file://{tmp_path}", spark)
+    here, there = LocalFolder(tmp_path), Folder(f"file://{tmp_path}", spark)
     here.write("a b/x=1/f", b"1\xff")
     here.write("a b/g", b"2")
     for path in ("", "a b", "a b/x=1", "none"):

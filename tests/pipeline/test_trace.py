@@ -17,7 +17,7 @@ from tests.pipeline.analysis_page import PAGE, PLOTS, blocks, filled, names
 from tests.pipeline.made_trace import STREAM, brief_lives, odd_lives
 from tests.pipeline.recorded_run import APPLICATIONS, LEVELS, TRANSACTIONS, record
 from txnsim.cli.main import main
-from txnsim.pipeline.traces import analyses as trace_analyses
+from txnsim.pipeline.traces.analyses import ANALYSES, lso_lag_by_partition
 from txnsim.pipeline.traces.plots import draw_all
 from txnsim.pipeline.traces.schemas import TABLES, view_of
 from txnsim.pipeline.traces.tables import (
@@ -205,7 +205,7 @@ def test_last_stable_offsets_lag_as_their_events_say(
             high, stable = (to, stable) if event["k"] == "log.hw" else (high, to)
             marks[place] = (high, stable)
             worst[place] = max(worst[place], high - stable)
-    found = trace_analyses.lso_lag_by_partition(views).toLocalIterator()
+    found = lso_lag_by_partition(views).toLocalIterator()
     lags = {(row.run, f"{row.topic}-{row.partition}"): row.lag_max for row in found}
     assert {place: lag for place, lag in lags.items() if "__" not in place[1]} == {
         place: lag for place, lag in worst.items() if "__" not in place[1]
@@ -245,7 +245,7 @@ def test_requests_of_clients_are_answered(
 
 
 def test_only_the_late_record_of_old_times_hangs(views: SparkSession) -> None:
-    found = trace_analyses.late_transactions(views)
+    found = ANALYSES["late_transactions"].run(views)
     hanging = {
         (row.transaction_version, row.transactional_id): row.hanging
         for row in found.where("hanging > 0 AND grouped_by = 'transactional_id'").toLocalIterator()
@@ -255,7 +255,8 @@ def test_only_the_late_record_of_old_times_hangs(views: SparkSession) -> None:
 
 def test_late_is_what_is_open_for_longer_than_asked_for(views: SparkSession) -> None:
     (row,) = (
-        trace_analyses.late_transactions(views, late_after_ms=1)
+        ANALYSES["late_transactions"]
+        .run(views, late_after_ms=1)
         .where("grouped_by = 'all'")
         .toLocalIterator()
     )
@@ -263,7 +264,7 @@ def test_late_is_what_is_open_for_longer_than_asked_for(views: SparkSession) -> 
 
 
 def test_every_end_under_version_2_raises_the_epoch(views: SparkSession) -> None:
-    found = trace_analyses.epoch_bumps(views).where("grouped_by = 'transaction_version'")
+    found = ANALYSES["epoch_bumps"].run(views).where("grouped_by = 'transaction_version'")
     by_end = {row.transaction_version: (row.by_end, row.by_timeout) for row in found.collect()}
     ended = counted(
         views,
@@ -393,9 +394,9 @@ def test_the_command_tells_what_the_functions_find(
         *["transaction_version"] * 3,
         "transactional_id",
     ]
-    found = trace_analyses.epoch_bumps(views).where("grouped_by != 'transactional_id'").collect()
+    found = ANALYSES["epoch_bumps"].run(views).where("grouped_by != 'transactional_id'").collect()
     assert rows[:4] == [row.asDict() for row in found]
-    worst = trace_analyses.epoch_bumps(views).where("grouped_by = 'transactional_id'")
+    worst = ANALYSES["epoch_bumps"].run(views).where("grouped_by = 'transactional_id'")
     assert rows[4]["bumps"] == max(row.bumps for row in worst.collect())
     assert main(["trace", "analyse", str(export), "--only", "epoch_bumps", "--ids", "0"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -8,9 +8,11 @@ import os
 import shutil
 from pathlib import Path
 
+from txnsim.pipeline.streaming.checkpoint import Folder
 
-class LocalFolder:
-    """See ``streaming.store.Folder``."""
+
+class LocalFolder(Folder):
+    """The same without Hadoop."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from txnsim.errors import BadInputError
-from txnsim.pipeline.streaming.store import Folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _VERSION: Final = "v1"
 _HEAD_LINES: Final = 2
@@ -78,3 +80,41 @@ def read_offsets(data: bytes, *, name: str) -> Offsets:
         )
     offsets: Offsets = json.loads(lines[-1])
     return offsets
+
+
+class Folder:
+    """A folder of any of Hadoop's file systems, through the driver's JVM. What lies in it is
+    addressed by paths below it, with slashes. What is written there Spark writes.
+    """
+
+    def __init__(self, url: str, spark: SparkSession) -> None:
+        session: Any = spark  # whose way into the JVM has no public name
+        self._jvm: Any = session._jvm
+        self._url = url
+        conf = session._jsparkSession.sessionState().newHadoopConf()
+        self._files: Any = self._path("").getFileSystem(conf)
+
+    def names(self, path: str) -> list[str]:
+        """What lies in a folder, sorted; nothing where there is none."""
+        if not self._files.exists(self._path(path)):
+            return []
+        return sorted(
+            str(one.getPath().getName()) for one in self._files.listStatus(self._path(path))
+        )
+
+    def read(self, path: str) -> bytes | None:
+        """A file's bytes; None where there is none."""
+        if not self._files.exists(self._path(path)):
+            return None
+        stream = self._files.open(self._path(path))
+        try:
+            return bytes(stream.readAllBytes())
+        finally:
+            stream.close()
+
+    def remove(self, path: str) -> None:
+        """Remove a folder with all that is in it; nothing where there is none."""
+        self._files.delete(self._path(path), True)  # noqa: FBT003 - Java knows no names
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self._url}/{path}" if path else self._url)

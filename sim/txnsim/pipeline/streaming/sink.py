@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from txnsim.errors import BadInputError
-from txnsim.pipeline.streaming.store import Folder, HadoopFolder
+from txnsim.pipeline.streaming.checkpoint import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,7 +68,7 @@ class TableSink:
         self._spark = spark
         self._columns = columns
         self._format = format
-        self._folder = folder or HadoopFolder(url, spark)
+        self._folder = folder or Folder(url, spark)
 
     # Queries
 

@@ -19,12 +19,11 @@ from py4j.protocol import Py4JError
 
 from txnsim.errors import BadInputError
 from txnsim.pipeline.streaming.alerts import ALERT_TABLE, Alert
-from txnsim.pipeline.streaming.checkpoint import Checkpoint
+from txnsim.pipeline.streaming.checkpoint import Checkpoint, Folder
 from txnsim.pipeline.streaming.events import OnEvent
 from txnsim.pipeline.streaming.options import LagOptions, StreamOptions
 from txnsim.pipeline.streaming.records import COLUMNS, RecordsQuery
 from txnsim.pipeline.streaming.sink import SinkFormat, TableSink
-from txnsim.pipeline.streaming.store import HadoopFolder
 from txnsim.pipeline.streaming.watch import AlertsQuery
 
 if TYPE_CHECKING:
@@ -73,8 +72,7 @@ class Stream:
             ALERTS: sink_at(spark, options, ALERTS, ALERT_TABLE.ddl),
         }
         self._checkpoints = {
-            name: Checkpoint(HadoopFolder(f"{options.checkpoint}/{name}", spark))
-            for name in self._sinks
+            name: Checkpoint(Folder(f"{options.checkpoint}/{name}", spark)) for name in self._sinks
         }
         self._records = RecordsQuery(
             options, self._sinks[RECORDS], self._checkpoints[RECORDS], on_event

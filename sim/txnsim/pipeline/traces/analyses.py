@@ -11,7 +11,6 @@ all, and ``PartitionsWithLateTransactionsCount`` only counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -51,7 +50,30 @@ def _ms(us: str, name: str, *ranks: float) -> str:
     return ",\n".join([*columns, f"  round(max({us}) / 1000, 3) AS {name}_max"])
 
 
-TIME_TO_DECIDE: Final = f"""
+class Analysis(msgspec.Struct, frozen=True, kw_only=True):
+    """One analysis, as commands and pages know it."""
+
+    title: str
+    worst_by: str
+    """The column by which transactional ids are ranked."""
+    sql: str
+
+    def run(self, spark: SparkSession, *, late_after_ms: int = LATE_AFTER_MS) -> DataFrame:
+        """Its answer.
+
+        Args:
+            spark: With the views of a trace.
+            late_after_ms: A transaction that is open for longer is late.
+        """
+        return spark.sql(self.sql, args={"late_after_ms": late_after_ms})
+
+
+ANALYSES: Final[dict[str, Analysis]] = {
+    "time_to_decide": Analysis(
+        title="Time to decide",
+        worst_by="decide_ms_max",
+        sql=f"""
+-- How long transactions take, from their first partition to the decision and to its end.
 SELECT {_KEYS},
   count(*) AS transactions,
   count_if(outcome = 'committed') AS committed,
@@ -64,9 +86,13 @@ SELECT {_KEYS},
   -- From there until every marker was written.
 {_ms("completed_us - decided_us", "completing_ms", 0.5, 0.99)}
 FROM trace_transactions{_GROUPS}
-"""
-
-MARKER_DELAY: Final = f"""
+""",
+    ),
+    "marker_delay": Analysis(
+        title="Marker delay",
+        worst_by="delay_ms_max",
+        sql=f"""
+-- How long partitions wait for the markers that decided transactions owe them.
 SELECT {_KEYS},
   count_if(owed_us IS NOT NULL) AS owed,
   count_if(owed_us IS NOT NULL AND written_us IS NULL) AS unwritten,
@@ -76,9 +102,13 @@ SELECT {_KEYS},
 {_ms("written_us - owed_us", "delay_ms")},
 {_ms("acked_us - owed_us", "acked_ms", 0.5, 0.99)}
 FROM trace_markers{_GROUPS}
-"""
-
-LSO_LAG: Final = f"""
+""",
+    ),
+    "lso_lag": Analysis(
+        title="LSO lag",
+        worst_by="stalled_ms_sum",
+        sql=f"""
+-- How long last stable offsets stood still, and whose transactions held them.
 SELECT {_KEYS},
   count(*) AS stalls,
   count_if(NOT is_over) AS unfinished,
@@ -86,7 +116,59 @@ SELECT {_KEYS},
   round(sum(stalled_us) / 1000, 3) AS stalled_ms_sum,
 {_ms("stalled_us", "stalled_ms")}
 FROM trace_stalls{_GROUPS}
-"""
+""",
+    ),
+    "late_transactions": Analysis(
+        title="Late transactions",
+        worst_by="open_ms_max",
+        sql=f"""
+-- How long producers have transactions open on partitions, late ones, and which stay open for good.
+SELECT {_KEYS},
+  count(*) AS opened,
+  count_if(open_us > timeout_ms * 1000) AS beyond_timeout,
+  count_if(open_us > :late_after_ms * 1000) AS late,
+  count_if(opened_late) AS opened_late,
+  count_if(closed_us IS NULL) AS never_closed,
+  count_if(opened_late AND closed_us IS NULL) AS hanging,
+{_ms("open_us", "open_ms")}
+FROM trace_partition_transactions{_GROUPS}
+""",
+    ),
+    "verification_failures": Analysis(
+        title="Verification failures",
+        worst_by="refused",
+        sql=f"""
+-- What coordinators answer to leaders that ask before they take a batch (KIP-890).
+SELECT {_KEYS},
+  count(*) AS asked,
+  count_if(adds) AS added,
+  count_if(outcome = 'refused') AS refused,
+  count_if(outcome = 'unanswered') AS unanswered,
+  array_join(array_sort(collect_set(if(outcome = 'refused', error, NULL))), ', ') AS errors,
+{_ms("waited_us", "waited_ms")}
+FROM trace_verifications{_GROUPS}
+""",
+    ),
+    "epoch_bumps": Analysis(
+        title="Epoch bumps",
+        worst_by="bumps",
+        sql=f"""
+-- How often epochs rise, and by which command.
+SELECT {_KEYS},
+  count(*) AS bumps,
+  count_if(command = 'EndTxn') AS by_end,
+  count_if(command = 'InitProducerId') AS by_init,
+  count_if(command = 'timeout') AS by_timeout,
+  count_if(producer_id != from_producer_id) AS new_producer_ids,
+{_ms("since_us", "apart_ms")}
+FROM (
+  SELECT *, at_us - lag(at_us) OVER (PARTITION BY run, transactional_id ORDER BY i) AS since_us
+  FROM trace_epoch_bumps
+){_GROUPS}
+""",
+    ),
+}
+"""By name, in the order of the documents."""
 
 LSO_LAG_BY_PARTITION: Final = """
 SELECT
@@ -101,105 +183,10 @@ HAVING sum(lasts_us) > 0
 ORDER BY lag_mean DESC, run, topic, partition
 """
 
-LATE_TRANSACTIONS: Final = f"""
-SELECT {_KEYS},
-  count(*) AS opened,
-  count_if(open_us > timeout_ms * 1000) AS beyond_timeout,
-  count_if(open_us > :late_after_ms * 1000) AS late,
-  count_if(opened_late) AS opened_late,
-  count_if(closed_us IS NULL) AS never_closed,
-  count_if(opened_late AND closed_us IS NULL) AS hanging,
-{_ms("open_us", "open_ms")}
-FROM trace_partition_transactions{_GROUPS}
-"""
-
-VERIFICATION_FAILURES: Final = f"""
-SELECT {_KEYS},
-  count(*) AS asked,
-  count_if(adds) AS added,
-  count_if(outcome = 'refused') AS refused,
-  count_if(outcome = 'unanswered') AS unanswered,
-  array_join(array_sort(collect_set(if(outcome = 'refused', error, NULL))), ', ') AS errors,
-{_ms("waited_us", "waited_ms")}
-FROM trace_verifications{_GROUPS}
-"""
-
-EPOCH_BUMPS: Final = f"""
-SELECT {_KEYS},
-  count(*) AS bumps,
-  count_if(command = 'EndTxn') AS by_end,
-  count_if(command = 'InitProducerId') AS by_init,
-  count_if(command = 'timeout') AS by_timeout,
-  count_if(producer_id != from_producer_id) AS new_producer_ids,
-{_ms("since_us", "apart_ms")}
-FROM (
-  SELECT *, at_us - lag(at_us) OVER (PARTITION BY run, transactional_id ORDER BY i) AS since_us
-  FROM trace_epoch_bumps
-){_GROUPS}
-"""
-
-
-def time_to_decide(spark: SparkSession) -> DataFrame:
-    """How long transactions take, from their first partition to the decision and to its end."""
-    return spark.sql(TIME_TO_DECIDE)
-
-
-def marker_delay(spark: SparkSession) -> DataFrame:
-    """How long partitions wait for the markers that decided transactions owe them."""
-    return spark.sql(MARKER_DELAY)
-
-
-def lso_lag(spark: SparkSession) -> DataFrame:
-    """How long last stable offsets stood still, and whose transactions held them."""
-    return spark.sql(LSO_LAG)
-
 
 def lso_lag_by_partition(spark: SparkSession) -> DataFrame:
     """How far each partition's last stable offset is behind its high watermark, over time."""
     return spark.sql(LSO_LAG_BY_PARTITION)
-
-
-def late_transactions(spark: SparkSession, late_after_ms: int = LATE_AFTER_MS) -> DataFrame:
-    """How long producers have transactions open on partitions, late ones, and which stay open for
-    good.
-    """
-    return spark.sql(LATE_TRANSACTIONS, args={"late_after_ms": late_after_ms})
-
-
-def verification_failures(spark: SparkSession) -> DataFrame:
-    """What coordinators answer to leaders that ask before they take a batch (KIP-890)."""
-    return spark.sql(VERIFICATION_FAILURES)
-
-
-def epoch_bumps(spark: SparkSession) -> DataFrame:
-    """How often epochs rise, and by which command."""
-    return spark.sql(EPOCH_BUMPS)
-
-
-class Analysis(msgspec.Struct, frozen=True, kw_only=True):
-    """One analysis, as commands and pages know it."""
-
-    title: str
-    run: Callable[[SparkSession], DataFrame]
-    worst_by: str
-    """The column by which transactional ids are ranked."""
-
-
-ANALYSES: Final[dict[str, Analysis]] = {
-    "time_to_decide": Analysis(
-        title="Time to decide", run=time_to_decide, worst_by="decide_ms_max"
-    ),
-    "marker_delay": Analysis(title="Marker delay", run=marker_delay, worst_by="delay_ms_max"),
-    "lso_lag": Analysis(title="LSO lag", run=lso_lag, worst_by="stalled_ms_sum"),
-    "late_transactions": Analysis(
-        title="Late transactions", run=late_transactions, worst_by="open_ms_max"
-    ),
-    "verification_failures": Analysis(
-        title="Verification failures", run=verification_failures, worst_by="refused"
-    ),
-    "epoch_bumps": Analysis(title="Epoch bumps", run=epoch_bumps, worst_by="bumps"),
-}
-"""By name, in the order of the documents."""
 
 
 def worst_ids(frame: DataFrame, analysis: Analysis, most: int) -> DataFrame:

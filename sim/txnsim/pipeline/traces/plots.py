@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.pipeline.figures import COLORS, figure
-from txnsim.pipeline.traces.analyses import (
-    BY_VERSION,
-    epoch_bumps,
-    late_transactions,
-    verification_failures,
-)
+from txnsim.pipeline.traces.analyses import ANALYSES, BY_VERSION
 from txnsim.written_files import write_all
 
 if TYPE_CHECKING:
@@ -156,13 +151,11 @@ def _version(version: Cell) -> str:
     return "not known" if version is None else f"transaction.version {version}"
 
 
-def _by_version(
-    analysis: Callable[[SparkSession], DataFrame], *columns: str
-) -> Callable[[SparkSession], DataFrame]:
+def _by_version(analysis: str, *columns: str) -> Callable[[SparkSession], DataFrame]:
     """The rows of an analysis for each version."""
 
     def rows(spark: SparkSession) -> DataFrame:
-        frame = analysis(spark)
+        frame = ANALYSES[analysis].run(spark)
         return frame.where(frame.grouped_by == BY_VERSION).select("transaction_version", *columns)
 
     return rows
@@ -186,17 +179,17 @@ PLOTS: Final[dict[str, Plot]] = {
     ),
     "late_transactions": Plot(
         title="Transactions on partitions",
-        rows=_by_version(late_transactions, "beyond_timeout", "opened_late", "never_closed"),
+        rows=_by_version("late_transactions", "beyond_timeout", "opened_late", "never_closed"),
         draw=_bars("open beyond the timeout", "opened after the decision", "never closed"),
     ),
     "verification_failures": Plot(
         title="Verifications",
-        rows=_by_version(verification_failures, "asked", "refused", "unanswered"),
+        rows=_by_version("verification_failures", "asked", "refused", "unanswered"),
         draw=_bars("asked", "refused", "unanswered"),
     ),
     "epoch_bumps": Plot(
         title="Epoch bumps, by command",
-        rows=_by_version(epoch_bumps, "by_end", "by_init", "by_timeout"),
+        rows=_by_version("epoch_bumps", "by_end", "by_init", "by_timeout"),
         draw=_bars("EndTxn", "InitProducerId", "timeout"),
     ),
 }

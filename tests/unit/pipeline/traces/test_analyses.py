@@ -6,11 +6,10 @@ import re
 
 import pytest
 
-from txnsim.pipeline.traces import analyses as trace_analyses
 from txnsim.pipeline.traces.analyses import ANALYSES
 from txnsim.pipeline.traces.schemas import TABLES, view_of
 
-QUERIES = {name.lower(): getattr(trace_analyses, name) for name in map(str.upper, ANALYSES)}
+QUERIES = {name: analysis.sql for name, analysis in ANALYSES.items()}
 
 
 @pytest.mark.parametrize("name", ANALYSES)
