@@ -516,7 +516,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         "none: no ticket is known to us",
         "no release",
         after="the cleaner keeps the record of a marker whose batch has to stay",
-        before="the batch stays without a record, and who copies or replays it learns no epoch",
+        before="the batch stays without a record, so a replica that copies it learns no epoch",
         on=False,
     )
     cut_transactions_begin_at_batch: bool = _switch(

@@ -63,8 +63,8 @@ async def settle(stage: Stage, *, patient: bool = True, overdue: bool = False) -
     Args:
         stage: What is looked at.
         patient: Wait so long.
-        overdue: No timeout is left. Who still has a transaction open is about to abort it, and
-            nobody sees that before it is replicated.
+        overdue: The timeout of each open transaction is over. Its coordinator is about to abort
+            it, and the abort shows only when it is replicated.
 
     Returns:
         Whether something is due all the same: marked everywhere, or aborted.

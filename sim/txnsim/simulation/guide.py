@@ -1,8 +1,8 @@
 """Which seeds to play where there are more than there is time for.
 
-A run shows something new where something is asked for amid a trouble, or beside a habit, as never
-before. A plan tells that, and is drawn in a hundredth of the time of its run. So one of some seeds
-is played: the one whose plan has most of what was played least.
+A run shows something new where a request meets a trouble or a habit that it has not met before. Its
+plan tells that, and a plan is drawn in a hundredth of the time of its run. So the plans of some
+seeds are drawn, and one seed is played: the plan with most of what was played least.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AMONG: Final = 8
 """Seeds of which one is played."""
 
 TROUBLES: Final = frozenset(("cluster", "arm", "advance"))
-"""Kinds of steps that nobody who acts asks for himself."""
+"""Kinds of steps that are done to the cluster. All others ask it for something."""
 
 
 def guided(seeds: Iterable[int], wanted: Wanted) -> Iterator[int]:

@@ -27,7 +27,7 @@ TRIES_MAX: Final = 600
 """Runs of one shrinking."""
 _ORDINARY_US: Final = (200, 200)
 EARLY_MARKERS: Final = "early-markers"
-"""A habit that is seen by what is sent."""
+"""A habit that no act is drawn for: what an act sends shows it (``is_early_marker``)."""
 
 
 class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -246,7 +246,7 @@ def without_habit(plan: Plan, habit: str) -> Plan:
 
 
 def is_early_marker(act: Act) -> bool:
-    """Whether somebody writes markers by hand, one with an epoch that no producer was given."""
+    """Whether it writes markers by hand, and one has an epoch that its producer was not given."""
     asked = act.step.get(ASK, {})
     if asked.get("api") != "WriteTxnMarkers":
         return False
@@ -276,7 +276,7 @@ def with_care(plan: Plan) -> Plan:
 
 
 def with_own_keys(plan: Plan) -> Plan:
-    """The same plan, with nobody who writes a key that somebody else writes."""
+    """The same plan, in which each program writes keys of its own."""
 
     def own(act: Act) -> Act:
         call = act.step.get("call", {})

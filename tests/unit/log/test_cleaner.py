@@ -373,7 +373,7 @@ def test_the_marker_that_a_producer_is_known_by_stays() -> None:
     assert made.shape()[0] == (1, 0, "marker")
     first = read_batch_header(next(iter(made.log.batches())))
     assert (first.producer_id, first.producer_epoch) == (7, 1)
-    # But nobody reads it there: a replica that copies the log knows the producer, and no epoch.
+    # But a replica that copies the log passes over it: it knows the producer, and no epoch.
     assert epoch_of_copy(made) == NO_EPOCH
     made.log.expire_producers(NOW + made.log.config.producer_id_expiration_ms)
     made.put(("a", "5"))

@@ -237,7 +237,7 @@ def _loaded(state: ProducerState, now_ms: int) -> ProducerState:
 
 
 def test_an_emptied_marker_leaves_a_producer_without_an_epoch() -> None:
-    """Compaction took its record; whoever applies it learns the producer, and nothing of it."""
+    """Compaction took its record. A replica that applies it knows the producer, and no epoch."""
     state = ProducerState()
     data(state, 0, pid=8, epoch=3, transactional=False)
     for offset, pid in ((1, 7), (2, 8)):

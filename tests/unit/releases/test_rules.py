@@ -19,7 +19,7 @@ OFF_IN_THE_REFERENCE = {
     "leaderless_partitions_keep_markers",
     "loads_wait_for_replication",
 }
-"""Behaviour that it does not have: a fix to come, one that was lost in 4.3, two that nobody has."""
+"""Behaviour that it does not have: a fix to come, one that was lost in 4.3, two of no release."""
 OLDER_THAN_ALL = {
     "end_needs_exact_epoch",
     "failed_fence_keeps_epoch",

@@ -40,7 +40,7 @@ def show_a_transaction_where_a_follower_has_another_record(cluster: VirtualClust
 
 
 def lower_the_watermark(cluster: VirtualCluster) -> None:
-    """A new leader begins with the high watermark that it was told last."""
+    """As a new leader, which begins with the last high watermark that it was told."""
     assert leader(cluster).replicas.led[PLACE].last_stable_offset == 4
     for broker in cluster.sim.brokers.values():
         broker.replicas.hosted[PLACE].high_watermark = 3
@@ -98,7 +98,7 @@ def test_a_marker_is_replicated_when_all_in_sync_have_it_whatever_the_watermark(
         assert Moments(cluster.sim).look() == []
         follower = next(one for one in cluster.sim.brokers if one != cluster.leader(PLACE))
         await cluster.sim.kill_broker(follower)
-        # It is in sync until its session ends, and nobody sees what it has.
+        # It is in sync until its session ends. Its log can not be seen.
         assert [kind for kind, _ in Moments(cluster.sim).look()] == [moments.UNSTABLE]
 
     run_cluster(main)

@@ -100,9 +100,8 @@ def run(args: argparse.Namespace) -> int:
         for seed, row in known.items():
             if seed in seeds:
                 tally.add(row)
-        left = (
-            seed for seed in (guided(seeds, wanted) if args.guided else seeds) if seed not in known
-        )
+        order = guided(seeds, wanted) if args.guided else seeds
+        left = (seed for seed in order if seed not in known)
         for row in rows(left, wanted, jobs=jobs, goes_on=goes_on):
             tally.add(row)
             if kept is not None:

@@ -84,7 +84,7 @@ def read_offsets(data: bytes, *, name: str) -> Offsets:
 
 class Folder:
     """A folder of any of Hadoop's file systems, through the driver's JVM. What lies in it is
-    addressed by paths below it, with slashes. What is written there Spark writes.
+    addressed by paths below it, with slashes. Only Spark writes there.
     """
 
     def __init__(self, url: str, spark: SparkSession) -> None:
