@@ -174,8 +174,12 @@ def writers_by_offset(
     }
 
 
+def _record(wrote: Wrote) -> tuple[str | None, str | None, str | None]:
+    return wrote.transaction, wrote.key, wrote.value
+
+
 def _note(log: dict[int, Wrote | None], offset: int, wrote: Wrote) -> None:
     """Note a record, or None where another one is there."""
     known = log.setdefault(offset, wrote)
-    if known is None or (known.transaction, known.value) != (wrote.transaction, wrote.value):
+    if known is None or _record(known) != _record(wrote):
         log[offset] = None

@@ -17,7 +17,7 @@ from txnsim.errors import CorruptLogRecordError
 from txnsim.group.record_kinds import KIND_OF, kinds, message_of, record_of
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.on_demand import OnDemand
-from txnsim.types import TopicPartition
+from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from txnsim.wire.batch_header import TRANSACTIONAL_FLAG, pack_batch
 from txnsim.wire.decoder import DecodeFaultError, reader
 from txnsim.wire.encoder import writer
@@ -47,10 +47,12 @@ def encode_batch(
     records: Sequence[GroupRecord],
     *,
     now_ms: int,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
 ) -> bytes:
-    """One record batch, uncompressed; transactional where a producer is given."""
+    """One record batch, uncompressed; transactional where a producer is given, also one of a
+    negative id other than -1 (CoordinatorRuntime).
+    """
     pieces = (
         records.pieces
         if isinstance(records, EncodedRecords)
@@ -60,7 +62,7 @@ def encode_batch(
         b"".join(pieces),
         base_offset=0,
         leader_epoch=-1,
-        attributes=TRANSACTIONAL_FLAG if producer_id >= 0 else 0,
+        attributes=TRANSACTIONAL_FLAG if producer_id != NO_PRODUCER_ID else 0,
         last_offset_delta=len(pieces) - 1,
         base_timestamp_ms=now_ms,
         max_timestamp_ms=now_ms,

@@ -143,7 +143,7 @@ def _undisputed(
         (place, offset, one)
         for place, offset, one in placed
         if all(
-            (one.transaction, one.value) == (other.transaction, other.value)
+            (one.transaction, one.key, one.value) == (other.transaction, other.key, other.value)
             for other_place, other_offset, other in placed
             if (place, offset) == (other_place, other_offset)
         )

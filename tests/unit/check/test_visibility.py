@@ -135,6 +135,8 @@ def test_of_two_records_at_one_offset_that_which_was_read_counts_or_neither() ->
     told.wrote("T2", "r2", 0)
     told.wrote("T1", "r3", 1)
     told.wrote("T1", "r3", 1)
+    told.wrote("T1", "r4", 2)
+    told.wrote("T1", "r4", 2, key="x")
 
     def log() -> dict[int, str | None]:
         log = writers_by_offset(told.history, visibility(told.history))[T0]

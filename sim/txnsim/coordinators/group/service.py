@@ -71,7 +71,12 @@ from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.trace import Tracer
 from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
-from txnsim.types import CONSUMER_OFFSETS_TOPIC, BrokerId, CoordinatorEpoch
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    NO_PRODUCER_ID,
+    BrokerId,
+    CoordinatorEpoch,
+)
 
 _log: Final = Logger("txnsim.group")
 
@@ -286,7 +291,8 @@ class GroupCoordinator:
         verify: VerifyCommit,
         pace: Pace | None = None,
     ) -> PartitionErrors | Rejection:
-        """TxnOffsetCommit: pending until the producer's marker; ``pace`` of a large one.
+        """TxnOffsetCommit: pending until the producer's marker, or at once an ordinary commit where
+        nothing has verified that there is a producer; ``pace`` of a large one.
 
         It asks the transaction's coordinator first, before it looks at the group, as a partition
         leader does for a batch of records.
@@ -309,7 +315,7 @@ class GroupCoordinator:
         if isinstance(decision, Rejection):
             return decision
         error = await self._write(shard, decision.records, producer=producer, guard=guard)
-        if error is None and self.trace.tracer.on:
+        if error is None and self.trace.tracer.on and producer.producer_id != NO_PRODUCER_ID:
             self.trace.pending(shard, command, producer, decision.reply)
         return decision.reply if error is None else error
 

@@ -22,10 +22,9 @@ from txnsim.group.offset_commands import CommittingProducer
 from txnsim.group.offset_machine import CommitDecision
 from txnsim.group.records import GroupRecord, OffsetCommitted
 from txnsim.group.shard import GroupShard
-from txnsim.log.producer_state import NO_EPOCH
 from txnsim.runtime.env import Clock
 from txnsim.runtime.turns import Pace
-from txnsim.types import TopicPartition
+from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 _NONE: Final = ErrorCode.none
 _TRIPPED: Final = ErrorCode.unknown_server_error
@@ -77,7 +76,7 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         Args:
             shard: Whose records they are.
             records: At least one.
-            producer: Where they are part of its transaction.
+            producer: Where they are part of its transaction; one without an id has none.
             guard: What its verification gave.
             takes_effect: False where the coordinator's memory is ahead of its log already, as with
                 the members of classic groups.
@@ -85,7 +84,9 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         Returns:
             Offset of the last record; or why the log refused them, in a coordinator's words.
         """
-        if producer and producer.producer_id >= 0 and producer.producer_epoch == NO_EPOCH:
+        producer_id = NO_PRODUCER_ID if producer is None else producer.producer_id
+        epoch = NO_PRODUCER_EPOCH if producer is None else producer.producer_epoch
+        if producer_id != NO_PRODUCER_ID and epoch == NO_PRODUCER_EPOCH:
             return Rejection(
                 error=_TRIPPED,
                 reason="a batch of a producer needs its epoch, found -1 (MemoryRecordsBuilder)",
@@ -93,8 +94,8 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         batch = encode_batch(
             records,
             now_ms=self.clock.now_ms(),
-            producer_id=-1 if producer is None else producer.producer_id,
-            producer_epoch=-1 if producer is None else producer.producer_epoch,
+            producer_id=producer_id,
+            producer_epoch=epoch,
         )
         appended = self.log.append(shard.partition, batch, guard=guard)
         if isinstance(appended, Rejection):
@@ -108,7 +109,7 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
                 shard.apply(
                     record,
                     offset=appended.base_offset + index,
-                    producer_id=None if producer is None else producer.producer_id,
+                    producer_id=None if producer_id == NO_PRODUCER_ID else producer_id,
                     replicated=replicated,
                 )
         shard.end_offset = appended.last_offset + 1

@@ -22,10 +22,11 @@ from txnsim.group.offset_commands import (
     CommittingProducer,
     DeleteOffsets,
     NewPosition,
+    PartitionErrors,
 )
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.runtime.turns import Pace
-from txnsim.types import CoordinatorEpoch, ProducerEpoch, TopicPartition
+from txnsim.types import CoordinatorEpoch, ProducerEpoch, ProducerId, TopicPartition
 from txnsim.wire.batch import read_batch_header, read_records
 
 E = ErrorCode
@@ -53,6 +54,21 @@ async def pending(world: GroupWorld, offset: int = 9) -> None:
     command = commit_of(offset, is_transactional=True)
     done = await world.groups.commit_in_transaction(command, PRODUCER, verify=agreed)
     assert not isinstance(done, Rejection), done
+
+
+async def unverified(
+    world: GroupWorld, producer_id: int, epoch: int
+) -> PartitionErrors | Rejection:
+    """What a commit of that producer is answered where no coordinator is asked first."""
+
+    async def unasked(_partition: int, _producer: CommittingProducer) -> int:
+        return 42
+
+    producer = msgspec.structs.replace(
+        PRODUCER, producer_id=ProducerId(producer_id), producer_epoch=ProducerEpoch(epoch)
+    )
+    command = commit_of(9, is_transactional=True)
+    return await world.groups.commit_in_transaction(command, producer, verify=unasked)
 
 
 @within(run_groups)
@@ -248,15 +264,23 @@ async def test_a_batch_of_a_producer_without_an_epoch_trips_the_coordinator(
     world: GroupWorld,
 ) -> None:
     """Where nothing verifies: MemoryRecordsBuilder throws, as seen on a real 4.4.0."""
-    without = msgspec.structs.replace(PRODUCER, producer_epoch=ProducerEpoch(-1))
+    for producer_id in (PRODUCER.producer_id, -2):
+        done = await unverified(world, producer_id, -1)
+        assert isinstance(done, Rejection)
+        assert (done.error, world.log.batches) == (E.unknown_server_error, [])
 
-    async def unverified(_partition: int, _producer: CommittingProducer) -> int:
-        return 42
 
-    command = commit_of(9, is_transactional=True)
-    done = await world.groups.commit_in_transaction(command, without, verify=unverified)
-    assert isinstance(done, Rejection)
-    assert (done.error, world.log.batches) == (E.unknown_server_error, [])
+@within(run_groups)
+async def test_a_commit_without_a_producer_is_an_ordinary_one(world: GroupWorld) -> None:
+    """Where nothing verifies, as brokers of 3.6 do not: a real 3.6.2 and 4.3.1 take it at once.
+    Any other negative id is a producer's.
+    """
+    assert not isinstance(await unverified(world, -1, 3), Rejection)
+    assert (await world.fetch(), await world.fetch(require_stable=True)) == (9, 9)
+    assert not isinstance(await unverified(world, -2, 0), Rejection)
+    flags = [read_batch_header(batch).is_transactional for batch in world.log.batches]
+    pending = [pid for one in world.groups.shards() for pid in one.offsets.pending_producers()]
+    assert (flags, pending) == ([False, True], [-2])
 
 
 @within(run_groups)
