@@ -180,11 +180,11 @@ def _is_excused(life: Life, *, began: int, answered: int, who: str) -> bool:
                 is_loose = seen.outcome is Outcome.UNKNOWN
                 if (event.at > began or is_loose) and _may_fence(seen):
                     return True
-                if seen.outcome is Outcome.OK and not _is_older(seen, newest):
+                if seen.outcome is not Outcome.OK:
+                    owner = "" if _may_fence(seen) else owner
+                elif not _is_older(seen, newest):
                     owner, newest = seen.who, (seen.producer_id, seen.producer_epoch)
                     unfinished.clear()
-                elif _may_fence(seen):
-                    owner = ""
             case Began() if event.at < began:
                 unfinished.add(seen.transaction)
             case Ended() if seen.outcome is Outcome.OK:

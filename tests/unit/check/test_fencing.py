@@ -305,6 +305,15 @@ def test_of_two_who_ask_at_once_the_higher_epoch_came_later(given: int, *, false
     assert bool(false_fencing(told.history)) is false
 
 
+def test_who_has_the_higher_epoch_is_not_fenced_by_a_late_answer() -> None:
+    told = Told()
+    told.initialised(producer_epoch=1)
+    told.initialised("another", producer_epoch=0)
+    told.began()
+    told.wrote("T1", "r1", producer_id=7, producer_epoch=1, **FENCED)
+    assert false_fencing(told.history)
+
+
 def test_an_abort_that_initialising_began_fences_whoever_had_the_id() -> None:
     told = Told()
     told.initialised()
