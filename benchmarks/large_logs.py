@@ -1,5 +1,6 @@
 """``python -m benchmarks.large_logs``: into how many tasks ``kafka_log`` divides a large log for
-two cores, and what it leaves out: tasks, segments, and megabytes of them. Nothing is read.
+two cores, and what it leaves out: tasks, segments, and megabytes of them. Nothing is read, unless
+``--read`` has Spark answer the questions about the second log by ``batches``.
 
 The first log is half a gigabyte in batches of 90 bytes, the second one a day of ``orders`` in
 segments of an hour.
@@ -7,8 +8,12 @@ segments of an hour.
 
 from __future__ import annotations
 
+import argparse
+import statistics
 import sys
 import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -30,10 +35,21 @@ ASKED: Final = {
     "another topic": Wanted(topic_patterns=frozenset({"pay*"})),
     "one producer": Wanted(producer_ids=frozenset({1201})),
 }
+CONDITIONS: Final = {
+    "everything": "true",
+    "the last hour": f"max_timestamp_ms >= {BEGAN_MS + 23 * HOUR_MS}",
+    "another topic": "topic LIKE 'pay%'",
+    "one producer": "producer_id = 1201",
+}
+ROUNDS: Final = 5
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Plan, and print a line for each."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.large_logs")
+    parser.add_argument("--read", action="store_true", help="have Spark read the day instead")
+    if parser.parse_args(arguments).read:
+        return _read()
     half = small_batches(HALF_GIGABYTE).directory
     for table in ("fragments", "batches", "records"):
         print(_planned(f"500 MB, {table}", half, table, Wanted()))
@@ -41,6 +57,24 @@ def main() -> int:
         make(Path(scratch) / "day", DAY)
         for name, wanted in ASKED.items():
             print(_planned(f"a day, {name}", f"{scratch}/day", "batches", wanted))
+    return 0
+
+
+def _read() -> int:
+    from txnsim.pipeline.session import spark_session
+
+    reader = spark_session("local[2]").read.format("kafka_log").option("table", "batches")
+    with tempfile.TemporaryDirectory(prefix="txnsim-large-") as scratch:
+        make(Path(scratch) / "day", DAY)
+        for title, condition in {"started": "true", **CONDITIONS}.items():
+            taken = []
+            for _ in range(ROUNDS):
+                began_s = time.perf_counter()
+                frame = reader.load(f"{scratch}/day").where(condition)
+                frame.write.format("noop").mode("overwrite").save()
+                taken.append(time.perf_counter() - began_s)
+            spread = f"({min(taken):.2f} to {max(taken):.2f})"
+            print(f"{title:24} {statistics.median(taken):5.2f} s {spread}", flush=True)
     return 0
 
 

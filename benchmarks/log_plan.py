@@ -5,7 +5,8 @@ A folder has hundred replicas' segments per ten thousand files, 189 bytes each: 
 read but names, sizes and small files, so the figures are those of any size of log. Serialized are
 the tasks as they go to Spark. ``--write`` puts the table into the documentation.
 
-``--read N`` has Spark read so many segments as tables instead, each by a command of its own.
+``--read N`` has Spark read so many segments as tables instead, each by a command of its own; with
+``--delay-ms`` from a store on this machine that takes so long for each request.
 """
 
 from __future__ import annotations
@@ -17,15 +18,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NoReturn
 
 import msgspec
 
+from benchmarks import slow_store
 from benchmarks.log_growth import PAGE, on_page
 from benchmarks.process_tree import ran
 from benchmarks.worker_memory import peak_kb
+from tests.support.apache_kafka import accepts
 from tests.support.fragment_model import act, segment_of
+from tests.support.store_servers import S3Store
 from txnsim.pipeline.engine import packed
 from txnsim.pipeline.forensics.find_hanging import Reading, Search
 from txnsim.pipeline.log_query import Wanted
@@ -46,8 +51,10 @@ _READING: Final = """
 import sys
 from txnsim.pipeline.session import spark_session
 
-reader = spark_session("local[2]").read.format("kafka_log").option("table", sys.argv[1])
-reader.load(sys.argv[2]).write.format("noop").mode("overwrite").save()
+table, place, *settings = sys.argv[1:]
+session = spark_session("local[2]", config=dict(one.split("=", 1) for one in settings))
+reader = session.read.format("kafka_log").option("table", table)
+reader.load(place).write.format("noop").mode("overwrite").save()
 """
 
 
@@ -72,6 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--most", type=int, default=COUNTS[-1], help="segments")
     parser.add_argument("--write", action="store_true", help="put the table into the docs")
     parser.add_argument("--read", type=int, help="segments to read on two cores by Spark")
+    parser.add_argument("--delay-ms", type=float, help="of a store that they are read from")
     parser.add_argument("--plan", nargs=2, metavar=("WAY", "DIRECTORY"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.plan is not None:
@@ -79,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(msgspec.json.encode(_plan(way, Path(directory))).decode())
         return 0
     if options.read is not None:
-        return _read(options.read)
+        return _read(options.read, options.delay_ms)
     found = []
     for count in (one for one in COUNTS if one <= options.most):
         with tempfile.TemporaryDirectory(prefix="txnsim-plan-") as scratch:
@@ -130,15 +138,38 @@ def made_segments(directory: Path, count: int) -> Path:
     return directory
 
 
-def _read(count: int) -> int:
-    with tempfile.TemporaryDirectory(prefix="txnsim-plan-") as scratch:
+def _read(count: int, delay_ms: float | None) -> int:
+    with tempfile.TemporaryDirectory(prefix="txnsim-plan-") as scratch, ExitStack() as stack:
         directory = made_segments(Path(scratch) / "broker-1", count)
+        place, settings = str(directory), tuple[str, ...]()
+        if delay_ms is not None:
+            store = stack.enter_context(SlowStore(directory, delay_ms))
+            place, settings = f"{store.uri}/{directory.name}", store.hadoop
         for table in ("fragments", "batches", "records"):
-            done = ran([sys.executable, "-c", _READING, table, str(directory)])
+            done = ran([sys.executable, "-c", _READING, table, place, *settings])
             assert not done.status, table
             print(f"{table:9} {done.seconds:6.1f} s, {done.cpu_s:6.1f} s of CPU, Java's memory"
                   f" {done.java_mb:.0f} MB, load {done.load:.0f}", flush=True)  # fmt: skip
     return 0
+
+
+class SlowStore(S3Store):
+    """A store with the folder of a directory, as a context manager.
+
+    Args:
+        directory: The folder.
+        delay_ms: What each request takes longer.
+    """
+
+    def __init__(self, directory: Path, delay_ms: float) -> None:
+        super().__init__(directory.parent)
+        self._arguments = [str(directory.parent), str(self._port), str(delay_ms / 1_000)]
+
+    def _command(self) -> list[str]:
+        return [sys.executable, slow_store.__file__, *self._arguments]
+
+    def _is_up(self) -> bool:
+        return accepts(self._port)
 
 
 def _in_a_process(way: str, directory: Path) -> Planned:

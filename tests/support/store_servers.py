@@ -74,8 +74,13 @@ class StoreServer(Lived):
     @property
     def settings(self) -> tuple[str, ...]:
         """The same for a command that starts no Spark."""
+        return tuple(f"--spark-conf={one}" for one in self.hadoop)
+
+    @property
+    def hadoop(self) -> tuple[str, ...]:
+        """Hadoop's settings of these, as ``NAME=VALUE``."""
         return tuple(
-            f"--spark-conf={name}={value}"
+            f"{name}={value}"
             for name, value in self.config.items()
             if name.startswith("spark.hadoop.")
         )
