@@ -4,15 +4,23 @@ directories of a real broker, stopped in order and killed, and over those of ``l
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
 from tests.pipeline.corpus.made import Corpus
 from tests.pipeline.reading import Tables
 from tests.support import dumped_tables as as_dumped
+from tests.support.apache_kafka import (
+    POM,
+    ApacheKafkaError,
+    java_classes,
+    java_command,
+    kafka_libs,
+)
 from tests.support.simulated_disks import write_simulated_disks
 from txnsim.storage import names
 from txnsim.storage.indexes import decode_offset_index, decode_time_index
@@ -21,18 +29,11 @@ from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-import subprocess
-from typing import Final
 
-from tests.support.apache_kafka import (
-    ApacheKafkaError,
-    java_classes,
-    java_command,
-    kafka_libs,
-)
+pytestmark = [pytest.mark.spark, pytest.mark.real]
 
 MAIN_CLASS: Final = "org.apache.kafka.tools.DumpLogSegments"
-SOURCE: Final = Path(__file__).parent / "java" / "dump" / "HexDecoder.java"
+SOURCE: Final = POM.with_name("dump") / "HexDecoder.java"
 NAMES_LENGTH_MAX: Final = 120_000
 """Names of files are one argument, which Linux limits to 128 KiB."""
 TIMEOUT_SECONDS: Final = 300
@@ -119,8 +120,6 @@ def _by_file(printed: str) -> Iterator[tuple[Path, list[str]]]:
     if path is not None:
         yield path, lines
 
-
-pytestmark = [pytest.mark.spark, pytest.mark.real]
 
 RECORD = "| "
 INDEXES = (".index", ".timeindex")
