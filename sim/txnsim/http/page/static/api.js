@@ -191,6 +191,7 @@ export async function play(name, run, take_, seed = 1, { paused = false, inputs 
   const begun = await post(`/runs?${WAIT}`, { ...which, runs: [run], takes: [take_], seed, paused: true, inputs, lesson: of });
   const about = { kind: "run", id: begun.id, name, run, take: take_, seed, yaml };
   await follow(about, begun);
+  choose("stage"); // now, not at its end: by then somebody may look at something else
   if (paused || !driven.value?.next) return;
   await command("go", {});
   const found = decisive(violations.value);
@@ -264,7 +265,9 @@ export async function command(verb, body) {
   busy.value = true;
   hush();
   try {
-    await follow(about, await post(`/runs/${about.id}/${verb}?${WAIT}`, body));
+    const mine = generation;
+    const run = await post(`/runs/${about.id}/${verb}?${WAIT}`, body);
+    if (mine === generation) await follow(about, run); // else something else is shown by now
   } finally {
     busy.value = false;
   }

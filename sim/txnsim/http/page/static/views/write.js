@@ -5,7 +5,6 @@ import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { act, ask, play, post } from "../api.js";
 import { html } from "../html.js";
-import { choose } from "../store.js";
 
 const KEPT = "txnsim-story";
 const BEGIN_WITH = "late-produce-after-abort";
@@ -62,10 +61,7 @@ export function Write() {
       setBusy("");
     }
   });
-  const look = (run, take) => act(async () => {
-    await play(told.value.scenario, run, take, 1, { yaml: text.value });
-    choose("stage");
-  });
+  const look = (run, take) => act(() => play(told.value.scenario, run, take, 1, { yaml: text.value }));
   return html`
     <p>A story is a file: who acts, what is broken, what the judges are to find. Change it, play it, look inside.
       What a file may say: docs/writing-scenarios.md. Your text stays in this browser.</p>

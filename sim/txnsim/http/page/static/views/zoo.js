@@ -6,7 +6,7 @@ import { act, ask, listen, openFile, play } from "../api.js";
 import { html } from "../html.js";
 import { Lessons } from "./lesson.js";
 import { isSite } from "../site.js";
-import { choose, source } from "../store.js";
+import { source } from "../store.js";
 
 const alias = (one) => one.aliases[0] ?? "~";
 // First comes what one kill -9 does to the newest releases of Kafka.
@@ -31,7 +31,6 @@ export function Zoo() {
     setBusy(`Playing ${name} ${run} …`);
     try {
       await play(name, run, take, seed, { paused: stop });
-      choose("stage");
     } finally {
       setBusy("");
     }
