@@ -120,7 +120,9 @@ def _side(events: Sequence[Event], at: int) -> Side:
 
 
 def _sentence(node: str, left: Event | None, right: Event | None) -> str:
-    return f"They part at the {place(node)}: A {_does(left)}; B {_does(right)}."
+    where = place(node)
+    article = "the " if where.startswith("coordinator") else ""
+    return f"They part at {article}{where}: A {_does(left)}; B {_does(right)}."
 
 
 def _does(event: Event | None) -> str:
