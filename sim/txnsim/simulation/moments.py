@@ -160,7 +160,7 @@ def _have(
 
 
 def _ends_behind(log: PartitionLog, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Transactions whose marker is at this offset or behind it: the first offset and the marker."""
+    """Each transaction that ends at this offset or later: its first offset, and its marker."""
     if not any(header.is_control for header in _headers(log, offset)):
         return
     open_since: dict[int, int] = {}

@@ -40,7 +40,7 @@ def show_a_transaction_where_a_follower_has_another_record(cluster: VirtualClust
 
 
 def lower_the_watermark(cluster: VirtualCluster) -> None:
-    """As a new leader, which begins with the last high watermark that it was told."""
+    """A new leader begins with the high watermark that it knows. It may be lower."""
     assert leader(cluster).replicas.led[PLACE].last_stable_offset == 4
     for broker in cluster.sim.brokers.values():
         broker.replicas.hosted[PLACE].high_watermark = 3

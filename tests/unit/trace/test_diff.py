@@ -17,7 +17,7 @@ def test_two_takes_part_where_the_fault_is_felt() -> None:
     found = diff(told_run(), told_run(take="disarmed"))
     assert found is not None
     assert found.settings["take"] == ("armed", "disarmed")
-    assert found.sentence.startswith("They part at ")
+    assert found.sentence.startswith("They part at client late-producer: A tells ")
     assert found.left.at is not None
     assert found.left.context[-1] == found.left.at
     assert found.only_left > 0

@@ -22,7 +22,7 @@ def test_two_runs_part_in_one_sentence_and_both_sides_are_shown(
 ) -> None:
     assert main(["diff", *traces]) == 1
     printed = capsys.readouterr().out
-    assert printed.startswith("They part at ")
+    assert printed.startswith("They part at client late-producer: A tells ")
     assert "  take: A armed, B disarmed" in printed
     assert printed.count("  -> #") == 2
 
