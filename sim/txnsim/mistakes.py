@@ -79,7 +79,7 @@ def _mistakes(given: object, kind: Any, place: str, noun: str) -> Iterator[tuple
     element = _element(kind)
     if isinstance(given, list | tuple) and element is not None:
         for index, one in enumerate(given):
-            yield from _mistakes(one, element, _below(place, str(index + 1)), noun)
+            yield from _mistakes(one, element, _below(place, _nth(index, one)), noun)
         return
     try:
         msgspec.convert(given, bounded)
@@ -165,6 +165,12 @@ def _word(kind: Any) -> str | None:
 def _own_words(text: str) -> str:
     """What a value says of itself, without the place in msgspec's notation."""
     return text.partition(" - at `$")[0]
+
+
+def _nth(index: int, given: object) -> str:
+    """The place of an element in a list: its number, and its id where it has one."""
+    id_ = given.get("id") if isinstance(given, Mapping) else None
+    return f"{index + 1} ({_short(id_)})" if isinstance(id_, str) else str(index + 1)
 
 
 def _short(given: object) -> str:

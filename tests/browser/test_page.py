@@ -288,7 +288,7 @@ def test_a_rule_of_ones_own_is_armed_and_a_wrong_one_is_refused_with_the_reason(
     page.select_option("#own-do", "error")
     page.fill("#own-action-error", "NO_SUCH_ERROR")
     page.click("#arm")
-    page.wait_for_selector(".problem:has-text(\"'NO_SUCH_ERROR' is no error of Kafka's\")")
+    page.wait_for_selector(".problem:has-text(\"no Kafka error 'NO_SUCH_ERROR'\")")
     page.select_option("#own-do", "delay")
     page.fill("#own-action-delay_ms", "500")
     page.fill("#own-rule-limit", "2")

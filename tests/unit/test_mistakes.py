@@ -57,6 +57,10 @@ def test_all_mistakes_are_named_at_once_with_what_was_meant() -> None:
             "action.delay_ms: expected a whole number, found 0.5",
         ),
         ({"action": {"do": "delay", "delay_ms": -1}}, "action: delay_ms"),
+        (
+            {"action": {"do": "error", "error": "FENCED_PRODUCER"}},
+            "action: no Kafka error 'FENCED_PRODUCER'; did you mean PRODUCER_FENCED?",
+        ),
         ({"action": "hold"}, 'action: \'hold\' is a name alone: say {"do": "hold"}'),
         ({"occurrences": [1, "x"]}, "occurrences.2: expected a whole number, found 'x'"),
         ({"occurrences": 3}, "occurrences: expected a list, found 3"),
@@ -85,6 +89,12 @@ def test_each_kind_of_mistake(change: dict[str, object], wanted: str) -> None:
 )
 def test_other_types(given: object, wanted: str) -> None:
     assert said(given, Odd)[0].startswith(wanted)
+
+
+def test_an_element_of_a_list_is_told_by_its_id_too() -> None:
+    lines = said([HELD, {**HELD, "nth": "x"}, {"id": 3}], list[FaultRule])
+    assert lines[0] == "2 (late).nth: expected a whole number, found 'x'"
+    assert lines[1].startswith("3: ")
 
 
 def test_a_long_list_is_left_out_where_something_near_is_named() -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from txnsim.addresses import EVERYWHERE, PORT_MAX, read_host_and_port
 from txnsim.api.memory_mark import SHARE_OF_MACHINE, MemoryMark
 from txnsim.cli import ready_file, serve_load
 from txnsim.cli.collector import pass_over_present, seldom_collected
@@ -35,7 +36,6 @@ from txnsim.runtime.polite_threads import politely
 from txnsim.runtime.trace import TraceLevel
 from txnsim.security.options import NO_SECURITY
 from txnsim.server.cluster import SimCluster
-from txnsim.server.first_image import EVERYWHERE
 from txnsim.server.options import (
     KIP_TEXT_PORT_DISTANCE,
     ClusterOptions,
@@ -54,7 +54,6 @@ else:
     security_demo = OnDemand("txnsim.server.security_demo")
 
 HTTP_PORT_DEFAULT: Final = 9080
-PORT_MAX: Final = 65_535
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -386,10 +385,10 @@ def _check_ports_of_brokers(option: str, first: int, brokers: int) -> None:
 
 
 def _address(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdigit() or not 1 <= int(port) <= PORT_MAX:
+    address = read_host_and_port(text)
+    if address is None or address[1] == 0:
         raise ConfigError(f"--advertised {text}: expected HOST:PORT, as in kafka.test:9092")
-    return host, int(port)
+    return address
 
 
 def _size(option: str, text: str) -> int:
@@ -420,7 +419,7 @@ async def _serve(
         try:
             await cluster.start()
         except OSError as error:
-            complain(_address_trouble(error, options))
+            complain(_address_trouble(error, options.host, option="--port", host_option="--host"))
             return 1
         return await _serve_until(stop, cluster, args, demo)
 
@@ -476,10 +475,11 @@ async def _serve_until(
                 try:
                     await stack.enter_async_context(server)
                 except OSError as error:
-                    complain(
-                        f"control port: {error.strerror}: choose another --http, or --http 0 for "
-                        f"a free one{_in_make('--http')}"
+                    host = args.http_host or LOOPBACK
+                    trouble = _address_trouble(
+                        error, host, option="--http", host_option="--http-host"
                     )
+                    complain(f"control port: {trouble}")
                     return 1
             exercise: tuple[str, ...] = ()
             if args.prepare is not None:
@@ -514,13 +514,17 @@ def _watch_memory(cluster: SimCluster) -> None:
         MemoryMark(limit, clock, lambda: cluster.listeners, real.resident_bytes).look()
 
 
-def _address_trouble(error: OSError, options: ClusterOptions) -> str:
+def _address_trouble(error: OSError, host: str, *, option: str, host_option: str) -> str:
+    """What is wrong with the port or the host to listen on, and which option mends it."""
     if error.errno == errno.EADDRINUSE:
         return (
-            f"{error.strerror}: choose another --port, or --port 0 for free ones"
-            f"{_in_make('--port')}"
+            f"{error.strerror}: choose another {option}, or {option} 0 for a free one"
+            f"{_in_make(option)}"
         )
-    return f"can't listen on {options.host}: {error.strerror or error}"
+    return (
+        f"can't listen on {host}: {error.strerror or error}: {host_option} takes an address of "
+        "this machine"
+    )
 
 
 def _in_make(option: str) -> str:

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from txnsim.addresses import host_and_port, read_host_and_port
 from txnsim.client import requests
 from txnsim.client.authentication import Authentication
 from txnsim.client.connection import ClientSettings, Connection, Dial, dial_asyncio
@@ -67,10 +68,10 @@ def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:
     """
     addresses = []
     for part in (piece.strip() for piece in text.split(",")):
-        host, colon, port = part.rpartition(":")
-        if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        address = read_host_and_port(part)
+        if address is None:
             raise ConfigError(f"bootstrap server {part!r}: host:port is expected")
-        addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
+        addresses.append(address)
     return tuple(addresses)
 
 
@@ -239,7 +240,8 @@ class Cluster:
             opening = self._opening[key] = asyncio.get_running_loop().create_future()
             opening.add_done_callback(lambda done: done.cancelled() or done.exception())
             task = self.tasks.spawn(
-                self._open_now(key, host, port, opening), name=f"connect {host}:{port}"
+                self._open_now(key, host, port, opening),
+                name=f"connect {host_and_port(host, port)}",
             )
             self._dialling.add(task)
             task.add_done_callback(self._dialling.discard)
@@ -258,7 +260,7 @@ class Cluster:
                 dial=self._dial,
                 tls=self._tls,
                 trace=self.trace,
-                peer=f"broker/{key[0]}" if key[0] >= 0 else f"{host}:{port}",
+                peer=f"broker/{key[0]}" if key[0] >= 0 else host_and_port(host, port),
             )
         except ClientError as error:
             opening.set_exception(error)

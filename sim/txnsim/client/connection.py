@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol, cast
 
 import msgspec
 
+from txnsim.addresses import host_and_port
 from txnsim.client.authentication import RENEWAL_FACTOR, Authentication, ClientSecurity
 from txnsim.client.errors import (
     AuthenticationError,
@@ -169,7 +170,7 @@ class Connection(asyncio.Protocol):
             RequestTimeoutError: No connection or no ApiVersions answer in time.
             NotSupportedError: The broker and we have no version of ApiVersions in common.
         """
-        address = f"{host}:{port}"
+        address = host_and_port(host, port)
         connection = cls(address, settings=settings, clock=clock, trace=trace, peer=peer)
         try:
             async with asyncio.timeout(settings.connect_timeout_ms / 1_000):

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import msgspec
 
+from txnsim.addresses import host_and_port
 from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
 
@@ -25,7 +26,7 @@ class BrokerAddress(msgspec.Struct, frozen=True, kw_only=True):
     port: int
 
     def __str__(self) -> str:
-        return f"broker {self.broker_id} ({self.host}:{self.port})"
+        return f"broker {self.broker_id} ({host_and_port(self.host, self.port)})"
 
 
 class PartitionView(msgspec.Struct, frozen=True, kw_only=True):

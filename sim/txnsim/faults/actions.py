@@ -14,6 +14,7 @@ import msgspec
 
 from txnsim.errors import ErrorCode
 from txnsim.faults.crossings import DamagedPart, RewriteHow, Rewriting, Slices
+from txnsim.suggestions import unknown
 
 PAUSE_MS_MAX: Final = 10 * 366 * 86_400_000
 """Ten years, as far as a clock may be set."""
@@ -128,7 +129,8 @@ class Fail(_Action, frozen=True, kw_only=True, tag_field="do", tag="error"):
 
     def __post_init__(self) -> None:
         if self.error.lower() not in ErrorCode.__members__:
-            raise ValueError(f"{self.error!r} is no error of Kafka's")
+            names = (one.name.upper() for one in ErrorCode)
+            raise ValueError(unknown("Kafka error", self.error, names))
 
     @property
     def code(self) -> ErrorCode:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from txnsim.addresses import host_and_port
 from txnsim.errors import MissingExtraError, pip_line
 from txnsim.on_demand import OnDemand
 from txnsim.runtime.forked_processes import Nursery
@@ -98,7 +99,7 @@ class ControlServer:
         # process can bind it any more.
         bound.listen()
         host, port = bound.getsockname()[:2]
-        self.url = f"http://{host}:{port}"
+        self.url = f"http://{host_and_port(host, port)}"
         is_near = is_loopback(host)
         if self.token is None and not is_near:
             self.token = new_token()

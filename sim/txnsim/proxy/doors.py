@@ -12,6 +12,7 @@ import errno
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
+from txnsim.addresses import PORT_MAX, host_and_port
 from txnsim.errors import ConfigError
 from txnsim.faults.points import CLIENT, PEER
 from txnsim.loggers import Logger
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from txnsim.runtime.env import Clock, Environment, Listener, Tasks
     from txnsim.runtime.trace import Tracer
 
-PORT_MAX: Final = 65_535
 
 _log: Final = Logger("txnsim.proxy")
 DOORS_MAX: Final = 1_000
@@ -111,7 +111,7 @@ class Door:
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
-            raise OSError(error.errno, f"{host}:{port} is in use") from error
+            raise OSError(error.errno, f"{host_and_port(host, port)} is in use") from error
 
     async def close(self) -> None:
         """Stop listening, and close every connection."""
@@ -139,7 +139,9 @@ class Door:
     def is_out_of_reach(self, error: OSError) -> None:
         """The node can't be connected to."""
         host, port = self.upstream
-        _log.info("upstream.refused", broker=self.node_id, at=f"{host}:{port}", why=str(error))
+        _log.info(
+            "upstream.refused", broker=self.node_id, at=host_and_port(host, port), why=str(error)
+        )
 
     def opened(self, relay: Joined, line: str) -> None:
         """A connection is there."""
@@ -220,7 +222,7 @@ class Doors:
     @property
     def bootstrap(self) -> str:
         """Addresses of all doors."""
-        return ",".join(f"{self._advertised_host}:{door.port}" for door in self)
+        return ",".join(host_and_port(self._advertised_host, door.port) for door in self)
 
     def address(self, node_id: int) -> tuple[str, int]:
         """Where clients reach a node.

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from txnsim.addresses import EVERYWHERE, read_host_and_port
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ConfigError
 from txnsim.proxy.addresses import Endpoint
@@ -14,8 +15,6 @@ from txnsim.security.options import TlsFiles
 LOOPBACK: Final = "127.0.0.1"
 PORT_DEFAULT: Final = 19_090
 PEER_PORT_DEFAULT: Final = 29_090
-EVERYWHERE: Final = ("0.0.0.0", "::", "")
-"""Where one can listen, and clients can't connect to."""
 
 
 class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +68,7 @@ def peer_from(text: str) -> Endpoint:
         ConfigError: It is not of that form.
     """
     node, equals, address = text.partition("=")
-    host, colon, port = address.rpartition(":")
-    if not equals or not node.isdigit() or not colon or not host or not port.isdigit():
+    found = read_host_and_port(address)
+    if not equals or not node.isdigit() or found is None:
         raise ConfigError(f"--peer {text}: expected NODE=HOST:PORT, as in 1=127.0.0.1:9094")
-    return Endpoint(int(node), host.removeprefix("[").removesuffix("]"), int(port))
+    return Endpoint(int(node), *found)

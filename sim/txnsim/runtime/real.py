@@ -18,6 +18,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from txnsim.addresses import host_and_port
 from txnsim.faults.crossings import Interceptor
 from txnsim.runtime.clock import LoopClock
 from txnsim.runtime.env import Environment
@@ -129,13 +130,14 @@ def tcp_socket(host: str, port: int) -> socket.socket:
     Raises:
         OSError: The port is busy, or this is no address of ours; the error names it.
     """
-    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
     except OSError as error:
         bound.close()
-        raise OSError(error.errno, f"{host}:{port}: {error.strerror}") from error
+        raise OSError(error.errno, f"{host_and_port(host, port)}: {error.strerror}") from error
     return bound
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from txnsim.addresses import host_and_port
 from txnsim.api.registry import shipped
 from txnsim.api.request import ApiTable
 from txnsim.broker.broker import Broker
@@ -170,7 +171,7 @@ class SimCluster:
     def bootstrap_of(self, listener: str) -> str:
         """``host:port`` of every broker at the listener of that name."""
         return ",".join(
-            "{}:{}".format(*broker.address(listener))
+            host_and_port(*broker.address(listener))
             for broker in self.metadata.image.alive_brokers()
         )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from txnsim.addresses import EVERYWHERE
 from txnsim.controller import controller
 from txnsim.metadata.image import CLIENT_LISTENER, BrokerImage, ClusterImage
 from txnsim.releases import Fleet
@@ -20,9 +21,6 @@ from txnsim.settings import Settings
 if TYPE_CHECKING:
     from txnsim.server.loading import LoadedCluster
     from txnsim.server.options import ClusterOptions
-
-EVERYWHERE: Final = ("", "0.0.0.0", "::")
-"""Addresses to listen on that clients can't connect to."""
 
 
 def first_image(

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from txnsim.addresses import host_and_port
 from txnsim.api.memory_mark import refusing
 from txnsim.api.registry import SHIPPED
 from txnsim.api.request import ApiTable
@@ -109,7 +110,9 @@ class BrokerListener:
             if error.errno != errno.EADDRINUSE:
                 raise
             # Loops word it differently; the port is what matters.
-            raise OSError(error.errno, f"{door.host}:{door.port} is in use") from error
+            raise OSError(
+                error.errno, f"{host_and_port(door.host, door.port)} is in use"
+            ) from error
         self._doors.append(bound)
         return msgspec.structs.replace(door, port=bound.socket.address[1])
 

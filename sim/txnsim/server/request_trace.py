@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from txnsim.addresses import host_and_port
 from txnsim.api.request import Handler, Request
 from txnsim.faults.subjects import Subject
 from txnsim.runtime.trace import NO_CAUSE
@@ -202,4 +203,4 @@ def tell_refused(
 
 def _address(host: str, port: str) -> str:
     """Of a host as Kafka writes it, ``/127.0.0.1``."""
-    return f"{host.removeprefix('/')}:{port}"
+    return host_and_port(host.removeprefix("/"), port)

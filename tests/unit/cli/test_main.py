@@ -64,6 +64,7 @@ def test_a_command_gives_the_status_and_its_failures_are_one_line(
         (["--bogus"], 2, "err", "txnsim: no option '--bogus'"),
         (["--http", "serve"], 2, "err", "--http belongs behind 'serve': `txnsim serve --http …`"),
         (["serve", "--brokrs", "3"], 2, "err", "'--brokrs'; did you mean --brokers?"),
+        (["serve", "--http-port", "0"], 2, "err", "'--http-port'; did you mean --http?"),
         (["txns", "--help"], 0, "out", "find-hanging"),
         (["txns"], 2, "err", "COMMAND is missing; there are: list, describe"),
         (["txns", "list"], 2, "err", "--bootstrap-server is missing"),

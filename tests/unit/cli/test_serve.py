@@ -5,6 +5,7 @@ import errno
 import gc
 import json
 import os
+import re
 import signal
 import socket  # noqa: TID251 - a port must really be busy
 import subprocess
@@ -162,7 +163,7 @@ def test_a_busy_port_is_named_and_free_ones_are_suggested(
         assert serve.run(arguments("--port", str(port), "--brokers", "1")) == 1
     complaint = capsys.readouterr().err
     assert complaint == (
-        f"txnsim: 127.0.0.1:{port} is in use: choose another --port, or --port 0 for free ones"
+        f"txnsim: 127.0.0.1:{port} is in use: choose another --port, or --port 0 for a free one"
         f"{hint}\n"
     )
 
@@ -208,6 +209,37 @@ def test_a_host_of_somebody_else_is_named(capsys: pytest.CaptureFixture[str]) ->
     # TEST-NET-1 of RFC 5737: nobody's address.
     assert serve.run(arguments("--port", "0", "--host", "192.0.2.1")) == 1
     assert "can't listen on 192.0.2.1" in capsys.readouterr().err
+
+
+def test_a_host_of_somebody_else_for_the_control_port_is_named_with_its_option(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert serve.run(arguments("--port", "0", "--http", "0", "--http-host", "192.0.2.1")) == 1
+    complaint = capsys.readouterr().err
+    assert complaint.startswith("txnsim: control port: can't listen on 192.0.2.1: ")
+    assert complaint.endswith(": --http-host takes an address of this machine\n")
+
+
+def test_ipv6_addresses_stand_in_brackets_wherever_clients_take_them() -> None:
+    if not has_ipv6():
+        pytest.skip("this machine has no IPv6 loopback")
+    options = ("--host", "::1", "--http-host", "::1", "--http", "0")
+    with TxnsimServer(brokers=1, arguments=options) as server:
+        ready = server.ready
+        assert re.fullmatch(r"\[::1\]:\d+", ready["bootstrap"])
+        assert re.fullmatch(r"http://\[::1\]:\d+", ready["http"])
+        brokers = httpx.get(f"{ready['http']}/api/v1/brokers").json()
+        assert main(["txns", "--bootstrap-server", ready["bootstrap"], "list"]) == 0
+    assert brokers[0]["host"] == "::1"
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as one:
+            one.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
+from txnsim.addresses import host_and_port
 from txnsim.cli.control.port import Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
 from txnsim.cli.control.words import duration_ms
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 _COLUMNS: Final[Columns[Json]] = {
     "Broker": lambda one: one["id"],
     "State": lambda one: one["state"],
-    "Address": lambda one: f"{one['host']}:{one['port']}",
+    "Address": lambda one: host_and_port(one["host"], one["port"]),
     "Release": lambda one: one["release"],
     "Leads": lambda one: one["leads"],
     "Trouble": lambda one: _trouble(one),

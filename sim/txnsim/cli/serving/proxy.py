@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from txnsim.addresses import host_and_port
 from txnsim.cli import control_token, ready_file
 from txnsim.cli.client_properties import read_client_properties
 from txnsim.cli.collector import seldom_collected
@@ -233,7 +234,9 @@ def _announce(proxy: FaultProxy, server: ControlServer, args: argparse.Namespace
     for door in (*proxy.clients, *proxy.peers):
         side = "other brokers" if door.is_peer else "clients"
         host, port = door.upstream
-        print_line(f"    broker {door.node_id} for {side}: port {door.port} -> {host}:{port}")
+        print_line(
+            f"    broker {door.node_id} for {side}: port {door.port} -> {host_and_port(host, port)}"
+        )
     print_line(f"  control port      {server.url}  (OpenAPI: {server.url}/openapi.json)")
     if server.token is not None:
         is_given = server.token == args.token

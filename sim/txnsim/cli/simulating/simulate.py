@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 FOUND_STATUS: Final = 1
 PROGRESS_MS: Final = 2_000
+SEEDS_DEFAULT: Final = "0..200"
+ENDLESS: Final = range(2**31)
+"""More seeds than any ``--time`` has room for."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " 2 a wrong argument, or nothing was exercised."
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--seeds", default="0..200", metavar="A..B", help="from A to before B")
+    which.add_argument(
+        "--seeds",
+        metavar="A..B",
+        help=f"from A to before B (default {SEEDS_DEFAULT}; with --time, from 0 until it is over)",
+    )
     which.add_argument("--seed", type=int, metavar="N", help="one seed, told in full")
     parser.add_argument("--time", metavar="DURATION", help="begin no seed after that: 10m")
     parser.add_argument(
@@ -85,11 +92,12 @@ def run(args: argparse.Namespace) -> int:
     wanted = wanted_of(args)
     if args.against:
         return _compare(args, wanted)
-    seeds = [args.seed] if args.seed is not None else seeds_in(args.seeds)
+    seeds = _seeds_of(args)
     jobs = 1 if len(seeds) == 1 else args.jobs or processors()
     end_ms = None if args.time is None else wall_ms() + duration_of("--time", args.time)
     count = -(-len(seeds) // AMONG) if args.guided else len(seeds)
-    tally, progress = Tally(), _Progress(count, quiet=args.json)
+    tally = Tally()
+    progress = _Progress(None if seeds is ENDLESS else count, quiet=args.json)
 
     def goes_on() -> bool:
         early = args.first and tally.failed
@@ -176,6 +184,14 @@ def wanted_of(args: argparse.Namespace) -> Wanted:
     return Wanted(as_version=args.as_version, rules=rules, workload=args.workload)
 
 
+def _seeds_of(args: argparse.Namespace) -> range:
+    if args.seed is not None:
+        return range(args.seed, args.seed + 1)
+    if args.seeds is None and args.time is not None:
+        return ENDLESS
+    return seeds_in(args.seeds or SEEDS_DEFAULT)
+
+
 def seeds_in(text: str) -> range:
     """The seeds that ``A..B`` means.
 
@@ -203,8 +219,9 @@ def duration_of(option: str, text: str) -> int:
 class _Progress:
     """A line on standard error, now and then."""
 
-    def __init__(self, seeds: int, *, quiet: bool) -> None:
-        self._seeds = seeds
+    def __init__(self, seeds: int | None, *, quiet: bool) -> None:
+        """Of so many seeds; None where the time decides."""
+        self._of = "" if seeds is None else f" of {seeds}"
         self._began_ms = self._next_ms = wall_ms()
         self._is_shown = not quiet and sys.stderr.isatty()
 
@@ -216,7 +233,7 @@ class _Progress:
         self._next_ms = now_ms + PROGRESS_MS
         rate = tally.seeds * 1_000 / max(1, now_ms - self._began_ms)
         text = (
-            f"{tally.seeds} of {self._seeds} seeds, {rate:.1f} a second, "
+            f"{tally.seeds}{self._of} seeds, {rate:.1f} a second, "
             f"{len(tally.cells)} places of the map, {len(tally.failed)} with findings"
         )
         print(f"\r{text:<78}", end="", file=sys.stderr, flush=True)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Final
 
+from txnsim.addresses import host_and_port
 from txnsim.runtime.rng import SeededRng
 from txnsim.runtime.virtual.connection import (
     Address,
@@ -78,7 +79,7 @@ class VirtualNet:
         if port == 0:
             port = self._free_port()
         elif self._find(host, port) or (host == _WILDCARD and self._port_taken(port)):
-            raise OSError(errno.EADDRINUSE, f"{host}:{port} is in use")
+            raise OSError(errno.EADDRINUSE, f"{host_and_port(host, port)} is in use")
         server = VirtualServer(self, self._loop, factory, (host, port))
         self._servers[host, port] = server
         return server
@@ -98,7 +99,9 @@ class VirtualNet:
         await self._pass_time(chance)
         server = self._find(host, port)
         if server is None:
-            raise ConnectionRefusedError(errno.ECONNREFUSED, f"no listener on {host}:{port}")
+            raise ConnectionRefusedError(
+                errno.ECONNREFUSED, f"no listener on {host_and_port(host, port)}"
+            )
         connection = VirtualConnection(
             self._loop,
             number=number,

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from tests.support.plans import leaderless_plan
 from txnsim.cli.main import main
+from txnsim.cli.simulating import simulate
 from txnsim.simulation import batch, drawing, reports
 from txnsim.simulation.drawing import Wanted
 from txnsim.simulation.plan import Plan
@@ -41,6 +43,18 @@ def test_a_finding_is_told_with_the_command_that_repeats_it(
 def test_where_nothing_is_found_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--seed", "1", "--as-version", "4.2"]) == 0
     assert "Nothing was found." in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("one_bug")
+def test_a_time_alone_plays_seeds_until_it_is_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulate, "SEEDS_DEFAULT", "0..1")
+    seconds = count()
+    monkeypatch.setattr(simulate, "wall_ms", lambda: 1_000 * next(seconds))
+    command = ["simulate", "--jobs", "1", "--no-shrink", "--json", "--out", str(tmp_path)]
+    assert main([*command, "--time", "9s"]) == 1
+    assert json.loads(capsys.readouterr().out)["seeds"] > 1
 
 
 def test_a_seed_is_compared_with_itself_in_another_cluster(
