@@ -1,8 +1,8 @@
-"""Durations as people write them, in whole milliseconds."""
+"""Durations and points in time as people write them; here they are whole milliseconds."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -51,3 +51,13 @@ def whole_ms(given: object) -> int:
         f"{given!r} is no duration: expected a whole number of milliseconds, "
         f"or a text such as {FORMS}"
     )
+
+
+def time_text(time_ms: int) -> str:
+    """A wall clock's time, of milliseconds since 1970, in UTC to the second (ISO 8601); as it is
+    where no calendar has it, as in a damaged file.
+    """
+    try:
+        return datetime.fromtimestamp(time_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return str(time_ms)

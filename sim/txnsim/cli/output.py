@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -189,11 +188,6 @@ def warn(text: str) -> None:
     """Print a remark to standard error, in place of progress that is shown there."""
     start = "\r\033[K" if may_move_cursor() else ""
     print(f"{start}{_shown(printable_lines(text))}", file=sys.stderr, flush=True)
-
-
-def time_text(now_ms: int) -> str:
-    """A wall clock's time for people, in UTC to the second."""
-    return datetime.fromtimestamp(now_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def progress(text: str) -> None:

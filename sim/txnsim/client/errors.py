@@ -6,6 +6,7 @@
     ├── ConnectionLostError       no connection, or it was cut: the request may or may not have
     taken effect ├── RequestTimeoutError       no answer in time: the same uncertainty
     ├── NotSupportedError         the broker does not speak a version this needs
+    │   └── ClientTooOldError     this client does not speak a version that the broker has
     ├── IllegalUseError           a call out of order, as Java's IllegalStateException
     ├── RetriableError            retried until time was up; may work later
     ├── AbortableError            this transaction must be aborted, the producer goes on
@@ -27,6 +28,7 @@ __all__ = [
     "AbortableError",
     "AuthenticationError",
     "ClientError",
+    "ClientTooOldError",
     "ConnectionLostError",
     "ErrorCode",
     "FatalError",
@@ -48,6 +50,10 @@ class RequestTimeoutError(ClientError):
 
 class NotSupportedError(ClientError):
     """The broker does not speak the API, or no version that can express the request."""
+
+
+class ClientTooOldError(NotSupportedError):
+    """This client does not speak a version that the broker has; the limit is ours."""
 
 
 class IllegalUseError(ClientError):

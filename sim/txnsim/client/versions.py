@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from txnsim.client.errors import NotSupportedError
+from txnsim.client.errors import ClientTooOldError, NotSupportedError
 from txnsim.errors import ErrorCode
 
 
@@ -113,7 +113,8 @@ def choose_version(
         within: Further limits, such as "not above 4" of the old transaction protocol.
 
     Raises:
-        NotSupportedError: There is none.
+        ClientTooOldError: The versions that the broker has, or that are wanted, are newer.
+        NotSupportedError: The broker does not know the API, or its versions are older.
     """
     theirs = broker.get(api)
     if theirs is None:
@@ -126,6 +127,13 @@ def choose_version(
     if highest < lowest:
         wanted_low = max(ours.lowest, within.lowest)
         wanted_high = min(ours.highest, within.highest)
+        if max(theirs.lowest, within.lowest) > ours.highest:
+            raise ClientTooOldError(
+                f"This client speaks {api.name} up to version {ours.highest}; version"
+                f" {max(theirs.lowest, within.lowest)} is needed. The node supports"
+                f" [{theirs.lowest},{theirs.highest}].",
+                error=ErrorCode.unsupported_version,
+            )
         raise NotSupportedError(
             f"The node does not support {api.name} with version in range"
             f" [{wanted_low},{wanted_high}]. The supported range is"

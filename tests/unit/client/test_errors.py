@@ -16,7 +16,7 @@ def test_codes_are_spelled_as_kafka_does(number: int, name: str) -> None:
 def test_every_error_is_a_client_error_with_the_brokers_code() -> None:
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
     ours = [kind for kind in kinds if issubclass(kind, ClientError)]
-    assert len(ours) == 9
+    assert len(ours) == 10
     for kind in ours:
         assert kind("x", error=ErrorCode.producer_fenced).error == ErrorCode.producer_fenced
         assert kind("x").error is None

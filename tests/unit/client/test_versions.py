@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.client.errors import ErrorCode, NotSupportedError
+from txnsim.client.errors import ClientTooOldError, ErrorCode, NotSupportedError
 from txnsim.client.versions import (
+    ANY,
     Api,
     FinalizedFeatures,
     VersionRange,
@@ -25,11 +26,6 @@ def test_the_highest_common_version_is_chosen() -> None:
     [
         ({}, "The node does not support END_TXN"),
         (
-            {26: VersionRange(6, 7)},
-            "The node does not support END_TXN with version in range [5,5]. The supported range is"
-            " [6,7].",
-        ),
-        (
             {26: VersionRange(0, 4)},
             "The node does not support END_TXN with version in range [5,5]. The supported range is"
             " [0,4].",
@@ -46,6 +42,17 @@ def test_no_common_version_says_what_was_needed(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("theirs", "within"), [(VersionRange(3, 4), ANY), (VersionRange(0, 3), VersionRange(3, 3))]
+)
+def test_a_limit_of_ours_is_not_called_the_brokers(
+    theirs: VersionRange, within: VersionRange
+) -> None:
+    with pytest.raises(ClientTooOldError, match="This client speaks LIST_TRANSACTIONS up to") as it:
+        choose_version(Api.LIST_TRANSACTIONS, {66: theirs}, within=within)
+    assert it.value.error is ErrorCode.unsupported_version
+
+
 def test_every_version_that_we_claim_has_schemas() -> None:
     for api in Api:
         for version in range(api.ours.lowest, api.ours.highest + 1):

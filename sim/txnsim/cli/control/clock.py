@@ -8,7 +8,8 @@ from argparse import ArgumentTypeError
 from txnsim.cli.control.port import Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
 from txnsim.cli.control.words import duration_ms
-from txnsim.cli.output import tell, time_text
+from txnsim.cli.output import tell
+from txnsim.durations import time_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from txnsim.cli.logs.find_hanging import HANGS, INCOMPLETE
 from txnsim.cli.logs.searching import add_as_of, answering, find, search_of
 from txnsim.cli.logs.spark import add_directories, add_master
-from txnsim.cli.output import Columns, print_line, print_text, table_of, time_text, warn
+from txnsim.cli.output import Columns, print_line, print_text, table_of, warn
+from txnsim.durations import time_text
 
 if TYPE_CHECKING:
     from txnsim.pipeline.questions.waiting import Waiter, Waiting

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.logs.searching import answering
 from txnsim.cli.logs.spark import add_directories
-from txnsim.cli.output import print_line, time_text
+from txnsim.cli.output import print_line
+from txnsim.durations import time_text
 
 if TYPE_CHECKING:
     from txnsim.pipeline.questions.application import Application

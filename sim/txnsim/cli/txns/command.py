@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from txnsim.cli.client_properties import bootstrap_of, read_client_properties
-from txnsim.cli.output import complain, time_text, warn
+from txnsim.cli.output import complain, warn
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.cli.txns import commands as txns_commands
 from txnsim.cli.txns import kip_text as txns_kip_text
@@ -30,11 +30,13 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import (
     ClientError,
+    ClientTooOldError,
     ConnectionLostError,
     ErrorCode,
     NotSupportedError,
     RequestTimeoutError,
 )
+from txnsim.durations import time_text
 from txnsim.txn.open_txn_verdict import program_at
 from txnsim.variables import BOOTSTRAP
 from txnsim.version import TXNSIM
@@ -332,6 +334,8 @@ def _advise(error: ClientError, command: str) -> None:
             )
         case RequestTimeoutError():
             warn("Is the address that of a Kafka broker, and is the broker alive?")
+        case ClientTooOldError():
+            warn("That is a limit of this txnsim, not of the broker: a newer txnsim may have it.")
         case NotSupportedError():
             warn("The broker's release is too old for this, or it is no Kafka broker.")
         case _ if error.error is not None:

@@ -13,7 +13,13 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from txnsim.client import requests
-from txnsim.client.errors import ClientError, ErrorCode, NotSupportedError, RetriableError
+from txnsim.client.errors import (
+    ClientError,
+    ClientTooOldError,
+    ErrorCode,
+    NotSupportedError,
+    RetriableError,
+)
 from txnsim.client.inspection.txn_views import TransactionDescription
 from txnsim.placement import partition_for
 from txnsim.types import TRANSACTION_STATE_TOPIC
@@ -86,6 +92,8 @@ async def unseen(cluster: Cluster, *, every_topic: bool) -> tuple[ClientError, .
             )
     try:
         await check_sight(cluster)
+    except ClientTooOldError:
+        raise
     except NotSupportedError:
         pass  # before Kafka 3.0; no partition could be searched either
     except ClientError as failure:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import msgspec
 
 from txnsim.client.admin import Admin
-from txnsim.client.errors import NotSupportedError
+from txnsim.client.errors import ClientTooOldError, NotSupportedError
 from txnsim.client.fetching import fetch
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
@@ -74,6 +74,8 @@ async def explain(
         found = await survey(admin, now_ms=now_ms, partitions=[partition], older_than_ms=ANY_AGE)
         if partition in found.unread:
             raise found.unread[partition]
+    except ClientTooOldError:
+        raise  # the brokers could tell
     except NotSupportedError:
         return await _explain_by_the_log(admin, partition, view, program)
     log_start = await admin.offset_of(partition, EARLIEST)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.durations import time_text
 from txnsim.pipeline.engine import Engine, NewSession, Progress, Way, cost_of
 from txnsim.pipeline.forensics.coordinator_entries import Coordinators
 from txnsim.pipeline.forensics.coordinator_log import (
@@ -95,6 +96,11 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     never_spark: bool = False
     """Read everything in this process, however much it is."""
 
+    @property
+    def latest_ms(self) -> int:
+        """No later time is believed: of this machine's clock, or what was asked for."""
+        return max(self.now_ms, self.as_of_ms or 0)
+
 
 CoordinatorLogs = Mapping[int, Sequence[ReplicaState]]
 """Partition of ``__transaction_state`` -> its replicas, the one whose word counts first."""
@@ -132,7 +138,7 @@ def find_hanging(
     question = Question(
         as_of_ms=reading.as_of_ms(states, coordinators),
         max_transaction_timeout_ms=search.max_transaction_timeout_ms,
-        now_ms=search.now_ms,
+        now_ms=search.latest_ms,
         bootstrap=search.bootstrap,
         accepts_damage=search.accepts_damage,
     )
@@ -174,6 +180,8 @@ class Reading:
         """Path of a replica that was read -> what came to light."""
         self._logs_read: Mapping[str, LogRead] = {}
         """Path of a replica of ``__transaction_state`` that others have read -> what was read."""
+        self._future: dict[str, int] = {}
+        """File -> the time that it tells, later than this machine's clock."""
         self._log_dirs: tuple[str, ...] = ()
         self._newest_ms = -1
         self._segments: Mapping[str, Sequence[SegmentFile]] = {}
@@ -188,7 +196,20 @@ class Reading:
     @property
     def problems(self) -> tuple[str, ...]:
         """Files that make no sense, each with its place."""
-        return tuple(sorted(self._problems))
+        return tuple(sorted([*self._problems, *self._in_the_future()]))
+
+    def _in_the_future(self) -> Iterator[str]:
+        """One line for all: a cluster whose clock was advanced stamps every file so."""
+        if not self._future:
+            return
+        whose, newest_ms = max(self._future.items(), key=lambda one: (one[1], one[0]))
+        shown = time_text(newest_ms + 999)  # --as-of knows whole seconds
+        yield (
+            f"{whose}: a time in the future, {shown}; not used, and neither are those of"
+            f" {len(self._future) - 1} other files: --as-of {shown} takes them"
+            if len(self._future) > 1
+            else f"{whose}: a time in the future, {shown}; not used: --as-of {shown} takes it"
+        )
 
     @property
     def newest_note_ms(self) -> int:
@@ -350,9 +371,9 @@ class Reading:
 
     def _not_future(self, time_ms: int, whose: str) -> int:
         """A time, or -1 where it is later than this machine's clock, which is reported."""
-        if time_ms <= self._search.now_ms:
+        if time_ms <= self._search.latest_ms:
             return time_ms
-        self._problem(f"{whose}: a time in the future, {time_ms} ms since 1970; not used")
+        self._future[whose] = time_ms
         return -1
 
     def known_topics(self) -> KnownTopics:

@@ -9,12 +9,12 @@ trouble is over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Final
 
 import msgspec
 
+from txnsim.durations import time_text
 from txnsim.pipeline.schemas import Bigint, Int, String, Table, columns_of
 from txnsim.pipeline.streaming.lag_probe import PartitionLag
 from txnsim.txn.open_txn_verdict import repair_command
@@ -67,7 +67,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
             f"HANGING {where}: {self.lag} offsets are withheld behind offset"
             f" {self.last_stable_offset}; the transaction of {whose} is open since offset"
             f" {self.start_offset} and its newest record is stamped"
-            f" {_time_text(self.last_timestamp_ms)}; {self.reason}. To end it: {self.command}"
+            f" {time_text(self.last_timestamp_ms)}; {self.reason}. To end it: {self.command}"
         )
 
 
@@ -159,7 +159,3 @@ def _ended(old: Alert, row: PartitionLag, at_ms: int) -> Alert:
         high_watermark=row.high_watermark,
         lag=row.lag,
     )
-
-
-def _time_text(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -207,6 +207,15 @@ def test_a_filter_that_the_broker_cannot_read_is_not_dropped(
     assert broker.of(Api.LIST_TRANSACTIONS) == []
 
 
+def test_a_limit_of_ours_is_not_called_the_brokers(broker: FakeBroker, capsys: Captured) -> None:
+    broker.ranges[Api.LIST_TRANSACTIONS] = (3, 4)
+    assert run(broker, "list") == 1
+    err = capsys.readouterr().err
+    assert "This client speaks LIST_TRANSACTIONS up to version 2" in err
+    assert "a limit of this txnsim, not of the broker" in err
+    assert "too old" not in err
+
+
 def test_describe(broker: FakeBroker, capsys: Captured) -> None:
     assert run(broker, "describe", "--transactional-id", "pay") == 0
     header, row, _ = capsys.readouterr().out.split("\n")

@@ -11,6 +11,7 @@ import pytest
 from tests.support.broker_dirs import BrokerDir, forget_the_end, move
 from tests.support.logs import NOW, LogDriver, plain
 from tests.support.no_spark import no_session
+from txnsim.durations import time_text
 from txnsim.errors import BadInputError, MissingExtraError
 from txnsim.log.config import LogConfig
 from txnsim.pipeline import libraries
@@ -18,6 +19,7 @@ from txnsim.pipeline.forensics import find_hanging as module
 from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
 from txnsim.pipeline.forensics.findings import Finding, Report
 from txnsim.pipeline.forensics.verdicts import Reason
+from txnsim.pipeline.options import time_ms_of
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
@@ -231,3 +233,21 @@ def test_what_a_kill_left_to_read_takes_the_extra(
         report_on(killed.path)
     stopped = broker_with(tmp_path / "stopped", driver, "Ongoing")
     assert one_of(report_on(stopped.path)).verdict is OpenTxnStatus.ALIVE
+
+
+def test_the_files_of_an_advanced_clock_are_one_line_with_the_time_to_ask_for(
+    tmp_path: Path, driver: LogDriver
+) -> None:
+    broker = broker_with(tmp_path / "b", driver, "Empty")
+    files = [one for one in broker.path.rglob("*") if one.is_file()]
+    newest_ms = NOW + 120 * MINUTE
+    for number, file in enumerate(files):
+        stamp = (newest_ms - number * 1_000) / 1_000
+        os.utime(file, (stamp, stamp))
+    report = report_on(broker.path, as_of_ms=None, now_ms=NOW + MINUTE)
+    (problem,) = report.source.problems
+    shown = time_text(newest_ms + 999)
+    assert problem.endswith(f"other files: --as-of {shown} takes them")
+    later = report_on(broker.path, as_of_ms=time_ms_of(shown), now_ms=NOW + MINUTE)
+    assert later.source.problems == ()
+    assert one_of(later).verdict is OpenTxnStatus.HANGING
