@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Final
 
+TRIED_MAX: Final = 10_000
+"""What is remembered of one kind; then it begins anew."""
 _waiting: Final[list[Callable[[], None]]] = []
 
 
@@ -22,6 +24,45 @@ class Logger:
 
         set_up()
         return getattr(structlog.get_logger(self._name), method)
+
+
+class Retries:
+    """What is tried until it succeeds, and may never: that it fails is logged once, and once more
+    where the error is another one.
+    """
+
+    __slots__ = ("_about", "_event", "_logger", "_patience", "tried")
+
+    def __init__(self, logger: Logger, event: str, about: str, *, patience: int = 1) -> None:
+        """Nothing has failed yet.
+
+        Args:
+            logger: Whose event it is.
+            event: What is logged.
+            about: The value of a line that says what is tried.
+            patience: How often it has to fail in a row; more than once where that is ordinary.
+        """
+        self._logger = logger
+        self._event = event
+        self._about = about
+        self._patience = patience
+        self.tried: dict[Hashable, tuple[str, int]] = {}
+        """What has failed and is tried again: its error, and how often."""
+
+    def failed(self, what: Hashable, error: str, reason: str) -> None:
+        """It has failed with this error; the reason is for people, and may differ each time."""
+        before, count = self.tried.get(what, (error, 0))
+        count = count + 1 if before == error else 1
+        if what not in self.tried and len(self.tried) == TRIED_MAX:
+            self.tried.clear()
+        self.tried[what] = error, count
+        if count == self._patience:
+            told = {self._about: what, "error": error, "reason": reason}
+            self._logger.warning(self._event, **told)
+
+    def done(self, what: Hashable) -> None:
+        """It has succeeded, or is given up: the next failure is another one."""
+        self.tried.pop(what, None)
 
 
 def before_first_line(do: Callable[[], None]) -> None:

@@ -167,6 +167,9 @@ class _Log:
     def __init__(self, world: World) -> None:
         self._world = world
 
+    def batch_bytes_max(self, partition: int) -> int:
+        return self._world.batch_bytes_max
+
     def write(
         self, partition: int, batch: bytes, *, subject: Any, timeout_ms: int, now_ms: int
     ) -> ErrorCode | Awaitable[ErrorCode]:
@@ -174,6 +177,8 @@ class _Log:
         error = world.append_errors.popleft() if world.append_errors else ErrorCode.none
         if error:
             return error
+        if len(batch) > world.batch_bytes_max:
+            return ErrorCode.message_too_large
         world.log.setdefault(partition, []).append(batch)
         world.append_timeouts_ms.append(timeout_ms)
         if world.held_appends is None:
@@ -202,6 +207,8 @@ class World:
             self.tracer.level = TraceLevel.FULL
         self.log: dict[int, list[bytes]] = {}
         self.append_timeouts_ms: list[int] = []
+        self.batch_bytes_max = 1_048_588
+        """``max.message.bytes`` of the topic."""
         self.append_errors: deque[ErrorCode] = deque()
         self.lost_appends = False
         """Errors of the log leave no record; else the record is there all the same."""

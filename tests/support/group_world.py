@@ -54,6 +54,8 @@ class ListLog:
         self.high_watermark = 0
         self.held = False
         self.refusal: ErrorCode | None = None
+        self.limit = 1_048_588
+        """``max.message.bytes`` of the topic."""
         self.failure = ErrorCode.none
         """How a wait ends once it is released."""
         self.guards: list[int] = []
@@ -63,6 +65,8 @@ class ListLog:
         """``CoordinatorLog.append``."""
         if self.refusal is not None:
             return Rejection(error=self.refusal, reason="the log refuses")
+        if len(batch) > self.limit:
+            return Rejection(error=ErrorCode.message_too_large, reason=f"{len(batch)} bytes")
         header = read_batch_header(batch)
         base, self.end = self.end, self.end + header.records_count
         self.batches.append(base.to_bytes(8, "big") + batch[8:])
@@ -75,6 +79,10 @@ class ListLog:
 
     def admit(self, *_: Any) -> None:
         """``CoordinatorLog.admit``."""
+
+    def batch_bytes_max(self, partition: int) -> int:
+        """``CoordinatorLog.batch_bytes_max``."""
+        return self.limit
 
     def replicated(self, partition: int) -> int:
         """``CoordinatorLog.replicated``."""

@@ -8,7 +8,7 @@ import sys
 import pytest
 from structlog.testing import capture_logs
 
-from txnsim.loggers import Logger, before_first_line
+from txnsim.loggers import TRIED_MAX, Logger, Retries, before_first_line
 
 pytestmark = pytest.mark.usefixtures("all_levels")
 
@@ -38,3 +38,21 @@ def test_a_line_has_the_name_of_its_logger_and_set_up_is_done_at_once_where_line
     done: list[str] = []
     before_first_line(lambda: done.append("set up"))
     assert done == ["set up"]
+
+
+def test_what_fails_again_and_again_is_told_once_and_once_more_for_another_error() -> None:
+    retries = Retries(Logger("txnsim.test"), "no.luck", "what", patience=2)
+    with capture_logs() as lines:
+        for error in ("LATE", "LATE", "LATE", "LOST", "LOST", "LOST"):
+            retries.failed("x", error, f"{error} this time")
+        assert [(line["what"], line["error"]) for line in lines] == [("x", "LATE"), ("x", "LOST")]
+        retries.done("x")
+        retries.failed("x", "LATE", "once is ordinary")
+        assert len(lines) == 2
+
+
+def test_what_is_remembered_of_failures_is_bounded() -> None:
+    retries = Retries(Logger("txnsim.test"), "no.luck", "what", patience=2)
+    for number in range(TRIED_MAX + 1):
+        retries.failed(number, "LATE", "")
+    assert list(retries.tried) == [TRIED_MAX]

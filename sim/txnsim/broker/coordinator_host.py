@@ -260,6 +260,11 @@ class CoordinatorHost:
         waiting = self.committed(partition, appended.last_offset, timeout_ms=timeout_ms)
         return _NONE if waiting is None else await waiting
 
+    def batch_bytes_max(self, partition: int) -> int:
+        """The topic's ``max.message.bytes``; 0 where the partition is not led any more."""
+        log = self._led.get(partition)
+        return 0 if log is None else log.config.max_message_bytes
+
     def replicated(self, partition: int) -> int:
         """The high watermark; 0 where the partition is not led any more."""
         log = self._led.get(partition)

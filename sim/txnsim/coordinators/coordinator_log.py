@@ -44,6 +44,9 @@ class CoordinatorLog(Protocol):
     ) -> Appended | Rejection:
         """Append a coordinator's batch to the local log."""
 
+    def batch_bytes_max(self, partition: int) -> int:
+        """``max.message.bytes`` of the topic as it is now, which is not the broker's."""
+
     def replicated(self, partition: int) -> int:
         """The high watermark."""
 
@@ -57,6 +60,9 @@ class CoordinatorLog(Protocol):
 
 class TransactionLog(Protocol):
     """The same, as the coordinator of transactions writes to it."""
+
+    def batch_bytes_max(self, partition: int) -> int:
+        """``max.message.bytes`` of the topic as it is now, which is not the broker's."""
 
     def write(
         self,

@@ -10,7 +10,7 @@ Counterpart in Kafka: GroupCoordinatorRecordSerde.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from txnsim.errors import CorruptLogRecordError
@@ -21,7 +21,7 @@ from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from txnsim.wire.batch_header import TRANSACTIONAL_FLAG, pack_batch
 from txnsim.wire.decoder import DecodeFaultError, reader
 from txnsim.wire.encoder import writer
-from txnsim.wire.records import Record
+from txnsim.wire.records import Record, in_batches
 from txnsim.wire.records import encode_record as framed_record
 
 if TYPE_CHECKING:
@@ -78,6 +78,14 @@ class EncodedRecords(tuple[GroupRecord, ...]):
 
     pieces: Sequence[bytes]
     """What ``encode_in_batch`` gave for each."""
+
+
+def share_out(records: Sequence[GroupRecord], *, batch_bytes_max: int) -> Iterator[EncodedRecords]:
+    """Records that need not go together, in as many batches as it takes."""
+    for taken, pieces in in_batches(records, encode_in_batch, batch_bytes_max=batch_bytes_max):
+        encoded = EncodedRecords(taken)
+        encoded.pieces = pieces
+        yield encoded
 
 
 def encode_in_batch(record: GroupRecord, number: int) -> bytes:

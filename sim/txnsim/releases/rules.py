@@ -182,6 +182,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     # Coordinator: timers
 
+    expired_ids_take_many_batches: bool = _switch(
+        "KAFKA-13099",
+        "2.8.1, 3.0",
+        after="transactional ids that expire at once are taken away in as many batches as it takes",
+        before="in one batch per partition: where the log refuses it, none of them ever expires",
+    )
     unnumbered_ids_expire: bool = _switch(
         "KAFKA-14880",
         "3.5",
@@ -280,6 +286,14 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         after="OffsetCommit 9 with the generation of a group that does not exist is "
         "GROUP_ID_NOT_FOUND",
         before="it is ILLEGAL_GENERATION, as in older versions",
+    )
+    cleanup_takes_many_batches: bool = _switch(
+        "KIP-848",
+        "4.0",
+        after="positions that have expired or whose topic is gone are taken away in as many "
+        "batches as it takes",
+        before="in one for each group, also where OffsetDelete or DeleteGroups asks for it; what "
+        "the log refuses is forgotten all the same, and is back when the coordinator moves",
     )
     groups_outlive_positions: bool = _switch(
         "KIP-848",

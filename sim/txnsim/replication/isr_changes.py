@@ -12,8 +12,9 @@ from typing import Final
 
 import msgspec
 
-from txnsim.errors import PeerError
+from txnsim.errors import ErrorCode, PeerError
 from txnsim.interbroker.replication import AlterPartitionCommand, AlterPartitionReply, IsrChange
+from txnsim.loggers import Logger, Retries
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.peers import Peers
 from txnsim.replica.partition import Partition
@@ -27,6 +28,10 @@ from txnsim.types import BrokerId, TopicPartition
 
 RETRY_MS: Final = 50
 RETRY_MAX_MS: Final = 1_000
+PATIENCE: Final = 10
+"""Failures in a row after which one is told of: the last pauses are a second each."""
+
+_log: Final = Logger("txnsim.replication")
 
 
 class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
@@ -44,6 +49,9 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
     _is_up: bool = False
     _pause_ms: int = RETRY_MS
     _timer: TimerHandle | None = None
+    _unanswered: Retries = msgspec.field(
+        default_factory=lambda: Retries(_log, "isr.change.failing", "broker", patience=PATIENCE)
+    )
 
     # Life
 
@@ -113,9 +121,16 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
             raise error
         if error is not None or answer.result().error:
             again = asked
+            code = None if error is not None else ErrorCode(answer.result().error)
+            self._unanswered.failed(
+                self.broker_id,
+                type(error).__name__ if code is None else code.name.upper(),
+                f"the controller does not change the ISR of {', '.join(map(str, asked))[:200]}",
+            )
         else:
             again = self._take(asked, answer.result())
             if not again:
+                self._unanswered.done(self.broker_id)
                 self._pause_ms = RETRY_MS
                 self._is_under_way = False
                 self._send()

@@ -33,6 +33,7 @@ from txnsim.interbroker.replication import (
     ReplicatedBatch,
 )
 from txnsim.log.partition_log import PartitionLog
+from txnsim.loggers import Logger, Retries
 from txnsim.node.log_events import LogEvents
 from txnsim.node.log_gate import LogGate
 from txnsim.node.peers import Peers
@@ -55,6 +56,10 @@ IDLE_SHARE: Final = 4
 """Minimum number of fetches of an idle follower in ``replica.lag.time.max.ms``."""
 LATEST: Final = -1
 EARLIEST: Final = -2
+PATIENCE: Final = 10
+"""Failures in a row, a ``replica.fetch.backoff.ms`` each, after which one is told of."""
+
+_log: Final = Logger("txnsim.replication")
 
 
 class _Followed(msgspec.Struct, eq=False):
@@ -88,6 +93,14 @@ class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
     """Those of them that would be fetched."""
     _by_leader: dict[BrokerId, _Fetcher] = {}
     _leaders: dict[TopicPartition, BrokerId] = {}
+    unanswered: Retries = msgspec.field(
+        default_factory=lambda: Retries(_log, "replica.fetch.failing", "leader", patience=PATIENCE)
+    )
+    refused: Retries = msgspec.field(
+        default_factory=lambda: Retries(
+            _log, "replica.partition.failing", "partition", patience=PATIENCE
+        )
+    )
 
     def apply(self, followed: Iterable[Following], unfollowed: Iterable[TopicPartition]) -> None:
         """Follow the new partitions from now on, and stop following the old ones."""
@@ -148,7 +161,7 @@ class _Fetcher:
         *("_broker_id", "_changed", "_clock", "_followed", "_forgotten", "_gate"),
         *("_is_standing", "_is_stopped", "_is_waiting", "_leader", "_log_events", "_name"),
         *("_peers", "_purgatory", "_request", "_session_epoch", "_session_id", "_tasks"),
-        *("_behind", "_is_late", "_names", "_replicas", "_wait_ms"),
+        *("_behind", "_is_late", "_names", "_refused", "_replicas", "_unanswered", "_wait_ms"),
     )
 
     def __init__(self, fetchers: ReplicaFetchers, leader: BrokerId) -> None:
@@ -156,6 +169,8 @@ class _Fetcher:
         self._tasks = fetchers.tasks
         self._gate = fetchers.gate
         self._broker_id = fetchers.broker_id
+        self._unanswered = fetchers.unanswered
+        self._refused = fetchers.refused
         self._leader = leader
         self._clock = fetchers.clock
         self._replicas = fetchers.replicas
@@ -297,8 +312,12 @@ class _Fetcher:
             if not isinstance(error, PeerError):
                 raise error
             if request == self._request:
+                who = f"broker {self._broker_id} copies nothing from broker {self._leader}: {error}"
+                self._unanswered.failed(self._leader, type(error).__name__, who)
                 self._begin_again(pause_ms=self._replicas.dynamic.replica_fetch_backoff_ms)
             return
+        if self._unanswered.tried:
+            self._unanswered.done(self._leader)
         if reply.error:
             if request == self._request:
                 self._begin_again(pause_ms=0)
@@ -333,6 +352,8 @@ class _Fetcher:
             if fetched.error:
                 self._failed(followed, fetched.error)
                 continue
+            if self._refused.tried:
+                self._refused.done(str(fetched.topic_partition))
             if fetched.diverging is not None:
                 await self._cut_where_parted(followed.log, fetched.diverging)
                 continue
@@ -346,7 +367,7 @@ class _Fetcher:
                     if is_left:
                         break
                     if error is not None:
-                        self._delay(followed)
+                        self._delay(followed, error)
                         is_left = True
                         break
                     now_ms = self._clock.now_ms()
@@ -467,11 +488,16 @@ class _Fetcher:
         if error == ErrorCode.offset_out_of_range:
             self._ask_offset(followed, LATEST)
             return
-        self._delay(followed)
+        self._delay(followed, error)
 
-    def _delay(self, followed: _Followed) -> None:
+    def _delay(self, followed: _Followed, error: int | None) -> None:
         """Leave the partition alone for a while; new metadata may take it away meanwhile."""
         followed.is_delayed = True
+        self._refused.failed(
+            str(followed.log.topic_partition),
+            "NO_ANSWER" if error is None else ErrorCode(error).name.upper(),
+            f"broker {self._broker_id} can't copy it from broker {self._leader}",
+        )
 
         def again() -> None:
             topic_partition = followed.log.topic_partition
@@ -531,7 +557,7 @@ class _Fetcher:
         if error is not None and not isinstance(error, PeerError):
             raise error
         if error is not None or answer.result().error:
-            self._delay(followed)
+            self._delay(followed, answer.result().error if error is None else None)
             return
         offset, log = answer.result().offset, followed.log
         if timestamp_ms == LATEST:

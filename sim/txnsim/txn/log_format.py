@@ -36,8 +36,9 @@ from txnsim.types import (
     TransactionalId,
     TransactionVersion,
 )
-from txnsim.wire.batch_header import HEADER_SIZE, pack_plain_batch
-from txnsim.wire.records import Record, build_batch
+from txnsim.wire.batch_header import pack_plain_batch
+from txnsim.wire.records import Record, build_batch, in_batches
+from txnsim.wire.records import encode_record as framed_record
 from txnsim.wire.varint import read_uvarint, uvarint
 
 _TAG_PREV_PRODUCER_ID: Final = 0
@@ -53,9 +54,6 @@ _INT32: Final = struct.Struct("!i")
 _INT64: Final = struct.Struct("!q")
 _TAG_INT64: Final = struct.Struct("!BBq")
 _TAG_INT16: Final = struct.Struct("!BBh")
-
-_RECORD_OVERHEAD_MAX: Final = 40
-"""Upper bound of what surrounds key and value: varints, attributes, no headers."""
 
 _STATES: Final = {
     state.value: state
@@ -124,19 +122,20 @@ def encode_batch(
 
 
 def tombstone_batches(
-    tombstones: Sequence[Tombstone], *, batch_bytes_max: int
+    tombstones: Sequence[Tombstone], *, batch_bytes_max: int, rules: Rules
 ) -> list[list[Tombstone]]:
-    """Split tombstones so that each batch stays within ``batch_bytes_max``."""
-    batches: list[list[Tombstone]] = []
-    room = 0
-    for tombstone in tombstones:
-        needed = len(tombstone.transactional_id.encode()) + _RECORD_OVERHEAD_MAX
-        if not batches or needed > room:
-            batches.append([])
-            room = batch_bytes_max - HEADER_SIZE
-        batches[-1].append(tombstone)
-        room -= needed
-    return batches
+    """Split tombstones so that each batch stays within ``batch_bytes_max``, the limit of the topic.
+    Where they go together they do so whatever their size (KAFKA-13099).
+    """
+    if not rules.expired_ids_take_many_batches:
+        return [list(tombstones)] if tombstones else []
+    batches = in_batches(tombstones, _buried, batch_bytes_max=batch_bytes_max)
+    return [batch for batch, _ in batches]
+
+
+def _buried(tombstone: Tombstone, number: int) -> bytes:
+    record = Record(key=encode_key(tombstone.transactional_id))
+    return framed_record(record, offset_delta=number, timestamp_delta_ms=0)
 
 
 @lru_cache(maxsize=4_096)

@@ -121,6 +121,8 @@ class MarkerOutcome(msgspec.Struct, frozen=True, kw_only=True):
     done: frozenset[TopicPartition]
     """Marked, or in no need of it."""
     retry: frozenset[TopicPartition]
+    retried: int = 0
+    """Error for which they are sent again, 0 where no answer came."""
     refusal: int = 0
     """Error for which the transaction is given up, 0 for none."""
     refused: frozenset[TopicPartition] = frozenset()
@@ -164,7 +166,7 @@ def judge(
 
     A partition that the answer leaves out stays owed and is not tried again.
     """
-    done, retry, refused, refusal = [], [], [], 0
+    done, retry, refused, refusal, retried = [], [], [], 0, 0
     for partition in owed.marker.partitions:
         error = errors.get(partition)
         if error is None:
@@ -175,6 +177,7 @@ def judge(
             rules.storage_errors_are_retried or error != ErrorCode.kafka_storage_error
         ):
             retry.append(partition)
+            retried = error
         elif error in _GIVEN_UP:
             refused.append(partition)
             refusal = error
@@ -184,6 +187,7 @@ def judge(
         debt=owed.debt,
         done=frozenset(done),
         retry=frozenset(retry),
+        retried=retried,
         refusal=refusal,
         refused=frozenset(refused),
     )

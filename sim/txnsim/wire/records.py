@@ -7,8 +7,8 @@ load its internal topics; it stores and serves whole batches. Kafka's counterpar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -26,6 +26,7 @@ from txnsim.wire.compression import compress, decompress
 from txnsim.wire.varint import SMALL, encode
 
 Header = tuple[str, bytes | None]
+ItemT = TypeVar("ItemT")
 
 RECORD_MIN: Final = 7
 """Least bytes of a record with its length: six one-byte fields after it."""
@@ -110,6 +111,36 @@ def build_batch(
         base_sequence=base_sequence,
         records_count=len(records),
     )
+
+
+def in_batches(
+    items: Iterable[ItemT], encode: Callable[[ItemT, int], bytes], *, batch_bytes_max: int
+) -> Iterator[tuple[list[ItemT], list[bytes]]]:
+    """Share out what need not go together over as many batches as it takes: each holds what fits,
+    and one record at least (MemoryRecordsBuilder.hasRoomFor).
+
+    Args:
+        items: One for each record.
+        encode: An item's record with its length, by its number in the batch.
+        batch_bytes_max: The log's ``max.message.bytes``.
+
+    Yields:
+        The items of a batch, and their records.
+    """
+    taken: list[ItemT] = []
+    pieces: list[bytes] = []
+    size = HEADER_SIZE
+    for item in items:
+        piece = encode(item, len(pieces))
+        if pieces and size + len(piece) > batch_bytes_max:
+            yield taken, pieces
+            taken, pieces, size = [], [], HEADER_SIZE
+            piece = encode(item, 0)
+        taken.append(item)
+        pieces.append(piece)
+        size += len(piece)
+    if pieces:
+        yield taken, pieces
 
 
 def encode_record(record: Record, *, offset_delta: int, timestamp_delta_ms: int) -> bytes:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+from structlog.testing import capture_logs
+
 from tests.support.images import B1, B2, B3
 from tests.support.logs import plain
-from tests.support.replication import ReplicaBench
+from tests.support.replication import TP, ReplicaBench
 from txnsim.interbroker.replication import AlterPartitionCommand
 from txnsim.node.peers import CONTROLLER_ID
 
@@ -92,3 +95,14 @@ def test_an_answer_for_a_partition_that_is_led_no_more_is_nothing() -> None:
     bench.settle(seconds=1)
     assert bench.partition.isr in ((B1, B2), (B1, B2, B3))
     assert leader.log.high_watermark == 0
+
+
+@pytest.mark.usefixtures("all_levels")
+def test_that_the_controller_never_answers_is_told_once() -> None:
+    bench = lagging()
+    bench.cut.add(CONTROLLER_ID)
+    with capture_logs() as lines:
+        bench.settle(seconds=120)
+    told = [line for line in lines if line["event"] == "isr.change.failing"]
+    assert len(told) == 1
+    assert str(TP) in told[0]["reason"]

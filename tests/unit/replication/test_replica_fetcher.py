@@ -7,6 +7,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
+import pytest
+from structlog.testing import capture_logs
+
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.images import B1, B2, B3
 from tests.support.logs import NOW, batch, plain
@@ -364,3 +367,18 @@ def test_a_superseded_answer_under_watch_asks_for_nothing() -> None:
         return len(tracer) - before
 
     assert run_cluster(main, trace_level=TraceLevel.FULL) < 1_000
+
+
+@pytest.mark.usefixtures("all_levels")
+def test_a_leader_that_never_answers_is_told_once() -> None:
+    made = bench()
+    made.isolate(B3)
+    with capture_logs() as lines:
+        made.settle(seconds=120)
+    told = [line for line in lines if line["event"] == "replica.fetch.failing"]
+    assert [(line["leader"], line["error"]) for line in told] == [(B1, told[0]["error"])]
+    made.heal(B3)
+    made.append(plain())
+    made.settle(seconds=2)
+    assert ends(made) == [1, 1, 1]
+    assert not made.nodes[B3].fetchers.unanswered.tried

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.txn_entries import FOO_0, FOO_1, TID
 from txnsim.errors import CorruptLogRecordError, ErrorCode
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST, Rules
 from txnsim.txn import log_format
 from txnsim.txn.log_format import (
     decode_record,
@@ -220,12 +220,24 @@ def test_long_values_too(record: TxnTransition) -> None:
 
 def test_tombstones_are_split_by_the_size_of_a_batch() -> None:
     tombstones = [Tombstone(transactional_id=TransactionalId(f"txn-{n:03}")) for n in range(100)]
-    batches = tombstone_batches(tombstones, batch_bytes_max=1_000)
+    batches = tombstone_batches(tombstones, batch_bytes_max=1_000, rules=LATEST)
     assert [each for batch in batches for each in batch] == tombstones
     assert len(batches) > 1
-    for batch in batches:
-        assert len(encode_batch(batch, level=TV_2, now_ms=UPDATE_MS, rules=LATEST)) <= 1_000
-    assert tombstone_batches([], batch_bytes_max=1_000) == []
+    for batch, following in zip(batches, [*batches[1:], []], strict=True):
+        assert _size(batch) <= 1_000
+        assert not following or _size([*batch, following[0]]) > 1_000, "each is full"
+    assert tombstone_batches([], batch_bytes_max=1_000, rules=LATEST) == []
+
+
+def test_before_kafka_13099_they_are_one_batch_of_any_size() -> None:
+    tombstones = [Tombstone(transactional_id=TransactionalId(f"txn-{n:03}")) for n in range(100)]
+    rules = Rules(expired_ids_take_many_batches=False)
+    assert tombstone_batches(tombstones, batch_bytes_max=10, rules=rules) == [tombstones]
+    assert tombstone_batches([], batch_bytes_max=10, rules=rules) == []
+
+
+def _size(batch: list[Tombstone]) -> int:
+    return len(encode_batch(batch, level=TV_2, now_ms=UPDATE_MS, rules=LATEST))
 
 
 # Damage and the unknown

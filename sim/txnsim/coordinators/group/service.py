@@ -63,7 +63,7 @@ from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
 from txnsim.group.state import ClassicGroupState, Group
 from txnsim.interbroker.transactions import TxnMarker
-from txnsim.loggers import Logger
+from txnsim.loggers import Logger, Retries
 from txnsim.metadata.group_configs import group_intervals
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases.rules import Rules
@@ -148,6 +148,7 @@ class GroupCoordinator:
             clock=clock,
             timeout_ms=lambda: dynamic_settings().offsets_commit_timeout_ms,
         )
+        self._refused_cleanups = Retries(_log, "group.cleanup-refused", "partition")
         self.load_problems_total = 0
         """Logs that could be read in part only."""
         self._group_timers = GroupTimers(clock=clock)
@@ -347,7 +348,7 @@ class GroupCoordinator:
         decision = await self._decided(shard, lambda _: decide_delete_offsets(shard, command))
         if isinstance(decision, Rejection):
             return decision
-        error = await self._write(shard, decision.records)
+        error = await self._take_away(shard, decision.records)
         return decision.reply if error is None else error
 
     # Administration
@@ -387,7 +388,7 @@ class GroupCoordinator:
                 return group
         records = (*delete_all_offsets(shard, group_id), *group.tombstones())
         self._group_timers.forget(shard, group_id)
-        return await self._write(shard, records)
+        return await self._take_away(shard, records)
 
     # Transactions
 
@@ -442,7 +443,7 @@ class GroupCoordinator:
     def topics_deleted(self, topics: frozenset[str]) -> None:
         """Positions on topics that are gone go too."""
         for shard in self._ownership:
-            self._write_aside(shard, delete_topic_offsets(shard, topics))
+            self._clean_up(shard, delete_topic_offsets(shard, topics))
 
     # Parts
 
@@ -533,16 +534,27 @@ class GroupCoordinator:
             return None
         return Rejection(error=error, reason="the records could not be replicated in time")
 
-    def _write_aside(self, shard: GroupShard, records: Sequence[GroupRecord]) -> None:
-        """Append and apply records that no request waits for. After an error of the log the next
-        scan tries again.
+    async def _take_away(
+        self, shard: GroupShard, records: Sequence[GroupRecord]
+    ) -> Rejection | None:
+        """What a client asks to delete goes as a whole or not at all; before 4.0 as in a cleanup,
+        whatever becomes of it.
         """
-        if records:
-            refused = self._writer.append(shard, records)
-            if isinstance(refused, Rejection):
-                _log.warning(
-                    "group.cleanup-refused", partition=shard.partition, reason=refused.reason
-                )
+        if self._rules.cleanup_takes_many_batches:
+            return await self._write(shard, records)
+        self._clean_up(shard, records)
+        return None
+
+    def _clean_up(self, shard: GroupShard, records: Sequence[GroupRecord]) -> None:
+        """Take away what no request waits for. What the log refuses, the next look finds again."""
+        if not records:
+            return
+        refused = self._writer.clean_up(shard, records)
+        if refused is None:
+            self._refused_cleanups.done(shard.partition)
+        else:
+            error = refused.error.name.upper()
+            self._refused_cleanups.failed(shard.partition, error, refused.reason)
 
     # Expiry
 
@@ -569,7 +581,7 @@ class GroupCoordinator:
                     retention_ms=self._settings.offsets_retention_minutes * 60_000,
                     now_ms=now_ms,
                 )
-                self._write_aside(shard, records)
+                self._clean_up(shard, records)
                 yield 2 + len(records)
 
 

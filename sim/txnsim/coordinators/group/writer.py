@@ -9,7 +9,8 @@ Counterpart in Kafka: CoordinatorRuntime, CoordinatorPartitionWriter.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import groupby
 from typing import Final
 
 import msgspec
@@ -17,7 +18,7 @@ import msgspec
 from txnsim.coordinators.coordinator_log import NO_GUARD, CoordinatorLog, append_error
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
-from txnsim.group.log_format import EncodedRecords, encode_batch, encode_in_batch
+from txnsim.group.log_format import EncodedRecords, encode_batch, encode_in_batch, share_out
 from txnsim.group.offset_commands import CommittingProducer
 from txnsim.group.offset_machine import CommitDecision
 from txnsim.group.records import GroupRecord, OffsetCommitted
@@ -114,6 +115,33 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
                 )
         shard.end_offset = appended.last_offset + 1
         return appended.last_offset
+
+    def clean_up(self, shard: GroupShard, records: Sequence[GroupRecord]) -> Rejection | None:
+        """Append records that need not go together, each part as soon as the log has it
+        (``isAtomic`` of CoordinatorResult, which is false for cleanups alone).
+
+        Returns:
+            Why the log refused some of them, which ends it; before 4.0 the next group follows, and
+            all have taken effect (GroupMetadataManager.cleanupGroupMetadata).
+        """
+        found: Rejection | None = None
+        are_shared_out = shard.rules.cleanup_takes_many_batches
+        limit = self.log.batch_bytes_max(shard.partition)
+        parts: Iterable[Sequence[GroupRecord]] = (
+            share_out(records, batch_bytes_max=limit)
+            if are_shared_out
+            else [tuple(part) for _, part in groupby(records, lambda record: record.group_id)]
+        )
+        for part in parts:
+            written = self.append(shard, part)
+            if not isinstance(written, Rejection):
+                continue
+            found = written
+            if are_shared_out:
+                break
+            for record in part:
+                shard.apply(record, offset=shard.end_offset - 1)
+        return found
 
     def admit(
         self, shard: GroupShard, producer: CommittingProducer | None

@@ -22,7 +22,7 @@ from txnsim.coordinators.txn import tracing
 from txnsim.coordinators.txn.writer import TransactionLogWriter, settled
 from txnsim.errors import ErrorCode, PeerError, Rejection
 from txnsim.interbroker.transactions import WriteTxnMarkersCommand, WriteTxnMarkersReply
-from txnsim.loggers import Logger
+from txnsim.loggers import Logger, Retries
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
 from txnsim.runtime.tasks import Pending
 from txnsim.runtime.trace import Tracer
@@ -62,6 +62,8 @@ completion that the log could not take, is tried again.
 RECONNECT_PAUSE_MS: Final = 50
 """After a request without an answer (reconnect.backoff.ms)."""
 
+PATIENCE: Final = 500
+"""Attempts in a row, of some 10 ms each, after which one is told of markers that don't arrive."""
 
 _log: Final = Logger("txnsim.txn")
 
@@ -83,6 +85,16 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     _stopped: bool = False
     _repeated: dict[TransactionalId, int] = {}
     """How often markers of a debt had to be sent again, for the trace."""
+    _unsent: Retries = msgspec.field(
+        default_factory=lambda: Retries(
+            _log, "txn.markers.waiting", "transactional_id", patience=PATIENCE
+        )
+    )
+    _uncompleted: Retries = msgspec.field(
+        default_factory=lambda: Retries(
+            _log, "txn.completion.waiting", "transactional_id", patience=PATIENCE
+        )
+    )
     sent_total: int = 0
     """Markers sent, repeats included."""
     refused_total: int = 0
@@ -146,7 +158,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         """Drop all markers that a partition of ``__transaction_state`` owes: it has moved away."""
         dropped = self.queue.drop(txn_partition)
         for debt in dropped:
-            self._repeated.pop(debt.transactional_id, None)
+            self._paid(debt.transactional_id)
         self._completions = [
             debt for debt in self._completions if debt.txn_partition != txn_partition
         ]
@@ -198,6 +210,11 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         for batch in self.queue.take_batches():
             self._send(batch)
         if self.queue.unknown:
+            for debt, unled in self.queue.unknown:
+                first = min(unled)
+                self._unsent.failed(
+                    debt.transactional_id, "NO_LEADER", f"no leader of {first} is known"
+                )
             self._flush_later(RETRY_PAUSE_MS)
 
     def _flush_later(self, pause_ms: int) -> None:
@@ -305,7 +322,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             before = self._trace_outcome(owned.node, outcome, target, sent)
         if outcome.refusal:
             if self.queue.forget(debt):
-                self._repeated.pop(debt.transactional_id, None)
+                self._paid(debt.transactional_id)
                 self.refused_total += 1
                 _log.warning(
                     "txn.markers.refused",
@@ -316,6 +333,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self.queue.wait(debt, outcome.retry)
             name = debt.transactional_id
             self._repeated[name] = self._repeated.get(name, 0) + 1
+            self._tell_retry(outcome, target)
             self._flush_later(RETRY_PAUSE_MS)
         self._settle(owned, debt, outcome.done, now_ms)
         if self.tracer.on:
@@ -329,8 +347,21 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         if done:
             owned.entries[transactional_id] = acknowledge(owned.entries[transactional_id], done)
         if not owned.entries[transactional_id].partitions and self.queue.forget(debt):
-            self._repeated.pop(transactional_id, None)
+            if self._repeated or self._unsent.tried:
+                self._paid(transactional_id)
             self._complete(owned, debt, now_ms)
+
+    def _paid(self, transactional_id: TransactionalId) -> None:
+        """Nothing is sent again for it."""
+        self._repeated.pop(transactional_id, None)
+        self._unsent.done(transactional_id)
+
+    def _tell_retry(self, outcome: MarkerOutcome, target: BrokerId) -> None:
+        error = ErrorCode(outcome.retried).name.upper() if outcome.retried else "NO_ANSWER"
+        first = min(outcome.retry)
+        self._unsent.failed(
+            outcome.debt.transactional_id, error, f"broker {target} has not taken that of {first}"
+        )
 
     # Completion
 
@@ -353,8 +384,13 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             settled(None, error)
             return
         if rejection is None or not self.ownership.is_current(owned):
+            if self._uncompleted.tried:
+                self._uncompleted.done(debt.transactional_id)
             return
         if rejection.error is ErrorCode.coordinator_not_available:
+            self._uncompleted.failed(
+                debt.transactional_id, rejection.error.name.upper(), rejection.reason
+            )
             self._completions.append(debt)
             self._flush_later(RETRY_PAUSE_MS)
         else:

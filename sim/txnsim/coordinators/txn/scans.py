@@ -19,6 +19,7 @@ import msgspec
 from txnsim.coordinators.ownership import OwnedPartition, Ownership
 from txnsim.coordinators.txn.writer import TransactionLogWriter, settled
 from txnsim.errors import ErrorCode
+from txnsim.loggers import Logger, Retries
 from txnsim.node.crossings import TimerGate, at_once
 from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
@@ -28,7 +29,9 @@ from txnsim.txn.log_format import tombstone_batches
 from txnsim.txn.machine import decide_expiry, is_timed_out
 from txnsim.txn.state import Tombstone, TransactionState, TxnMetadata
 from txnsim.txn.transitions import begin, withdraw
-from txnsim.types import TransactionalId
+from txnsim.types import TRANSACTION_STATE_TOPIC, TransactionalId
+
+_log: Final = Logger("txnsim.txn")
 
 ABORT_WEIGHT: Final = 64
 """Weight of an abort: a decision, a record, a line of the log."""
@@ -48,6 +51,9 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
     writer: TransactionLogWriter
     abort: AbortTimedOut
     _timers: dict[str, TimerHandle] = {}
+    _unexpired: Retries = msgspec.field(
+        default_factory=lambda: Retries(_log, "txn.expiry.refused", "transactional_id")
+    )
     expired_total: int = 0
     """Transactional ids forgotten."""
 
@@ -129,9 +135,8 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
                 yield 1
             if not self.ownership.is_current(owned):
                 continue
-            for batch in tombstone_batches(
-                tombstones, batch_bytes_max=self.settings.message_max_bytes
-            ):
+            limit = self.writer.log.batch_bytes_max(owned.partition)
+            for batch in tombstone_batches(tombstones, batch_bytes_max=limit, rules=self.rules):
                 self.tasks.drive(self._bury(owned, batch), settled, name="expiry")
 
     async def _bury(self, owned: OwnedPartition, tombstones: list[Tombstone]) -> None:
@@ -140,6 +145,7 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
         )
         if not self.ownership.is_current(owned):
             return
+        self._tell(error, tombstones, owned.partition)
         for tombstone in tombstones:
             tid = tombstone.transactional_id
             txn = owned.entries[tid]
@@ -149,3 +155,17 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
                 self.expired_total += 1
             else:
                 owned.entries[tid] = withdraw(txn, tombstone)
+
+    def _tell(self, error: ErrorCode, tombstones: list[Tombstone], partition: int) -> None:
+        """Say once that ids can't expire: they are tried again at each scan."""
+        if error != ErrorCode.none:
+            where = f"partition {partition} of {TRANSACTION_STATE_TOPIC}"
+            self._unexpired.failed(
+                tombstones[0].transactional_id,
+                error.name.upper(),
+                f"{where} does not take the {len(tombstones)} tombstones of a batch: these"
+                " transactional ids stay until the next scan",
+            )
+        elif self._unexpired.tried:
+            for tombstone in tombstones:
+                self._unexpired.done(tombstone.transactional_id)

@@ -27,7 +27,7 @@ from txnsim.coordinators.txn.marker_sender import MarkerSender, SendMarkers
 from txnsim.coordinators.txn.scans import Scans
 from txnsim.coordinators.txn.writer import TransactionLogWriter, settled
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.loggers import Logger
+from txnsim.loggers import Logger, Retries
 from txnsim.node.crossings import TimerGate, at_once
 from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks
@@ -146,6 +146,7 @@ class TransactionCoordinator:
         self._ids = ProducerIdSource(clock=clock, tasks=tasks, allocate=allocate_producer_ids)
         self._running = False
         self.timeouts_total = 0
+        self._unaborted = Retries(_log, "txn.timeout.refused", "transactional_id")
         """Transactions fenced because their timeout had passed."""
         self.load_problems_total = 0
         """Logs that could be read in part only."""
@@ -487,13 +488,26 @@ class TransactionCoordinator:
         if self._tracer.on:
             tracing.timed_out(self._tracer, owned.node, txn)
             tracing.decided(self._tracer, owned, txn.transactional_id, "timeout", outcome)
-        if not isinstance(outcome, Rejection):  # no producer id at hand: the next scan tries again
+        if isinstance(outcome, Rejection):  # no producer id at hand: the next scan tries again
+            self._aborted(owned, txn, outcome, None)
+        else:
             self.timeouts_total += 1
             _log.info("txn.timed_out", node=owned.node, transactional_id=txn.transactional_id)
             append = self._writer.append(owned, outcome, now_ms=now_ms, then=self._markers.owe)
-            self._tasks.drive(append, settled, name="timeout")
+            self._tasks.drive(append, partial(self._aborted, owned, txn), name="timeout")
         if self._tracer.on:
             self._tracer.caused_by(before)
+
+    def _aborted(
+        self, owned: OwnedPartition, txn: TxnMetadata, outcome: object, error: BaseException | None
+    ) -> None:
+        """An abort is under way, or could not be logged: then the next scan tries again."""
+        settled(outcome, error)
+        name = txn.transactional_id
+        if not isinstance(outcome, Rejection):
+            self._unaborted.done(name)
+        elif self._ownership.is_current(owned):
+            self._unaborted.failed(name, outcome.error.name.upper(), outcome.reason)
 
     # Producer ids
 

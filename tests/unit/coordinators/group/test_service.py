@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+import pytest
+from structlog.testing import capture_logs
 
 from tests.support.group_world import (
     GROUP,
@@ -25,6 +27,8 @@ from txnsim.group.offset_commands import (
     PartitionErrors,
 )
 from txnsim.interbroker.transactions import TxnMarker
+from txnsim.log.answers import Appended
+from txnsim.releases import Rules
 from txnsim.runtime.turns import Pace
 from txnsim.types import CoordinatorEpoch, ProducerEpoch, ProducerId, TopicPartition
 from txnsim.wire.batch import read_batch_header, read_records
@@ -401,3 +405,143 @@ async def test_positions_are_deleted_one_by_one_and_with_their_group(world: Grou
     assert isinstance(again, Rejection)
     nameless = await world.groups.delete_offsets(DeleteOffsets(group_id="", partitions=()))
     assert isinstance(nameless, Rejection)
+
+
+MANY = 60
+"""Positions whose tombstones take several batches of ``LIMIT`` bytes."""
+LIMIT = 700
+
+
+async def commit_many(world: GroupWorld, group_id: str = GROUP) -> None:
+    """Positions on as many partitions."""
+    positions = tuple(
+        NewPosition(topic_partition=TopicPartition("orders", number), offset=number)
+        for number in range(MANY)
+    )
+    command = CommitOffsets(group_id=group_id, positions=positions)
+    assert not isinstance(await world.groups.commit(command), Rejection)
+
+
+def kept(world: GroupWorld, group_id: str = GROUP) -> int:
+    """How many positions the group has."""
+    return sum(len(list(shard.offsets.all_committed(group_id))) for shard in world.groups.shards())
+
+
+@within(run_groups)
+async def test_positions_expire_in_as_many_batches_as_it_takes(world: GroupWorld) -> None:
+    """A real 4.3.1 and 4.4.0: 60 positions at max.message.bytes=700, then none."""
+    await commit_many(world)
+    world.log.limit = LIMIT
+    before = len(world.log.batches)
+    world.env.clock.advance(8 * DAY_MS)
+    world.groups.expire()
+    assert kept(world) == 0
+    assert world.groups.list() == (), "the group goes in the last one"
+    batches = world.log.batches[before:]
+    assert len(batches) > 1
+    assert all(LIMIT - 40 < len(batch) <= LIMIT for batch in batches[:-1]), "each is full"
+    world.load()
+    assert kept(world) == 0
+
+
+@within(run_groups)
+async def test_positions_of_a_topic_go_in_as_many_batches_as_it_takes(world: GroupWorld) -> None:
+    """Else they would be told of the next topic of that name."""
+    await commit_many(world)
+    world.log.limit = LIMIT
+    world.groups.topics_deleted(frozenset({"orders"}))
+    assert kept(world) == 0
+    world.load()
+    assert kept(world) == 0
+
+
+@within(run_groups)
+async def test_what_the_log_has_taken_of_a_cleanup_has_taken_effect(world: GroupWorld) -> None:
+    await commit_many(world)
+    world.log.limit = LIMIT
+    world.env.clock.advance(8 * DAY_MS)
+    append, taken = world.log.append, iter((True, True))
+
+    def append_two(partition: int, batch: bytes, *, guard: int = 0) -> Appended | Rejection:
+        if not next(taken, False):
+            return Rejection(error=E.not_enough_replicas, reason="no more")
+        return append(partition, batch, guard=guard)
+
+    world.log.append = append_two  # type: ignore[method-assign]
+    world.groups.expire()
+    left = kept(world)
+    assert 0 < left < MANY
+    world.load()
+    assert kept(world) == left
+    world.log.append = append  # type: ignore[method-assign]
+    world.groups.expire()
+    assert kept(world) == 0
+
+
+@within(run_groups)
+async def test_what_a_client_deletes_goes_as_a_whole_or_not_at_all(world: GroupWorld) -> None:
+    await commit_many(world)
+    world.log.limit = LIMIT
+    every = tuple(TopicPartition("orders", number) for number in range(MANY))
+    refused = await world.groups.delete_offsets(DeleteOffsets(group_id=GROUP, partitions=every))
+    assert isinstance(refused, Rejection)
+    assert refused.error is E.unknown_server_error
+    refusal = await world.groups.delete(GROUP)
+    assert refusal is not None
+    assert refusal.error is E.unknown_server_error
+    assert kept(world) == MANY
+
+
+def test_before_4_0_memory_forgets_what_the_log_still_has() -> None:
+    """A real 3.9.2: an expired or deleted position is gone at once whatever the log says, and is
+    back when the group's partition has moved.
+    """
+
+    async def main(world: GroupWorld) -> None:
+        every = tuple(TopicPartition("orders", number) for number in range(MANY))
+        world.env.clock.advance(8 * DAY_MS)
+
+        async def delete_offsets() -> None:
+            command = DeleteOffsets(group_id=GROUP, partitions=every)
+            assert not isinstance(await world.groups.delete_offsets(command), Rejection)
+
+        async def delete_group() -> None:
+            assert await world.groups.delete(GROUP) is None
+
+        async def delete_topic() -> None:
+            world.groups.topics_deleted(frozenset({"orders"}))
+
+        async def expire() -> None:
+            world.env.clock.advance(8 * DAY_MS)
+            world.groups.expire()
+
+        for take_away in (delete_offsets, delete_group, delete_topic, expire):
+            world.log.limit = 1_048_588
+            await commit_many(world)
+            world.log.limit = LIMIT
+            await take_away()
+            assert kept(world) == 0, take_away
+            world.load()
+            assert kept(world) == MANY, take_away
+
+    run_groups(main, rules=Rules(cleanup_takes_many_batches=False))
+
+
+@pytest.mark.usefixtures("all_levels")
+def test_a_cleanup_that_is_refused_for_ever_is_told_once() -> None:
+    async def main(world: GroupWorld) -> None:
+        await commit_many(world)
+        world.log.limit = 80  # no room for one tombstone
+        with capture_logs() as lines:
+            for _ in range(3):
+                world.env.clock.advance(8 * DAY_MS)
+                world.groups.expire()
+            assert [line["event"] for line in lines] == ["group.cleanup-refused"]
+            assert lines[0]["error"] == "UNKNOWN_SERVER_ERROR"
+            assert "bytes" in lines[0]["reason"]
+            world.log.limit = LIMIT
+            world.groups.expire()
+            assert kept(world) == 0
+            assert len(lines) == 1
+
+    run_groups(main)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+from collections.abc import MutableMapping
+from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
-from tests.support.coordinator import FOO_0, FOO_1, HOME, World, error_of
+from tests.support.coordinator import FOO_0, FOO_1, HOME, TID, World, error_of
 from tests.support.steps import load_whole
-from txnsim.coordinators.txn.marker_sender import RECONNECT_PAUSE_MS, RETRY_PAUSE_MS
+from txnsim.coordinators.txn.marker_sender import PATIENCE, RECONNECT_PAUSE_MS, RETRY_PAUSE_MS
 from txnsim.errors import ErrorCode, PeerDisconnectedError, PeerTimeoutError
 from txnsim.interbroker.transactions import WriteTxnMarkersReply
 from txnsim.runtime.trace import TraceLevel
@@ -374,3 +376,56 @@ async def test_an_answer_after_stop_arms_nothing() -> None:
     world.sent[0].answer.fail(PeerDisconnectedError("cut"))
     await world.settle()
     assert world.clock.armed == 0
+
+
+# What is tried without end is told once
+
+
+def said(lines: list[MutableMapping[str, Any]]) -> list[tuple[str, str, str]]:
+    """(event, transactional id, error) of each line."""
+    return [(line["event"], line["transactional_id"], line["error"]) for line in lines]
+
+
+@pytest.mark.usefixtures("all_levels")
+async def test_a_marker_that_is_refused_without_end_is_told_once() -> None:
+    world, _ = await ended(FOO_0)
+    await world.settle()
+    with capture_logs() as lines:
+        for _ in range(PATIENCE + 100):
+            world.sent[-1].reply(ErrorCode.not_enough_replicas)
+            await world.settle()
+            world.clock.pass_ms(RETRY_PAUSE_MS)
+            await world.settle()
+        assert said(lines) == [("txn.markers.waiting", TID, "NOT_ENOUGH_REPLICAS")]
+        assert "foo-0" in lines[0]["reason"]
+        world.sent[-1].reply()
+        await world.settle()
+    assert world.entry().state is TransactionState.COMPLETE_COMMIT
+    assert not world.service._markers._unsent.tried
+
+
+@pytest.mark.usefixtures("all_levels")
+async def test_a_marker_without_a_leader_is_told_once() -> None:
+    world, _ = await ended(FOO_0)
+    world.leaders[FOO_0] = NoLeader.UNKNOWN
+    with capture_logs() as lines:
+        for _ in range(PATIENCE + 100):
+            await world.settle()
+            world.clock.pass_ms(RETRY_PAUSE_MS)
+    assert said(lines) == [("txn.markers.waiting", TID, "NO_LEADER")]
+
+
+@pytest.mark.usefixtures("all_levels")
+async def test_a_completion_that_the_log_never_takes_is_told_once() -> None:
+    world, _ = await ended(FOO_0)
+    await world.settle()
+    world.append_errors.extend([ErrorCode.not_enough_replicas] * (PATIENCE + 100))
+    world.sent[-1].reply()
+    with capture_logs() as lines:
+        while world.append_errors:
+            await world.settle()
+            world.clock.pass_ms(RETRY_PAUSE_MS)
+        await world.settle()
+    assert said(lines) == [("txn.completion.waiting", TID, "COORDINATOR_NOT_AVAILABLE")]
+    assert world.entry().state is TransactionState.COMPLETE_COMMIT
+    assert not world.service._markers._uncompleted.tried
