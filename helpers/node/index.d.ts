@@ -173,7 +173,9 @@ export class Cluster extends Client {
   stop (): Promise<void>
 }
 
-export function start (options?: Options, t?: { after (fn: () => Promise<void>): void }): Promise<Cluster>
+/** The context of a test of node:test or vitest stops the cluster after the test. */
+export function start (options?: Options, t?: TestContext): Promise<Cluster>
+export type TestContext = { after (fn: () => Promise<void>): void } | { onTestFinished (fn: () => Promise<void>): void }
 /** The token is that of the environment's TXNSIM_TOKEN unless another is given. */
 export function connect (url: string, options?: { token?: string }): Promise<Client>
 export function hold (): Action

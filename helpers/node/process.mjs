@@ -17,9 +17,10 @@ const TAIL_CHARACTERS = 4_000
  * Starts a cluster of its own.
  *
  * @param {object} options see index.d.ts
- * @param {{after: Function}} [t] the context of a node:test: the cluster is stopped after it
+ * @param {object} [t] the context of a test of node:test or vitest: the cluster is stopped after it
  */
 export async function start (options = {}, t = undefined) {
+  const after = afterOf(t) // before anything is started
   const directory = await mkdtemp(join(tmpdir(), 'txnsim-'))
   const readyFile = join(directory, 'ready.json')
   const command = options.command ?? process.env.TXNSIM ?? 'txnsim'
@@ -28,9 +29,8 @@ export async function start (options = {}, t = undefined) {
     stdio: ['pipe', 'pipe', 'pipe']
   })
   const cluster = new Cluster(child, directory)
-  t?.after(async () => {
-    // Node.js tells from version 21.7 on whether a test has passed.
-    if (t.passed === false && cluster.url !== undefined) console.error(await cluster.report())
+  after?.(async () => {
+    if (hasFailed(t) && cluster.url !== undefined) console.error(await cluster.report())
     await cluster.stop()
   })
   // Ctrl-C in a test that hangs: it tells what happened, as one that has failed.
@@ -49,6 +49,18 @@ export async function start (options = {}, t = undefined) {
   }
   return cluster
 }
+
+/** What calls back after a test: `after` of node:test, `onTestFinished` of vitest. */
+function afterOf (t) {
+  if (t === undefined) return undefined
+  const after = t.after ?? t.onTestFinished
+  if (typeof after === 'function') return after.bind(t)
+  throw new TxnsimError('start(options, t): t is no context of a test of node:test or vitest. ' +
+    'With another runner leave it out, and call stop() of the cluster after the test.')
+}
+
+/** Node.js tells it from version 21.7 on. */
+const hasFailed = t => t.passed === false || t.task?.result?.state === 'fail'
 
 async function commandLine (options, directory, readyFile) {
   const line = ['serve', '--port', '0', '--http', '0', '--until-eof', '--json', '--ready-file', readyFile, '--ready-coordinators']

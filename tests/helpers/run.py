@@ -115,6 +115,8 @@ def _node() -> list[Step]:
         Step("node: install", (npm, "install", *quiet), there / "examples"),
         Step("node: the helper's own tests", (node, "--test", *tests), there),
         Step("node: examples with KafkaJS", (node, "--test", "."), there / "examples"),
+        Step("node: install vitest", (npm, "install", *quiet), there / "test" / "vitest"),
+        Step("node: under vitest", (npm, "exec", "vitest", "run"), there / "test" / "vitest"),
     ]
 
 
