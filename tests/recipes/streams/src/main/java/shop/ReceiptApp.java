@@ -1,5 +1,6 @@
 package shop;
 
+import java.util.Map;
 import java.util.Properties;
 import java.util.function.Consumer;
 import org.apache.kafka.common.serialization.Serdes;
@@ -12,7 +13,8 @@ import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThr
 public final class ReceiptApp {
     private ReceiptApp() {}
 
-    public static KafkaStreams of(String bootstrap, String stateDirectory, Consumer<String> told) {
+    public static KafkaStreams of(
+            String bootstrap, String stateDirectory, Map<String, ?> more, Consumer<String> told) {
         Properties settings = new Properties();
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, "receipts");
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap);
@@ -22,6 +24,7 @@ public final class ReceiptApp {
         settings.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.String().getClass());
         settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.String().getClass());
         settings.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
+        settings.putAll(more);
 
         StreamsBuilder builder = new StreamsBuilder();
         builder.<String, String>stream("orders")
