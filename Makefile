@@ -10,11 +10,12 @@ VENV = .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 ARGS =
 
-.PHONY: help run demo test check nightly conformance random stage recipes bench release-check journeys
+.PHONY: help run demo dev test check nightly conformance random stage recipes bench release-check journeys
 
 help:
 	@echo 'make run          start a cluster of three brokers on ports 9092.. and its HTTP control port'
 	@echo 'make demo         watch a transaction hang, be found and be repaired'
+	@echo 'make dev          install into .venv what the tests need; then: .venv/bin/python -m pytest PATH'
 	@echo 'make test         the whole check: format, lint, types, layers, all tests, real Python clients'
 	@echo 'make check        the same without slow tests and clients'
 	@echo 'make nightly      ask what the gate (.ci/run) leaves out, three hours (Java 17, Maven, Go, Node.js, Rust)'
@@ -33,6 +34,8 @@ run: $(VENV)/installed-run
 
 demo: $(VENV)/installed-run
 	@exec $(VENV)/bin/txnsim lesson demo
+
+dev: $(VENV)/installed-dev
 
 test: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m tests.check $(ARGS)

@@ -41,8 +41,10 @@ from txnsim.faults import meanings, points
 from txnsim.pipeline.forensics.findings import json_schema
 from txnsim.pipeline.schemas import TABLES as LOG_TABLES
 from txnsim.pipeline.traces.schemas import TABLES as TRACE_TABLES
+from txnsim.releases.kafka import REFERENCE
 from txnsim.setting import Setting
 from txnsim.settings import DEFAULTS, documentation
+from txnsim.wire.apis import APIS, api_name
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -219,6 +221,21 @@ def apis_page() -> str | None:
             ((key, f"[{api}](#{api.lower()})", *more) for key, api, *more, _rest in rows),
         ),
         *(f"## {api}\n\n{_markdown(rest)}" for _key, api, _versions, _what, rest in rows),
+        _not_answered({int(key) for key, *_ in rows}),
+    )
+
+
+def _not_answered(answered: set[int]) -> str:
+    """What the reference advertises and this does not answer."""
+    left = sorted(REFERENCE.api_versions.keys() - answered)
+    names = ", ".join(f"{api_name(key)} ({key})" if key in APIS else str(key) for key in left)
+    return "\n\n".join(
+        (
+            "## Not answered",
+            f"Apache Kafka {REFERENCE.name} advertises these as well: {names}.",
+            "There are no share groups and no streams groups here. ApiVersions does not list these"
+            " APIs. The connection of a client that asks for one is closed.",
+        )
     )
 
 

@@ -51,7 +51,9 @@ against a real Apache Kafka 4.3.1 (that of @confluentinc/kafka-javascript agains
 check which is wrong about Kafka fails as well.
 
 ✓ passed at every level of `transaction.version` (0, 1 and 2), or at those that are named; *limit*:
-the library can't do it on any cluster, and [below](#limits-of-the-libraries) is why."""
+the library can't do it on any cluster, and [below](#limits-of-the-libraries) is why. No check is
+about share consumers, or about Kafka Streams with `group.protocol=streams`: [there are no such
+groups yet](groups.md)."""
 
 DEMANDS: Final[Mapping[str, str]] = {
     "produce": "Records with keys, headers and timestamps, acks from all replicas, through every "
