@@ -38,6 +38,7 @@ from tests.support.page_readers import READERS
 from txnsim.api.kip_text.differences import DIFFERENCES
 from txnsim.config.kafka_names import known, why_without_effect
 from txnsim.faults import meanings, points
+from txnsim.metadata import configs
 from txnsim.pipeline.forensics.findings import json_schema
 from txnsim.pipeline.schemas import TABLES as LOG_TABLES
 from txnsim.pipeline.traces.schemas import TABLES as TRACE_TABLES
@@ -182,13 +183,10 @@ def _settings_table(fields: list[str]) -> str:
 
 
 def _default(field: str, setting: Setting) -> str:
-    def shown(value: object) -> str:
-        return str(value).lower() if isinstance(value, bool) else str(value)
-
     value = getattr(DEFAULTS, field)
-    default = "unset" if value is None else f"`{shown(value)}`"
+    default = "unset" if value is None else f"`{configs.text(value)}`"
     if setting.kafka_default is not msgspec.UNSET:
-        default += f" (Kafka: `{shown(setting.kafka_default)}`)"
+        default += f" (Kafka: `{configs.text(setting.kafka_default)}`)"
     return default
 
 

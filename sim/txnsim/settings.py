@@ -30,6 +30,7 @@ def said(
     *,
     unit: str = AS_OURS,
     kafka: str | None = AS_OURS,
+    kafka_default: object = msgspec.UNSET,
     dynamic: bool = False,
 ) -> T:
     """Note what there is to know of a setting (``documentation``).
@@ -39,12 +40,16 @@ def said(
         reason: What it is for, in a few words.
         unit: Such as ``replicas``, where it is not the last word of the field's name.
         kafka: Kafka's name, where it is not the field's with dots; None where Kafka has none.
+        kafka_default: Kafka's default, where ours is another one.
         dynamic: It may be changed while the cluster runs.
 
     Returns:
         The default.
     """
-    _said.append(Setting(kafka=kafka, unit=unit, reason=reason, dynamic=dynamic))
+    setting = Setting(
+        kafka=kafka, unit=unit, reason=reason, kafka_default=kafka_default, dynamic=dynamic
+    )
+    _said.append(setting)
     return default
 
 
@@ -76,17 +81,31 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         "opens InitProducerId v6 (KIP-939), which Kafka has from 4.1 on but does not advertise",
     )
     transaction_state_log_num_partitions: int = said(50, "spread of the coordinators")
-    transaction_state_log_replication_factor: int = said(
-        3, "capped at the number of brokers, so that one broker is enough", unit="replicas"
+    transaction_state_log_replication_factor: int | None = said(
+        None,
+        "of __transaction_state; unset: as many as Kafka has, but no more than there are brokers; "
+        "what is set is waited for, as by a real broker",
+        unit="replicas",
+        kafka_default=3,
     )
-    transaction_state_log_min_isr: int = said(2, "capped at the number of brokers", unit="replicas")
+    transaction_state_log_min_isr: int | None = said(
+        None,
+        "min.insync.replicas of __transaction_state; unset: as in Kafka, but no more than there "
+        "are brokers",
+        unit="replicas",
+        kafka_default=2,
+    )
     transaction_state_log_segment_bytes: int = said(
         104_857_600, "segment size of __transaction_state"
     )
     # Group coordinator
     offsets_topic_num_partitions: int = said(50, "spread of the coordinators")
-    offsets_topic_replication_factor: int = said(
-        3, "capped at the number of brokers, so that one broker is enough", unit="replicas"
+    offsets_topic_replication_factor: int | None = said(
+        None,
+        "of __consumer_offsets; unset: as many as Kafka has, but no more than there are brokers; "
+        "what is set is waited for",
+        unit="replicas",
+        kafka_default=3,
     )
     offsets_topic_segment_bytes: int = said(104_857_600, "segment size of __consumer_offsets")
     offsets_commit_timeout_ms: int = said(5_000, "how long a group's records may take to replicate")
@@ -389,3 +408,23 @@ def documentation() -> Mapping[str, Setting]:
     kinds = get_type_hints(Settings)
     every = zip(Settings.__struct_fields__, _said, strict=True)
     return MappingProxyType({name: named(name, kinds[name], setting) for name, setting in every})
+
+
+CAPPED: Final = (
+    "transaction_state_log_replication_factor",
+    "transaction_state_log_min_isr",
+    "offsets_topic_replication_factor",
+)
+"""Where they are not set, a cluster with fewer brokers than Kafka's default asks for gets less."""
+
+
+def replicas_wanted(settings: Settings, name: str, *, brokers: int) -> int:
+    """The value of one of ``CAPPED`` in a cluster of so many brokers: what is set counts, as it
+    is.
+    """
+    given: int | None = getattr(settings, name)
+    if given is not None:
+        return given
+    default = documentation()[name].kafka_default
+    assert isinstance(default, int), name
+    return min(default, brokers)

@@ -12,11 +12,13 @@ import msgspec
 from txnsim import settings as settings_module
 from txnsim.cli import control_token, ready_file, serve_load
 from txnsim.cli.output import print_data, print_line
+from txnsim.metadata.configs import text
 from txnsim.metadata.image import TRANSACTION_VERSION
 from txnsim.on_demand import OnDemand
 from txnsim.security.options import NO_SECURITY
 from txnsim.server.cluster import SimCluster
-from txnsim.settings import Settings
+from txnsim.setting import Setting
+from txnsim.settings import CAPPED, Settings, replicas_wanted
 from txnsim.sizes import spoken_size
 from txnsim.version import VERSION
 
@@ -90,7 +92,10 @@ def announce(
         print_line(f"    its token       {shown}  (Authorization: Bearer TOKEN)")
     is_secured = cluster.options.security != NO_SECURITY
     settings = cluster.options.settings
-    for line in (*_bounds(settings), *changed_defaults(settings, is_secured=is_secured)):
+    for line in (
+        *_bounds(settings),
+        *changed_defaults(settings, is_secured=is_secured, brokers=count),
+    ):
         print_line(f"  {line}")
     print_line("  stop with Ctrl-C, or SIGTERM to the process " + str(os.getpid()))
     for line in exercise:
@@ -149,23 +154,58 @@ def _bounds(settings: Settings) -> list[str]:
     return [f"logs keep {spoken_size(budget)}, then the oldest closed segments go (--log-budget)"]
 
 
-def changed_defaults(settings: Settings, *, is_secured: bool = False) -> list[str]:
+def changed_defaults(
+    settings: Settings, *, is_secured: bool = False, brokers: int | None = None
+) -> list[str]:
     """One line for each of Kafka's defaults that this cluster changes, with the reason. Those of
-    listeners, users and rights are not among the settings.
+    listeners, users and rights are not among the settings. With the number of brokers also what
+    that changes of the replicas of coordinators' topics.
     """
-    lines = []
+    lines = [] if brokers is None else _replicas_of_coordinators(settings, brokers)
     for name, documentation in settings_module.documentation().items():
         value = getattr(settings, name)
-        default = getattr(settings_module.DEFAULTS, name)
-        kafka = (
-            documentation.kafka_default
-            if documentation.kafka_default is not msgspec.UNSET
-            else default
-        )
-        if documentation.kafka is not None and value != kafka:
-            shown = "unset" if kafka is None else kafka
+        if documentation.kafka is not None and value not in _of_kafka(name, documentation):
             lines.append(
-                f"{documentation.kafka}={value} (Apache Kafka: {shown}; {documentation.reason})"
+                f"{documentation.kafka}={_shown(value)} (Apache Kafka: "
+                f"{_shown(_of_kafka(name, documentation)[0])}; {documentation.reason})"
             )
-    every = "every other" if is_secured else "every"
-    return lines or [f"{every} setting has Apache Kafka's default"]
+    every = "every other" if is_secured or lines else "every"
+    are_all = not any("(Apache Kafka: " in line for line in lines)
+    return [*lines, f"{every} setting has Apache Kafka's default"] if are_all else lines
+
+
+def _of_kafka(name: str, documentation: Setting) -> tuple[object, ...]:
+    """Values that are no change: Kafka's default first, and ours, which is unset where they
+    differ.
+    """
+    default = getattr(settings_module.DEFAULTS, name)
+    kafka = documentation.kafka_default
+    return (default,) if kafka is msgspec.UNSET else (kafka, default)
+
+
+def _replicas_of_coordinators(settings: Settings, brokers: int) -> list[str]:
+    """What becomes of the replicas of coordinators' topics where there are few brokers."""
+    known = settings_module.documentation()
+    capped, lines = [], []
+    for name in CAPPED:
+        given, default = getattr(settings, name), known[name].kafka_default
+        wanted = replicas_wanted(settings, name, brokers=brokers)
+        if given is None and wanted != default:
+            capped.append((f"{known[name].kafka}={wanted}", str(default)))
+        elif name != "transaction_state_log_min_isr" and wanted > brokers:
+            lines.append(
+                f"{known[name].kafka}={wanted} is set, and there "
+                f"{'is 1 broker' if brokers == 1 else f'are {brokers} brokers'}: as of a real "
+                "broker, clients get COORDINATOR_NOT_AVAILABLE"
+            )
+    if capped:
+        values, defaults = zip(*capped, strict=True)
+        lines.append(
+            f"{', '.join(values)}: not set, so no more than there are brokers "
+            f"(Apache Kafka waits for {', '.join(defaults)})"
+        )
+    return lines
+
+
+def _shown(value: object) -> str:
+    return "unset" if value is None else text(value)

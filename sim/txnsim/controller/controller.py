@@ -12,6 +12,7 @@ import re
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from enum import IntEnum
+from functools import partial
 from itertools import chain, product
 from math import lcm
 from typing import Final
@@ -31,7 +32,7 @@ from txnsim.metadata.image import (
     TopicImage,
 )
 from txnsim.releases import Fleet
-from txnsim.settings import Settings
+from txnsim.settings import Settings, replicas_wanted
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     INTERNAL_TOPICS,
@@ -42,8 +43,10 @@ from txnsim.types import (
 )
 
 DEVIATIONS: Final = (
-    "Logs of coordinators have at most as many replicas, and ask for at most as many in sync, as"
-    " there are brokers; Apache Kafka does not make them before there are enough.",
+    "Where transaction.state.log.replication.factor, transaction.state.log.min.isr or"
+    " offsets.topic.replication.factor is not set, the logs of coordinators have at most as many"
+    " replicas, and ask for at most as many in sync, as there are brokers; Apache Kafka does not"
+    " make them before there are enough. What is set is obeyed as there.",
 )
 
 _TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -303,22 +306,23 @@ def _folded(name: str) -> str:
     return name.replace(".", "_")
 
 
-def internal_topic(name: str, *, image: ClusterImage, settings: Settings) -> NewTopic:
+def internal_topic(
+    name: str, *, image: ClusterImage, settings: Settings, brokers: int | None = None
+) -> NewTopic:
     """What an auto-created topic looks like; internal topics have settings of their own
-    (AutoTopicCreationManager).
+    (AutoTopicCreationManager). ``brokers`` says how many there are, where not the image does.
     """
-    brokers = len(image.brokers)
+    wanted = partial(replicas_wanted, settings, brokers=brokers or len(image.brokers))
     if name == TRANSACTION_STATE_TOPIC:
         return NewTopic(
             name=name,
             partitions=settings.transaction_state_log_num_partitions,
-            # Kafka waits for enough brokers; a cluster of one is a normal thing to simulate.
-            replication_factor=min(settings.transaction_state_log_replication_factor, brokers),
+            replication_factor=wanted("transaction_state_log_replication_factor"),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",
                 "unclean.leader.election.enable": "false",
-                "min.insync.replicas": str(min(settings.transaction_state_log_min_isr, brokers)),
+                "min.insync.replicas": str(wanted("transaction_state_log_min_isr")),
                 "segment.bytes": str(settings.transaction_state_log_segment_bytes),
             },
         )
@@ -326,7 +330,7 @@ def internal_topic(name: str, *, image: ClusterImage, settings: Settings) -> New
         return NewTopic(
             name=name,
             partitions=settings.offsets_topic_num_partitions,
-            replication_factor=min(settings.offsets_topic_replication_factor, brokers),
+            replication_factor=wanted("offsets_topic_replication_factor"),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",

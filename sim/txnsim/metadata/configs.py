@@ -143,7 +143,9 @@ def broker_configs(rules: Rules) -> Mapping[str, ConfigKey]:
     for name, documentation in settings_module.documentation().items():
         if documentation.kafka is None or documentation.kafka in keys:
             continue
-        default = getattr(settings_module.DEFAULTS, name)
+        default = documentation.kafka_default
+        if default is msgspec.UNSET:
+            default = getattr(settings_module.DEFAULTS, name)
         kind = _KINDS.get(documentation.kafka, _PYTHON_TYPES[type(default)])
         keys[documentation.kafka] = ConfigKey(kind, "" if default is None else text(default))
     return MappingProxyType(dict(sorted(keys.items())))

@@ -17,7 +17,8 @@ import msgspec
 
 from txnsim.controller import controller
 from txnsim.controller.controller import NewTopic
-from txnsim.errors import Rejection
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.loggers import Logger, Retries
 from txnsim.metadata.config_keys import ConfigKey, topic_configs
 from txnsim.metadata.configs import NO_BROKER
 from txnsim.metadata.image import ClusterImage, TopicImage
@@ -25,6 +26,8 @@ from txnsim.releases import Fleet
 from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
 from txnsim.types import BrokerId
+
+_log: Final = Logger("txnsim.cluster")
 
 DEVIATIONS: Final = (
     "The controller is one object without a quorum: a change is visible on every broker that "
@@ -55,6 +58,9 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
     reaches: Callable[[BrokerId], bool] = lambda _: True
     """Whether the link from the controller to a broker is whole."""
     _subscriptions: list[_Subscription] = []
+    _unmade: Retries = msgspec.field(
+        default_factory=lambda: Retries(_log, "topic.creation.refused", "topic")
+    )
 
     # Images
 
@@ -161,8 +167,26 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
         return self.create_topics((wanted,))[0]
 
     def auto_create(self, name: str) -> TopicImage | Rejection:
-        """Create a topic that a client has asked for by name."""
-        return self.create_topic(self.automatic(name))
+        """Create a coordinator's topic, of which a client was the first to want something. As long
+        as it can't be made, every client that asks tries again.
+        """
+        made = self.create_topic(self.automatic(name))
+        self._log_unmade(name, made)
+        return made
+
+    async def auto_create_all(self, wanted: Sequence[NewTopic], pace: Pace | None) -> None:
+        """The same for the topics that clients have named, as far as they can be made."""
+        for topic, made in zip(
+            wanted, await self.create_topics_in_slices(wanted, pace), strict=True
+        ):
+            self._log_unmade(topic.name, made)
+
+    def _log_unmade(self, name: str, made: TopicImage | Rejection) -> None:
+        if not isinstance(made, Rejection):
+            if self._unmade.tried:
+                self._unmade.done(name)
+        elif made.error is ErrorCode.invalid_replication_factor:
+            self._unmade.failed(name, made.error.name.upper(), made.reason)
 
     def automatic(self, name: str) -> NewTopic:
         """The topic that is made of a name; internal ones have settings of their own

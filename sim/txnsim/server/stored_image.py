@@ -122,14 +122,14 @@ def _derived(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage:
     for name, level in fleet.new_cluster_levels(disks.folders).items():
         image = image.with_feature(name, min(level, chosen.get(name, level)))
     for name, by_partition in sorted(replicas.items()):
-        configs = internal_topic(name, image=image, settings=settings).configs
+        made = internal_topic(name, image=image, settings=settings, brokers=len(disks.folders))
         image = image.with_topic(
             TopicImage(
                 name=name,
                 # As long as none is named, the same with every load.
                 topic_id=ids.get(name) or uuid.uuid5(uuid.NAMESPACE_OID, name),
                 partitions=_leaderless(name, by_partition),
-                configs={key: value for key, value in configs.items() if value is not None},
+                configs={key: value for key, value in made.configs.items() if value is not None},
                 is_internal=name in INTERNAL_TOPICS,
             )
         )

@@ -373,3 +373,18 @@ def test_a_file_that_is_nothing_but_wrong_is_not_searched_to_its_end(tmp_path: P
     *told, last = str(caught.value).splitlines()
     assert len(told) == PROBLEMS_MAX
     assert last == f"{file}: 100 problems; more are not looked for"
+
+
+def test_a_factor_that_is_set_counts_as_set_through_every_door_also_at_kafkas_default(
+    tmp_path: Path,
+) -> None:
+    """A variable ``KAFKA_…`` becomes a properties file, ``@pytest.mark.txnsim`` a mapping."""
+    name = "transaction.state.log.replication.factor"
+    assert DEFAULTS.transaction_state_log_replication_factor is None
+    through = (
+        load(write(tmp_path, "a.properties", f"{name}=3\n")).settings,
+        load(write(tmp_path, "a.yaml", f"settings: {{{name}: 3}}\n")).settings,
+        load(write(tmp_path, "b.yaml", f"settings: {{{name.replace('.', '_')}: 3}}\n")).settings,
+        settings_of({name: 3}, where="test")[0],
+    )
+    assert [one.transaction_state_log_replication_factor for one in through] == [3, 3, 3, 3]

@@ -207,6 +207,27 @@ def test_the_transaction_log_is_made_from_its_own_settings_capped_by_the_brokers
     assert made.is_internal
 
 
+def test_what_is_set_is_waited_for_also_where_it_is_kafkas_default() -> None:
+    """A real 4.4.0 with one broker: INVALID_REPLICATION_FACTOR, and no coordinator."""
+    image = cluster(broker(1))
+    settings = Settings(
+        transaction_state_log_replication_factor=3,
+        transaction_state_log_min_isr=2,
+        offsets_topic_replication_factor=3,
+        default_replication_factor=3,
+    )
+    for name in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC, "orders"):
+        wanted = internal_topic(name, image=image, settings=settings)
+        assert error_of(create(wanted, image=image, settings=settings)) is (
+            ErrorCode.invalid_replication_factor
+        ), name
+    log = internal_topic(TRANSACTION_STATE_TOPIC, image=image, settings=settings)
+    assert log.configs["min.insync.replicas"] == "2"
+    less = Settings(transaction_state_log_replication_factor=1)
+    log = internal_topic(TRANSACTION_STATE_TOPIC, image=cluster(), settings=less)
+    assert (log.replication_factor, log.configs["min.insync.replicas"]) == (1, "2")
+
+
 def test_the_offsets_of_groups_have_settings_of_their_own_and_other_internal_topics_none() -> None:
     offsets = internal_topic(CONSUMER_OFFSETS_TOPIC, image=cluster(), settings=DEFAULTS)
     assert (offsets.partitions, offsets.replication_factor) == (50, 3)

@@ -421,3 +421,14 @@ def test_segments_of_internal_topics_are_small_but_take_what_others_take() -> No
     config = log_config(cluster(), topic("__transaction_state"), DEFAULTS, rules=LATEST)
     assert config.roll_bytes == DEFAULTS.internal_log_segment_bytes
     assert config.segment_bytes == DEFAULTS.segment_bytes
+
+
+def test_a_factor_that_is_not_set_is_told_as_kafkas_default() -> None:
+    """A real 4.4.0: 3, DEFAULT_CONFIG; set to that in its file, STATIC_BROKER_CONFIG."""
+    name = "transaction.state.log.replication.factor"
+    for settings, source in (
+        (DEFAULTS, ConfigSource.DEFAULT),
+        (Settings(transaction_state_log_replication_factor=3), ConfigSource.STATIC_BROKER),
+    ):
+        found = broker_value(name, broker="1", image=cluster(), settings=settings)
+        assert (found.value, found.source) == ("3", source)

@@ -10,7 +10,7 @@ from tests.support.within import within
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.producer import Producer
-from txnsim.errors import ConfigError
+from txnsim.errors import ClientError, ConfigError
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.virtual import run_virtual
 
@@ -70,3 +70,16 @@ def test_the_first_client_waits_for_a_coordinator_only_in_a_virgin_cluster(*, vi
         assert await kafka.topics.names() == ("orders",)
 
     run_virtual(main, topics=["orders"], trace="full", virgin=virgin)
+
+
+def test_a_factor_above_the_number_of_brokers_is_obeyed_and_the_cluster_starts() -> None:
+    async def main(kafka: AsyncSimulatedKafka) -> None:
+        async with (
+            client(kafka, api_timeout_ms=5_000) as cluster,
+            Producer(cluster, transactional_id="app") as producer,
+        ):
+            with pytest.raises(ClientError) as failed:
+                await producer.init_transactions()
+        assert "coordinator" in str(failed.value).lower()
+
+    run_virtual(main, brokers=1, settings={"transaction.state.log.replication.factor": 3})

@@ -70,7 +70,7 @@ async def handle(request: Request) -> Reply:
             # request to the controller, which makes none where they are too many.
             wanted = await request.each(broker.metadata.automatic, creatable)
             pace = request.pace_of(len(wanted))
-            await broker.metadata.create_topics_in_slices(wanted, pace)
+            await broker.metadata.auto_create_all(wanted, pace)
     return await _answer(request, found)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
-from tests.support.handlers import Api
+from tests.support.handlers import Api, handlers
 from txnsim.errors import ErrorCode
 
 NOWHERE = (-1, "", -1)
@@ -54,3 +55,31 @@ async def test_refusals_and_the_subject(api: Api) -> None:
     assert subject("FindCoordinator", 4, key_type=1).transactional_id is None
     assert subject("FindCoordinator", 1, key_type=1, key="b").transactional_id == "b"
     assert subject("FindCoordinator", 0, key="g").transactional_id is None
+
+
+@pytest.mark.usefixtures("all_levels")
+async def test_a_factor_above_the_number_of_brokers_leaves_no_coordinator() -> None:
+    """A real 4.4.0 with one broker; clients' initTransactions times out there."""
+    settings = {
+        "transaction_state_log_replication_factor": 3,
+        "offsets_topic_replication_factor": 3,
+        "default_replication_factor": 3,
+    }
+    async with handlers(**settings) as api:
+        with capture_logs() as lines:
+            for _ in range(3):
+                for key_type in (0, 1):
+                    answer = await api.ask("FindCoordinator", 4, key_type=key_type, **keys("x"))
+                    (found,) = answer.coordinators
+                    assert found.error_code is ErrorCode.coordinator_not_available
+                asked = {"topics": [{"topic_id": None, "name": "auto"}]}
+                answer = await api.ask("Metadata", 9, allow_auto_topic_creation=True, **asked)
+                assert answer.topics[0].error_code is ErrorCode.unknown_topic_or_partition
+        assert not api.broker.image.topics.keys() & {"__transaction_state", "auto"}
+    refused = [line for line in lines if line["event"] == "topic.creation.refused"]
+    assert [line["topic"] for line in refused] == [
+        "__consumer_offsets",
+        "__transaction_state",
+        "auto",
+    ]
+    assert "only 1 broker(s) are registered" in refused[0]["reason"]
