@@ -70,6 +70,21 @@ def subject_of(command: object) -> Subject:
             return NO_SUBJECT
 
 
+def told_of(subject: Subject) -> list[dict[str, object]]:
+    """Whose request it is, as a trace tells it: transactional id, producer id, partitions of each
+    transaction. Empty where it is about no transaction.
+    """
+    return [
+        {
+            **({} if one.transactional_id is None else {"id": one.transactional_id}),
+            **({} if one.producer_id is None else {"pid": one.producer_id}),
+            "partitions": [str(place) for place in one.partitions],
+        }
+        for one in (subject, *subject.others)
+        if one.transactional_id is not None or one.producer_id is not None
+    ]
+
+
 def _joined(subjects: list[Subject]) -> Subject:
     if len(subjects) < 2:
         return subjects[0] if subjects else NO_SUBJECT

@@ -20,7 +20,7 @@ from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import CURSOR_MAX, RefusedError, number_of
 from txnsim.http.work_thread import WorkThread
 from txnsim.runtime.trace import Event, Tracer
-from txnsim.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches
+from txnsim.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches, places
 from txnsim.trace.faults_and_decisions import Remembered
 from txnsim.trace.reading import event_of, no_event, recording
 from txnsim.trace.state import TraceState, state_at
@@ -187,18 +187,14 @@ def _explained(
 def _told(
     state: TraceState, remembered: Remembered, position: int, wanted: str | None, program: str
 ) -> Explained:
-    names = [wanted] if wanted is not None else _shown(state)
+    open_ones = tuple(mismatches(state, remembered, wanted))
+    names = [wanted] if wanted is not None else places(state, open_ones)[:PARTITIONS_MAX]
     return Explained(
         at=position,
         partitions=tuple(
             lso_of(state, name, at=position, remembered=remembered, program=program)
             for name in names
         ),
-        open=tuple(mismatches(state, remembered, wanted)),
+        open=open_ones,
         state=state,
     )
-
-
-def _shown(state: TraceState) -> list[str]:
-    """The partitions of users, as many as a page can show."""
-    return [name for name in state.logs if not name.startswith("__")][:PARTITIONS_MAX]

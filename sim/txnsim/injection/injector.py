@@ -37,6 +37,7 @@ from txnsim.faults.crossings import Crossing, Damage, FaultEffect, SubmitOutcome
 from txnsim.faults.meanings import FATES, TAKES, Fate, can_wait
 from txnsim.faults.plan import Asked, FaultRule, asked_of, matches, strikes
 from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import told_of
 from txnsim.injection.armed import ArmedRule, Held, Release
 from txnsim.injection.running_actions import ClusterActs, ClusterControl
 from txnsim.injection.stalls import Stalls
@@ -114,7 +115,11 @@ class Injector:
         self._rules: dict[str, ArmedRule] = {}
         self._account: list[ArmedRule] = []
         self._acts = ClusterActs(clock=clock, tasks=tasks, done=self._update_armed)
-        self._stalls = Stalls(clock=clock, ended=self._update_armed)
+        self._stalls = Stalls(
+            clock=clock,
+            ended=self._update_armed,
+            released=lambda state, hit: self._trace_release(state, (hit,)),
+        )
 
     # Rules
 
@@ -495,6 +500,7 @@ class Injector:
     def _trace_hit(self, state: ArmedRule, crossing: Crossing) -> int:
         if not self._tracer.on:
             return -1
+        about = told_of(crossing.subject)
         hit = self._tracer.emit(
             "fault.hit",
             FAULT_NODE,
@@ -507,6 +513,7 @@ class Injector:
                 **({"api": api_name(crossing.api_key)} if crossing.api_key >= 0 else {}),
                 "source": crossing.source,
                 "target": crossing.target,
+                **({"about": about} if about else {}),
             },
         )
         self._tracer.caused_by(hit)

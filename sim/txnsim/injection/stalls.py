@@ -35,6 +35,8 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
     """How long they last; monotonic."""
     ended: Callable[[], None]
     """Called after each has ended."""
+    released: Callable[[ArmedRule, int], int]
+    """Told of each crossing that goes on: the rule and its hit; answers with what is its cause."""
     _by_line: dict[str, Stall] = {}
 
     def __bool__(self) -> bool:
@@ -72,7 +74,8 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
         for future, held in list(stall.by.held.items()):
             if held.crossing.line == stall.line and not future.done():
                 stall.by.released += 1
-                future.set_result((held.hit, Pass()))
+                del stall.by.held[future]
+                future.set_result((self.released(stall.by, held.hit), Pass()))
         # Those that were woken go on in this turn of the loop. A crossing that comes before they
         # have waits behind them.
         asyncio.get_running_loop().call_soon(self._finish, stall)

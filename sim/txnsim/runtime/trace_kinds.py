@@ -58,7 +58,7 @@ _RECORDS: Final = "tp base last pid epoch seq txn opened control coordinator_epo
 _MARKER: Final = "pid epoch committed coordinator_epoch tp target attempt error rule"
 _PID: Final = "tp pid epoch first last coordinator_epoch rule"
 _FAULT: Final = (
-    "rule point action matched struck held delay_ms error api source target limit disarmed"
+    "rule point action matched struck held delay_ms error api source target limit disarmed about"
 )
 
 _TABLE: Final = (
@@ -156,7 +156,13 @@ _TABLE: Final = (
     _kind("group.offset_abort", 1, "group tp offset pid", "a transaction's offsets were dropped"),
     _kind("timer.fire", 1, "timer waited_ms", "a timer ran out, and there was something to do"),
     _kind("fault.arm", 2, _FAULT, "a fault rule waits for its crossing"),
-    _kind("fault.hit", 2, _FAULT, "a crossing was struck"),
+    _kind(
+        "fault.hit",
+        2,
+        _FAULT,
+        "a crossing was struck; `about` tells whose it was: `id`, `pid` and `partitions` of each"
+        " transaction",
+    ),
     _kind("fault.release", 2, _FAULT, "held crossings go on; or the rule was disarmed"),
     _kind("input", 2, "do args at", "a user's action, the only thing a replay needs"),
     _kind("check.violation", 2, "rule subject expected found", "an invariant does not hold"),

@@ -4,7 +4,7 @@ Everything comes from a trace, in the words of ``txn.open_txn_verdict``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +13,7 @@ from txnsim.errors import BadInputError
 from txnsim.runtime.trace import Event, TraceLevel
 from txnsim.trace.faults_and_decisions import Remembered
 from txnsim.trace.reading import Recording, by_position, causes
-from txnsim.trace.state import TraceState, state_at
+from txnsim.trace.state import TraceState, owed_by, state_at
 from txnsim.trace.story import place
 from txnsim.txn.open_txn_verdict import (
     CAUSE_OF,
@@ -33,6 +33,7 @@ from txnsim.types import TopicPartition
 
 COPIES: Final = frozenset({"msg.send", "msg.recv", "log.hw", "txn.decide", "txn.prepare"})
 """Kinds that only pass a value on. A walk along causes skips them, except for a root."""
+_NO_FAULT: Final = {"held": 0}
 BRIEF_REMARK: Final = (
     "This trace was recorded at brief, without high watermarks: the end of the log is taken"
     " instead."
@@ -51,7 +52,7 @@ class LsoExplanation(msgspec.Struct, frozen=True, kw_only=True):
     sentences: tuple[str, ...]
     evidence: tuple[int, ...]
     """Positions of the events that it follows from: what opened the transaction, its coordinator's
-    last move, the marker that is owed, what is held.
+    last move, the marker that is owed, and which of its own messages are held.
     """
     repair: str | None
     """The command that ends it; None where nothing hangs."""
@@ -156,7 +157,7 @@ def lso_of(
         last_stable_offset=stable,
         high_watermark=end,
         sentences=said,
-        evidence=tuple(sorted(set(_evidence(state, log, holder, remembered.hits)))),
+        evidence=tuple(sorted(set(_evidence(state, log, holder, remembered)))),
         repair=None if hanging is None else repair_command(where, hanging.verdict, program=program),
         marker=None
         if hanging is None or hanging.decided is None
@@ -205,6 +206,24 @@ def mismatches(
             )
 
 
+def places(state: TraceState, open_ones: Iterable[Mismatch]) -> list[str]:
+    """The partitions that somebody may ask about: first where a transaction is open, what hangs
+    before the rest; then the other ones of users.
+    """
+    worst_first = sorted(open_ones, key=lambda one: one.verdict is not OpenTxnStatus.HANGING)
+    opened = [
+        one.partition
+        for one in worst_first
+        if one.verdict is OpenTxnStatus.HANGING or not is_internal(one.partition)
+    ]
+    return list(dict.fromkeys([*opened, *(name for name in state.logs if not is_internal(name))]))
+
+
+def is_internal(partition: str) -> bool:
+    """Whether a partition is one of Kafka's own topics."""
+    return partition.startswith("__")
+
+
 def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None) -> TxnExplanation:
     """What has become of a transactional id, and what its last move is due to.
 
@@ -227,8 +246,9 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
         lines.append(f"That is due to {_root_words(chain[-1], run.nodes)}.")
     evidence = [entry["i"]]
     for key, owed in state.owed.items():
-        if key.rpartition("/")[0] == transactional_id:
-            lines.append(_owed_line(key.rpartition(" ")[2], owed))
+        whose, partition = owed_by(key)
+        if whose == transactional_id:
+            lines.append(_owed_line(partition, owed))
             evidence.append(owed["i"])
     for one in mismatches(state, Remembered.of(events)):
         if one.transactional_id == transactional_id:
@@ -297,7 +317,7 @@ def _holder(state: TraceState, log: Mapping[str, Any], one: Mismatch) -> Holder:
 
 
 def _evidence(
-    state: TraceState, log: Mapping[str, Any], one: Mismatch | None, hits: Mapping[str, int]
+    state: TraceState, log: Mapping[str, Any], one: Mismatch | None, remembered: Remembered
 ) -> Iterator[int]:
     if one is None:
         return
@@ -306,13 +326,12 @@ def _evidence(
     if one.transactional_id is not None:
         yield state.transactions[one.transactional_id]["i"]
         for key, owed in state.owed.items():
-            if key.startswith(f"{one.transactional_id}/") and key.endswith(f" {one.partition}"):
+            if owed_by(key) == (one.transactional_id, one.partition):
                 yield owed["i"]
     if one.verdict is OpenTxnStatus.HANGING:
         return  # whatever is held now, no marker of this one is on its way
-    for name, fault in state.faults.items():
-        if fault["held"] and name in hits:
-            yield hits[name]
+    held = remembered.held(one.transactional_id, one.producer_id, one.partition)
+    yield from (at for at, rule in held if state.faults.get(rule, _NO_FAULT)["held"])
 
 
 def _state_line(transactional_id: str, entry: Mapping[str, Any]) -> str:

@@ -1,28 +1,42 @@
-"""What an explanation needs beside the state of a trace: which faults have struck, and what
+"""What an explanation needs beside the state of a trace: whose messages faults hold, and what
 coordinators wrote down about transactions that they have finished.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from txnsim.runtime.trace import Event
+from txnsim.trace.state import GONE, id_of
 from txnsim.txn.past_decision import Decided, Newest, Noted, decided, decided_by_log
 from txnsim.types import TopicPartition
 
 _PREPARED: Final = "Prepare"
+_ONGOING: Final = "Ongoing"
+_HOLDING: Final = ("hold", "reorder", "stall")
+"""Actions that keep a crossing until a release."""
 _V2: Final = 2
+
+
+class Strike(msgspec.Struct, frozen=True, kw_only=True):
+    """A crossing that a fault rule holds."""
+
+    rule: str
+    about: tuple[Mapping[str, Any], ...]
+    """Whose it is, as ``fault.hit`` tells it; empty where it is of no transaction."""
 
 
 class Remembered(msgspec.Struct, kw_only=True):
     """Follow every event in order, or begin with nothing."""
 
-    hits: dict[str, int] = {}
-    """Fault rule -> position of the last crossing that it has struck."""
+    strikes: dict[int, Strike] = {}
+    """Position of each crossing that is held."""
+    ended: dict[str, int] = {}
+    """Transactional id -> position of the move that ended its last transaction."""
     decisions: dict[int, list[Noted]] = {}
     """Producer id -> what was decided about its transactions, oldest first."""
     order: list[tuple[int, int]] = []
@@ -41,11 +55,37 @@ class Remembered(msgspec.Struct, kw_only=True):
         if not isinstance(event.d, Mapping):
             return
         if event.k == "fault.hit":
-            self.hits[event.d["rule"]] = event.i
-        elif event.k == "txn.complete" and event.d["state"].startswith(_PREPARED):
-            noted = _noted(event.d)
+            if event.d.get("held") and str(event.d.get("action")).startswith(_HOLDING):
+                about = tuple(event.d.get("about", ()))
+                self.strikes[event.i] = Strike(rule=event.d["rule"], about=about)
+        elif event.k == "fault.release":
+            if event.p:
+                self.strikes.pop(event.p[0], None)
+        elif event.k == "txn.complete":
+            self._move(event, event.d)
+
+    def _move(self, event: Event, data: Mapping[str, Any]) -> None:
+        if data["state"] in GONE:
+            self.ended.pop(id_of(event.tx), None)
+        elif data["state"].startswith(_PREPARED):
+            noted = _noted(data)
             self.decisions.setdefault(noted.producer_id, []).append(noted)
             self.order.append((event.i, noted.producer_id))
+        elif data["state"] != _ONGOING:
+            self.ended[id_of(event.tx)] = event.i
+
+    def held(
+        self, transactional_id: str | None, producer_id: int, partition: str
+    ) -> Iterator[tuple[int, str]]:
+        """Positions and rules of what is held of the newest transaction of an id, and may hold it
+        back on a partition. What an older transaction of the same id has sent is not of this one.
+        """
+        since = -1 if transactional_id is None else self.ended.get(transactional_id, -1)
+        for at, strike in self.strikes.items():
+            if at > since and any(
+                _is_of(one, transactional_id, producer_id, partition) for one in strike.about
+            ):
+                yield at, strike.rule
 
     def forget(self, before: int) -> None:
         """Forget what events before a position have told, as a reader does who can't have them."""
@@ -56,7 +96,7 @@ class Remembered(msgspec.Struct, kw_only=True):
             if not of_producer:
                 del self.decisions[producer_id]
         del self.order[:cut]
-        self.hits = {rule: at for rule, at in self.hits.items() if at >= before}
+        self.strikes = {at: one for at, one in self.strikes.items() if at >= before}
 
     def decided(
         self,
@@ -74,6 +114,17 @@ class Remembered(msgspec.Struct, kw_only=True):
             return outcome
         newest = None if entry is None else _newest(entry)
         return decided(producer_id, producer_epoch, last_timestamp_ms, newest)
+
+
+def _is_of(
+    about: Mapping[str, Any], transactional_id: str | None, producer_id: int, partition: str
+) -> bool:
+    """Whether a message is of a transaction. Where it names the transactional id, all of the
+    transaction waits for it; a marker names the producer alone, and is of its partitions.
+    """
+    if about.get("id") is not None:
+        return bool(about["id"] == transactional_id)
+    return bool(about.get("pid") == producer_id and partition in about["partitions"])
 
 
 def _noted(data: Mapping[str, Any]) -> Noted:

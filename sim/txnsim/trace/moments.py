@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches
+from txnsim.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches, places
 from txnsim.trace.faults_and_decisions import Remembered
 from txnsim.trace.reading import Recording
 from txnsim.trace.state import ASSIGNED, TraceState
@@ -38,8 +38,8 @@ def moments(
 ) -> Iterator[Moment]:
     """The moments at which something else is to be said; only of partitions of users."""
     nodes = run.nodes
-    places = {tp for event in run.events if (tp := _partition(event.d)) is not None}
-    begin = len(run.events) - ANSWERS_MAX // max(1, len(places))
+    named = {tp for event in run.events if (tp := _partition(event.d)) is not None}
+    begin = len(run.events) - ANSWERS_MAX // max(1, len(named))
     state = TraceState(level=run.level)
     remembered = Remembered()
     last: tuple[tuple[LsoExplanation, ...], tuple[Mismatch, ...]] | None = None
@@ -50,13 +50,13 @@ def moments(
         remembered.follow(event)
         if index < begin or event.k not in ASSIGNED:
             continue
+        open_ones = tuple(mismatches(state, remembered))
         standing = (
             tuple(
                 lso_of(state, name, at=event.i, remembered=remembered)
-                for name in state.logs
-                if not name.startswith("__")
+                for name in places(state, open_ones)
             ),
-            tuple(mismatches(state, remembered)),
+            open_ones,
         )
         if last is None or _without_position(standing) != _without_position(last):
             yield Moment(at=event.i, partitions=standing[0], open=standing[1])

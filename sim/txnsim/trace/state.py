@@ -13,6 +13,7 @@ where it was when the leader began.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -24,6 +25,9 @@ from txnsim.types import NO_PRODUCER_EPOCH
 UNKNOWN: Final = -1
 GONE: Final = frozenset({"Dead"})
 """States that leave no entry at a coordinator."""
+
+_PRODUCER: Final = re.compile(r"-?[0-9]+:-?[0-9]+")
+"""How a transaction's name ends: producer id and epoch. The id before may have slashes, too."""
 
 Data = Mapping[str, Any]
 
@@ -220,13 +224,13 @@ def _bound(name: str) -> Callable[[TraceState, Event, str, Data], None]:
 
 
 def _decided(state: TraceState, event: Event, _node: str, data: Data) -> None:
-    entry = state.transactions.get(_id_of(event.tx))
+    entry = state.transactions.get(id_of(event.tx))
     if entry is not None and "pending" in data:
         entry["pending"] = data["pending"]
 
 
 def _moved(state: TraceState, event: Event, node: str, data: Data) -> None:
-    transactional_id = _id_of(event.tx)
+    transactional_id = id_of(event.tx)
     if data["state"] in GONE:
         state.transactions.pop(transactional_id, None)
         return
@@ -236,14 +240,14 @@ def _moved(state: TraceState, event: Event, node: str, data: Data) -> None:
 
 
 def _prepared(state: TraceState, event: Event, _node: str, data: Data) -> None:
-    entry = state.transactions.get(_id_of(event.tx))
+    entry = state.transactions.get(id_of(event.tx))
     if entry is not None:
         entry["pending"] = data["pending"]
         entry["partitions"] = data["partitions"]
 
 
 def _append_refused(state: TraceState, event: Event, _node: str, data: Data) -> None:
-    entry = state.transactions.get(_id_of(event.tx))
+    entry = state.transactions.get(id_of(event.tx))
     if entry is not None and "error" in data:
         entry["pending"] = None
 
@@ -264,10 +268,16 @@ def _unloaded(state: TraceState, _event: Event, node: str, _data: Data) -> None:
             entry["node"] = f"/{node.rpartition('/')[2]}"
 
 
-def _id_of(tx: str) -> str:
+def owed_by(key: str) -> tuple[str, str]:
+    """The transactional id and the partition of what ``TraceState.owed`` has under a key."""
+    tx, _, partition = key.rpartition(" ")
+    return id_of(tx), partition
+
+
+def id_of(tx: str) -> str:
     """The transactional id in a transaction's name, which may end without a producer."""
     name, slash, producer = tx.rpartition("/")
-    return name if slash and ":" in producer else tx
+    return name if slash and _PRODUCER.fullmatch(producer) else tx
 
 
 # Markers, offsets, faults
@@ -282,7 +292,7 @@ def _marker(state: TraceState, event: Event, _node: str, data: Data) -> None:
     key = f"{event.tx} {data['tp']}"
     if how in ("acked", "cancelled"):
         state.owed.pop(key, None)
-        entry = state.transactions.get(_id_of(event.tx))
+        entry = state.transactions.get(id_of(event.tx))
         if how == "acked" and entry is not None and data["tp"] in entry["partitions"]:
             entry["partitions"] = [tp for tp in entry["partitions"] if tp != data["tp"]]
         return
@@ -340,7 +350,7 @@ def _snapshot(state: TraceState, event: Event, _node: str, data: Data) -> None:
         state.logs[log["tp"]] = _log(log["leader"], log)
     for one in data["transactions"]:
         entry = {**one["d"], "node": one["node"], "i": event.i}
-        state.transactions[_id_of(one["tx"])] = entry
+        state.transactions[id_of(one["tx"])] = entry
     for position in data.get("positions", ()):
         if "pid" in position:  # a transaction has added it
             state.offsets[f"{position['group']} {position['tp']}"] = position["offset"]

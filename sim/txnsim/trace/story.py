@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from txnsim.runtime.trace import Event
+from txnsim.trace.state import id_of
 
 NARRATOR: Final = "scenario"
 """The node whose notes are the story's own sentences."""
@@ -103,7 +104,7 @@ class _Teller:
             self.sentences.append(sentence)  # several attempts fare alike: once is enough
 
     def _transaction(self, event: Event, data: Data) -> None:
-        state, transactional_id = str(data.get("state")), event.tx.split("/")[0]
+        state, transactional_id = str(data.get("state")), id_of(event.tx)
         if state == "Empty":
             # Without a history it is only there; else InitProducerId has given it a new epoch.
             if data.get("last_epoch", -1) >= 0:

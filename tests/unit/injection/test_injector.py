@@ -40,7 +40,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.injection.injector import CannotStrikeError, Injector
 from txnsim.runtime.tasks import Pending
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
-from txnsim.types import BrokerId
+from txnsim.types import BrokerId, TopicPartition
 
 T = TypeVar("T")
 PASS = FaultEffect(outcome=SubmitOutcome.PASS)
@@ -671,3 +671,39 @@ def test_how_an_answer_is_rewritten_is_in_the_verdict() -> None:
         assert injector.cross(crossed) == verdict
 
     run(main)
+
+
+@within(run)
+async def test_the_trace_tells_whose_message_was_struck(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    injector.arm(rule(action=Pass(), point=FaultPoint.CLIENT_REQUEST))
+    t0 = TopicPartition("t", 0)
+    marker = Subject(producer_id=7, partitions=(t0,), committed=True)
+    for subject in (
+        Subject(transactional_id="app", producer_id=7),
+        msgspec.structs.replace(marker, others=(Subject(producer_id=8, partitions=(t0,)),)),
+        Subject(partitions=(t0,)),
+    ):
+        injector.cross(msgspec.structs.replace(crossing(), subject=subject))
+    told = [event.d for event in env.tracer.events() if event.k == "fault.hit"]
+    assert [data.get("about") for data in told if isinstance(data, dict)] == [
+        [{"id": "app", "pid": 7, "partitions": []}],
+        [{"pid": 7, "partitions": ["t-0"]}, {"pid": 8, "partitions": ["t-0"]}],
+        None,  # of no transaction
+    ]
+
+
+@within(run)
+async def test_the_trace_tells_that_a_stall_is_over(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    """Readers of the trace took what it had kept for held, for ever."""
+    env.network.register(TWO, echo)
+    injector.arm(rule(action=Stall(stall_ms=10), point=FaultPoint.PEER_REQUEST, limit=1))
+    await ask(env)
+    events = [one for one in env.tracer.events() if one.k.startswith("fault.")]
+    assert [one.k for one in events] == ["fault.arm", "fault.hit", "fault.release"]
+    assert events[2].p == (events[1].i, events[0].i)
+    assert isinstance(events[2].d, dict)
+    assert events[2].d["held"] == 0

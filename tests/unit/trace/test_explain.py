@@ -5,7 +5,7 @@ import pytest
 from tests.support.traces import hung_at, small, told_run
 from txnsim.errors import BadInputError
 from txnsim.runtime.trace import TraceLevel
-from txnsim.trace.explain import BRIEF_REMARK, explain_lso, explain_txn, mismatches, walk
+from txnsim.trace.explain import BRIEF_REMARK, explain_lso, explain_txn, mismatches, places, walk
 from txnsim.trace.faults_and_decisions import Remembered
 from txnsim.trace.reading import by_position
 from txnsim.trace.state import state_at
@@ -74,7 +74,16 @@ def test_what_holds_readers_back(events: tuple[tuple[object, ...], ...], cause: 
     assert explain_lso(small(NODES, *events), "t-0").cause == cause
 
 
-def test_what_is_held_is_part_of_the_evidence() -> None:
+@pytest.mark.parametrize(
+    ("about", "evidence"),
+    [
+        ({"pid": 7, "partitions": ["t-0"]}, (1, 2, 4, 7)),
+        ({"id": "other", "pid": 8, "partitions": []}, (1, 2, 4)),
+    ],
+)
+def test_what_is_held_of_it_is_part_of_the_evidence(
+    about: dict[str, object], evidence: tuple[int, ...]
+) -> None:
     rule = {"rule": "late", "point": "peer.request", "action": "hold"}
     run = small(
         NODES,
@@ -85,9 +94,27 @@ def test_what_is_held_is_part_of_the_evidence() -> None:
         OPENED,
         HW,
         ("fault", "fault.arm", (), "", rule),
-        ("fault", "fault.hit", (), "", {**rule, "struck": 1, "held": 1}),
+        ("fault", "fault.hit", (), "", {**rule, "struck": 1, "held": 1, "about": [about]}),
     )
-    assert explain_lso(run, "t-0").evidence == (1, 2, 4, 7)
+    assert explain_lso(run, "t-0").evidence == evidence
+
+
+def test_a_marker_of_an_id_that_begins_alike_is_no_evidence() -> None:
+    other = (NODES[2], "marker.owed", (), "app/b/8:0", {"tp": "t-0", "committed": False})
+    run = small(NODES, LEADS, moved("PrepareAbort", "t-0"), other, APPENDED, OPENED, HW)
+    assert explain_lso(run, "t-0").evidence == (1, 4)
+
+
+def test_what_hangs_in_a_topic_of_kafka_comes_first() -> None:
+    where = "__consumer_offsets-1"
+    nodes = (*NODES, f"broker/1/log/{where}")
+    leads = (*LEADS[:4], {"tp": where, "role": "leader", "epoch": 0})
+    other = (*LEADS[:4], {"tp": "a-0", "role": "leader", "epoch": 0})
+    data = {"tp": where, "pid": 9, "epoch": 0, "first": 3}
+    hangs = (nodes[-1], "pid.open", (), "", data)
+    run = small(nodes, other, LEADS, leads, moved("Ongoing", "t-0"), OPENED, hangs)
+    state = state_at(run.events, run.nodes)
+    assert places(state, mismatches(state, Remembered())) == [where, "t-0", "a-0"]
 
 
 def test_what_the_trace_does_not_know_is_refused() -> None:

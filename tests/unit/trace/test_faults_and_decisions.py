@@ -65,8 +65,52 @@ def test_without_a_record_the_newest_state_may_do(
     assert decision(entry={**MOVE, "state": state, "started_ms": started_ms}) is wanted
 
 
-def test_the_last_strike_of_each_rule_is_remembered() -> None:
-    hit = ("fault", "fault.hit", (), "", {"rule": "late", "struck": 1})
-    assert Remembered.of(small(NODES, hit, hit, ("fault", "note", (), "", "text")).events).hits == {
-        "late": 1
-    }
+def struck(*about: Mapping[str, Any], action: str = "hold", held: int = 1) -> tuple[Any, ...]:
+    data = {"rule": "late", "action": action, "held": held, "about": about}
+    return ("fault", "fault.hit", (), "", data)
+
+
+MINE = struck({"id": "app", "pid": 7, "partitions": []})
+MARKER = {"pid": 7, "partitions": ["t-0"]}
+RELEASED = ("fault", "fault.release", (0, 5), "", {"rule": "late", "held": 0})
+
+
+@pytest.mark.parametrize(
+    ("events", "wanted"),
+    [
+        ((MINE,), [0]),
+        ((struck({"id": "app", "partitions": ["u-0"]}),), [0]),
+        # Somebody else's, or nobody's.
+        ((struck({"id": "other", "pid": 8, "partitions": []}),), []),
+        ((struck({"id": "app/b", "pid": 8, "partitions": []}),), []),
+        ((struck(),), []),
+        ((("fault", "fault.hit", (), "", {"rule": "old", "action": "hold", "held": 1}),), []),
+        # Of two that one rule holds, its own and not the last.
+        ((MINE, struck({"id": "other", "pid": 8, "partitions": []})), [0]),
+        # A marker is of its partitions.
+        ((struck({"pid": 8, "partitions": ["t-0"]}, MARKER),), [0]),
+        ((struck({"pid": 7, "partitions": ["u-0"]}),), []),
+        # Nothing is held any more, or was.
+        ((MINE, RELEASED), []),
+        ((MINE, ("fault", "note", (), "", "text")), [0]),
+        ((struck(MARKER, action="drop"),), []),
+        ((struck(MARKER, action="reorder behind 1"),), [0]),
+        ((struck(MARKER, action="pass", held=0),), []),
+        # Of the transaction before.
+        ((MINE, moved("PrepareAbort", "t-0")), [0]),
+        ((MINE, moved("CompleteAbort")), []),
+        ((moved("CompleteAbort"), MINE, moved("Ongoing", "t-0")), [1]),
+    ],
+)
+def test_only_what_is_held_of_the_transaction_itself_holds_it_back(
+    events: tuple[tuple[Any, ...], ...], wanted: list[int]
+) -> None:
+    """The last strike of any rule that held something was named as the cause."""
+    remembered = Remembered.of(small(NODES, *events).events)
+    assert [at for at, _ in remembered.held("app", 7, "t-0")] == wanted
+
+
+def test_what_a_ring_has_dropped_is_forgotten() -> None:
+    remembered = Remembered.of(small(NODES, MINE, moved("Dead"), MINE).events)
+    remembered.forget(1)
+    assert [at for at, _ in remembered.held("app", 7, "t-0")] == [2]

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from txnsim.runtime.trace import Event, TraceLevel
-from txnsim.trace.state import TraceState, state_at
+from txnsim.trace.state import TraceState, id_of, owed_by, state_at
 
 NODES = ("user", "broker/3/txn/1", "broker/1/log/t-0", "broker/1", "fault", "broker/2/log/t-0")
 USER, COORDINATOR, LOG, BROKER, FAULT, FOLLOWER = range(len(NODES))
@@ -183,3 +185,14 @@ def test_offsets_of_a_transaction_are_pending_until_it_ends() -> None:
     assert follow(added).offsets == {"g t-0": 4}
     ended = (COORDINATOR, "group.offset_abort", {"group": "g", "tp": "t-0", "offset": 4})
     assert follow(added, ended).offsets == {}
+
+
+@pytest.mark.parametrize(
+    "transactional_id",
+    ["app", "a/b", "a/b:c", "http://host:1/x:y", "__proto__", "a b", "é/😀", "/"],
+)
+def test_an_id_may_be_any_text(transactional_id: str) -> None:
+    """Whatever stood behind the last slash was taken for the producer if it had a colon."""
+    for tx in (transactional_id, f"{transactional_id}/7:0", f"{transactional_id}/-1:-1"):
+        assert id_of(tx) == transactional_id
+    assert owed_by(f"{transactional_id}/7:0 t-0") == (transactional_id, "t-0")

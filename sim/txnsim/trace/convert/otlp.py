@@ -17,7 +17,7 @@ import msgspec
 from txnsim.runtime.trace import Event
 from txnsim.trace.convert.chrome import ENDED
 from txnsim.trace.reading import Recording, by_position
-from txnsim.trace.state import state_at
+from txnsim.trace.state import id_of, state_at
 
 INTERNAL: Final = 1
 SERVER: Final = 2
@@ -53,7 +53,7 @@ def _transactions(run: Recording) -> Iterator[tuple[str, Row]]:
     open_ones: dict[str, list[Event]] = {}
     events: dict[str, list[Event]] = {}
     for event in run.events:
-        name = event.tx.rpartition("/")[0]
+        name = id_of(event.tx)
         if not name:
             continue
         state = event.d.get("state") if isinstance(event.d, Mapping) else None

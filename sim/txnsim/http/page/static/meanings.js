@@ -48,7 +48,7 @@ export const KINDS = {
   "group.offset_abort": "a transaction's offsets were dropped",
   "timer.fire": "a timer ran out, and there was something to do",
   "fault.arm": "a fault rule waits for its crossing",
-  "fault.hit": "a crossing was struck",
+  "fault.hit": "a crossing was struck; `about` tells whose it was: `id`, `pid` and `partitions` of each transaction",
   "fault.release": "held crossings go on; or the rule was disarmed",
   "input": "a user's action, the only thing a replay needs",
   "check.violation": "an invariant does not hold",

@@ -1,0 +1,57 @@
+"""What an open transaction waits for, as the trace of a whole cluster explains it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from txnsim.client.producer import Producer
+from txnsim.faults.actions import Hold
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.trace import TraceLevel
+from txnsim.trace.explain import LsoExplanation, explain_lso
+from txnsim.trace.reading import Recording, by_position, recording
+
+
+@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize(
+    ("held", "names"), [((), []), (("other",), []), (("app", "other"), ["app"])]
+)
+def test_a_held_end_of_another_transaction_is_no_cause(
+    held: tuple[str, ...], names: list[str], level: int
+) -> None:
+    """It was named as one, and where both were held, only it was."""
+    lines: list[bytes] = []
+
+    async def main(cluster: VirtualCluster) -> None:
+        async with (
+            cluster.client("app") as one,
+            cluster.client("other") as other,
+            asyncio.TaskGroup() as ends,
+        ):
+            if held:
+                cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="EndTxn")
+            for number, (client, name) in enumerate(((one, "app"), (other, "other"))):
+                producer = Producer(client, transactional_id=name)
+                await producer.init_transactions()
+                producer.begin()
+                await producer.send("orders", number, name.encode())
+                if name in held:
+                    ends.create_task(producer.commit())
+                    await cluster.struck(count=held.index(name) + 1)
+            lines.extend(b"".join(cluster.env.tracer.pieces()).splitlines())
+            if held:
+                cluster.injector.disarm("f")
+
+    run_cluster(main, trace_level=TraceLevel.BRIEF, level=level)
+    run = recording("run", lines)
+    assert hits_in(run, explain_lso(run, "orders-0")) == names
+
+
+def hits_in(run: Recording, told: LsoExplanation) -> list[str]:
+    """Transactional ids of the strikes that an explanation names."""
+    events = [by_position(run.events)[position] for position in told.evidence]
+    hits = [event.d for event in events if event.k == "fault.hit"]
+    return [one["id"] for data in hits if isinstance(data, dict) for one in data["about"]]
