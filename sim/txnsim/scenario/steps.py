@@ -23,7 +23,14 @@ from txnsim.scenario.conditions import expect, still_held, strangers, until_stru
 from txnsim.scenario.fields import ByRun, OffsetByRun, Situation, by_run
 from txnsim.scenario.final_observation import look_at_everything
 from txnsim.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage
-from txnsim.scenario.steps_model import Awaited, Call, ClusterAct, ReleasedAs, Step
+from txnsim.scenario.steps_model import (
+    FOR_OTHER_MEMBERS,
+    Awaited,
+    Call,
+    ClusterAct,
+    ReleasedAs,
+    Step,
+)
 from txnsim.trace.story import ONLOOKER_SUFFIX
 
 T = TypeVar("T")
@@ -117,7 +124,7 @@ async def _call(stage: Stage, call: Call) -> None:
     task.add_done_callback(lambda _: sent.set())
     # It must be on its way before the next step: a story has an order.
     await sent.wait()
-    if stage.situation.take == "disarmed":
+    if stage.situation.take == "disarmed" and call.do not in FOR_OTHER_MEMBERS:
         await _settled(stage, call.background)  # nothing holds it
 
 

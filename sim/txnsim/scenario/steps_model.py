@@ -119,6 +119,9 @@ CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
 }
 """Who plays what -> what it can be asked to do -> the fields that it needs and may have."""
 
+FOR_OTHER_MEMBERS: Final = frozenset({"subscribe", "poll"})
+"""A member that does this waits for the others of its group, whatever faults there are."""
+
 CLUSTER: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "move-leader": (("to",), ("partition", "coordinator_of")),
     "reload-coordinator": (("coordinator_of",), ()),

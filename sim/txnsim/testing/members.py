@@ -107,7 +107,7 @@ class AsyncMember(MemberState):
 
     @in_cluster_loop
     async def leave(self) -> None:
-        """Tell the coordinator that it goes, and end.
+        """End, as a consumer that is closed: its coordinator is told. A static one may come back.
 
         Raises:
             ClientError: Refused, or not answered.

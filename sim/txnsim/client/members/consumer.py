@@ -5,17 +5,18 @@ Kafka's counterpart is ``ConsumerMembershipManager``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 
 from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ErrorCode
+from txnsim.client.errors import ClientError, ErrorCode
 from txnsim.client.group_requests import GroupMetadata
 from txnsim.client.members.membership import MemberOptions, Membership, refused
 from txnsim.client.members.requests import consumer_group_heartbeat
+from txnsim.client.versions import Request
 from txnsim.types import TopicPartition
 
 JOIN: Final = 0
@@ -26,51 +27,110 @@ _EXPELLED: Final = frozenset({ErrorCode.unknown_member_id, ErrorCode.fenced_memb
 
 
 class ConsumerMembership(Membership):
-    """One member; the coordinator assigns."""
+    """One member; the coordinator assigns.
 
-    def __init__(self, cluster: Cluster, options: MemberOptions, topics: tuple[str, ...]) -> None:
-        super().__init__(cluster, options, topics)
+    It joins in a poll, and takes over an assignment in a poll. Where it was expelled, its
+    heartbeats join again.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: MemberOptions,
+        topics: tuple[str, ...],
+        positions: dict[TopicPartition, int],
+    ) -> None:
+        super().__init__(cluster, options, topics, positions)
         self.metadata = GroupMetadata(
             generation=JOIN, member_id=options.member_id, instance_id=options.instance_id
         )
+        self._now = self.metadata
+        """Who it is; ``metadata`` stays what it was until it has joined again."""
         self._target: frozenset[TopicPartition] = frozenset()
+        self._confirmed: frozenset[TopicPartition] = frozenset()
+        """What its coordinator knows that it has."""
+        self._is_out = True
+        """It has not joined yet, or has left: it waits for a poll."""
+        self._says_topics = False
+        """Its next heartbeat tells what it subscribes to."""
+        self._refused: ClientError | None = None
+        """Why it is finished: nothing is asked any more (``MemberState.FATAL``)."""
 
     async def beat(self) -> None:
         """See ``Membership``."""
-        if not self._must_join:
-            await self._say(consumer_group_heartbeat(self._options.group_id, self.metadata))
+        if self._refused is not None:
+            raise self._refused
+        if self._is_out:
+            return
+        if self._must_join or self._says_topics:
+            await self._join()
+        else:
+            await self._say(self._request())
 
     async def settle(self) -> None:
         """See ``Membership``."""
-        options = self._options
-        if self._must_join:
-            self.assigned = self._target = frozenset()
-            self.metadata = msgspec.structs.replace(self.metadata, generation=JOIN)
-            joining = (self._topics, options.rebalance_timeout_ms)
-            await self._say(
-                consumer_group_heartbeat(options.group_id, self.metadata, joining=joining, owned={})
-            )
-        while self._target != self.assigned and not self._must_join:
-            self.assigned = self._target
-            owned = self._by_id(self.assigned)
-            await self._say(consumer_group_heartbeat(options.group_id, self.metadata, owned=owned))
+        self._is_out = False
+        while self._must_join or self._says_topics or self._target != self._confirmed:
+            if self._must_join or self._says_topics:
+                await self._join()
+                continue
+            target = self._target
+            self._hold(target)
+            if await self._say(self._request(owned=self._by_id(target))):
+                self._confirmed = target
 
-    async def _say(self, request: Any) -> None:
+    async def _join(self) -> None:
+        """Say all that a member says of itself."""
+        if self._must_join:
+            self._lose_all()
+        joining = (self._topics, self._options.rebalance_timeout_ms)
+        owned = self._by_id(self.assigned)
+        if await self._say(self._request(joining=joining, owned=owned)):
+            self._says_topics = False
+
+    def resubscribe(self, topics: tuple[str, ...]) -> None:
+        """See ``Membership``. A heartbeat says so, and the member keeps what it has. One that was
+        refused begins anew.
+        """
+        self._must_join |= self._refused is not None
+        self._refused = None
+        self._says_topics |= topics != self._topics
+        self._topics = topics
+
+    def _lose_all(self) -> None:
+        self._hold(frozenset())
+        self._target = self._confirmed = frozenset()
+        self._now = msgspec.structs.replace(self._now, generation=JOIN)
+
+    def _request(
+        self,
+        *,
+        joining: tuple[Collection[str], int] | None = None,
+        owned: Mapping[UUID, Collection[int]] | None = None,
+    ) -> Request:
+        return consumer_group_heartbeat(
+            self._options.group_id, self._now, joining=joining, owned=owned
+        )
+
+    async def _say(self, request: Request) -> bool:
+        """Returns whether it is still a member."""
         answer = await self._coordinator.ask(request)
         error = ErrorCode(answer.error_code)
         if error in _EXPELLED:
             self._must_join = True
-            return
+            return False
         if error != ErrorCode.none:
-            raise refused("ConsumerGroupHeartbeat", self._options.group_id, error)
+            self._refused = refused("ConsumerGroupHeartbeat", self._options.group_id, error)
+            raise self._refused
         self._must_join = False
-        self.metadata = msgspec.structs.replace(
-            self.metadata,
+        self._now = self.metadata = msgspec.structs.replace(
+            self._now,
             generation=answer.member_epoch,
-            member_id=answer.member_id or self.metadata.member_id,
+            member_id=answer.member_id or self._now.member_id,
         )
         if answer.assignment is not None:
             self._target = await self._by_name(answer.assignment.topic_partitions)
+        return True
 
     def _ids(self) -> dict[str, UUID]:
         """The ids of the topics that it subscribes to, as far as they are known."""
@@ -102,9 +162,14 @@ class ConsumerMembership(Membership):
         return found
 
     async def leave(self) -> None:
-        """See ``Membership``."""
+        """See ``Membership``. A static member may come back."""
         epoch = LEAVE if self._options.instance_id is None else LEAVE_FOR_A_WHILE
-        going = msgspec.structs.replace(self.metadata, generation=epoch)
+        going = msgspec.structs.replace(self._now, generation=epoch)
+        was_out = self._is_out or self._must_join or self._refused is not None
+        self._lose_all()
+        self._is_out = self._must_join = True
+        if was_out:
+            return
         answer = await self._coordinator.ask(
             consumer_group_heartbeat(self._options.group_id, going)
         )

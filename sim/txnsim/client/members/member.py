@@ -1,13 +1,16 @@
 """A member of a group as a program has it: subscribe, poll, seek, commit, leave.
 
-Heartbeats go on in the background. Everything else happens in the calls: a member that does not
-poll follows no rebalance, as one of Kafka's own clients.
+Heartbeats go on in the background. A member that does not poll for ``rebalance_timeout_ms`` leaves
+its group with one of them. What else they do is the protocol's: a classic member follows a
+rebalance in its polls alone.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+import contextlib
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -32,7 +35,10 @@ LOOK_FIRST_MS: Final = 10
 NO_WAIT_MS: Final = 0
 
 _PROTOCOLS: Final[
-    Mapping[GroupProtocol, Callable[[Cluster, MemberOptions, tuple[str, ...]], Membership]]
+    Mapping[
+        GroupProtocol,
+        Callable[[Cluster, MemberOptions, tuple[str, ...], dict[TopicPartition, int]], Membership],
+    ]
 ] = {
     "classic": ClassicMembership,
     "consumer": ConsumerMembership,
@@ -62,7 +68,11 @@ class GroupMember:
         """Held by the one that speaks with the coordinator: heartbeats wait for a rebalance."""
         self._beating: asyncio.Task[None] | None = None
         self._stands_still = False
+        self._has_left = False
+        self._polled_ms = math.inf
+        """When its last call was over; infinite while one goes on."""
         self._refused: ClientError | None = None
+        """What its next call says."""
 
     @property
     def metadata(self) -> GroupMetadata:
@@ -93,7 +103,7 @@ class GroupMember:
         until: frozenset[TopicPartition] | None = None,
         timeout_ms: float | None = None,
     ) -> None:
-        """Join the group.
+        """Join the group, or tell it of other topics.
 
         Args:
             topics: What to read.
@@ -105,15 +115,20 @@ class GroupMember:
             ClientError: The coordinator refuses the member.
             RetriableError: The partitions were not assigned in time.
         """
-        options = self.options
-        await self._end_heartbeats()  # of a membership before
-        self._refused = None
         await self._cluster.refresh(tuple(topics))
-        self._membership = _PROTOCOLS[options.protocol](self._cluster, options, tuple(topics))
-        await self._settle(until, timeout_ms)
-        self._beating = self._cluster.tasks.spawn(
-            self._beat(), name=f"heartbeats to group {options.group_id}"
-        )
+        if self._membership is not None and not self._has_left:
+            self._membership.resubscribe(tuple(topics))
+        else:
+            self._has_left = False
+            self._membership = _PROTOCOLS[self.options.protocol](
+                self._cluster, self.options, tuple(topics), self.positions
+            )
+        if self._beating is None:
+            self._beating = self._cluster.tasks.spawn(
+                self._beat(), name=f"heartbeats to group {self.options.group_id}"
+            )
+        with self._called():
+            await self._settle(until, timeout_ms)
 
     async def poll(
         self,
@@ -135,16 +150,14 @@ class GroupMember:
             ClientError: Refused; ``error`` says why.
             RetriableError: Not answered, assigned or ended in time.
         """
-        self._stands_still = False
-        await self._settle(until, timeout_ms)
-        deadline = self._cluster.deadline(timeout_ms)
-        assigned = self.assigned
-        self.positions = {p: offset for p, offset in self.positions.items() if p in assigned}
-        found = await self._find_positions(deadline, stable=stable, waits=waits)
-        fetched: list[tuple[int, FetchResult]] = []
-        for place in sorted(self.positions):
-            fetched += await self._read(place)
-        return Polled(positions=found, fetched=tuple(fetched))
+        with self._called():
+            await self._settle(until, timeout_ms)
+            deadline = self._cluster.deadline(timeout_ms)
+            found = await self._find_positions(deadline, stable=stable, waits=waits)
+            fetched: list[tuple[int, FetchResult]] = []
+            for place in sorted(self.positions):
+                fetched += await self._read(place)
+            return Polled(positions=found, fetched=tuple(fetched))
 
     def seek(self, place: TopicPartition, offset: int) -> None:
         """Read on there at the next poll.
@@ -190,13 +203,14 @@ class GroupMember:
         self._stands_still = True
 
     async def leave(self) -> None:
-        """Tell the coordinator that it goes; a static member of the consumer protocol may come
-        back.
+        """Go, as a consumer that is closed: the coordinator is told. A static member may come back:
+        one of the consumer protocol says so, a classic one says nothing.
 
         Raises:
             ClientError: Refused, or not answered.
         """
         await self._end_heartbeats()
+        self._has_left = True
         await self._joined.leave()
         self.positions.clear()
 
@@ -206,38 +220,60 @@ class GroupMember:
 
     # Inside
 
+    @contextlib.contextmanager
+    def _called(self) -> Iterator[None]:
+        """While a call goes on, the time of ``rebalance_timeout_ms`` stands still."""
+        if self._has_left:
+            raise IllegalUseError("This consumer has already been closed.")  # Java's words
+        self._stands_still, self._polled_ms = False, math.inf
+        try:
+            yield
+        finally:
+            self._polled_ms = self._cluster.clock.monotonic_ms()
+
     async def _settle(
         self, until: frozenset[TopicPartition] | None, timeout_ms: float | None
     ) -> None:
-        membership, clock = self._joined, self._cluster.clock
+        membership = self._joined
         deadline = self._cluster.deadline(timeout_ms)
-        pauses = Backoff(clock, initial_ms=LOOK_FIRST_MS, max_ms=HEARTBEAT_MS)
+        looks = Backoff(self._cluster.clock, initial_ms=LOOK_FIRST_MS, max_ms=HEARTBEAT_MS)
+        failures = self._cluster.backoff()
         while True:
             if self._refused is not None:
-                raise self._refused
-            async with self._turn:
-                await membership.beat()
-                await membership.settle()
+                refusal, self._refused = self._refused, None
+                raise refusal
+            try:
+                async with self._turn:
+                    await membership.beat()
+                    await membership.settle()
+            except RetriableError:
+                if deadline.passed:
+                    raise
+                await failures.wait(deadline)
+                continue
             if until is None or membership.assigned == until:
                 return
             if deadline.passed:
                 has = ", ".join(map(str, sorted(membership.assigned))) or "nothing"
                 raise RetriableError(f"assigned is {has} after {deadline.timeout_ms:.0f} ms")
-            await pauses.wait(deadline)
+            await looks.wait(deadline)
 
     async def _beat(self) -> None:
-        membership = self._joined
+        membership, clock = self._joined, self._cluster.clock
         while True:
-            await pause(self._cluster.clock, HEARTBEAT_MS)
+            await pause(clock, HEARTBEAT_MS)
             if self._stands_still:
                 continue
             try:
                 async with self._turn:
-                    await membership.beat()
+                    if clock.monotonic_ms() - self._polled_ms < self.options.rebalance_timeout_ms:
+                        await membership.beat()
+                        continue
+                    self._polled_ms = math.inf  # until its next poll there is nothing to leave
+                    await membership.leave()
             except ClientError as error:
                 if not isinstance(error, (RetriableError, *LOST)):
-                    self._refused = error  # its next poll says so
-                    return
+                    self._refused = error
 
     async def _end_heartbeats(self) -> None:
         beating, self._beating = self._beating, None
@@ -265,7 +301,9 @@ class GroupMember:
             await backoff.wait(deadline)
         for place in new:
             known = found[place]
-            self.positions[place] = await self._earliest(place) if known < 0 else known
+            offset = await self._earliest(place) if known < 0 else known
+            if place in self.assigned:
+                self.positions[place] = offset
         return found
 
     async def _earliest(self, place: TopicPartition) -> int:
@@ -274,7 +312,7 @@ class GroupMember:
 
     async def _read(self, place: TopicPartition) -> list[tuple[int, FetchResult]]:
         results: list[tuple[int, FetchResult]] = []
-        while True:
+        while place in self.positions:
             offset = self.positions[place]
             try:
                 result = await fetch(
@@ -288,9 +326,14 @@ class GroupMember:
             except ClientError as error:
                 if error.error != ErrorCode.offset_out_of_range:
                     raise
-                self.positions[place] = await self._earliest(place)
+                earliest = await self._earliest(place)
+                if place in self.positions:
+                    self.positions[place] = earliest
                 continue
+            if place not in self.positions:  # given up meanwhile: nobody gets it from this member
+                break
             results.append((offset, result))
             self.positions[place] = result.next_offset
             if result.next_offset == offset:
-                return results
+                break
+        return results

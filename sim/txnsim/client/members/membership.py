@@ -19,13 +19,8 @@ GroupProtocol = Literal["classic", "consumer"]
 
 LANE: Final = "group"
 """A JoinGroup waits for the others: it has a connection of its own."""
-MOVED: Final = frozenset(
-    {
-        ErrorCode.coordinator_not_available,
-        ErrorCode.not_coordinator,
-        ErrorCode.coordinator_load_in_progress,
-    }
-)
+MOVED: Final = frozenset({ErrorCode.coordinator_not_available, ErrorCode.not_coordinator})
+"""The group has another coordinator."""
 
 
 class MemberOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,15 +47,20 @@ class Coordinator(msgspec.Struct, eq=False):
     _group_id: str
     _broker_id: int | None = None
 
+    def forget(self) -> None:
+        """Look it up before the next request."""
+        self._broker_id = None
+
     async def ask(self, request: Request, *, timeout_ms: int | None = None) -> Any:
-        """The answer of a coordinator that has the group.
+        """The answer of a coordinator that has the group. A member asks once: what it says next
+        depends on what it has become.
 
         Args:
             request: What to ask.
             timeout_ms: How long the answer may take; ``request_timeout_ms`` unless given.
 
         Raises:
-            RetriableError: None has it in time.
+            RetriableError: It is loading, has moved, or did not answer.
             ClientError: There is no coordinator for it.
         """
         cluster = self._cluster
@@ -69,44 +69,65 @@ class Coordinator(msgspec.Struct, eq=False):
             if timeout_ms is None
             else msgspec.structs.replace(request, timeout_ms=timeout_ms)
         )
-        deadline, backoff = cluster.deadline(), cluster.backoff()
-        while True:
-            if self._broker_id is None:
-                self._broker_id = await group_coordinator(cluster, self._group_id, deadline)
-            try:
-                message = await cluster.ask(self._broker_id, timed, lane=LANE)
-                error = ErrorCode(message.error_code)
-                if error not in MOVED:
-                    return message
-            except LOST as lost:
-                error = lost.error or ErrorCode.network_exception
-            self._broker_id = None
-            if deadline.passed:
-                what = f"{request.api.name} of group {self._group_id!r}: {code_name(error)}"
-                raise RetriableError(what, error=error)
-            await backoff.wait(deadline)
+        if self._broker_id is None:
+            self._broker_id = await group_coordinator(cluster, self._group_id, cluster.deadline())
+        try:
+            message = await cluster.ask(self._broker_id, timed, lane=LANE)
+            error = ErrorCode(message.error_code)
+        except LOST as lost:
+            error = lost.error or ErrorCode.network_exception
+            self.forget()
+        else:
+            if error in MOVED:
+                self.forget()
+            elif error != ErrorCode.coordinator_load_in_progress:
+                return message
+        what = f"{request.api.name} of group {self._group_id!r}: {code_name(error)}"
+        raise RetriableError(what, error=error)
 
 
 class Membership(ABC):
     """A member's place in its group."""
 
-    def __init__(self, cluster: Cluster, options: MemberOptions, topics: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: MemberOptions,
+        topics: tuple[str, ...],
+        positions: dict[TopicPartition, int],
+    ) -> None:
+        """Take part in nothing yet.
+
+        Args:
+            cluster: Connections to use.
+            options: Of the consumer.
+            topics: What it subscribes to.
+            positions: Where it reads on: what it gives up is taken out.
+        """
         self.metadata = GroupMetadata(instance_id=options.instance_id)
-        """Who it is, as it would commit."""
+        """Who it is, as it would commit: as it joined last (``ConsumerGroupMetadata``)."""
         self.assigned: frozenset[TopicPartition] = frozenset()
         """What it may read."""
         self._cluster = cluster
         self._options = options
         self._topics = topics
+        self._positions = positions
         self._coordinator = Coordinator(cluster, options.group_id)
         self._must_join = True
 
+    def resubscribe(self, topics: tuple[str, ...]) -> None:
+        """Read these topics from now on, as the member that it is."""
+        if topics != self._topics:
+            self._topics = topics
+            self._must_join = True
+
     @abstractmethod
     async def beat(self) -> None:
-        """One heartbeat; what it tells is followed in ``settle``.
+        """One heartbeat, where it has a place to keep.
 
         Raises:
-            ClientError: The member is refused for good.
+            RetriableError: The coordinator did not answer, or has moved.
+            ClientError: The member is refused.
         """
 
     @abstractmethod
@@ -114,16 +135,25 @@ class Membership(ABC):
         """Join where it has to, and follow a new assignment.
 
         Raises:
-            ClientError: The member is refused for good.
+            RetriableError: The coordinator did not answer, or has moved.
+            ClientError: The member is refused.
         """
 
     @abstractmethod
     async def leave(self) -> None:
-        """Tell the coordinator that it goes.
+        """Give up its place, and tell the coordinator where a consumer does. Its next ``settle``
+        joins again.
 
         Raises:
             ClientError: Refused, or not answered.
         """
+
+    def _hold(self, assigned: frozenset[TopicPartition]) -> None:
+        """Have these partitions and no others. What is given up is read from the group's position
+        when it comes back."""
+        self.assigned = assigned
+        for place in self._positions.keys() - assigned:
+            del self._positions[place]
 
 
 def refused(what: str, group_id: str, error: ErrorCode) -> ClientError:

@@ -31,7 +31,7 @@ FAREWELL_S: Final = 5
 
 class MemberActor(ClientActor):
     """One consumer in a group, in one process at a time: after ``leave`` or ``die`` a ``subscribe``
-    starts another.
+    starts another. While it lives, a ``subscribe`` names other topics.
     """
 
     def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
@@ -66,7 +66,7 @@ class MemberActor(ClientActor):
         until = None if call.assigned is None else frozenset(call.assigned)
         match call.do:
             case "subscribe":
-                member = await self._born()
+                member = await self._born() if self._cluster is None else self._alive
                 await member.subscribe(call.topics or (), until=until, timeout_ms=PATIENCE_MS)
                 self._tell_place(member)
             case "poll":
@@ -105,7 +105,6 @@ class MemberActor(ClientActor):
 
     async def _born(self) -> GroupMember:
         """A new process."""
-        await self._end()
         self._lives += 1
         part = self._part
         ids = self._around.environment.rng.stream(f"member {self.name}")
