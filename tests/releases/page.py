@@ -27,10 +27,17 @@ features; and its rules, one switch for each behaviour that differs. Lowest vers
 {REFERENCE.name} everywhere: no
 client needs the others. Of each line the newest patch release is played.
 
-Brokers ask each other in versions that both know. A coordinator older than 3.6 can't verify, so \
-its partitions' leaders
-take everything for verified; a leader older than 4.2 is told no transaction version with a \
-marker."""
+Brokers ask each other in versions that both know. A coordinator older than 3.6 can't verify. \
+Leaders from 3.9 on take everything
+for verified then. A leader of 3.6 does not find out (3.6.0 to 3.6.2 and 3.7.0, KAFKA-16692): \
+its connection is closed, and no
+transactional record is taken (NETWORK_EXCEPTION) until the coordinator's broker is upgraded, too. \
+That a partition is not in the
+transaction a coordinator of 3.8 or later says by an error that a leader of 3.6 does not know: \
+UNKNOWN_SERVER_ERROR. A leader older
+than 4.2 is told no transaction version with a marker. \
+[tests/real/two_releases.py](../tests/real/two_releases.py) plays pairs of
+releases on real brokers."""
 
 RULES: Final = f"""\
 ● is what {REFERENCE.name} does, ○ what was done before (or, where {REFERENCE.name} is ○, \

@@ -77,6 +77,16 @@ async def until_read(client: Cluster, expected: dict[str, int]) -> None:
         await asyncio.sleep(0.01)
 
 
+async def given(cluster: VirtualCluster, partition: TopicPartition, broker: BrokerId) -> None:
+    """Have a broker that was down lead it, once it has what was written meanwhile."""
+    deadline = cluster.env.clock.now_ms() + 60_000
+    metadata = cluster.sim.metadata
+    while broker not in metadata.image.topics[partition.topic].partitions[partition.partition].isr:
+        assert cluster.env.clock.now_ms() < deadline
+        await asyncio.sleep(0.01)
+    give(cluster, partition, broker)
+
+
 def give(cluster: VirtualCluster, partition: TopicPartition, broker: BrokerId) -> None:
     """Have that broker lead it."""
     if cluster.leader(partition) != broker:
@@ -298,8 +308,14 @@ async def ghost(cluster: VirtualCluster, client: Cluster) -> tuple[ErrorCode, bo
         ("2.8", (ErrorCode.none, True)),
         # The coordinator on broker 1 has no AddPartitionsToTxn v4: everything counts as verified.
         ("4.3,1=2.8", (ErrorCode.none, True)),
+        # A leader of 3.6 does not find out: it asks in version 4, and loses its connection.
+        ("3.6,1=2.8", (ErrorCode.network_exception, False)),
+        ("3.9,1=2.8", (ErrorCode.none, True)),
         # It knows verification, but not the error that came later.
         ("4.3,1=3.6", (ErrorCode.invalid_txn_state, False)),
+        # The other way round the leader does not know the error that it is answered.
+        ("3.6,1=4.3", (ErrorCode.unknown_server_error, False)),
+        ("3.9,1=4.3", (ErrorCode.invalid_txn_state, False)),
         # The leader on broker 2 is too old to ask.
         ("4.3,2=2.8", (ErrorCode.none, True)),
     ],
@@ -315,6 +331,31 @@ def test_a_batch_without_its_partition_in_the_transaction(
             assert await ghost(cluster, client) == expected
 
     run_cluster(story, as_version=(as_version,), level=0)
+
+
+@within(run_cluster, as_version=("2.8",), level=0)
+async def test_a_rolling_upgrade_to_3_6_stands_still_until_coordinators_are_upgraded(
+    cluster: VirtualCluster,
+) -> None:
+    async with cluster.client() as client:
+        await client.coordinator("a")
+        give(cluster, cluster.home("a"), ONE)
+        await restart(cluster, TWO, "3.6")
+        await given(cluster, ORDERS_0, TWO)
+        producer = Producer(client, transactional_id="a", delivery_timeout_ms=6_000)
+        await producer.init_transactions()
+        producer.begin()
+        with pytest.raises(ClientError, match="NETWORK_EXCEPTION"):
+            await producer.send(ORDERS_0.topic, ORDERS_0.partition, b"refused")
+        assert await values(client, "orders") == []
+        await producer.abort()
+        for older in (ONE, THREE):
+            await restart(cluster, older, "3.6")
+        producer.begin()
+        await producer.send(ORDERS_0.topic, ORDERS_0.partition, b"taken")
+        await producer.commit()
+        await producer.close()
+        await until_read(client, {"taken": 1})
 
 
 @within(run_cluster, as_version=("4.3,2=4.1",))

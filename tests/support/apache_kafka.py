@@ -312,6 +312,8 @@ class ApacheKafka(Lived):
         directory: Where storage and logs go; unless given, a temporary one that ``stop`` removes.
         jvm_options: Of each broker.
         version: An older release; before 4.0 there is no ``transaction.version`` to choose.
+        others: Releases of single brokers, by node id, where they run another one: in the middle
+            of a rolling upgrade. Then storage is formatted as the oldest of them does.
         listeners: Further ones; only where there is one broker.
         takes_telemetry: With a metrics reporter to which clients may push metrics (KIP-714).
         peer_port: Brokers reach broker N at this port plus N, where somebody leads them on to its
@@ -327,6 +329,7 @@ class ApacheKafka(Lived):
         directory: Path | None = None,
         jvm_options: Sequence[str] = ("-Xmx1g",),
         version: str = KAFKA_VERSION,
+        others: Mapping[int, str] | None = None,
         listeners: Listeners | None = None,
         takes_telemetry: bool = False,
         peer_port: int | None = None,
@@ -338,6 +341,7 @@ class ApacheKafka(Lived):
         self._listener_ports: dict[str, int] = {}
         self.transaction_version = transaction_version
         self.version = version
+        self._others = dict(others or {})
         self.libs = kafka_libs(version)
         self._brokers = brokers
         self._plugins = [telemetry_taker(self.libs)] if takes_telemetry else []
@@ -434,7 +438,7 @@ class ApacheKafka(Lived):
         places = [at for at, one in enumerate(self._nodes) if one.node_id in node_ids]
         for place in places:
             node = self._nodes[place]
-            process = self._spawn(node.directory / "server.properties", node.directory)
+            process = self._spawn(node.node_id, node.directory)
             self._nodes[place] = node._replace(process=process)
         for place in places:
             self._await_ready(self._nodes[place], time.monotonic() + _START_TIMEOUT_S)
@@ -476,8 +480,8 @@ class ApacheKafka(Lived):
             config.write_text(
                 _as_text(self._server_properties(node_id, port, controller_port, home))
             )
-            self._format(config)
-            self._nodes.append(_Node(node_id, port, home, self._spawn(config, home)))
+            self._format(node_id, config)
+            self._nodes.append(_Node(node_id, port, home, self._spawn(node_id, home)))
         deadline_s = time.monotonic() + _START_TIMEOUT_S
         for node in self._nodes:
             self._await_ready(node, deadline_s)
@@ -542,24 +546,37 @@ class ApacheKafka(Lived):
             "advertised.listeners": f"{plain},INTERNAL://127.0.0.1:{self._peer_port + node_id}",
         }
 
-    def _format(self, config: Path) -> None:
-        old = self.version.startswith("3.")
+    def version_of(self, node_id: int) -> str:
+        """The release that a broker runs."""
+        return self._others.get(node_id, self.version)
+
+    def _format(self, node_id: int, config: Path) -> None:
+        oldest = min((self.version, *self._others.values()), key=_numbers)
+        old = oldest.startswith("3.")
         cluster_id = _CLUSTER_ID_3_X if old else _CLUSTER_ID
-        feature = f"transaction.version={self.transaction_version}"
+        levels: tuple[str, ...] = ()
+        if self._others:
+            levels = ("--release-version", oldest.rpartition(".")[0])
+        elif not old:
+            levels = ("--feature", f"transaction.version={self.transaction_version}")
         done = run_kafka_tool(
             "kafka.tools.StorageTool",
             *("format", "-t", cluster_id, "-c", str(config)),
-            *(() if old else ("--feature", feature)),
+            *levels,
             *(() if self._listeners is None else self._listeners.format_arguments),
-            version=self.version,
+            version=self.version_of(node_id),
         )
         if done.code != 0:
             raise ApacheKafkaError(f"formatting failed:\n{done.stdout}{done.stderr}")
 
-    def _spawn(self, config: Path, home: Path) -> subprocess.Popen[bytes]:
+    def _spawn(self, node_id: int, home: Path) -> subprocess.Popen[bytes]:
         options = [*self._jvm_options, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-        java, *_ = java_command(self.libs)
-        class_path = os.pathsep.join((*map(str, self._plugins), f"{self.libs}/*"))
+        libs = kafka_libs(self.version_of(node_id))
+        java, *_ = java_command(libs)
+        # In front: releases before 4.0 bring a second logger along, which writes nothing.
+        front = (*self._plugins, *libs.glob("slf4j-simple-*.jar"))
+        class_path = os.pathsep.join((*map(str, front), f"{libs}/*"))
+        config = home / "server.properties"
         command = [java, *options, "-cp", class_path, "kafka.Kafka", str(config)]
         with (home / "broker.log").open("wb") as log:
             return subprocess.Popen(
@@ -633,6 +650,10 @@ def brokers_listed(port: int) -> int:
     except OSError:
         return 0
     return int(struct.unpack(">iii", answer)[2]) if len(answer) == 12 else 0
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def _as_text(properties: Mapping[str, str]) -> str:

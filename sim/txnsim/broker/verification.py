@@ -21,6 +21,7 @@ from txnsim.interbroker.transactions import (
     AddPartitionsToTxnReply,
     TxnPartitions,
 )
+from txnsim.loggers import Logger
 from txnsim.node.peers import ADD_PARTITIONS_TO_TXN, VERIFICATION_FROM, Peers
 from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks
@@ -36,6 +37,7 @@ from txnsim.types import (
 )
 
 Errors = dict[TopicPartition, ErrorCode]
+_log: Final = Logger("txnsim.txn")
 
 
 class TransactionOperation(Enum):
@@ -66,12 +68,14 @@ class _Asked(msgspec.Struct):
 class _Queue:
     """The next request to one coordinator node."""
 
-    __slots__ = ("in_flight", "operation", "waiting")
+    __slots__ = ("in_flight", "is_old", "operation", "waiting")
 
     def __init__(self) -> None:
         self.in_flight = False
         self.waiting: dict[TransactionalId, _Asked] = {}
         self.operation = TransactionOperation.DEFAULT_ERROR
+        self.is_old = False
+        """Whether its broker was found to be older than verification; the log says so once."""
 
 
 _RETRIED_AS_NOT_ENOUGH_REPLICAS: Final = frozenset(
@@ -122,6 +126,7 @@ _ANSWER_RULES: Final = {
     ErrorCode.unknown_topic_or_partition: ("verify.unknown-partition",) * 3,
     ErrorCode.operation_not_attempted: ("verify.unknown-partition",) * 3,
     ErrorCode.unsupported_version: ("decide.add-at-0",) * 3,
+    ErrorCode.unknown_server_error: ("verify.later-error",) * 3,
 }
 """Rows of docs/rules.md about the answer to a Produce up to v10, of v11, and from v12 on."""
 _POSITIONS_RULES: Final = {
@@ -234,7 +239,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         batch, queue.waiting = queue.waiting, {}
         version = self.peers.version(node, ADD_PARTITIONS_TO_TXN)
         if version < VERIFICATION_FROM:
-            self._pass_unverified(batch)
+            self._meet_old_coordinator(node, queue, batch)
             return
         queue.in_flight = True
         transactions = tuple(map(_transaction_of, batch.values()))
@@ -243,12 +248,28 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
             partial(self._answered, node, queue, batch, queue.operation)
         )
 
-    def _pass_unverified(self, batch: dict[TransactionalId, _Asked]) -> None:
-        """The coordinator's broker is older than verification: all partitions count as
-        verified, also those to add (AddPartitionsToTxnHandler, ``versionMismatch``).
+    def _meet_old_coordinator(
+        self, node: BrokerId, queue: _Queue, batch: dict[TransactionalId, _Asked]
+    ) -> None:
+        """The coordinator's broker is older than verification: all partitions count as verified,
+        also those to add (AddPartitionsToTxnHandler, ``versionMismatch``). A leader that does not
+        find out what its peer speaks loses its connection instead, each time (KAFKA-16692).
         """
+        skips = self.rules.verification_follows_peer_version
+        if not queue.is_old:
+            queue.is_old = True
+            _log.warning(
+                "txn.verification.skipped" if skips else "txn.verification.closed",
+                leader=self.node,
+                coordinator=node,
+                why=f"broker {node} does not know AddPartitionsToTxn {VERIFICATION_FROM}",
+            )
         for asked in batch.values():
-            self._resolve(asked, {}, passing="UNSUPPORTED_VERSION", rule="verify.old-coordinator")
+            if skips:
+                rule = "verify.old-coordinator"
+                self._resolve(asked, {}, passing="UNSUPPORTED_VERSION", rule=rule)
+            else:
+                self._fail(asked, ErrorCode.network_exception, rule="verify.closed-door")
 
     def _answered(
         self,
@@ -390,12 +411,13 @@ def _mapped(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> 
         # Clients learn of fencing on the produce path as INVALID_PRODUCER_EPOCH since 2.7
         # (KIP-588).
         return ErrorCode.invalid_producer_epoch
-    if (
-        error is ErrorCode.transaction_abortable
-        and operation is TransactionOperation.DEFAULT_ERROR
-        and rules.unverified_is_abortable
-    ):
-        return ErrorCode.invalid_txn_state
+    if error is ErrorCode.transaction_abortable:
+        if not rules.unverified_is_abortable:
+            # The coordinator is of 3.8 or later, and this leader does not know the error
+            # (Errors.forCode).
+            return ErrorCode.unknown_server_error
+        if operation is TransactionOperation.DEFAULT_ERROR:
+            return ErrorCode.invalid_txn_state
     return error
 
 

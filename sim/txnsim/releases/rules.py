@@ -389,6 +389,14 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         after="all transactional batches of a request have one producer id and one epoch",
         before="only the producer id is compared",
     )
+    verification_follows_peer_version: bool = _switch(
+        "KAFKA-16692",
+        "3.7.1, 3.8",
+        after="a leader asks a coordinator from before 3.6, which can't verify, nothing, and takes "
+        "everything for verified",
+        before="it sends AddPartitionsToTxn 4, and the coordinator closes the connection: no "
+        "transactional record is taken",
+    )
     lost_verification_is_retriable: bool = _switch(
         "KAFKA-16386",
         "3.7.1, 3.8",

@@ -27,7 +27,8 @@ from txnsim.errors import (
 )
 from txnsim.interbroker.transactions import AddPartitionsToTxnReply
 from txnsim.node.peers import Peers
-from txnsim.releases.rules import LATEST
+from txnsim.releases import RELEASE_2_8, Fleet
+from txnsim.releases.rules import LATEST, Rules
 from txnsim.runtime.env import Network
 from txnsim.runtime.tasks import LoopTasks, Pending
 from txnsim.runtime.trace import TraceLevel, Tracer
@@ -51,21 +52,24 @@ HOME, OTHER = BrokerId(2), BrokerId(3)
 class Leader:
     """The verification of one broker; coordinators are where a test says."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, rules: Rules = LATEST, fleet: Fleet | None = None) -> None:
         self.network = RecordingNetwork()
         self.clock = ManualClock()
         self.tracer = Tracer(lambda: 0, strict=True)
         self.coordinators: dict[str, BrokerId | None] = {}
         self.verification = VerificationQueues(
             peers=Peers(
-                network=cast(Network, self.network), broker_id=BrokerId(1), request_timeout_ms=9
+                network=cast(Network, self.network),
+                broker_id=BrokerId(1),
+                request_timeout_ms=9,
+                fleet=fleet,
             ),
             coordinator_of=lambda name: self.coordinators.get(name, HOME),
             clock=self.clock,
             tasks=LoopTasks(asyncio.get_running_loop()),
             tracer=self.tracer,
             node="broker/1",
-            rules=LATEST,
+            rules=rules,
         )
 
     def ask(
@@ -236,7 +240,7 @@ POSITIONS = TopicPartition(CONSUMER_OFFSETS_TOPIC, 3)
         ),
         (E.invalid_txn_state, P0, ("verify.not-added.v10",)),
         (E.network_exception, P0, ("verify.connection-lost",) * 3),
-        (E.unknown_server_error, P0, ("",) * 3),
+        (E.unknown_server_error, P0, ("verify.later-error",) * 3),
         (None, POSITIONS, ("txn-commit.verified", "txn-commit.verified", "txn-offset.added.v5")),
         (E.network_exception, POSITIONS, ("txn-offset.network",) * 3),
         (E.invalid_producer_epoch, POSITIONS, ("txn-offset.as-is",) * 3),
@@ -366,6 +370,32 @@ async def test_a_cancelled_request_cancels_all_that_waited_for_it(leader: Leader
     leader.sent[0].answer.fail(asyncio.CancelledError())
     with pytest.raises(asyncio.CancelledError):
         await asked
+
+
+@pytest.mark.parametrize("operation", [OLD, NEW, ADD])
+@pytest.mark.parametrize(
+    ("rules", "told", "event"),
+    [
+        (LATEST, {}, "txn.verification.skipped"),
+        (
+            Rules(verification_follows_peer_version=False),
+            {P0: E.network_exception},
+            "txn.verification.closed",
+        ),
+    ],
+)
+async def test_a_coordinator_from_before_verification_is_met_and_told_of_once(
+    rules: Rules,
+    told: Errors,
+    event: str,
+    operation: TransactionOperation,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    leader = Leader(rules=rules, fleet=Fleet(by_broker={HOME: RELEASE_2_8}))
+    for _ in range(3):
+        assert await leader.ask(operation=operation) == told
+    assert leader.sent == []
+    assert capsys.readouterr().out.count(event) == 1
 
 
 async def test_in_a_mixed_batch_the_first_ones_version_decides_for_all(leader: Leader) -> None:

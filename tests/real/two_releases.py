@@ -1,0 +1,287 @@
+"""A real cluster of two brokers that run two releases, and the simulator that plays it.
+
+::
+
+    python -m tests.real.two_releases 3.5.2+3.6.2 3.9.2+4.4.0 --keep
+    python -m tests.real.two_releases 3.6.2+4.4.0
+
+Broker 1, which is the controller too, runs the first release, broker 2 the second one. A client
+plays a transaction for each pair of leader and coordinator, and sends a record of a transaction
+that its partition was never added to. Then each broker follows the other one. What clients were
+answered and in which versions brokers asked each other, by the brokers' own request logs, is kept
+in ``two_releases.jsonl``. It needs Java 17 and Maven.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tests.real.hang import produce_without_adding
+from tests.support.apache_kafka import ApacheKafka
+from txnsim.client import partition_requests, requests
+from txnsim.client.admin import TOPIC_RESOURCE, Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ErrorCode
+from txnsim.client.producer import Producer
+from txnsim.client.requests import NewTopic
+from txnsim.client.versions import VersionRange
+from txnsim.client.waiting import pause
+from txnsim.runtime import real
+from txnsim.types import BrokerId, TopicPartition
+from txnsim.wire.batch import Record, build_batch
+
+RECORDED: Final = Path(__file__).with_name("two_releases.jsonl")
+KEPT: Final = (
+    *("3.5.2+3.6.2", "3.9.2+4.4.0", "4.4.0+3.9.2"),
+    *("3.6.2+3.9.2", "3.9.2+3.6.2", "3.6.2+4.4.0", "4.4.0+3.6.2"),
+    *("4.0.2+4.1.2", "4.1.2+4.2.2", "4.2.2+4.1.2", "4.3.1+4.4.0", "4.4.0+4.4.0"),
+)
+SETTINGS: Final = ClientSettings(retry_backoff_ms=5, retry_backoff_max_ms=100)
+PROPERTIES: Final = {
+    **{f"{name}.replication.factor": "1" for name in ("offsets.topic", "transaction.state.log")},
+    "transaction.state.log.min.isr": "1",
+    "auto.leader.rebalance.enable": "false",
+}
+"""Each internal partition is on one broker alone: who coordinates an id does not change."""
+BROKERS: Final = (BrokerId(1), BrokerId(2))
+PRODUCE: Final = 9
+"""A version of Produce that every release knows."""
+_PASSING: Final = frozenset(
+    {
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.concurrent_transactions,
+    }
+)
+"""A broker that has not heard of a topic yet, and one that still ends the transaction before."""
+_STEADY: Final = 3
+"""So many times in a row a retriable error is what the producer gets."""
+
+_LOG: Final = "org.slf4j.simpleLogger.log.kafka.request.logger"
+_JVM_OPTIONS: Final = ("-Xmx512m", "-XX:TieredStopAtLevel=1", f"-D{_LOG}=debug")
+_REQUEST: Final = re.compile(r"Completed request:\s*(\{.*\})")
+_SENDER: Final = re.compile(
+    r"(?:broker-)?(\d+)(?:-txn-marker-sender|-fetcher-\d+)?|AddPartitionsManager-client-(\d+)"
+)
+"""Client ids of brokers that ask one another, or the controller."""
+_BETWEEN_BROKERS: Final = {
+    1: "Fetch",
+    24: "AddPartitionsToTxn",
+    27: "WriteTxnMarkers",
+    56: "AlterPartition",
+    62: "BrokerRegistration",
+    63: "BrokerHeartbeat",
+    67: "AllocateProducerIds",
+}
+
+Told = dict[str, Any]
+
+
+async def story(cluster: Cluster) -> Told:
+    """What a client is answered, by question."""
+    told: Told = {}
+    admin = Admin(cluster)
+    ids = await _ids_by_coordinator(cluster)
+    for leader in BROKERS:
+        for coordinator in BROKERS:
+            cell = f"leader {leader}, coordinator {coordinator}"
+            name = f"led-by-{leader}-for-{coordinator}"
+            places = [TopicPartition(f"{name}-{kind}", 0) for kind in ("added", "ghost")]
+            new = [NewTopic(name=at.topic, assignments=((leader,),)) for at in places]
+            await admin.create_topics(new)
+            for one in new:
+                await admin.wait_for_topic(one.name)
+            told[f"{cell}: a transaction"] = await _transaction(
+                cluster, places[0], ids[coordinator]
+            )
+            error, _ = await produce_without_adding(
+                admin, places[1], ids[coordinator], age_ms=0, version=PRODUCE
+            )
+            told[f"{cell}: a record without its transaction"] = error.name
+    await _follow_each_other(cluster, admin)
+    for broker in BROKERS:
+        told[f"broker {broker} lists"] = await _listed(cluster, broker)
+    return told
+
+
+async def _listed(cluster: Cluster, broker: BrokerId) -> Mapping[str, Sequence[int]]:
+    """The API versions of a broker that has reached the controller for a client: up to then it does
+    not know which ones that knows.
+    """
+    config = requests.ConfigChange(
+        resource_type=TOPIC_RESOURCE,
+        resource_name=f"copied-from-{broker}",
+        name="retention.ms",
+        value="-1",
+    )
+    await cluster.ask(broker, requests.incremental_alter_configs((config,), validate_only=True))
+    await cluster.disconnect()
+    versions = (await cluster.connection(broker)).versions
+    return {str(int(key)): [one.lowest, one.highest] for key, one in sorted(versions.items())}
+
+
+async def _ids_by_coordinator(cluster: Cluster) -> Mapping[BrokerId, str]:
+    found: dict[BrokerId, str] = {}
+    number = 0
+    while len(found) < len(BROKERS):
+        name = f"id-{number}"
+        found.setdefault(BrokerId(await cluster.coordinator(name)), name)
+        number += 1
+    return found
+
+
+async def _transaction(cluster: Cluster, at: TopicPartition, name: str) -> list[str]:
+    """A record in a transaction, its commit, and the next session, which waits for the markers."""
+    async with Producer(cluster, transactional_id=name) as producer:
+        identity = await producer.init_transactions()
+    who = {"producer_id": identity.producer_id, "producer_epoch": identity.producer_epoch}
+    added = requests.add_partitions_to_txn(name, **who, partitions=(at,))
+    answer = await _settled(cluster, name, added, _added_error)
+    batch = build_batch(
+        [Record(value=b"in it")],
+        timestamp_ms=cluster.clock.now_ms(),
+        base_sequence=0,
+        transactional=True,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+    )
+    within = VersionRange(PRODUCE, PRODUCE)
+    sent = requests.produce({at: batch}, topic_ids={}, transactional_id=name, within=within)
+    taken, times = await _produced(cluster, at, sent), 1
+    while taken is ErrorCode.network_exception and times < _STEADY:
+        taken, times = await _produced(cluster, at, sent), times + 1
+    end = requests.end_txn(name, **who, committed=True, within=VersionRange(0, 4))
+    ended = await _settled(cluster, name, end, lambda one: ErrorCode(one.error_code))
+    async with Producer(cluster, transactional_id=name) as producer:
+        await producer.init_transactions()
+    return [f"added: {answer.name}", f"produced: {taken.name}", f"ended: {ended.name}", "completed"]
+
+
+def _added_error(answer: Any) -> ErrorCode:
+    (topic,) = answer.results_by_topic_v3_and_below
+    (result,) = topic.results_by_partition
+    return ErrorCode(result.partition_error_code)
+
+
+async def _settled(cluster: Cluster, name: str, request: Any, error_of: Any) -> ErrorCode:
+    """The coordinator's answer, once it is none that passes."""
+    while True:
+        answer = await cluster.ask(await cluster.coordinator(name), request)
+        error: ErrorCode = error_of(answer)
+        if error not in _PASSING:
+            return error
+        await pause(cluster.clock, 20)
+
+
+async def _produced(cluster: Cluster, at: TopicPartition, request: Any) -> ErrorCode:
+    while True:
+        leader = await cluster.leader(at)
+        answer = await cluster.ask(leader.leader_id, request)
+        error = ErrorCode(answer.responses[0].partition_responses[0].error_code)
+        if error not in _PASSING:
+            return error
+        await pause(cluster.clock, 20)
+
+
+async def _follow_each_other(cluster: Cluster, admin: Admin) -> None:
+    """Each broker gets a replica of what the other one leads, and is taken into the ISR."""
+    places = {TopicPartition(f"copied-from-{one}", 0): one for one in BROKERS}
+    await admin.create_topics(
+        [NewTopic(name=at.topic, assignments=((one,),)) for at, one in places.items()]
+    )
+    for at in places:
+        await admin.wait_for_topic(at.topic)
+    wanted = {at: (one, *(two for two in BROKERS if two != one)) for at, one in places.items()}
+    change = partition_requests.alter_partition_reassignments(wanted, timeout_ms=30_000)
+    answer = await cluster.ask_any(change)
+    assert answer.error_code == 0, answer
+    for at in places:
+        while len((await admin.describe_partition(at)).isr) < len(BROKERS):
+            await pause(cluster.clock, 20)
+    async with Producer(cluster) as producer:  # a Fetch that waits is logged when it is answered
+        for at in places:
+            await producer.send(at.topic, at.partition, b"copied")
+
+
+# The real cluster
+
+
+def play(pair: str) -> Told:
+    """What is kept of a real cluster.
+
+    Args:
+        pair: ``3.9.2+4.4.0``: the release of broker 1, and that of broker 2.
+    """
+    first, second = pair.split("+")
+    with ApacheKafka(
+        brokers=2,
+        version=first,
+        others={2: second},
+        properties=PROPERTIES,
+        jvm_options=_JVM_OPTIONS,
+    ) as kafka:
+        told = real.run(_told(kafka.bootstrap))
+        asked: dict[str, list[str]] = {}
+        for node_id, home in enumerate(kafka.homes, start=1):
+            log = (home / "broker.log").read_text(errors="replace")
+            for line in asked_of(node_id, log.splitlines()):
+                asked.setdefault(line[0], []).append(line[1])
+    return {
+        "releases": pair,
+        "answers": told,
+        "asked": {name: sorted(set(found)) for name, found in sorted(asked.items())},
+    }
+
+
+async def _told(bootstrap: str) -> Told:
+    async with Cluster(bootstrap, settings=SETTINGS) as cluster:
+        return await story(cluster)
+
+
+def asked_of(node_id: int, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """What brokers have asked of a node: (API, ``1 -> 2: v17``)."""
+    for line in lines:
+        found = _REQUEST.search(line)
+        if found is None:
+            continue
+        request = json.loads(found[1])
+        header = request["requestHeader"]
+        name = _BETWEEN_BROKERS.get(header["requestApiKey"])
+        sender = _SENDER.fullmatch(header["clientId"])
+        if name is not None and sender is not None:
+            source = sender[1] or sender[2]
+            yield name, f"{source} -> {node_id}: v{header['requestApiVersion']}"
+
+
+def kept() -> dict[str, Told]:
+    """What was kept, by pair."""
+    rows = map(json.loads, RECORDED.read_text("utf-8").splitlines())
+    return {row["releases"]: row for row in rows}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play pairs."""
+    parser = argparse.ArgumentParser(prog="python -m tests.real.two_releases", description=__doc__)
+    parser.add_argument("pairs", nargs="*", default=KEPT, metavar="A.B.C+D.E.F")
+    parser.add_argument("--keep", action="store_true", help="what is told is the recording")
+    options = parser.parse_args(arguments)
+    rows = kept() if RECORDED.exists() else {}
+    for pair in options.pairs:
+        row = play(pair)
+        sys.stdout.write(f"{json.dumps(row, indent=1)}\n")
+        rows[pair] = row
+    if options.keep:
+        text = "".join(f"{json.dumps(rows[pair])}\n" for pair in sorted(rows))
+        RECORDED.write_text(text, "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
