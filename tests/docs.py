@@ -137,7 +137,7 @@ settings:
   transaction.partition.verification.enable: false
 ```
 
-What is unknown or out of range is refused with file, line and field. *Dynamic* settings can be
+What is misspelt or out of range is refused with file, line and field. *Dynamic* settings can be
 changed while the cluster runs, by IncrementalAlterConfigs on the BROKER resource.""",
         groups,
         f"""\

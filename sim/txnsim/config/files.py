@@ -7,7 +7,6 @@ written. All problems of a file are reported at once, each as ``file:line: field
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_type_hints
 
@@ -15,12 +14,16 @@ import msgspec
 
 from txnsim.config.complaints import in_words, place_of
 from txnsim.config.kafka_names import (
-    AUTHORIZER_PROPERTIES,
+    CONFLUENT,
     LISTENER_PROPERTIES,
     NO_LISTENER_FOR_IT,
+    OF_NOBODY,
+    OF_PLUGINS,
     ONE_PROCESS,
     SECURITY_PROPERTIES,
     known,
+    nearest,
+    plugin_prefixes,
     why_without_effect,
 )
 from txnsim.config.presets import PRESET, preset_named
@@ -79,6 +82,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+UNKNOWN: Final = f"no such setting here, nor property of a Kafka {REFERENCE.name} broker"
 PROBLEMS_MAX: Final = 100
 """Of one file: to say what was meant instead of a name takes some milliseconds."""
 
@@ -90,6 +94,7 @@ class _Problems:
         self._file = file
         self._has_lines = has_lines
         self._found: list[tuple[int, str]] = []
+        self._strangers: list[tuple[int, str]] = []
 
     def add(self, line: int, field: str, message: str) -> None:
         """Note one.
@@ -102,6 +107,19 @@ class _Problems:
         if len(self._found) == PROBLEMS_MAX:
             more = f"{self._file}: {PROBLEMS_MAX} problems; more are not looked for"
             raise ConfigError(f"{self.error()}\n{more}")
+
+    def passed_by(self, line: int, field: str) -> None:
+        """Note a name that nobody here knows and a broker passes by.
+
+        Raises:
+            ConfigError: There are so many that this is no broker's file.
+        """
+        if field.removeprefix("settings.").startswith(CONFLUENT):
+            return
+        self._strangers.append((line, field))
+        if len(self._strangers) > PROBLEMS_MAX:
+            for place in self._strangers:
+                self.add(*place, UNKNOWN)
 
     def add_validation(self, error: ValidationError, lines: _Lines, model: type[BaseModel]) -> None:
         for detail in error.errors(include_url=False):
@@ -238,7 +256,12 @@ def _named_settings(
         elif name is None and label in SECURITY_PROPERTIES:
             problems.add(line, f"settings.{label}", "the section security has it")
         elif name is None:
-            problems.add(line, f"settings.{label}", _unknown(label, ours=True))
+            fate = _stranger(label, ours=True)
+            if isinstance(fate, _Unknown):
+                problems.add(line, f"settings.{label}", fate.message)
+            else:
+                warned.append((fate, Property(line=line, name=label, value=str(value))))
+                problems.passed_by(line, f"settings.{label}")
         elif name in settings:
             problems.add(line, f"settings.{label}", "given twice, under our name and under Kafka's")
         else:
@@ -258,6 +281,7 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     from txnsim.config.broker_security import plain_listener, read_security
     from txnsim.config.listeners import read_listeners
     from txnsim.config.model import settings_model
+    from txnsim.config.nodes import read_node
 
     problems = _Problems(file)
     last = {entry.name: entry for entry in entries}  # java.util.Properties: the last one wins
@@ -277,14 +301,19 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
         problems.add_settings(error, origins)
     listeners = read_listeners(last)
     security = read_security(last, listeners.clients)
+    node = read_node(last)
+    used = security.used | node.used
+    plugins = plugin_prefixes({name: entry.value for name, entry in last.items()})
     idle: list[tuple[str, Property]] = []
     for entry in last.values():
-        fate = _fate(entry.name, security.used, listeners)
+        fate = _fate(entry.name, used, listeners, plugins)
         if isinstance(fate, _Unknown):
             problems.add(entry.line, entry.name, fate.message)
         elif fate is not None:
             idle.append((fate, entry))
-    for entry, message in (*listeners.refused, *security.refused):
+        if fate is OF_NOBODY:
+            problems.passed_by(entry.line, entry.name)
+    for entry, message in (*node.refused, *listeners.refused, *security.refused):
         problems.add(entry.line, entry.name, message)
     problems.raise_if_any()
     first = plain_listener(listeners.clients) or next(iter(listeners.clients), None)
@@ -292,6 +321,8 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     odd = (*listeners.odd, *security.odd)
     return Configuration(
         settings=msgspec.convert(settings, Settings),
+        brokers=node.brokers,
+        first_broker_id=node.broker_id,
         host=None if first is None else first.host,
         port=None if first is None else first.port,
         advertised_host=None if first is None else first.advertised_host,
@@ -308,7 +339,9 @@ class _Unknown(msgspec.Struct, frozen=True):
     message: str
 
 
-def _fate(name: str, used: frozenset[str], listeners: Listeners) -> str | _Unknown | None:
+def _fate(
+    name: str, used: frozenset[str], listeners: Listeners, plugins: tuple[str, ...]
+) -> str | _Unknown | None:
     """Why a property changes nothing; None where it does."""
     if name in used or name in LISTENER_PROPERTIES:
         return None
@@ -320,7 +353,7 @@ def _fate(name: str, used: frozenset[str], listeners: Listeners) -> str | _Unkno
         return why
     if name.endswith(".sasl.jaas.config"):
         return _Unknown(f"it needs its listener in front: {_LISTENER_PREFIX}LISTENER.{name}")
-    return _Unknown(_unknown(name, ours=False))
+    return OF_PLUGINS if name.startswith(plugins) else _stranger(name, ours=False)
 
 
 def _fate_of_listeners(name: str, listeners: Listeners) -> str | _Unknown:
@@ -367,11 +400,22 @@ def _typed(name: str, text: str) -> int | float | bool | str:
     return text
 
 
+def _stranger(given: str, *, ours: bool) -> str | _Unknown:
+    """What becomes of a name that neither Kafka nor, in its place, this program has. Copied files
+    have names that other programs read, and a broker passes them by; a typing error is none.
+    """
+    mine = documentation()
+    is_misplaced = given in mine or (ours and "." not in given)
+    if given.startswith(CONFLUENT):
+        return OF_NOBODY
+    if is_misplaced or nearest(given, mine if ours else ()) is not None:
+        return _Unknown(_unknown(given, ours=ours))
+    return OF_NOBODY
+
+
 def _unknown(given: str, *, ours: bool) -> str:
-    names = [*known(), *AUTHORIZER_PROPERTIES, *(documentation() if ours else ())]
-    similar = get_close_matches(given, sorted(names), n=1, cutoff=0.85)
-    hint = f"; did you mean {similar[0]}?" if similar else ""
-    return f"no such setting here, nor property of a Kafka {REFERENCE.name} broker{hint}"
+    similar = nearest(given, documentation() if ours else ())
+    return f"{UNKNOWN}; did you mean {similar}?" if similar else UNKNOWN
 
 
 def _warnings(entries: list[tuple[str, Property]], *, file: str) -> tuple[str, ...]:

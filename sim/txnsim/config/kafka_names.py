@@ -8,10 +8,13 @@ reason why it has none.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from txnsim.releases import REFERENCE
 from txnsim.settings import documentation
 
 LISTENER_PROPERTIES: Final = frozenset(
@@ -52,8 +55,25 @@ SECURITY_PROPERTIES: Final = AUTHORIZER_PROPERTIES | {
 
 ONE_PROCESS: Final = "brokers and controller share one process; brokers are numbered from 1"
 NO_LISTENER_FOR_IT: Final = "no listener has a use for it"
+OF_PLUGINS: Final = "Java classes can't be loaded, and it is for one of them"
+OF_NOBODY: Final = f"a broker of Apache Kafka {REFERENCE.name} has no such property"
+"""It passes it by with a warning, as we do (AbstractConfig.logUnused)."""
 BEFORE_4: Final = "Kafka 4 has no such property any more"
 """An old server.properties is read, and what it has of these is named."""
+
+CONFLUENT: Final = "confluent."
+"""What the many properties of Confluent's own server begin with."""
+_PREFIXES: Final = {
+    "remote.log.metadata.manager.impl.prefix": "rlmm.config.",
+    "remote.log.storage.manager.impl.prefix": "rsm.config.",
+}
+"""Under whose value the properties of a plugin stand, and Kafka's defaults
+(RemoteLogManagerConfig).
+"""
+_NEAR: Final = 0.85
+"""How alike a misspelt name is."""
+_WORDS_MIN: Final = 3
+"""Of a name whose other words or last words are missing."""
 
 ZOOKEEPER: Final = "zookeeper."
 """What all its properties begin with, in any release that had it."""
@@ -85,3 +105,35 @@ def known() -> frozenset[str]:
 def why_without_effect(name: str) -> str | None:
     """Why this property of a real broker changes nothing here; None where it does or is unknown."""
     return BEFORE_4 if name.startswith(ZOOKEEPER) else without_effect().get(name)
+
+
+def plugin_prefixes(given: Mapping[str, str]) -> tuple[str, ...]:
+    """What the names of plugins' properties begin with, by the properties of a file."""
+    named = (given.get(name, "").strip() or default for name, default in _PREFIXES.items())
+    return (*dict.fromkeys((*named, *_PREFIXES.values())),)
+
+
+def nearest(name: str, others: Iterable[str] = ()) -> str | None:
+    """The property that was meant by a name that is nearly one; None where it is near nothing.
+
+    Near is a name with a slip of the pen, with the words of another one in another order, or that
+    ends too early.
+    """
+    from difflib import get_close_matches  # seldom needed
+
+    names = sorted({*known(), *AUTHORIZER_PROPERTIES, *others})
+    found = get_close_matches(name, names, n=1, cutoff=_NEAR)
+    if found:
+        return found[0]
+    words = _words(name)
+    for one in names:
+        theirs = _words(one)
+        if sorted(theirs) == sorted(words) or (
+            len(words) >= _WORDS_MIN and theirs[: len(words)] == words
+        ):
+            return one
+    return None
+
+
+def _words(name: str) -> list[str]:
+    return re.split(r"[._-]", name)

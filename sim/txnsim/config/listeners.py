@@ -20,7 +20,7 @@ ALL_INTERFACES: Final = "0.0.0.0"
 MAP: Final = "listener.security.protocol.map"
 
 _LISTENER_RE: Final = re.compile(
-    r"(?P<name>\w+)://(?:\[(?P<v6>[^\]]*)\]|(?P<host>[^:]*)):(?P<port>\d{1,5})"
+    r"(?P<name>[^:/\s]+)://(?:\[(?P<v6>[^\]]*)\]|(?P<host>[^:]*)):(?P<port>\d{1,5})"
 )
 _DEFAULT: Final = Property(line=0, name="listeners", value="PLAINTEXT://:9092")
 

@@ -9,6 +9,7 @@ are handed on. With ``--health`` it only asks the running cluster, for HEALTHCHE
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import urllib.error
@@ -24,6 +25,8 @@ from txnsim.suggestions import unknown
 from txnsim.variables import OFF, OPTIONS, is_given, words_of
 
 KAFKA: Final = "KAFKA_"
+BITNAMI: Final = "KAFKA_CFG_"
+"""The prefix of properties in Bitnami's image."""
 HTTP_PORT: Final = "9080"
 DEFAULTS: Final = {
     "TXNSIM_HOST": "0.0.0.0",
@@ -31,6 +34,12 @@ DEFAULTS: Final = {
 }
 """Options that differ in a container: other containers have to reach it."""
 HEALTH_SECONDS: Final = 3
+LISTENERS: Final = "listeners"
+ADVERTISED: Final = "advertised.listeners"
+_LISTENER_RE: Final = re.compile(r"([^:/,\s]+)://[^,]*?:(\d+)(?=\s*(?:,|$))")
+"""A listener: its name and its port."""
+_OF_DEFAULT_RE: Final = re.compile(r"(\s*PLAINTEXT://[^,]*:9092\s*)?")
+"""What is advertised of the listener that there is where none is named."""
 
 NOT_FOR_BROKERS: Final = frozenset(
     {
@@ -61,6 +70,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     """A server.properties to go with them; empty for none."""
     config: str | None = None
     """A configuration file that is there already."""
+    remarks: tuple[str, ...] = ()
+    """What is taken otherwise than it is written, for people."""
 
 
 def start_of(environment: Mapping[str, str], more: Sequence[str] = ()) -> Start:
@@ -77,11 +88,7 @@ def start_of(environment: Mapping[str, str], more: Sequence[str] = ()) -> Start:
     unknown = sorted(ours.keys() - OPTIONS.keys())
     if unknown:
         raise ConfigError("\n".join(map(_unknown, unknown)))
-    properties = {
-        property_name(name): value
-        for name, value in sorted(environment.items())
-        if is_given(name, value, KAFKA) and name not in NOT_FOR_BROKERS
-    }
+    properties, remarks = _properties(environment, has_file="TXNSIM_CONFIG" in environment)
     if "listeners" in properties and "TXNSIM_HOST" not in environment:
         del ours["TXNSIM_HOST"]  # they say where to listen
     config = ours.pop("TXNSIM_CONFIG", None)
@@ -97,7 +104,40 @@ def start_of(environment: Mapping[str, str], more: Sequence[str] = ()) -> Start:
         arguments=(*arguments, *more),
         properties="".join(f"{name}={_escaped(value)}\n" for name, value in properties.items()),
         config=config,
+        remarks=remarks,
     )
+
+
+def _properties(
+    environment: Mapping[str, str], *, has_file: bool
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The properties that the environment sets, by name, and remarks on them."""
+    given = {
+        name: value
+        for name, value in sorted(environment.items())
+        if is_given(name, value, KAFKA) and name not in NOT_FOR_BROKERS
+    }
+    foreign = {name: KAFKA + name.removeprefix(BITNAMI) for name in given if _is_bitnamis(name)}
+    found = {property_name(ours): given[name] for name, ours in foreign.items()}
+    found |= {property_name(name): value for name, value in given.items() if name not in foreign}
+    remarks = []
+    if foreign:
+        remarks.append(
+            f"{BITNAMI} is the prefix of Bitnami's image, and taken for {KAFKA} here; "
+            f"write {', '.join(foreign.values())}"
+        )
+    advertised = found.get(ADVERTISED, "")
+    if LISTENERS not in found and not has_file and not _OF_DEFAULT_RE.fullmatch(advertised):
+        found[LISTENERS] = _LISTENER_RE.sub(r"\1://0.0.0.0:\2", advertised)
+        remarks.append(
+            f"{KAFKA}LISTENERS is not set: taken for {found[LISTENERS]}, what "
+            f"{KAFKA}ADVERTISED_LISTENERS names, as Confluent's image does"
+        )
+    return dict(sorted(found.items())), tuple(remarks)
+
+
+def _is_bitnamis(name: str) -> bool:
+    return name.startswith(BITNAMI) and len(name) > len(BITNAMI)
 
 
 def property_name(variable: str) -> str:
@@ -113,6 +153,8 @@ def main() -> int:
     try:
         start = start_of(os.environ, sys.argv[1:])
         arguments = [*_config(start), *start.arguments]
+        for remark in start.remarks:
+            sys.stderr.write(f"txnsim: {remark}\n")
     except ConfigError as error:
         sys.stderr.write(f"txnsim: {error}\n")
         return 2

@@ -100,9 +100,8 @@ log.message.timestamp.type=LogAppendTime
     assert found.settings.auto_create_topics_enable is False
     assert found.settings.segment_bytes == 1_048_576
     assert found.settings.message_timestamp_type == "LogAppendTime"
+    assert (found.brokers, found.first_broker_id) == (1, 1)
     assert found.warnings == (
-        f"{path}: without effect, because brokers and controller share one process; brokers are "
-        "numbered from 1: process.roles, node.id, controller.quorum.voters",
         f"{path}: without effect, because partitions are kept in memory: log.dirs",
     )
 
@@ -388,3 +387,17 @@ def test_a_factor_that_is_set_counts_as_set_through_every_door_also_at_kafkas_de
         settings_of({name: 3}, where="test")[0],
     )
     assert [one.transaction_state_log_replication_factor for one in through] == [3, 3, 3, 3]
+
+
+def test_in_yaml_a_name_of_kafkas_kind_that_is_near_nothing_passes_and_others_do_not(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path, "a.yaml", "settings: {confluent.balancer.enable: true, jmx.port: 1}\n")
+    (warning,) = load(path).warnings
+    assert warning.endswith("has no such property: confluent.balancer.enable, jmx.port")
+    path = write(tmp_path, "b.yaml", "settings: {frobnicate: 1, my.reporter.port: 1}\n")
+    assert problems(path) == [
+        "b.yaml:1: settings.frobnicate: no such setting here, nor property of a Kafka 4.4 broker",
+    ]
+    many = "".join(f"  no.such.name.{number}: 1\n" for number in range(PROBLEMS_MAX + 1))
+    assert len(problems(write(tmp_path, "c.yaml", f"settings:\n{many}"))) == PROBLEMS_MAX + 1
