@@ -43,9 +43,14 @@ DEVIATIONS: Final = (
     " the log could not take are tried again after 10 ms, requests without an answer after 50 ms;"
     " Apache Kafka tries again as soon as its sender thread comes round.",
     "A leader may answer a marker with an error that a coordinator does not expect:"
-    " MESSAGE_TOO_LARGE, where a topic's max.message.bytes is below the 78 bytes of a marker."
-    " Apache Kafka throws in the middle of the answer; which of its other partitions count is up to"
-    " the order of a hash map. Here none of that transaction's do.",
+    " MESSAGE_TOO_LARGE, where a topic's max.message.bytes is below the 78 bytes of a marker. As on"
+    " a real broker, that transaction and all whose markers stand behind it in the same request,"
+    " whose ever they are, stay prepared until their coordinator moves. Apache Kafka throws in the"
+    " middle of the answer; which other partitions of the refused transaction count is up to the"
+    " order of a hash map. Here none do.",
+    "Markers that gather while a request to their leader is under way go out in one request. Apache"
+    " Kafka's thread makes a request of what has gathered each time it comes round, so that fewer"
+    " transactions share one.",
     "A completion that the log refuses for good is logged and stays prepared; Apache Kafka throws.",
 )
 

@@ -1,0 +1,217 @@
+"""A marker that is refused for good, and the transactions behind it in its request: on a real Kafka
+and on the simulator.
+
+::
+
+    python -m tests.real.refused_markers 3.9.2 4.4.0
+
+A topic takes no marker: its ``max.message.bytes`` is 1. Twelve producers commit while the leader of
+their partitions stands still, one of them in that topic. So their markers come in one request. The
+coordinator reads the answer up to the refused marker. Whatever is behind it stays prepared, whose
+ever it is, though the leader has written it (TransactionMarkerRequestCompletionHandler throws).
+It needs Java 17 and Maven.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from tests.real.two_releases import PROPERTIES, SETTINGS
+from tests.support.apache_kafka import ApacheKafka
+from txnsim.client import requests
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.producer import Producer
+from txnsim.client.requests import NewTopic
+from txnsim.client.versions import VersionRange
+from txnsim.client.waiting import pause
+from txnsim.runtime import real
+from txnsim.types import BrokerId, ProducerIdAndEpoch, TopicPartition
+
+COORDINATOR, LEADER = BrokerId(1), BrokerId(2)
+PRODUCERS: Final = 12
+CULPRIT: Final = 4
+"""The producer with a partition that takes no marker."""
+SOUND, REFUSING = TopicPartition("sound", 0), TopicPartition("refusing", 0)
+WRITE_TXN_MARKERS: Final = 27
+TIMEOUT_MS: Final = 3_000
+"""request.timeout.ms: after it markers that were sent one by one gather, and go out together."""
+_SETTLED_MS: Final = 5_000
+"""So long nothing changes any more."""
+_REQUEST: Final = re.compile(r"Completed request:\s*(\{.*\})")
+_JVM_OPTIONS: Final = (
+    *("-Xmx512m", "-XX:TieredStopAtLevel=1"),
+    "-Dorg.slf4j.simpleLogger.log.kafka.request.logger=debug",
+)
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What came of it, by producer id."""
+
+    prepared: frozenset[int]
+    culprit: int
+    names: tuple[str, ...]
+    """The transactional ids of all."""
+
+
+async def story(
+    cluster: Cluster,
+    *,
+    stand_still: Callable[[], Awaitable[None]],
+    go_on: Callable[[], Awaitable[None]],
+) -> Seen:
+    """Let all of them commit.
+
+    Args:
+        cluster: Client of a cluster of two brokers.
+        stand_still: From here on the leader takes no marker.
+        go_on: It does again; markers that were not answered come once more, in one request.
+    """
+    admin = Admin(cluster)
+    tiny = (("max.message.bytes", "1"),)
+    await admin.create_topics(
+        [
+            NewTopic(name=SOUND.topic, assignments=((LEADER,),)),
+            NewTopic(name=REFUSING.topic, assignments=((LEADER,),), configs=tiny),
+        ]
+    )
+    for at in (SOUND, REFUSING):
+        await admin.wait_for_topic(at.topic)
+    who = await _producers(cluster)
+    names = list(who)
+    for number, name in enumerate(names):
+        await _add(cluster, name, who[name], REFUSING if number == CULPRIT else SOUND)
+    await stand_still()
+    await asyncio.gather(*(_end(cluster, name, who[name]) for name in names))
+    await go_on()
+    before: frozenset[int] = frozenset()
+    while True:
+        await pause(cluster.clock, _SETTLED_MS)
+        found = await admin.describe_transactions(names)
+        prepared = frozenset(
+            who[name].producer_id
+            for name, one in found.items()
+            if not isinstance(one, ClientError) and one.state == "PrepareCommit"
+        )
+        if prepared == before:
+            culprit = who[names[CULPRIT]].producer_id
+            return Seen(prepared=prepared, culprit=culprit, names=tuple(names))
+        before = prepared
+
+
+async def _producers(cluster: Cluster) -> dict[str, ProducerIdAndEpoch]:
+    """Of ids that one broker coordinates."""
+    found: dict[str, ProducerIdAndEpoch] = {}
+    number = 0
+    while len(found) < PRODUCERS:
+        name = f"id-{number}"
+        number += 1
+        if await cluster.coordinator(name) == COORDINATOR:
+            async with Producer(cluster, transactional_id=name) as producer:
+                found[name] = await producer.init_transactions()
+    return found
+
+
+async def _add(cluster: Cluster, name: str, who: ProducerIdAndEpoch, at: TopicPartition) -> None:
+    request = requests.add_partitions_to_txn(
+        name, producer_id=who.producer_id, producer_epoch=who.producer_epoch, partitions=(at,)
+    )
+    while True:
+        (topic,) = (await cluster.ask(COORDINATOR, request)).results_by_topic_v3_and_below
+        error = ErrorCode(topic.results_by_partition[0].partition_error_code)
+        if error is ErrorCode.none:
+            return
+        assert error is ErrorCode.unknown_topic_or_partition, error  # it has not heard of it yet
+        await pause(cluster.clock, 20)
+
+
+async def _end(cluster: Cluster, name: str, who: ProducerIdAndEpoch) -> None:
+    request = requests.end_txn(
+        name,
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        committed=True,
+        within=VersionRange(0, 4),
+    )
+    answer = await cluster.ask(COORDINATOR, request)
+    assert answer.error_code == ErrorCode.none
+
+
+# The real cluster
+
+
+def play(version: str) -> tuple[Seen, list[list[int]]]:
+    """What came of it on real brokers, and the producer ids of each request with markers that broker
+    2 was sent, in their order.
+    """
+    properties = {
+        **PROPERTIES,
+        "request.timeout.ms": str(TIMEOUT_MS),
+        "broker.session.timeout.ms": "60000",
+    }
+    with ApacheKafka(
+        brokers=2, version=version, properties=properties, jvm_options=_JVM_OPTIONS
+    ) as kafka:
+        pid = kafka.pids[LEADER - 1]
+
+        async def whole() -> Seen:
+            async def stand_still() -> None:
+                os.kill(pid, signal.SIGSTOP)
+
+            async def go_on() -> None:
+                await asyncio.sleep(
+                    1.5 * TIMEOUT_MS / 1_000
+                )  # the coordinator gives up its requests
+                os.kill(pid, signal.SIGCONT)
+
+            async with Cluster(kafka.bootstrap, settings=SETTINGS) as cluster:
+                return await story(cluster, stand_still=stand_still, go_on=go_on)
+
+        try:
+            seen = real.run(whole())
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        log = (kafka.homes[LEADER - 1] / "broker.log").read_text(errors="replace")
+        return seen, list(_marked(log.splitlines()))
+
+
+def _marked(lines: Sequence[str]) -> Iterator[list[int]]:
+    for line in lines:
+        found = _REQUEST.search(line)
+        request: Any = json.loads(found[1]) if found else None
+        if request and request["requestHeader"]["requestApiKey"] == WRITE_TXN_MARKERS:
+            yield [marker["producerId"] for marker in request["request"]["markers"]]
+
+
+def behind(seen: Seen, requests: Sequence[Sequence[int]]) -> frozenset[int]:
+    """Who stays prepared: the culprit and all behind it in the largest request."""
+    largest = max(requests, key=len)
+    return frozenset(largest[largest.index(seen.culprit) :])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play it on releases."""
+    failed = 0
+    for version in arguments or sys.argv[1:]:
+        seen, sent = play(version)
+        expected = behind(seen, sent)
+        failed += seen.prepared != expected
+        sys.stdout.write(
+            f"{version}: producers {sorted(seen.prepared)} stay prepared; the marker of "
+            f"{seen.culprit} was refused; the request: {max(sent, key=len)}\n"
+        )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

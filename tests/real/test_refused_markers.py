@@ -1,0 +1,47 @@
+"""One client's topic leaves other clients' transactions prepared, here as on a real Kafka."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.real import refused_markers
+from tests.real.refused_markers import CULPRIT, PRODUCERS, REFUSING, story
+from tests.support.clusters import VirtualCluster, run_cluster, until_state
+from tests.support.within import within
+from txnsim.client.admin import TOPIC_RESOURCE, Admin
+from txnsim.client.requests import ConfigChange
+from txnsim.faults.actions import Hold
+from txnsim.faults.points import FaultPoint
+
+
+@within(run_cluster, brokers=2, topics=())
+async def test_whatever_is_behind_a_refused_marker_stays_prepared(cluster: VirtualCluster) -> None:
+    async def stand_still() -> None:
+        cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers", limit=1)
+
+    async def go_on() -> None:
+        cluster.injector.release("f")
+
+    async with cluster.client() as client:
+        seen = await story(client, stand_still=stand_still, go_on=go_on)
+        assert len(seen.prepared) == PRODUCERS - CULPRIT
+        # A coordinator that moves sends all markers again; the topic must take them by then.
+        change = ConfigChange(
+            resource_type=TOPIC_RESOURCE,
+            resource_name=REFUSING.topic,
+            name="max.message.bytes",
+            value=None,
+        )
+        await Admin(client).incremental_alter_configs((change,))
+        for home in sorted({cluster.home(name) for name in seen.names}):
+            cluster.move(home)
+        for name in seen.names:
+            await until_state(client, name, "CompleteCommit")
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("version", ["3.9.2", "4.4.0"])
+def test_whatever_is_behind_it_stays_prepared_on_a_real_kafka(version: str) -> None:
+    seen, requests = refused_markers.play(version)
+    assert seen.culprit in seen.prepared
+    assert seen.prepared == refused_markers.behind(seen, requests)
