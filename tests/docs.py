@@ -213,7 +213,11 @@ def apis_page() -> str | None:
     return _page(
         "the docstrings of sim/txnsim/api/",
         "APIs",
-        "Which requests are answered, in which versions, and what changes between versions.",
+        f"Which requests a broker answers that runs as Apache Kafka {REFERENCE.name}, the default, "
+        "in which versions, and what changes between versions. Older releases have fewer: "
+        "[releases.md](releases.md#api-versions). InitProducerId 6 is listed with "
+        "`unstable.api.versions.enable` alone, and the two APIs of client metrics where brokers "
+        "take them (`client_telemetry_enable`).",
         _table(
             ("Key", "API", "Versions", "What it does"),
             ((key, f"[{api}](#{api.lower()})", *more) for key, api, *more, _rest in rows),

@@ -48,6 +48,24 @@ def test_links_between_documents_lead_somewhere() -> None:
     assert broken == []
 
 
+OF_OTHERS = {"docs/next-release.md", "docs/peers.md"}
+"""Pages that speak of the newest release of a library, or of jars that there are."""
+
+
+def test_no_page_speaks_of_newest_releases_without_their_number() -> None:
+    vague = re.compile(
+        r"\b(newest|latest|today's)\s+releases?\b|\ball\s+but\s+\d\.\d", re.IGNORECASE
+    )
+    texts = {path: path.read_text("utf-8") for path in _documents()}
+    texts |= {path: path.read_text("utf-8") for path in ROOT.glob("scenarios/**/*.yaml")}
+    found = {
+        path.relative_to(ROOT).as_posix(): one[0]
+        for path, text in texts.items()
+        if (one := vague.search(text))
+    }
+    assert found.keys() == OF_OTHERS, found
+
+
 def test_every_page_is_linked_from_somewhere() -> None:
     texts = {path: path.read_text("utf-8") for path in _documents()}
     unlinked = [

@@ -151,8 +151,8 @@ async def _end(cluster: Cluster, name: str, who: ProducerIdAndEpoch) -> None:
 
 
 def play(version: str) -> tuple[Seen, list[list[int]]]:
-    """What came of it on real brokers, and the producer ids of each request with markers that broker
-    2 was sent, in their order.
+    """What came of it on real brokers, and the producer ids of each request with markers that the
+    leader was sent, in their order.
     """
     properties = {
         **PROPERTIES,

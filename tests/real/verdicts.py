@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
+from txnsim.releases.kafka import since
 from txnsim.releases.rules import documentation
 from txnsim.scenario.catalog import scenarios
 from txnsim.scenario.ground.obstacles import only_simulated, why_not_there
@@ -95,8 +96,8 @@ exit status is 0 only if every verdict agrees and nothing is left, 1 otherwise; 
   transaction has timed out that should have. A time in which nothing is due is not waited for.
   Then the clock of those who look from outside goes on, so that judges and find-hanging decide as
   if they had come 21 minutes later.
-- **Modes.** V- is `transaction.partition.verification.enable=false`, which today's releases still
-  have; V+, TV2 and TV2+ are levels of `transaction.version`. A release is held against the
+- **Modes.** V- is `transaction.partition.verification.enable=false`, which 4.4.0 still has;
+  V+, TV2 and TV2+ are levels of `transaction.version`. A release is held against the
   simulator as that release: 4.3.1 against `--as-version 4.3`, and 3.1.0 and 3.5.2 against 3.6 with
   what came later switched off.
 - **Logs.** No request ends a segment: `roll` sets `segment.ms` to 1, so the next record begins one.
@@ -210,7 +211,7 @@ def existence() -> tuple[Row, list[Row]]:
             for release in RELEASES
             if any(why_not_there(one, name, release) is None for one, name in bad)
         ]
-        ended = ", ".join(f"{switch.ticket} ({switch.since})" for switch in switches)
+        ended = ", ".join(f"{switch.ticket} ({since(switch)})" for switch in switches)
         body.append((animal, ended, ", ".join(here)))
     return ("Anomaly", "Mended by (in)", "Of these releases, in"), body
 

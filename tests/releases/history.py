@@ -9,6 +9,8 @@ from typing import Final
 
 import msgspec
 
+from txnsim.releases import REFERENCE
+
 
 class Unobserved(msgspec.Struct, frozen=True):
     """A change without a visible effect in this simulator."""
@@ -99,13 +101,13 @@ UNOBSERVED: Final = (
         "KAFKA-20739",
         "open",
         "KeepPreparedTxn of InitProducerId v6",
-        "no release advertises v6",
+        f"no release up to {REFERENCE.patch_release} advertises v6",
     ),
     Unobserved(
         "no ticket known",
         "open",
         "lowering transaction.version from 2 to 0 under live transactions answers "
         "UNSUPPORTED_VERSION and locks the transactional id until its coordinator moves",
-        "all releases with the feature do so, and so do we",
+        f"all up to {REFERENCE.patch_release} that have the feature do so, and so do we",
     ),
 )

@@ -8,6 +8,7 @@ from typing import Final
 from tests.releases.history import UNOBSERVED
 from txnsim.api.registry import HANDLERS, shipped
 from txnsim.releases import REFERENCE, RELEASES, Release
+from txnsim.releases.kafka import since
 from txnsim.releases.rules import documentation
 
 Row = tuple[str, ...]
@@ -40,10 +41,11 @@ than 4.2 is told no transaction version with a marker. \
 releases on real brokers."""
 
 RULES: Final = f"""\
-● is what {REFERENCE.name} does, ○ what was done before (or, where {REFERENCE.name} is ○, \
-what it will do or has unlearnt). The last column says what
-○ means. A scenario that shows a bug turns one switch by hand (`ClusterOptions.rules`), in any \
-release."""
+● is what {REFERENCE.name} does, ○ what was done before. Where {REFERENCE.name} is ○, ● is what \
+it has unlearnt or what no release
+up to {REFERENCE.patch_release} does. The last column says what ○ means. A scenario that shows a \
+bug turns one switch by hand
+(`ClusterOptions.rules`), in any release."""
 
 NOT_HERE: Final = """\
 Other changes between these releases that concern transactions, and why there is no switch for \
@@ -81,7 +83,7 @@ def rules() -> tuple[Row, Iterator[Row]]:
             (
                 f"`{name}`: {rule.after}",
                 rule.ticket,
-                rule.since,
+                since(rule),
                 *("●" if getattr(one.rules, name) else "○" for one in RELEASES.values()),
                 rule.before,
             )

@@ -178,7 +178,7 @@ class CoordinatorHost:
     def _once_replicated(
         self, log: PartitionLog, epoch: CoordinatorEpoch, load: Callable[[], None]
     ) -> None:
-        """Load now: what the log has may still be lost, as in every release of Kafka. Under the
+        """Load now: what the log has may still be lost, as in Kafka up to 4.4. Under the
         switch all of it must be replicated before.
         """
         end, where = log.log_end_offset, log.topic_partition

@@ -57,7 +57,7 @@ class Api(IntEnum):
     CREATE_TOPICS = 19, 2, 7
     DELETE_TOPICS = 20, 1, 6
     DELETE_RECORDS = 21, 0, 2
-    # 6 is KIP-939's, which no release advertises: only two-phase commit asks for it.
+    # 6 is KIP-939's, which none up to 4.4 advertises: only two-phase commit asks for it.
     INIT_PRODUCER_ID = 22, 0, 6
     ADD_PARTITIONS_TO_TXN = 24, 0, 3
     ADD_OFFSETS_TO_TXN = 25, 0, 4

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from txnsim.releases.release import FeatureRange, Release, after, newer_than
-from txnsim.releases.rules import Rules
+from txnsim.releases.rules import NO_RELEASE, Rules, RuleSwitch
 
 RELEASE_2_8: Final = Release(
     name="2.8",
@@ -311,3 +311,8 @@ RELEASES: Final = {
     )
 }
 """Name -> release, oldest first."""
+
+
+def since(switch: RuleSwitch) -> str:
+    """Since when releases have a switch on, for a reader who may know newer ones than we do."""
+    return f"none up to {REFERENCE.patch_release}" if switch.since == NO_RELEASE else switch.since

@@ -26,14 +26,18 @@ class RuleSwitch(msgspec.Struct, frozen=True):
     ticket: str
     """Kafka's ticket or proposal."""
     since: str
-    """First releases in which the switch is on: ``3.9.1, 4.0``. A sentence where numbers don't say
-    it; then the modules of the releases do.
+    """First releases in which the switch is on: ``3.9.1, 4.0``. ``NO_RELEASE`` where none has it. A
+    sentence where neither says it, which no new release makes false; then the modules of the
+    releases do.
     """
     before: str
     """Behaviour of a broker while it is off."""
     after: str
     """Behaviour when it is on."""
 
+
+NO_RELEASE: Final = "no release"
+"""Of a switch that none has; how far that is known, ``kafka.since`` says."""
 
 _switches: Final[list[RuleSwitch]] = []
 
@@ -73,7 +77,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     )
     late_commit_is_fenced: bool = _switch(
         "KAFKA-20785",
-        "after 4.4",
+        NO_RELEASE,
         after="under transactions v2 a late commit that meets a timeout's abort is PRODUCER_FENCED",
         before="it is INVALID_TXN_STATE, which clients take for fatal",
         on=False,
@@ -174,7 +178,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     loads_wait_for_replication: bool = _switch(
         "none: no ticket is known to us",
-        "no release",
+        NO_RELEASE,
         after="a coordinator answers for its partition once all that it has read is replicated",
         before="it answers from what it has read to the end of the log, and that may be lost yet",
         on=False,
@@ -223,14 +227,14 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     )
     leaderless_partitions_keep_markers: bool = _switch(
         "KAFKA-20734",
-        "all but 4.3 and 4.4",
+        "up to 4.2",
         after="a partition without a leader keeps its marker waiting",
         before="it counts as deleted and its marker is dropped: a hanging transaction",
         on=False,
     )
     markers_follow_peer_version: bool = _switch(
         "KAFKA-20322",
-        "4.2.1 (up to 4.1 there was only one version)",
+        "up to 4.1, where there was only one version, and from 4.2.1 on",
         after="WriteTxnMarkers is sent in a version that the leader knows",
         before="always in the newest, which older leaders answer by closing the connection",
     )
@@ -536,7 +540,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     )
     last_markers_stay_whole: bool = _switch(
         "none: no ticket is known to us",
-        "no release",
+        NO_RELEASE,
         after="the cleaner keeps the record of a marker whose batch has to stay",
         before="the batch stays without a record, so a replica that copies it learns no epoch",
         on=False,

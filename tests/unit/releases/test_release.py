@@ -4,7 +4,7 @@ import pytest
 
 from txnsim.errors import ConfigError
 from txnsim.releases.release import FeatureRange, Release, after, came_later, line_of
-from txnsim.releases.rules import LATEST, RuleSwitch
+from txnsim.releases.rules import LATEST, NO_RELEASE, RuleSwitch
 
 RELEASE = Release(
     name="0.1",
@@ -67,8 +67,8 @@ def test_a_line_has_two_numbers() -> None:
             ["3.0.2", "3.2.1", "3.3.0"],
         ),
         ("3.9.2, 4.0.1, 4.1.1", ["3.9.1", "4.0.0", "4.1.0"], ["3.9.2", "4.0.2", "4.1.1", "4.2.0"]),
-        ("all but 4.3 and 4.4", [], ["3.1.0", "4.3.1"]),
-        ("after 4.4", [], ["4.3.1", "4.4.0"]),
+        ("up to 4.2", [], ["3.1.0", "4.3.1"]),
+        (NO_RELEASE, [], ["4.3.1", "4.4.0"]),
     ],
 )
 def test_a_release_has_what_came_before_it(

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from txnsim.releases import LATEST, REFERENCE, RELEASES, Rules
-from txnsim.releases.rules import documentation
+from txnsim.releases.kafka import since
+from txnsim.releases.rules import NO_RELEASE, documentation
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 NAMES = [field.name for field in msgspec.structs.fields(Rules)]
@@ -22,6 +23,7 @@ OFF_IN_THE_REFERENCE = {
 """Behaviour that it does not have: a fix to come, one that was lost in 4.3, two of no release."""
 OLDER_THAN_ALL = {
     "end_needs_exact_epoch",
+    "expired_ids_take_many_batches",
     "failed_fence_keeps_epoch",
     "half_cleaned_segments_are_indexed",
     "markers_renew_producers",
@@ -69,6 +71,19 @@ def test_a_switch_stays_on_once_it_is_on() -> None:
     for name in set(NAMES) - OFF_IN_THE_REFERENCE - IN_A_YOUNGER_PATCH:
         values = [getattr(release.rules, name) for release in RELEASES.values()]
         assert values == sorted(values), name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_said_of_releases_stays_true_when_a_new_one_comes(name: str) -> None:
+    switch = documentation()[name]
+    numbers = r"\d+(\.\d+)+"
+    assert switch.since == NO_RELEASE or re.fullmatch(
+        rf"{numbers}(, {numbers})*|up to {numbers}(,.* and from {numbers} on)?", switch.since
+    )
+    if switch.since == NO_RELEASE:
+        assert since(switch) == f"none up to {REFERENCE.patch_release}"
+    else:
+        assert since(switch) == switch.since
 
 
 @pytest.mark.parametrize("name", NAMES)

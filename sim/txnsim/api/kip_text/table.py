@@ -30,8 +30,8 @@ from txnsim.api.transactions.write_txn_markers import KEY as WRITE_TXN_MARKERS
 from txnsim.errors import ErrorCode
 
 DEVIATIONS: Final = (
-    "The listener of --kip-text speaks the versions of the newest release, whatever release its "
-    "broker runs.",
+    "The listener of --kip-text speaks the versions of the release that brokers run by default, "
+    "whatever release its broker runs.",
 )
 
 LISTENER: Final = "KIP_TEXT"

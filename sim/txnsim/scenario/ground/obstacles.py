@@ -11,7 +11,7 @@ import msgspec
 
 from txnsim.faults.points import PEER
 from txnsim.proxy import meanings
-from txnsim.releases.kafka import REFERENCE, RELEASES
+from txnsim.releases.kafka import REFERENCE, RELEASES, since
 from txnsim.releases.release import Release, line_of, names_releases, newer_than
 from txnsim.releases.rules import LATEST, Rules, documentation
 from txnsim.scenario.cluster_options import STRICT_MARKERS
@@ -110,7 +110,7 @@ def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> s
             continue
         switch = documentation()[name]
         if not names_releases(switch):
-            return f"{switch.ticket}: in {switch.since} {switch.after}; elsewhere {switch.before}"
+            return f"{switch.ticket}: {since(switch)} {switch.after}; elsewhere {switch.before}"
         return (
             f"{switch.ticket} came with {switch.since}: {switch.after if is_on else switch.before}"
         )

@@ -81,7 +81,7 @@ def test_a_rule_that_a_release_does_not_have_is_named(
 
 def test_what_only_some_releases_lack_is_not_said_to_have_come() -> None:
     assert why_not_there(find("z17")[1], "V-/2.5", "4.0.2") == (
-        "KAFKA-20734: in all but 4.3 and 4.4 a partition without a leader keeps its marker waiting;"
+        "KAFKA-20734: up to 4.2 a partition without a leader keeps its marker waiting;"
         " elsewhere it counts as deleted and its marker is dropped: a hanging transaction"
     )
 

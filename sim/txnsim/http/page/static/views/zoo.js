@@ -9,7 +9,7 @@ import { isSite } from "../site.js";
 import { source } from "../store.js";
 
 const alias = (one) => one.aliases[0] ?? "~";
-// First comes what one kill -9 does to the newest releases of Kafka.
+// First comes what one kill -9 does to Kafka 4.3 and 4.4.
 const FIRST = "z27";
 const sorted = (some) => [...some].sort((a, b) =>
   (alias(b) === FIRST) - (alias(a) === FIRST) || alias(a).localeCompare(alias(b), "en", { numeric: true }));
