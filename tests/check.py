@@ -5,9 +5,10 @@ seconds. A failing step does not stop the others: one run shows everything that 
 its output. Exit status 1 if any step failed.
 
 Each run is the same: the order of tests, what Hypothesis draws, the hashes of strings. With
-``--drawn``, as in ``make nightly``, chance decides. With ``--coverage``, as there, those tests of
-the pure cores are measured that together take every branch. That makes a test two or three times
-slower, so it is asked for by name. The static steps run beside the tests.
+``--drawn``, as in ``make nightly``, chance decides. What is costly by nature is left to the gate:
+``--costly`` asks that alone, ``--all`` asks it as well. With ``--coverage``, as in ``make
+nightly``, those tests of the pure cores are measured that together take every branch. That makes a
+test two or three times slower, so it is asked for by name. The static steps run beside the tests.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -32,9 +33,17 @@ from tests.support.shared_folder import FOLDER
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
-FULL_MARKERS: Final = "not spark and not real and not image and not thorough and not nightly"
+ALL_MARKERS: Final = "not spark and not real and not image and not thorough and not nightly"
 """A JVM, Spark, a real Kafka and what repeats other tests are asked for by name only."""
+FULL_MARKERS: Final = f"{ALL_MARKERS} and not costly"
 QUICK_MARKERS: Final = f"{FULL_MARKERS} and not slow and not clients"
+COSTLY_MARKERS: Final = f"{ALL_MARKERS} and costly"
+
+COSTLY: Final = "costly"
+"""The step that asks these alone; those of the browser belong to the gate's part of the page."""
+
+PROGRESS_S: Final = 15.0
+"""Between two lines that say how far the steps are."""
 
 SEEDS_QUICK: Final = 1
 SEEDS_FULL: Final = 2
@@ -81,10 +90,6 @@ TESTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         "every story of the catalogue, told in virtual time, is what its file declares",
         ("tests/scenario/test_causes.py", "tests/scenario/test_matrix.py"),
     ),
-    "drawn": (
-        "what runs drawn from seeds find has a name",
-        ("tests/simulation/test_drawn_runs.py",),
-    ),
     "seeds": ("whole clusters in virtual time lose nothing", ("tests/simulation",)),
     "browser": ("the page in a browser does what it must", ("tests/browser",)),
 }
@@ -99,6 +104,9 @@ NOT_QUICK: Final = frozenset({"browser"})
 
 NO_BYTECODE: Final = "PYTHONDONTWRITEBYTECODE"
 """A variable that would make each of some hundred processes compile all modules anew."""
+
+PROGRESS_RE: Final = re.compile(r"\[ *(\d+)/(\d+)\]$")
+"""What pytest prints behind a line of dots."""
 
 SUMMARY_RE: Final = re.compile(
     r"^=*\s*(.*\b\d+ (?:passed|failed|error).* in [\d.]+s.*?)\s*=*$", re.MULTILINE
@@ -135,12 +143,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--drawn", action="store_true", help="another order and other examples each time"
     )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--all", action="store_true", help="what is costly as well")
+    which.add_argument("--costly", action="store_true", help="what is costly alone")
     parser.add_argument("--list", action="store_true", help="say what the steps are")
     parser.add_argument(
         "--only", action="append", metavar="STEP", help="this step; may be repeated"
     )
     options = parser.parse_args(arguments)
-    steps = all_steps(quick=options.quick, coverage=options.coverage, drawn=options.drawn)
+    steps = (
+        [costly_step()]
+        if options.costly
+        else all_steps(
+            quick=options.quick,
+            coverage=options.coverage,
+            drawn=options.drawn,
+            with_costly=options.all,
+        )
+    )
     if options.list:
         for step in steps:
             print(f"{step.name:<9} {step.asks}")
@@ -155,13 +175,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _report(_run_all(steps, {} if options.drawn else CERTAIN))
 
 
-def all_steps(*, quick: bool, coverage: bool = False, drawn: bool = False) -> list[Step]:
+def costly_step() -> Step:
+    """All of it in one step, by two processes."""
+    return Step(
+        name=COSTLY,
+        asks="what is costly by nature is right as well",
+        command=(
+            *pytest_command(COSTLY_MARKERS, SEEDS_FULL),
+            *("-n", "2", "--ignore=tests/browser", "tests"),
+        ),
+    )
+
+
+def all_steps(
+    *, quick: bool, coverage: bool = False, drawn: bool = False, with_costly: bool = False
+) -> list[Step]:
     """The steps in the order in which they are begun."""
     python = sys.executable
     tests = [name for name in TESTS if not (quick and name in NOT_QUICK)]
     return [
         *(
-            _of_tests(one, quick=quick, covers=coverage and one == COVERING, drawn=drawn)
+            _of_tests(
+                one,
+                markers=QUICK_MARKERS if quick else ALL_MARKERS if with_costly else FULL_MARKERS,
+                seeds=SEEDS_QUICK if quick else SEEDS_FULL,
+                covers=coverage and one == COVERING,
+                drawn=drawn,
+            )
             for one in tests
         ),
         Step(
@@ -195,7 +235,15 @@ _COVERAGE: Final = Step(
 )
 
 
-def _of_tests(name: str, *, quick: bool, covers: bool, drawn: bool) -> Step:
+def pytest_command(markers: str, seeds: int) -> tuple[str, ...]:
+    """Begin a command that runs the tests with these markers, and counts them as it goes."""
+    return (
+        *(sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"),
+        *("-o", "console_output_style=count", "-m", markers, "--seeds", str(seeds)),
+    )
+
+
+def _of_tests(name: str, *, markers: str, seeds: int, covers: bool, drawn: bool) -> Step:
     """One step of ``TESTS``, without what lies below a longer path of another."""
     asks, paths = TESTS[name]
     others = [
@@ -204,13 +252,11 @@ def _of_tests(name: str, *, quick: bool, covers: bool, drawn: bool) -> Step:
         for other in theirs
         if another != name and any(other.startswith(f"{path}/") for path in paths)
     ]
-    seeds = str(SEEDS_QUICK if quick else SEEDS_FULL)
     return Step(
         name=name,
         asks=asks,
         command=(
-            *(sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"),
-            *("-m", QUICK_MARKERS if quick else FULL_MARKERS, "--seeds", seeds),
+            *pytest_command(markers, seeds),
             *(DRAWN if drawn else ()),
             # How much must be covered is asked by the step "coverage".
             *(("--cov", "--cov-report=", "--cov-fail-under=0") if covers else ()),
@@ -243,29 +289,59 @@ def _run_all(steps: list[Step], variables: Mapping[str, str] = CERTAIN) -> list[
         ThreadPoolExecutor(max_workers=LANES) as lanes,
     ):
         shared = {FOLDER: folder, **variables}
-        begun = [lanes.submit(_run, step, shared) for step in steps if step not in last]
+        progress = Progress()
+        begun = [lanes.submit(_run, step, shared, progress) for step in steps if step not in last]
+        progress.tell_until(begun)
         outcomes = [one.result() for one in begun]
     return outcomes + [_run(step) for step in last]
 
 
-def _run(step: Step, variables: Mapping[str, str] = MappingProxyType({})) -> Outcome:
+class Progress:
+    """How far the steps are that run: a line now and then."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, str] = {}
+        """Step that runs -> tests that it has run, of how many."""
+
+    def tell_until(self, running: Sequence[Future[Outcome]]) -> None:
+        """Go on until all have ended."""
+        started = time.monotonic()
+        while wait(running, timeout=PROGRESS_S).not_done:
+            shown = ", ".join(" ".join(one) for one in list(self.of.items()))
+            print(f"{time.monotonic() - started:6.0f} s: {shown}", flush=True)
+
+
+def _run(
+    step: Step,
+    variables: Mapping[str, str] = MappingProxyType({}),
+    progress: Progress | None = None,
+) -> Outcome:
     started = time.monotonic()
-    done = subprocess.run(
+    told = {} if progress is None else progress.of
+    lines: list[str] = []
+    with subprocess.Popen(
         step.command,
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=False,
         env={
             **with_bytecode(os.environ),
             "PYTHONWARNDEFAULTENCODING": "",
             "NO_COLOR": "1",
             **variables,
         },
-    )
+    ) as running:
+        assert running.stdout is not None
+        told[step.name] = ""
+        for line in running.stdout:
+            lines.append(line)
+            if found := PROGRESS_RE.search(line.rstrip()):
+                told[step.name] = f"{found[1]} of {found[2]}"
+    told.pop(step.name)
     seconds = time.monotonic() - started
-    outcome = Outcome(step=step, status=done.returncode, output=done.stdout, seconds=seconds)
+    output = "".join(lines)
+    outcome = Outcome(step=step, status=running.returncode, output=output, seconds=seconds)
     verdict = "ok    " if outcome.status == 0 else "FAILED"
     print(f"{verdict} {step.name:<9} {seconds:6.1f} s", flush=True)
     return outcome

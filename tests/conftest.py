@@ -25,7 +25,7 @@ from tests.support.chance import (  # noqa: E402 - behind the line that has asse
 COLLECTED_AFTER = 50_000
 """New objects before the garbage collector looks at them: a cluster in memory has about so many."""
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "tests.support.hang_watch"]
 
 
 for profile in (PROFILE_CERTAIN, PROFILE_DRAWN):

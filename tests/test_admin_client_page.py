@@ -25,6 +25,7 @@ SAID: Final = (
 """Something that each of them prints."""
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_the_programs_of_the_page_run(tmp_path: Path) -> None:
     programs = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.M)

@@ -106,6 +106,7 @@ def _living(told: dict[str, list[dict[str, object]]]) -> Iterator[tuple[object, 
         )
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_the_page_shows_what_is_printed_and_directories_are_judged_as_the_cluster_was() -> None:
     found = played()

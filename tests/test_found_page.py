@@ -9,6 +9,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from txnsim.scenario.reading import read
 from txnsim.scenario.runner import Telling, tell_virtual
 
@@ -34,6 +36,7 @@ def test_each_release_of_the_table_hangs_on_real_brokers_and_only_with_the_fault
         assert HANGS not in cured, f"the abort has not ended it: {row}"
 
 
+@pytest.mark.costly
 def test_the_stories_of_the_page_come_to_what_it_says() -> None:
     came_to = {}
     for text in STORY.findall((ROOT / "docs/found.md").read_text("utf-8")):

@@ -98,6 +98,7 @@ def judge() -> Path:
     return promtool()
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.skipif(
     not is_to_be_had(), reason="no promtool on this machine, and no apt and dpkg to fetch it with"

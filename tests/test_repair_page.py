@@ -90,6 +90,7 @@ def typed(command: str, address: str, directory: Path) -> tuple[str, int]:
     return "\n".join([command, *lines]) + "\n", done.returncode
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_the_page_shows_what_its_commands_print() -> None:
     outcomes = list(played())

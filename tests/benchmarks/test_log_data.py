@@ -43,6 +43,7 @@ def test_every_batch_is_sound_and_counted(cache: Path) -> None:
     assert sum(one.header.is_control for one in found) == made.transactions == SCALE.transactions
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_a_search_finds_exactly_what_was_left_open(cache: Path) -> None:
     made = log_data.small_batches(SCALE)

@@ -70,6 +70,7 @@ def read_by_chrome(text: str, path: Path) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("name", "run"), RUNS)
 def test_chrome_reads_our_traces_as_they_are_meant(name: str, run: str, tmp_path: Path) -> None:
     text = chrome.convert(recorded(name, run))

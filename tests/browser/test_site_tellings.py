@@ -71,6 +71,7 @@ def hash_of(telling: Telling) -> str:
     return sha256(one.trace + one.history).hexdigest()
 
 
+@pytest.mark.costly
 def test_one_telling_of_each_story_is_the_same_in_webassembly(site: Path, tmp_path: Path) -> None:
     assert_same(first_tellings(catalog.scenarios().values()), site, tmp_path)
 

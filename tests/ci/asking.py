@@ -20,9 +20,6 @@ from tests.ci.process import (
 PYTHON: Final = str(REPOSITORY / ".venv" / "bin" / "python")
 """Of the environment that ``make test`` makes."""
 
-_HANGS_S: Final = 900
-"""A test that takes longer hangs: beside everything else, Spark and brokers start slowly."""
-
 
 def pytest(
     name: str,
@@ -31,7 +28,7 @@ def pytest(
     environment: Mapping[str, str] | None = None,
 ) -> PartOutcome:
     """Run pytest: paths, ``-m`` and a marker, more options."""
-    command = [PYTHON, "-m", "pytest", "-q", "-o", f"faulthandler_timeout={_HANGS_S}", *words]
+    command = [PYTHON, "-m", "pytest", "-q", *words]
     return judge_pytest(name, run(command, deadline=deadline, environment=environment))
 
 

@@ -22,6 +22,12 @@ def make_test(deadline: Deadline) -> PartOutcome:
     return judge_pytest("make test", run(["make", "test"], deadline=deadline))
 
 
+def costly(deadline: Deadline) -> PartOutcome:
+    """What the check leaves out, as each of these tests takes a processor long."""
+    command = [PYTHON, "-m", "tests.check", "--costly"]
+    return judge_pytest("costly tests", run(command, deadline=deadline))
+
+
 def programs(deadline: Deadline) -> PartOutcome:
     """The programs of the clients that the gate asks."""
     return matrix("programs", "--build", "--client", *CLIENTS, deadline=deadline)
@@ -66,7 +72,7 @@ def wheel(deadline: Deadline) -> PartOutcome:
 
 def page(deadline: Deadline) -> PartOutcome:
     """The page in a real browser, and each story in the site's WebAssembly."""
-    return in_a_browser("browser and not nightly", deadline)
+    return in_a_browser("(browser or costly) and not nightly", deadline)
 
 
 def _run_plugin(python: Path, empty: Path, deadline: Deadline) -> PartOutcome:

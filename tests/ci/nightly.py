@@ -65,7 +65,7 @@ def make_test(deadline: Deadline) -> PartOutcome:
     """The repository's own check in another order and with other examples, and whether the tests
     of the cores take every branch.
     """
-    command = ["make", "test", "ARGS=--coverage --drawn"]
+    command = ["make", "test", "ARGS=--coverage --drawn --all"]
     return judge_pytest("make test", run(command, deadline=deadline))
 
 

@@ -65,8 +65,9 @@ GATE: Final = Plan(
     "gate",
     minutes=20,
     minutes_max=85,
-    first=(Part("make test", 6, gate.make_test, cores=CORES),),
+    first=(Part("make test", 4, gate.make_test, cores=CORES),),
     together=(
+        Part("costly tests", 3, gate.costly, cores=CORES, needs_programs=False),
         Part("Spark", 5, gate.spark, needs_programs=False),
         Part("programs of clients", 3, gate.programs, needs_programs=False, makes_programs=True),
         Part("page", 4, gate.page, needs_programs=False),

@@ -32,6 +32,7 @@ def outcomes(library: str, *only: str, level: int = 2) -> dict[str, tuple[str, t
     }
 
 
+@pytest.mark.costly
 def test_confluent_kafka_passes_some() -> None:
     assert outcomes("confluent-kafka", *SOME) == {}
 

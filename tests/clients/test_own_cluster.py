@@ -65,6 +65,7 @@ def learner(
     return one
 
 
+@pytest.mark.costly
 def test_the_program_of_l10_is_run_killed_mended_and_judged(
     learner: Learner, tmp_path: Path
 ) -> None:
@@ -94,6 +95,7 @@ def test_the_program_of_l10_is_run_killed_mended_and_judged(
     assert_expected("L10", said)
 
 
+@pytest.mark.costly
 def test_what_hangs_on_the_disks_of_l11_is_found_and_repaired(
     learner: Learner, tmp_path: Path
 ) -> None:

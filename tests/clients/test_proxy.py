@@ -44,6 +44,7 @@ def secured() -> Iterator[Secured]:
             yield Secured(proxy.bootstrap, proxy.bootstrap, directory)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_a_client_s_own_password_passes_a_proxy_that_ends_tls(secured: Secured, name: str) -> None:
     login = by_password(secured.directory, SCRAM)
@@ -72,6 +73,7 @@ STEADY_S: Final = 1.0
 PATIENCE_S: Final = 15.0
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("version", "bound_mb"),
     # Answers of 12 pass as they come. Those of 17 may name a leader's address: they are collected.

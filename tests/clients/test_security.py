@@ -52,6 +52,7 @@ def test_a_client_transacts(secured: Secured, library: type[Driver], way: str) -
     transact(library, secured, login, library.__module__.rpartition(".")[2])
 
 
+@pytest.mark.costly
 def test_a_client_hears_that_its_password_is_wrong(secured: Secured, library: type[Driver]) -> None:
     refuse_password(library, secured)
 

@@ -39,6 +39,7 @@ API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 HALF_FRAME: Final = b"\0\0"
 
 
+@pytest.mark.costly
 async def test_ended_transactions_leave_nothing_but_their_records() -> None:
     async with real_cluster(topics=((TOPIC, PARTITIONS),)) as sim:
 

@@ -70,6 +70,7 @@ def test_brokers_that_differ_in_one_rule_are_told_apart_by_a_short_play() -> Non
     assert len(found.trail) < 20, "\n".join(report(result))
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_a_transaction_that_times_out_is_waited_for_whoever_asked_last(
     monkeypatch: pytest.MonkeyPatch,

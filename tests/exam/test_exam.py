@@ -20,6 +20,7 @@ def as_4_2(_seed: int) -> Plan:
     return leaderless_plan(as_version="4.2")
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_a_bug_is_found_by_what_the_same_seed_has_not_without_it(
     monkeypatch: pytest.MonkeyPatch,
@@ -66,6 +67,7 @@ def test_there_are_sixty_mutations_and_each_says_something_else() -> None:
     assert not set(MUTATIONS) & set(Rules.__struct_fields__)
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_run_with_a_mutation_comes_to_an_end(name: str) -> None:
@@ -77,6 +79,7 @@ def test_a_run_with_a_mutation_comes_to_an_end(name: str) -> None:
     assert [one for one in played.findings if "TypeError" in one.because] == []
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_where_a_bug_would_make_no_difference_its_run_is_the_sound_one() -> None:
     plan = leaderless_plan(as_version="4.2")
@@ -115,6 +118,7 @@ def test_a_search_goes_on_where_the_last_one_ended(monkeypatch: pytest.MonkeyPat
     assert after.cpu_s >= 5
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_bugs_that_are_played_together_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """One is found, one is noticed, and one that is asked for makes no difference."""

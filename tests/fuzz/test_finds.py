@@ -37,6 +37,7 @@ def test_no_property_is_broken_any_more(find: dict[str, Any]) -> None:
     assert not broken(find["target"], base64.b64decode(find["input"]))
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_sound_inputs_and_the_corpus_break_nothing(name: str) -> None:

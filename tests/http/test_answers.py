@@ -86,6 +86,7 @@ async def control_port() -> AsyncIterator[tuple[SimCluster, Checked]]:
             api.close()
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 async def test_every_operation_answers_as_the_document_says() -> None:
     async with control_port() as (sim, ask):

@@ -35,6 +35,7 @@ def examples() -> list[Example]:
     return found
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 async def test_the_guide_shows_what_is_answered() -> None:
     async with real_cluster(topics=(("orders", 3),)) as sim:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.http.test_answers import control_port
 from txnsim.http.runs.own_cluster import NOTED_MAX
 
@@ -54,6 +56,7 @@ async def test_what_can_not_be_played_here_is_refused_with_its_reason() -> None:
         await ask("GET", "/api/v1/lessons/L10/parts/1/answer", 404)
 
 
+@pytest.mark.costly
 async def test_a_client_that_notes_without_end_is_stopped() -> None:
     async with control_port() as (_, ask):
         await ask("POST", "/api/v1/lessons/L10/begin", 200, {})

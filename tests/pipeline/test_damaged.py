@@ -137,6 +137,7 @@ def test_there_are_enough() -> None:
     assert UNTOLD.keys() <= VARIANTS.keys()
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.parametrize("log_dir", sorted(VARIANTS), indirect=True, ids=sorted(VARIANTS))
 def test_no_command_follows_from_broken_evidence(
@@ -261,6 +262,7 @@ def test_a_time_in_the_future_is_named_and_not_used(log_dir: Path) -> None:
 # The compiled walk, here and on Spark
 
 
+@pytest.mark.costly
 @every_variant
 def test_places_are_found_alike_in_large_segments(
     log_dir: Path, monkeypatch: pytest.MonkeyPatch
@@ -273,6 +275,7 @@ def test_places_are_found_alike_in_large_segments(
 # Collected on the broker, judged elsewhere
 
 
+@pytest.mark.costly
 @every_variant
 def test_what_was_collected_says_the_same(log_dir: Path, report: Report, tmp_path: Path) -> None:
     archive = tmp_path / "broker-1.zip"
@@ -319,6 +322,7 @@ def test_sections_of_segments_tell_what_segments_tell(
     assert 10 < len(again) < len({one.replica.path for one in small_sections}) / 2
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "every", [pytest.param(1, marks=pytest.mark.thorough), pytest.param(5, marks=pytest.mark.slow)]
 )

@@ -42,6 +42,7 @@ def check(result: RunResult) -> None:
     assert result.as_declared, (result.run, result.take, result.verdict, result.remarks)
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.parametrize(("run", "player"), list(castings()))
 async def test_every_take_comes_to_its_declared_verdict(run: str, player: str) -> None:
@@ -120,6 +121,7 @@ async def test_a_defence_that_is_missing_or_another_one_is_noticed(
     assert result.verdict.observed == verdict, result.verdict
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.parametrize("run", list(STORY.runs))
 async def test_a_program_of_somebody_else_can_play_the_application(run: str) -> None:
@@ -136,6 +138,7 @@ async def test_a_program_of_somebody_else_can_play_the_application(run: str) -> 
     assert "first" not in sentences(armed)
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.clients
 async def test_the_demo_comes_to_the_same_verdicts_each_time() -> None:
@@ -164,6 +167,7 @@ async def test_the_demo_comes_to_the_same_verdicts_each_time() -> None:
     assert not differing, [(one["run"], one["take"], one["verdict"]) for one in differing]
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "choice", [["--mode", "TV2"], ["--mode", "V-", "--real"]], ids=["virtual", "real"]
@@ -201,6 +205,7 @@ def installed(tmp_path: Path) -> Path:
     return site
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_an_installed_wheel_has_its_scenarios_and_runs_in_an_empty_directory(
     installed: Path, tmp_path: Path

@@ -50,6 +50,7 @@ def test_every_telling_comes_to_what_is_declared(scenario: Scenario, chosen: Cho
     assert [complaint(result) for result in told if not result.as_declared] == []
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
 def test_told_again_it_has_the_same_trace(scenario: Scenario) -> None:
@@ -59,6 +60,7 @@ def test_told_again_it_has_the_same_trace(scenario: Scenario) -> None:
     assert again.history == first.history
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "chosen",
     [
@@ -82,6 +84,7 @@ def hashes(tell: Callable[[Telling], RunResult]) -> dict[str, str]:
     return {one.scenario: sha256(one.trace + one.history).hexdigest() for one in told}
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_traces_do_not_depend_on_the_order_of_sets_either() -> None:
     """Python orders sets of strings anew in each process."""

@@ -47,6 +47,7 @@ def test_records_are_stamped_by_virtual_time() -> None:
         assert all(START_MS <= stamp <= START_MS + 60_000 for stamp in stamps)
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_our_own_client_repeats_in_the_old_flow_and_in_v2_under_any_hash_seed() -> None:
     here = own_trace_hashes(7)
@@ -55,6 +56,7 @@ def test_our_own_client_repeats_in_the_old_flow_and_in_v2_under_any_hash_seed() 
     assert printed("own", "7", hash_seed="1") == " ".join(here)
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_aiokafka_repeats_in_another_process_with_its_stamps() -> None:
     """Under other hash seeds, as each process arranges itself."""

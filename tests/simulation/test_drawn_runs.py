@@ -17,6 +17,7 @@ BLOCKS = 4
 """Each a test of its own, so that they share the processors."""
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_what_drawn_runs_find_has_a_name(block: int) -> None:

@@ -187,6 +187,7 @@ async def test_empty_frames_fill_the_queue(
     await neighbour.answer()
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @within(run, queued_max_response_bytes=4_000_000)
 async def test_unread_answers_of_all_clients_have_a_bound(

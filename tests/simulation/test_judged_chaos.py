@@ -195,6 +195,7 @@ async def chaos(cluster: VirtualCluster) -> JudgedChaos:
     return run
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.seeds
 def test_the_judges_find_nothing_wrong_in_chaos(seed: int) -> None:
@@ -206,6 +207,7 @@ def test_the_judges_find_nothing_wrong_in_chaos(seed: int) -> None:
     assert run.struck > 0
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.seeds
 def test_the_judges_find_a_leader_that_forgets_markers(monkeypatch: pytest.MonkeyPatch) -> None:

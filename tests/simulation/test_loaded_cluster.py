@@ -202,6 +202,7 @@ def loaded(paths: list[Path], *, now_ms: int) -> ClusterOptions:
     )
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.seeds
 @pytest.mark.parametrize("stop", ["in order", "killed", "without metadata"])

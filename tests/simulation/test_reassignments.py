@@ -113,6 +113,7 @@ async def story(cluster: VirtualCluster) -> Moves:
     return run
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.seeds
 def test_transactions_go_on_while_replicas_move(seed: int) -> None:

@@ -22,6 +22,7 @@ def story(seed: int) -> Outcome:
     return run_cluster(two_transactions_and_an_idle_hour, seed=seed, trace_level=TraceLevel.FULL)
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_two_transactions_run_at_once_and_an_idle_hour_passes() -> None:
     outcome = story(7)

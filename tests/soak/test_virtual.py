@@ -8,6 +8,7 @@ from tests.simulation.test_seeds import forget_markers
 from tests.soak.virtual import played
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_nothing_is_open_in_the_end() -> None:
     soak = played(2, troubles=1)

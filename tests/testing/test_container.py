@@ -64,6 +64,7 @@ def running(
         process.wait()
 
 
+@pytest.mark.costly
 async def test_variables_make_a_cluster_that_others_reach(tmp_path: Path) -> None:
     variables = {
         "TXNSIM_BROKERS": "2",
@@ -97,6 +98,7 @@ def _is_healthy(directory: Path, port: str) -> bool:
     return subprocess.run(command, env=environment, check=False, timeout=60).returncode == 0
 
 
+@pytest.mark.costly
 def test_brokers_tell_the_addresses_that_are_published(tmp_path: Path) -> None:
     variables = {
         "TXNSIM_BROKERS": "2",
@@ -109,6 +111,7 @@ def test_brokers_tell_the_addresses_that_are_published(tmp_path: Path) -> None:
         assert facts["http"] is None
 
 
+@pytest.mark.costly
 def test_the_start_script_of_the_testcontainers_helper_starts_it(tmp_path: Path) -> None:
     """The very words of TxnsimContainer, run by sh: it waits for the script, which comes later."""
     java = source(

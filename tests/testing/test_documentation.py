@@ -19,6 +19,7 @@ def examples() -> list[Block]:
     ]
 
 
+@pytest.mark.costly
 def test_every_example_passes(pytester: pytest.Pytester) -> None:
     """All in one run of pytest, each in a file that is named after its place."""
     found = examples()

@@ -81,6 +81,7 @@ def test_the_overview_has_the_table_that_the_code_gives() -> None:
     assert {f"faults/{name}.md" for name in NAMES} <= set(re.findall(r"\((faults/.+?)\)", text))
 
 
+@pytest.mark.costly
 @pytest.mark.clients
 def test_every_example_passes(pytester: pytest.Pytester) -> None:
     """All in one run of pytest, with aiokafka in virtual time."""

@@ -348,6 +348,7 @@ def test_coroutines_without_any_plugin(suite: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1)
 
 
+@pytest.mark.costly
 def test_virtual_time(suite: pytest.Pytester) -> None:
     suite.makepyfile(
         f"""
@@ -395,6 +396,7 @@ def test_virtual_time(suite: pytest.Pytester) -> None:
     )
 
 
+@pytest.mark.costly
 def test_a_failed_virtual_run_is_seen_again_by_one_command(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -442,6 +444,7 @@ def test_a_failed_virtual_run_is_seen_again_by_one_command(
     assert len(seen) == len(commands) == 1
 
 
+@pytest.mark.costly
 def test_a_failed_virtual_run_names_what_keeps_it_from_repeating(suite: pytest.Pytester) -> None:
     suite.makepyfile(
         """
@@ -476,6 +479,7 @@ def test_pytest_inside_of_a_program_says_that_it_can_not_start_again(
     result.stderr.fnmatch_lines(["*called by another program*arrange_process()*"])
 
 
+@pytest.mark.costly
 def test_several_processes_do_not_meet(suite: pytest.Pytester) -> None:
     suite.makepyfile(
         """

@@ -169,6 +169,7 @@ def test_built_message_equals_the_decoded_one(lines: list[Line]) -> None:
         assert built == message == type(message)(**values), name_of(line)
 
 
+@pytest.mark.costly
 @golden
 def test_a_body_that_is_cut_off_is_refused(lines: list[Line]) -> None:
     """At every place in the newest version, at some places in each older one."""

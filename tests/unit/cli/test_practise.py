@@ -31,6 +31,7 @@ def typed(
     return type_it
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_the_printed_commands_find_and_repair_what_hangs(typed: Typed) -> None:
     with TxnsimServer(practise=True, arguments=("--http", "0", "--json")) as server:
@@ -52,6 +53,7 @@ def test_the_printed_commands_find_and_repair_what_hangs(typed: Typed) -> None:
         assert typed(release) == (0, "let go 1\n")
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_it_goes_on_with_copies_of_disks(tmp_path: Path, typed: Typed) -> None:
     disks = tmp_path / "disks"

@@ -126,6 +126,7 @@ def _same(one: explaining.Explained, other: explaining.Explained) -> bool:
     return msgspec.json.encode(one) == msgspec.json.encode(other)
 
 
+@pytest.mark.costly
 def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -316,6 +316,7 @@ def at_once_and_begun() -> tuple[PartitionLog, PartitionLog]:
     return cut, begun
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "ask",
     [
@@ -338,6 +339,7 @@ def test_whoever_asks_for_the_state_gets_what_a_reload_at_once_leaves(
     begun.check_invariants()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "lead", [lambda log: log.become_leader(5), lambda log: log.become_follower(5)]
 )
@@ -347,6 +349,7 @@ def test_a_new_leader_epoch_finds_the_state_rebuilt(lead: Callable[[PartitionLog
     assert begun.producers.state.images() == cut.producers.state.images()
 
 
+@pytest.mark.costly
 def test_steps_that_were_begun_end_where_the_log_is_cut_again_or_emptied() -> None:
     for again in (200, 0):
         cut, begun = long_log().log, long_log().log
@@ -364,6 +367,7 @@ def test_steps_that_were_begun_end_where_the_log_is_cut_again_or_emptied() -> No
     assert begun.producers.all() == ()
 
 
+@pytest.mark.costly
 def test_what_is_replicated_meanwhile_holds_nothing_back_at_the_end() -> None:
     cut, begun = at_once_and_begun()
     assert begun.follow_high_watermark(390)

@@ -73,6 +73,7 @@ def test_what_was_lost_is_counted(disks: Path) -> None:
     assert told[1:] == [("aborted", 4, 4, 1), ("open", 6, 8, 3)]
 
 
+@pytest.mark.costly
 def test_a_record_without_a_transaction_has_none(tmp_path: Path) -> None:
     driver = LogDriver()
     driver.data(0)

@@ -255,6 +255,7 @@ def test_a_ring_decodes_nothing_that_is_not_read(monkeypatch: pytest.MonkeyPatch
     assert max(piece.count(b"\n") for piece in rest) <= KEPT_AT_ONCE, "a millisecond's work"
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.parametrize("is_open", [False, True])
 def test_the_size_of_a_ring_is_the_memory_that_it_takes(is_open: bool) -> None:

@@ -20,6 +20,7 @@ def test_everybody_looks_twice_at_the_end_and_twice_more_after_a_cure() -> None:
     assert {one.isolation for one in seen(result, Read)} == {"read_committed", "read_uncommitted"}
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_a_partition_without_a_leader_is_no_obstacle() -> None:
     topics = {"t": {"partitions": 1, "replication-factor": 1, "leaders": [2]}}

@@ -22,6 +22,7 @@ def plans() -> Iterator[Plan]:
     return (plan for plan in map(draw, range(400)) if CURIOUS in plan.features)
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_every_question_can_be_put_and_most_are_answered() -> None:
     outcomes: Counter[str] = Counter()

@@ -24,6 +24,7 @@ def told(found: list[Row]) -> list[Row]:
     )
 
 
+@pytest.mark.costly
 def test_several_processes_come_to_the_same() -> None:
     here = told([*rows(SEEDS, Wanted(), jobs=1)])
     assert here == told([*rows(SEEDS, Wanted(), jobs=2)])

@@ -41,6 +41,7 @@ def test_what_is_left_out_has_a_name_too() -> None:
     assert (cause.habit, cause.animals) == ("no-adds", ("z04",))
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_a_switch_that_moves_things_in_time_is_no_cause() -> None:
     """Seed 287 as 4.3: a coordinator that waits for replicas only makes the same program later."""
@@ -48,6 +49,7 @@ def test_a_switch_that_moves_things_in_time_is_no_cause() -> None:
     assert cause.name == "z04"
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_a_hang_that_has_no_ticket_has_the_name_of_its_story() -> None:
     """Seed 2084 as 4.3: a coordinator answers from records that its next leader never had."""
@@ -55,6 +57,7 @@ def test_a_hang_that_has_no_ticket_has_the_name_of_its_story() -> None:
     assert (cause.switch, cause.animals) == ("loads_wait_for_replication", ("z34",))
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_a_fence_that_no_copy_learns_is_known() -> None:
     """Seed 17498: the cleaner has emptied the marker that a producer was known by."""
@@ -62,11 +65,13 @@ def test_a_fence_that_no_copy_learns_is_known() -> None:
     assert (cause.switch, cause.healthy) == ("last_markers_stay_whole", True)
 
 
+@pytest.mark.costly
 def test_a_run_may_have_several_causes() -> None:
     """Seed 5713: a late commit is answered wrongly, and another one meets no leader."""
     assert {cause.name for cause in causes_of(draw(5713))} == {"z23", "z27"}
 
 
+@pytest.mark.costly
 def test_what_is_healed_may_uncover_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seed 1639, as it was before members were replaced in it: healthy markers leave time for a
     late commit.

@@ -22,6 +22,7 @@ def steps_of(plan: Plan) -> list[Step]:
     return [Step.model_validate(one.step) for one in acts if ASK not in one.step]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("as_version", [None, "4.1", "3.9", "2.8"])
 def test_what_is_drawn_could_stand_in_a_scenario_file(as_version: str | None) -> None:
     for seed in SEEDS:
@@ -67,6 +68,7 @@ def test_records_have_names_of_their_own() -> None:
         assert not values or max(values.values()) == 1
 
 
+@pytest.mark.costly
 def test_a_machine_loses_its_power_only_where_nothing_may_be_lost_by_it() -> None:
     for seed in range(1_500):
         plan = draw(seed)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+
 from txnsim.releases import RELEASES
 from txnsim.simulation import defaults
 from txnsim.simulation.causes import _switches
@@ -57,6 +59,7 @@ def test_a_seed_without_any_of_it_is_what_it_was() -> None:
     assert [with_later(plan, older=["4.3"]) for plan in plain] == plain
 
 
+@pytest.mark.costly
 def test_each_feature_is_in_some_seeds() -> None:
     for feature, often in defaults.LATER_FEATURES.items():
         count = len(list(having(feature)))
@@ -113,6 +116,7 @@ def test_short_expirations_are_settings_and_can_be_left_out() -> None:
         assert careful.tracks == plan.tracks
 
 
+@pytest.mark.costly
 def test_leaders_move_while_something_is_held_and_can_move() -> None:
     held: set[str] = set()
     for plan in having(HELD):
@@ -125,6 +129,7 @@ def test_leaders_move_while_something_is_held_and_can_move() -> None:
         assert "NONE" in answers(play(plan), HELD, plan)
 
 
+@pytest.mark.costly
 def test_records_of_compacted_topics_have_keys_and_are_cleaned() -> None:
     answered: set[str] = set()
     for plan in list(having(KEYED))[:6]:
@@ -137,6 +142,7 @@ def test_records_of_compacted_topics_have_keys_and_are_cleaned() -> None:
     assert "NONE" in answered
 
 
+@pytest.mark.costly
 def test_one_request_brings_records_to_partitions_that_one_broker_leads() -> None:
     answered: set[str] = set()
     joined = [plan for plan in having(TOGETHER) if of(plan, TOGETHER)]
@@ -161,6 +167,7 @@ def at(place: str) -> tuple[str, int]:
     return name, int(index)
 
 
+@pytest.mark.costly
 def test_somebody_watches_where_groups_stand() -> None:
     answered: set[str] = set()
     for plan in list(having(MONITORED))[:4]:
@@ -170,6 +177,7 @@ def test_somebody_watches_where_groups_stand() -> None:
     assert "NONE" in answered
 
 
+@pytest.mark.costly
 def test_producers_commit_for_what_their_member_was_first() -> None:
     answered: set[str] = set()
     for plan in [plan for plan in having(REPLACED) if of(plan, REPLACED)][:12]:
@@ -181,6 +189,7 @@ def test_producers_commit_for_what_their_member_was_first() -> None:
     assert not answered.isdisjoint({"UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"})
 
 
+@pytest.mark.costly
 def test_brokers_in_trouble_are_late_or_refuse_and_a_sound_cluster_bears_it() -> None:
     points: set[str] = set()
     for plan in having(TROUBLED):

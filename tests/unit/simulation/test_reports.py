@@ -20,6 +20,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reports, "draw", lambda seed, wanted: leaderless_plan())
 
 
+@pytest.mark.costly
 def test_a_finding_is_named_shrunk_told_and_written(tmp_path: Path) -> None:
     report = report_on(7, Wanted(), folder=tmp_path / "out", shrinks=True)
     assert [cause.animals for cause in report.causes] == [("z27",)]
@@ -42,6 +43,7 @@ def test_a_finding_is_named_shrunk_told_and_written(tmp_path: Path) -> None:
     assert real in lines
 
 
+@pytest.mark.costly
 def test_a_name_of_the_smallest_run_is_no_name_of_the_whole(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ def done_in(plan: Plan) -> list[str]:
     return [next(iter(step.values()))["do"] for step in bodies]
 
 
+@pytest.mark.costly
 def test_what_a_finding_does_not_need_is_left_out() -> None:
     small = shrink(leaderless_plan(), KINDS, switch=SWITCH)
     assert set(small.played.kinds) <= set(KINDS)

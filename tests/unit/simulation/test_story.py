@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from tests.support.plans import leaderless_plan
 from txnsim.scenario.reading import read
@@ -10,6 +11,7 @@ from txnsim.simulation.play import play
 from txnsim.simulation.story import pytest_of, story_of
 
 
+@pytest.mark.costly
 def test_a_run_becomes_a_scenario_that_has_the_same_verdict() -> None:
     plan = leaderless_plan()
     story = story_of(plan, play(plan))

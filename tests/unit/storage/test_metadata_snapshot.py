@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
+import pytest
+
 from tests.support.logs import NOW
 from txnsim.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from txnsim.storage.log_file import read_log_file
@@ -103,6 +105,7 @@ def test_the_level_that_is_needed_to_read_the_rest_comes_first(tmp_path: Path) -
     ]
 
 
+@pytest.mark.costly
 def test_many_records_are_several_batches(tmp_path: Path) -> None:
     folder = written(tmp_path, image(RECORDS_PER_BATCH + 1))
     (path,) = folder.glob("*.checkpoint")

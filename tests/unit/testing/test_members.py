@@ -16,6 +16,7 @@ IN0, IN1 = TopicPartition("in", 0), TopicPartition("in", 1)
 SETTINGS = {"group.initial.rebalance.delay.ms": 0}
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_rebalance_between_two_members(protocol: GroupProtocol) -> None:

@@ -8,6 +8,7 @@ import pytest
 from txnsim.cli.main import main
 
 
+@pytest.mark.costly
 def test_a_campaign_on_this_machine_is_played_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -57,6 +58,7 @@ def test_what_makes_no_sense_is_refused(
     assert complaint in capsys.readouterr().err
 
 
+@pytest.mark.costly
 def test_a_report_is_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("jinja2", reason="the extra spark is not installed")
     rows, file = str(tmp_path / "rows"), tmp_path / "campaign.html"

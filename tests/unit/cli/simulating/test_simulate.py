@@ -25,6 +25,7 @@ def one_bug(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "draw", draw)
 
 
+@pytest.mark.costly
 @pytest.mark.usefixtures("one_bug")
 def test_a_finding_is_told_with_the_command_that_repeats_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -41,6 +41,7 @@ def test_lessons_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lesson", "L99"]) == 2
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", ALL)
 def test_a_lesson_is_played_to_its_goals_and_its_story_is_saved(
     name: str, typed, tmp_path: Path

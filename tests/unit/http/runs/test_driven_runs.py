@@ -20,6 +20,7 @@ RUNS = "/api/v1/runs?wait_ms=120000"
 Z01: dict[str, Any] = {"name": "z01", "runs": ["V-"], "paused": True}
 
 
+@pytest.mark.costly
 async def test_a_run_stops_takes_steps_goes_back_and_comes_to_the_same_end() -> None:
     async with port() as client:
         begun = (await client.post(RUNS, json=Z01)).json()
@@ -43,6 +44,7 @@ async def aside() -> bytes:
     return await asyncio.to_thread(told)
 
 
+@pytest.mark.costly
 async def test_inputs_are_done_told_and_repeated_by_another_run() -> None:
     async with port() as client:
         begun = (await client.post(RUNS, json=Z01)).json()
@@ -97,6 +99,7 @@ async def test_a_step_that_an_input_blocks_is_taken_back_and_the_run_goes_on() -
         assert (done["state"], done["runs"][0]["as_declared"]) == ("done", True)
 
 
+@pytest.mark.costly
 async def test_a_run_is_cancelled_and_only_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scenarios, "DRIVEN_MAX", 1)
     async with port() as client:
@@ -110,6 +113,7 @@ async def test_a_run_is_cancelled_and_only_so_many_wait(monkeypatch: pytest.Monk
         assert (await client.post(RUNS, json=Z01)).json()["state"] == "paused"
 
 
+@pytest.mark.costly
 async def test_a_run_that_stands_still_makes_no_room_for_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

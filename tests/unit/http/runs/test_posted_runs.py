@@ -33,6 +33,7 @@ async def test_delete_ends_a_story_that_is_being_told() -> None:
         assert told["state"] == "done"
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(not scenarios.HAS_FORK, reason="a thread can't be ended")
 async def test_a_story_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(posted_runs, "RUN_MS_MAX", 1)

@@ -120,6 +120,7 @@ async def test_a_story_that_is_none_fails(nursery: Nursery) -> None:
     assert [failed] == await in_a_process(nursery, messages)
 
 
+@pytest.mark.costly
 async def test_only_so_many_stops_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is a process, and whoever drives could make any number of them."""
     monkeypatch.setattr(driven, "BACK_MAX", 2)

@@ -43,6 +43,7 @@ def imported(source: bytes) -> Iterator[str]:
                 yield name
 
 
+@pytest.mark.costly
 def test_a_module_that_the_site_needs_is_in_it() -> None:
     own = {name: content for name, content in build.own_files() if name.endswith(".py")}
     known = {name[:-3].replace("/", ".").removesuffix(".__init__") for name in own}

@@ -59,6 +59,7 @@ def by_archives(*log_dirs: Path, topic: str | None = None) -> Report:
     )
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_many_brokers_have_one_report_either_way(tmp_path: Path) -> None:
     make(tmp_path / "all", 5, 120)

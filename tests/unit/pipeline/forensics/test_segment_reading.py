@@ -114,6 +114,7 @@ def test_sections_tell_what_the_whole_tells(tmp_path: Path, *, is_clean: bool) -
     assert (whole.notes.cut_off is None) is is_clean
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @every(11)
 @pytest.mark.parametrize("is_clean", [True, False])

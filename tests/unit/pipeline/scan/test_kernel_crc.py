@@ -35,6 +35,7 @@ def test_a_processor_with_the_instruction_is_noticed() -> None:
         assert HAS_INSTRUCTION is ("sse4_2" in flags.read_text())
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_a_processor_without_the_instruction_takes_tables() -> None:
     environment = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}

@@ -6,6 +6,7 @@ import contextlib
 from typing import Any
 
 import numpy as np
+import pytest
 
 from txnsim.errors import CorruptBatchError
 from txnsim.pipeline.scan import kernel_records as kr
@@ -85,6 +86,7 @@ def drawn(chance: Any) -> bytes:
     return build_batch(records, timestamp_ms=1_000)
 
 
+@pytest.mark.costly
 def test_sound_batches_have_the_records_that_python_finds() -> None:
     chance = SeededRng(7).stream("records")
     batches = [drawn(chance) for _ in range(SEEDS)]

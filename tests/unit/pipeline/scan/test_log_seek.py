@@ -74,6 +74,7 @@ def test_every_batch_is_found_through_the_index(segment: SegmentFile) -> None:
     check(segment)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "damage",
     [

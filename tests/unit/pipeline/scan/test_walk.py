@@ -287,6 +287,7 @@ def small_segment(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_segment_nor_with_its_batches(
     small_segment: Path, tmp_path: Path
@@ -304,6 +305,7 @@ def test_memory_does_not_grow_with_the_segment_nor_with_its_batches(
     assert growth_kb(small_segment, large) < GROWTH_MAX_KB
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_producers(
     small_segment: Path, tmp_path: Path

@@ -208,6 +208,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("damage", "expected"), DAMAGES.values(), ids=DAMAGES)
 def test_damage_is_found_and_nothing_else(log_dir: Path, damage: Damage, expected: str) -> None:
     damage(log_dir / "orders-0")

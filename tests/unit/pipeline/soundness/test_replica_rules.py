@@ -70,6 +70,7 @@ def test_what_was_cleaned_is_not_compared(log_dirs: tuple[Path, Path]) -> None:
     assert Invariant.REPLICAS not in {one.rule for one in found_in(*log_dirs)}
 
 
+@pytest.mark.costly
 def test_cleaning_of_unknown_reach_ends_the_comparison(log_dirs: tuple[Path, Path]) -> None:
     log = log_dirs[1] / "orders-0" / LAST
     batches = batches_of(log)

@@ -112,6 +112,7 @@ def _plain(part: SegmentPart) -> SegmentPart:
     return msgspec.structs.replace(part, rows=())
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @every(7)
 @pytest.mark.parametrize("number", range(3))
@@ -130,6 +131,7 @@ def test_one_flipped_bit_leads_to_the_same_findings(
     assert found > 350 // step
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @every(5)
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot"])

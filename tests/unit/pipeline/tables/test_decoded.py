@@ -84,6 +84,7 @@ def test_a_batch_that_is_not_what_it_says_is_told_and_the_next_one_is_read(tmp_p
     assert "bytes after the last record" in told.reason
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_a_bomb_is_told_and_not_unpacked(tmp_path: Path) -> None:
     segment(broker_dir(tmp_path) / "orders-0", [plain(), bomb(300 << 20), plain()])

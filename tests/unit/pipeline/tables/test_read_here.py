@@ -46,6 +46,7 @@ def test_columns_are_those_of_spark(table: str) -> None:
     assert plain(TABLES[table].arrow()) == plain(to_arrow_schema(schema_of(table), timezone="UTC"))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("table", TABLES)
 def test_every_table_is_read(log_dir: Path, table: str) -> None:
     found = list(read_here(table, [log_dir]))

@@ -122,6 +122,7 @@ def test_empty_folders_have_no_rows_but_that_they_are_there(tmp_path: Path, name
     assert len(table(tmp_path, name)) == (1 if name == "replicas" else 0)
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @settings(max_examples=20)
 @given(st.data(), st.sampled_from(["auto", "true", "false"]), st.booleans())

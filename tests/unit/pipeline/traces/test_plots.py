@@ -84,6 +84,7 @@ class Session:
         return Frame(LAGS if "AS at_s" in query else CURVE if "posexplode" in query else COUNTS)
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_every_figure_is_drawn_into_its_file(tmp_path: Path) -> None:
     drawn = draw_all(cast(Any, Session()), tmp_path / "plots")

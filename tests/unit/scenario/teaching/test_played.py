@@ -7,6 +7,7 @@ from txnsim.scenario.teaching.lessons import lesson, lessons
 from txnsim.scenario.teaching.played import answers, played
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", [one.id for one in lessons().values() if one.story])
 def test_a_lesson_is_played_to_its_end_and_what_it_asks_is_answered_by_its_runs(name: str) -> None:
     one = lesson(name)

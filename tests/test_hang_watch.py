@@ -1,0 +1,79 @@
+"""The watch over tests that hang, in runs of pytest inside of pytest."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import hang_watch
+
+PLUGINS = ("-p", "tests.support.hang_watch", "-p", "no:randomly")
+
+
+@pytest.fixture(autouse=True)
+def can_import_the_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
+
+
+def run(pytester: pytest.Pytester, test: str, *limits: str) -> pytest.RunResult:
+    pytester.makepyfile(test)
+    options = [word for limit in limits for word in ("-o", limit)]
+    return pytester.runpytest_subprocess(*PLUGINS, *options)
+
+
+@pytest.mark.slow
+def test_a_test_that_stands_still_ends_the_run_with_its_stack(pytester: pytest.Pytester) -> None:
+    found = run(
+        pytester,
+        """
+        import subprocess, sys, threading
+        def test_it():
+            subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            threading.Event().wait()
+        """,
+        "hang_idle_s=2",
+    )
+    assert found.ret == 1
+    found.stderr.fnmatch_lines(
+        ["*::test_it hangs: its processes stood still for 2 s", "*in test_it*"]
+    )
+
+
+@pytest.mark.slow
+def test_a_test_that_computes_without_end_ends_the_run(pytester: pytest.Pytester) -> None:
+    found = run(
+        pytester,
+        """
+        def test_it():
+            while True:
+                pass
+        """,
+        "hang_idle_s=4",
+        "hang_busy_s=1",
+    )
+    assert found.ret == 1
+    found.stderr.fnmatch_lines(["*::test_it hangs: it used more than 1 s of processors"])
+
+
+@pytest.mark.slow
+def test_a_test_whose_child_works_does_not_hang(pytester: pytest.Pytester) -> None:
+    found = run(
+        pytester,
+        """
+        import subprocess, sys
+        BURN = "import time\\nwhile time.process_time() < 1.5: pass"
+        def test_it():
+            subprocess.run([sys.executable, "-c", BURN], check=True)
+            subprocess.run([sys.executable, "-c", BURN], check=True)
+        """,
+        "hang_idle_s=1",
+    )
+    assert found.ret == 0
+
+
+def test_what_children_have_used_counts_when_they_have_ended(pytester: pytest.Pytester) -> None:
+    before = hang_watch.used_s()
+    pytester.run(sys.executable, "-c", "import time\nwhile time.process_time() < 0.3: pass")
+    assert hang_watch.used_s() - before > 0.25
