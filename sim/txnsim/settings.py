@@ -152,6 +152,68 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         600_000, "regular expressions are looked up again after this"
     )
 
+    # Configs of share and streams groups
+    group_share_session_timeout_ms: int = said(45_000, "of a share group that does not say")
+    group_share_min_session_timeout_ms: int = said(45_000, "the least a group may configure")
+    group_share_max_session_timeout_ms: int = said(60_000, "the most a group may configure")
+    group_share_heartbeat_interval_ms: int = said(5_000, "of a share group that does not say")
+    group_share_min_heartbeat_interval_ms: int = said(5_000, "the least a group may configure")
+    group_share_max_heartbeat_interval_ms: int = said(15_000, "the most a group may configure")
+    group_share_assignment_interval_ms: int = said(
+        1_000, "of a share group that does not say", dynamic=True
+    )
+    group_share_min_assignment_interval_ms: int = said(0, "the least a group may configure")
+    group_share_max_assignment_interval_ms: int = said(15_000, "the most a group may configure")
+    group_share_record_lock_duration_ms: int = said(30_000, "of a share group that does not say")
+    group_share_min_record_lock_duration_ms: int = said(15_000, "the least a group may configure")
+    group_share_max_record_lock_duration_ms: int = said(60_000, "the most a group may configure")
+    group_share_delivery_count_limit: int = said(
+        5, "of a share group that does not say", unit="deliveries"
+    )
+    group_share_min_delivery_count_limit: int = said(
+        2, "the least a group may configure", unit="deliveries"
+    )
+    group_share_max_delivery_count_limit: int = said(
+        10, "the most a group may configure", unit="deliveries"
+    )
+    group_share_partition_max_record_locks: int = said(
+        2_000, "of a share group that does not say", unit="records"
+    )
+    group_share_min_partition_max_record_locks: int = said(
+        100, "the least a group may configure", unit="records"
+    )
+    group_share_max_partition_max_record_locks: int = said(
+        4_000, "the most a group may configure", unit="records"
+    )
+    group_streams_session_timeout_ms: int = said(45_000, "of a streams group that does not say")
+    group_streams_min_session_timeout_ms: int = said(45_000, "the least a group may configure")
+    group_streams_max_session_timeout_ms: int = said(60_000, "the most a group may configure")
+    group_streams_heartbeat_interval_ms: int = said(5_000, "of a streams group that does not say")
+    group_streams_min_heartbeat_interval_ms: int = said(5_000, "the least a group may configure")
+    group_streams_max_heartbeat_interval_ms: int = said(15_000, "the most a group may configure")
+    group_streams_assignment_interval_ms: int = said(
+        1_000, "of a streams group that does not say", dynamic=True
+    )
+    group_streams_min_assignment_interval_ms: int = said(0, "the least a group may configure")
+    group_streams_max_assignment_interval_ms: int = said(15_000, "the most a group may configure")
+    group_streams_num_standby_replicas: int = said(0, "of a streams group that does not say")
+    group_streams_max_standby_replicas: int = said(2, "the most a group may configure")
+    group_streams_num_warmup_replicas: int = said(2, "of a streams group that does not say")
+    group_streams_max_warmup_replicas: int = said(20, "the most a group may configure")
+    group_streams_task_offset_interval_ms: int = said(
+        60_000, "of a streams group that does not say"
+    )
+    group_streams_min_task_offset_interval_ms: int = said(15_000, "the least a group may configure")
+    group_streams_initial_rebalance_delay_ms: int = said(
+        3_000, "of a streams group that does not say"
+    )
+    group_streams_acceptable_recovery_lag: int = said(
+        10_000, "of a streams group that does not say", unit="offsets"
+    )
+    group_streams_rack_aware_assignment_tags: str = said(
+        "", "of a streams group that does not say", unit="names"
+    )
+
     # Verification
     transaction_partition_verification_enable: bool = said(
         True,

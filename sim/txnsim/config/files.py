@@ -137,6 +137,18 @@ class _Problems:
             entry = given[str(detail["loc"][0])]
             self.add(entry.line, entry.name, in_words(detail, model=settings_model()))
 
+    def add_disagreements(self, settings: Settings, given: Mapping[str, Property]) -> None:
+        """Settings that are well each, and with which a broker does not start together."""
+        from txnsim.metadata.group_configs import settings_complaints
+
+        told: set[str] = set()
+        for names, words in settings_complaints(settings):
+            entries = (given.get(_our_name(name) or "") for name in names)
+            entry = next(entry for entry in entries if entry is not None)
+            if entry.name not in told:  # a broker tells the first
+                told.add(entry.name)
+                self.add(entry.line, entry.name, words)
+
     def raise_if_any(self) -> None:
         if self._found:
             raise self.error()
@@ -272,7 +284,9 @@ def _named_settings(
     except ValidationError as error:
         problems.add_settings(error, origins)
         return DEFAULTS, warned
-    return msgspec.convert({**preset, **settings}, Settings), warned
+    made = msgspec.convert({**preset, **settings}, Settings)
+    problems.add_disagreements(made, origins)
+    return made, warned
 
 
 def _from_properties(entries: list[Property], *, file: str) -> Configuration:
@@ -299,6 +313,8 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
         settings_model().model_validate(settings)
     except ValidationError as error:
         problems.add_settings(error, origins)
+    else:
+        problems.add_disagreements(msgspec.convert(settings, Settings), origins)
     listeners = read_listeners(last)
     security = read_security(last, listeners.clients)
     node = read_node(last)

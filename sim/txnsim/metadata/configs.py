@@ -78,6 +78,8 @@ _PYTHON_TYPES: Final = {
 }
 _KINDS: Final[Mapping[str, ConfigType]] = {
     "group.consumer.assignors": LIST,
+    "group.streams.acceptable.recovery.lag": LONG,
+    "group.streams.rack.aware.assignment.tags": LIST,
     "leader.imbalance.check.interval.seconds": LONG,
     "log.cleaner.backoff.ms": LONG,
     "log.cleaner.dedupe.buffer.size": LONG,
@@ -93,6 +95,11 @@ _KINDS: Final[Mapping[str, ConfigType]] = {
 INTERNAL_BROKER_CONFIGS: Final = frozenset(
     {
         "group.consumer.regex.refresh.interval.ms",
+        "group.streams.acceptable.recovery.lag",
+        "group.streams.max.warmup.replicas",
+        "group.streams.min.task.offset.interval.ms",
+        "group.streams.num.warmup.replicas",
+        "group.streams.task.offset.interval.ms",
         "producer.id.expiration.check.interval.ms",
         "unclean.leader.election.interval.ms",
         "unstable.api.versions.enable",

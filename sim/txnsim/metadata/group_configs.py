@@ -1,15 +1,15 @@
 """Configs of groups: names, types, bounds, values. Pure.
 
 A group comes into being by being configured, and its configs are gone when nothing is set any more.
-A group's value is its own, else the setting of the broker. Configs of share and streams groups are
-judged by the bounds that Kafka's brokers have by default. Kafka's counterparts: GroupConfig,
-GroupConfigManager, ControllerConfigurationValidator.
+A group's value is its own, else the setting of the broker, which has bounds for it, too. Kafka's
+counterparts: GroupConfig, GroupConfigManager, ControllerConfigurationValidator; for the settings
+GroupCoordinatorConfig and ShareGroupConfig.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -38,13 +38,15 @@ from txnsim.settings import Settings, documentation
 from txnsim.types import BrokerId
 
 DEVIATIONS: Final = (
-    "Configs of share and streams groups (share.*, streams.*) are kept, judged by Apache Kafka's "
-    "default bounds and described, but there are no such groups.",
+    "Configs of share and streams groups (share.*, streams.*) are kept, judged by the broker's "
+    "bounds and described, but there are no such groups.",
 )
 
 
 GROUP_CONFIGS: Final[Mapping[str, ConfigKey]] = {
-    name: msgspec.structs.replace(key, broker_name=f"group.{name}") if key.type is INT else key
+    name: msgspec.structs.replace(key, broker_name=f"group.{name}")
+    if key.type in (INT, LONG)
+    else key
     for name, key in {
         "consumer.assignment.interval.ms": ConfigKey(INT, "1000", minimum=0),
         "consumer.assignor.offload.enable": ConfigKey(BOOLEAN, "true"),
@@ -99,27 +101,27 @@ _OF_4_4: Final = INTERNAL_GROUP_CONFIGS | {
 }
 _OLDER: Final = {name: key for name, key in GROUP_CONFIGS.items() if name not in _OF_4_4}
 
-_BOUNDS: Final[Mapping[str, tuple[int, int] | None]] = {
-    "consumer.heartbeat.interval.ms": None,
-    "consumer.session.timeout.ms": None,
-    "consumer.assignment.interval.ms": None,
-    "share.heartbeat.interval.ms": (5_000, 15_000),
-    "share.session.timeout.ms": (45_000, 60_000),
-    "share.record.lock.duration.ms": (15_000, 60_000),
-    "share.delivery.count.limit": (2, 10),
-    "share.partition.max.record.locks": (100, 4_000),
-    "share.assignment.interval.ms": (0, 15_000),
-    "streams.heartbeat.interval.ms": (5_000, 15_000),
-    "streams.session.timeout.ms": (45_000, 60_000),
-    "streams.num.standby.replicas": (0, 2),
-    "streams.assignment.interval.ms": (0, 15_000),
-}
-"""Configs that a broker bounds, in the order in which they are judged. The least and the greatest
-are those of Kafka's brokers for groups that are not here; None where they are settings of ours.
-"""
+_BOUNDED: Final = (
+    *("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"),
+    *("consumer.assignment.interval.ms", "share.heartbeat.interval.ms"),
+    *("share.session.timeout.ms", "share.record.lock.duration.ms", "share.delivery.count.limit"),
+    *("share.partition.max.record.locks", "share.assignment.interval.ms"),
+    *("streams.heartbeat.interval.ms", "streams.session.timeout.ms"),
+    *("streams.num.standby.replicas", "streams.assignment.interval.ms"),
+    *("streams.num.warmup.replicas", "streams.task.offset.interval.ms"),
+)
+"""Configs that a broker bounds, in the order in which they are judged."""
+_KINDS: Final = ("consumer", "share", "streams")
+_OF_MEMBERS: Final = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+_OF_SHARES: Final = (
+    "record.lock.duration.ms",
+    "delivery.count.limit",
+    "partition.max.record.locks",
+)
+_STREAMS_ASSIGNOR: Final = "sticky"
+_DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
+_TAGS: Final = "streams.rack.aware.assignment.tags"
 
-_WITH_A_LIMIT: Final = frozenset({"streams.num.standby.replicas"})
-"""Of these a broker bounds the greatest value only."""
 _DURATION: Final = re.compile(
     r"(?P<sign>[-+]?)P(?:(?P<d>[-+]?[0-9]+)D)?"
     r"(?P<time>T(?:(?P<h>[-+]?[0-9]+)H)?(?:(?P<m>[-+]?[0-9]+)M)?"
@@ -178,32 +180,103 @@ def group_refusal(
 
 
 def _bounds_refusal(wanted: Configs, settings: Settings, rules: Rules) -> Rejection | None:
-    for key, bounds in _BOUNDS.items():
+    for key in _BOUNDED:
         if key not in wanted:
             continue  # the broker's own value is within its own bounds
-        kind, _, what = key.partition(".")
-        names = [f"group.{kind}.{end}.{what.removeprefix('num.')}" for end in ("min", "max")]
-        least, greatest = bounds or [int(getattr(settings, _SETTINGS[name])) for name in names]
-        value = int(wanted[key])
-        if rules.group_configs_tell_bounds and not least <= value <= greatest:
-            is_limited = key in _WITH_A_LIMIT
-            told = (
-                f"less than or equal to {greatest}"
-                if is_limited
-                else (f"in the range {least} to {greatest} inclusive.")
-            )
-            return invalid_config(f"{key} must be {told}")
-        if value < least:
-            return invalid_config(f"{key} must be greater than or equal to {names[0]}")
-        if value > greatest:
-            return invalid_config(f"{key} must be less than or equal to {names[1]}")
-    for kind in ("consumer", "share", "streams"):
+        why = _out_of_bounds(key, int(wanted[key]), settings, rules)
+        if why is not None:
+            return invalid_config(why)
+    for kind in _KINDS:
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
         if session not in wanted and heartbeat not in wanted:
             continue
         if _number(session, wanted, settings) <= _number(heartbeat, wanted, settings):
             return invalid_config(f"{session} must be greater than {heartbeat}")
+    why = _word_complaint(wanted)
+    return None if why is None else invalid_config(why)
+
+
+def _out_of_bounds(key: str, value: int, settings: Settings, rules: Rules) -> str | None:
+    """Why a number is refused; a bound that is no setting of a broker does not exist."""
+    kind, _, what = key.partition(".")
+    least, greatest = (f"group.{kind}.{end}.{what.removeprefix('num.')}" for end in ("min", "max"))
+    low, high = _setting(least, settings), _setting(greatest, settings)
+    is_low, is_high = low is not None and value < low, high is not None and value > high
+    if not is_low and not is_high:
+        return None
+    if not rules.group_configs_tell_bounds:
+        ends = ("greater", least) if is_low else ("less", greatest)
+        return f"{key} must be {ends[0]} than or equal to {ends[1]}"
+    if low is None:
+        return f"{key} must be less than or equal to {high}"
+    if high is None:
+        return f"{key} must be greater than or equal to {low}"
+    return f"{key} must be in the range {low} to {high} inclusive."
+
+
+def _setting(name: str, settings: Settings) -> int | None:
+    field = _SETTINGS.get(name)
+    return None if field is None else int(getattr(settings, field))
+
+
+def _word_complaint(wanted: Configs) -> str | None:
+    """Why a value that is no number is refused."""
+    assignor = wanted.get("streams.assignor.name", _STREAMS_ASSIGNOR)
+    if assignor != _STREAMS_ASSIGNOR:
+        return (
+            f"streams.assignor.name '{assignor}' is not a registered task assignor. Registered "
+            f"assignors are: [{_STREAMS_ASSIGNOR}]."
+        )
+    if _has_duplicates(wanted.get(_TAGS, "")):
+        return f"{_TAGS} {_TWICE}"
+    if wanted.get(_DEAD_LETTERS, "").startswith("__"):
+        return f"{_DEAD_LETTERS}: DLQ topic name must not start with '__'"
     return None
+
+
+_TWICE: Final = "must not contain duplicate tag keys."
+
+
+def _has_duplicates(tags: str) -> bool:
+    named = [tag.strip() for tag in tags.split(",")]
+    return len(set(named)) < len(named)
+
+
+def settings_complaints(settings: Settings) -> Iterator[tuple[tuple[str, str], str]]:
+    """Why a broker would not start with these settings of groups: the two that don't agree, and
+    its words.
+    """
+
+    def at_most(small: str, large: str, words: str) -> Iterator[tuple[tuple[str, str], str]]:
+        low, high = _setting(small, settings), _setting(large, settings)
+        if low is not None and high is not None and low > high:
+            yield (small, large), words
+
+    for kind in _KINDS:
+        for what in _OF_MEMBERS:
+            own, least, most = (f"group.{kind}.{end}{what}" for end in ("", "min.", "max."))
+            yield from at_most(least, most, f"{most} must be {_ABOVE} {least}")
+            yield from at_most(least, own, f"{own} must be {_ABOVE} {least}")
+            yield from at_most(own, most, f"{own} must be {_BELOW} {most}")
+        session, heartbeat = (f"group.{kind}.{what}" for what in _OF_MEMBERS[:2])
+        if int(_setting(heartbeat, settings) or 0) >= int(_setting(session, settings) or 0):
+            yield (heartbeat, session), f"{heartbeat} must be less than {session}"
+    for what in _OF_SHARES:
+        own, least, most = (f"group.share.{end}{what}" for end in ("", "min.", "max."))
+        yield from at_most(least, own, f"{own} must be {_ABOVE} {least}")
+        yield from at_most(own, most, f"{most} must be {_ABOVE} {own}")
+    for what in ("standby.replicas", "warmup.replicas"):
+        own, most = f"group.streams.num.{what}", f"group.streams.max.{what}"
+        yield from at_most(own, most, f"{own} must be {_BELOW} {most}")
+    own, least = (f"group.streams.{end}task.offset.interval.ms" for end in ("", "min."))
+    yield from at_most(least, own, f"{own} must be {_ABOVE} {least}")
+    if _has_duplicates(settings.group_streams_rack_aware_assignment_tags):
+        tags = f"group.{_TAGS}"
+        yield (tags, tags), f"{tags} {_TWICE}"
+
+
+_ABOVE: Final = "greater than or equal to"
+_BELOW: Final = "less than or equal to"
 
 
 def _number(key: str, wanted: Configs, settings: Settings) -> int:
@@ -251,8 +324,6 @@ def group_values(
     """Every config of a group on a broker, and where it comes from (ConfigHelper)."""
     values = []
     for name, key in _known(rules).items():
-        if name in INTERNAL_GROUP_CONFIGS and name not in own:
-            continue
         found: list[tuple[str, str, ConfigSource]] = []
         if name in own:
             found.append((name, shown(key, own[name]), ConfigSource.GROUP))
@@ -266,5 +337,7 @@ def group_values(
                 image=image,
                 settings=settings,
             )
-        values.append(value_of(name, key, found, otherwise=key.default))
+        is_set = any(source is not ConfigSource.DEFAULT for _, _, source in found)
+        if is_set or name not in INTERNAL_GROUP_CONFIGS:
+            values.append(value_of(name, key, found, otherwise=key.default))
     return values

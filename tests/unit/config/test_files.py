@@ -401,3 +401,31 @@ def test_in_yaml_a_name_of_kafkas_kind_that_is_near_nothing_passes_and_others_do
     ]
     many = "".join(f"  no.such.name.{number}: 1\n" for number in range(PROBLEMS_MAX + 1))
     assert len(problems(write(tmp_path, "c.yaml", f"settings:\n{many}"))) == PROBLEMS_MAX + 1
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        tuple(line.split(" -> "))
+        for line in Path(__file__).with_name("group_settings_of_4_4.txt").read_text().splitlines()
+    ],
+)
+def test_settings_of_groups_are_refused_where_a_real_broker_does_not_start(
+    given: str, answer: str, tmp_path: Path
+) -> None:
+    """The words are those of KafkaConfig of 4.4.0; where one value alone is out of bounds, ours."""
+    file = write(tmp_path, "server.properties", given.replace(" ", "\n"))
+    if answer == "ok":
+        assert not load(file).warnings
+        return
+    (line,) = problems(file)
+    assert "expected at " in line if answer == "out of bounds" else line.endswith(f": {answer}")
+
+
+def test_a_program_is_told_that_settings_of_groups_do_not_agree() -> None:
+    with pytest.raises(ConfigError) as refused:
+        settings_of({"group_share_min_session_timeout_ms": 60_001}, where="here")
+    assert str(refused.value) == (
+        "here: settings.group_share_min_session_timeout_ms: group.share.max.session.timeout.ms "
+        "must be greater than or equal to group.share.min.session.timeout.ms"
+    )

@@ -24,6 +24,11 @@ TRANSCRIPT = (
 )
 """What a real broker answers when it is asked for its configs."""
 NOT_DESCRIBED = {
+    "group.streams.acceptable.recovery.lag",
+    "group.streams.max.warmup.replicas",
+    "group.streams.min.task.offset.interval.ms",
+    "group.streams.num.warmup.replicas",
+    "group.streams.task.offset.interval.ms",
     "group.consumer.regex.refresh.interval.ms",
     "producer.id.expiration.check.interval.ms",
     "unclean.leader.election.interval.ms",

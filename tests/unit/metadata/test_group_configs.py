@@ -78,11 +78,88 @@ def test_a_group_is_configured_within_the_bounds_of_its_broker(
         ),
         ({"consumer.assignor.offload.enable": "true"}, None),
         ({"errors.deadletterqueue.topic.name": "dlq."}, None),
+        ({"streams.num.warmup.replicas": "20"}, None),
+        (
+            {"streams.num.warmup.replicas": "21"},
+            "streams.num.warmup.replicas must be less than or equal to 20",
+        ),
+        ({"streams.task.offset.interval.ms": "15000"}, None),
+        (
+            {"streams.task.offset.interval.ms": "14999"},
+            "streams.task.offset.interval.ms must be greater than or equal to 15000",
+        ),
+        ({"streams.assignor.name": "sticky"}, None),
+        (
+            {"streams.assignor.name": "range"},
+            "streams.assignor.name 'range' is not a registered task assignor. Registered assignors "
+            "are: [sticky].",
+        ),
+        ({"streams.rack.aware.assignment.tags": "a,b"}, None),
+        (
+            {"streams.rack.aware.assignment.tags": "a,a"},
+            "streams.rack.aware.assignment.tags must not contain duplicate tag keys.",
+        ),
+        (
+            {"errors.deadletterqueue.topic.name": "__x"},
+            "errors.deadletterqueue.topic.name: DLQ topic name must not start with '__'",
+        ),
     ],
 )
 def test_a_refusal_tells_the_bounds(wanted: dict[str, str], why: str | None) -> None:
     expected = None if why is None else (INVALID_CONFIG, why)
     assert refusal(group_refusal("g", wanted, DEFAULTS)) == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ({"share.heartbeat.interval.ms": "20000"}, None),
+        ({"share.session.timeout.ms": "15000"}, None),
+        ({"share.record.lock.duration.ms": "90000"}, None),
+        ({"share.delivery.count.limit": "25"}, None),
+        ({"share.delivery.count.limit": "2"}, "must be in the range 3 to 25 inclusive."),
+        ({"share.partition.max.record.locks": "100"}, "must be in the range 200 to 10000 inclus"),
+        ({"streams.num.standby.replicas": "5"}, None),
+        ({"streams.num.standby.replicas": "6"}, "must be less than or equal to 5"),
+        ({"streams.num.warmup.replicas": "11"}, "must be less than or equal to 10"),
+        ({"streams.assignment.interval.ms": "0"}, "must be in the range 500 to 15000 inclusive."),
+        (
+            {"share.session.timeout.ms": "15000", "share.heartbeat.interval.ms": "15000"},
+            "share.session.timeout.ms must be greater than share.heartbeat.interval.ms",
+        ),
+    ],
+)
+def test_the_bounds_are_those_of_the_brokers_settings(
+    wanted: dict[str, str], why: str | None
+) -> None:
+    """A real 4.4.0 with these in its file."""
+    settings = Settings(
+        group_share_max_heartbeat_interval_ms=20_000,
+        group_share_min_session_timeout_ms=15_000,
+        group_share_max_record_lock_duration_ms=90_000,
+        group_share_min_delivery_count_limit=3,
+        group_share_max_delivery_count_limit=25,
+        group_share_min_partition_max_record_locks=200,
+        group_share_max_partition_max_record_locks=10_000,
+        group_streams_max_standby_replicas=5,
+        group_streams_max_warmup_replicas=10,
+        group_streams_min_assignment_interval_ms=500,
+    )
+    found = group_refusal("g", wanted, settings)
+    if why is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert why in found.reason
+
+
+def test_a_group_is_told_what_its_brokers_file_says() -> None:
+    settings = Settings(group_share_delivery_count_limit=7, group_streams_acceptable_recovery_lag=5)
+    values = group_values({}, image=cluster(), settings=settings, broker_id=B1)
+    found = {one.name: (one.value, one.source) for one in values}
+    assert found["share.delivery.count.limit"] == ("7", ConfigSource.STATIC_BROKER)
+    assert found["streams.acceptable.recovery.lag"] == ("5", ConfigSource.STATIC_BROKER)
+    assert "streams.num.warmup.replicas" not in found, "internal, and not set"
 
 
 def test_dead_letters_of_groups_came_with_4_4() -> None:
