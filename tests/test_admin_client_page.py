@@ -38,7 +38,6 @@ def test_the_programs_of_the_page_run(tmp_path: Path) -> None:
                 text=True,
                 check=False,
                 cwd=tmp_path,
-                timeout=100,
             )
             assert (done.returncode, done.stderr) == (0, "")
             assert said is None or said in done.stdout, done.stdout

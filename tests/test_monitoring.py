@@ -121,6 +121,5 @@ def test_prometheus_accepts_the_files(judge: Path, words: tuple[str, ...]) -> No
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=60,
     )
     assert done.returncode == 0, done.stdout

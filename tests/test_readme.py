@@ -207,7 +207,6 @@ def test_the_programs_of_readme_and_first_client_commit_and_read() -> None:
                 [sys.executable, "-c", text],
                 capture_output=True,
                 text=True,
-                timeout=60,
                 check=False,
             )
             assert ran.returncode == 0, f"{program.page}:{program.line}: {ran.stderr}"

@@ -82,7 +82,6 @@ def typed(command: str, address: str, directory: Path) -> tuple[str, int]:
         text=True,
         check=False,
         cwd=directory,
-        timeout=100,
     )
     shown = masked(done.stdout).replace(address, ADDRESS)
     # No blanks at the ends of lines, which no reader sees; tables are padded there.

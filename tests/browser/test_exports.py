@@ -65,7 +65,11 @@ def read_by_chrome(text: str, path: Path) -> dict[str, Any]:
     command = ["node", "--input-type=module", "--eval", READ_CHROME, str(path)]
     folder = installed_from_npm(TRACE_ENGINE)
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, check=True, text=True, timeout=300
+        command,
+        cwd=folder,
+        capture_output=True,
+        check=True,
+        text=True,
     )
     return dict(json.loads(done.stdout))
 

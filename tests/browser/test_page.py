@@ -208,7 +208,10 @@ def test_the_command_and_the_pytest_test_that_are_shared_repeat_the_run(
 def outcome(*command: str) -> str:
     """What Python prints for a command."""
     done = subprocess.run(
-        [sys.executable, *command], capture_output=True, check=False, text=True, timeout=300
+        [sys.executable, *command],
+        capture_output=True,
+        check=False,
+        text=True,
     )
     return done.stdout + done.stderr
 

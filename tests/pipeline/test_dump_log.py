@@ -36,7 +36,6 @@ MAIN_CLASS: Final = "org.apache.kafka.tools.DumpLogSegments"
 SOURCE: Final = POM.with_name("dump") / "HexDecoder.java"
 NAMES_LENGTH_MAX: Final = 120_000
 """Names of files are one argument, which Linux limits to 128 KiB."""
-TIMEOUT_SECONDS: Final = 300
 RECORDS: Final = (
     *("--deep-iteration", "--print-data-log"),
     *("--key-decoder-class", "HexDecoder", "--value-decoder-class", "HexDecoder"),
@@ -99,7 +98,6 @@ def _run(files: Sequence[Path], options: Sequence[str], *, may_fail: bool) -> tu
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_SECONDS,
         check=False,
     )
     if done.returncode != 0 and not may_fail:

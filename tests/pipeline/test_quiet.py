@@ -40,7 +40,7 @@ def test_spark_closes_its_pipes_and_nobody_complains(how: str, tmp_path: Path) -
         program,
         cwd=tmp_path,
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-        capture_output=True, text=True, timeout=280, check=False,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert [line for line in done.stdout.splitlines() if line.isdigit()] == ["3", "3"]

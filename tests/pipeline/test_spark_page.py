@@ -71,7 +71,6 @@ NOTEBOOK: Final = DOCS / "notebooks" / "find-hanging.ipynb"
 JOB, DELTA = re.findall(r"^```python\n(.*?)^```$", (DOCS / "spark.md").read_text(), re.M | re.S)
 SUBMIT: Final = Path(pyspark.__path__[0]) / "bin" / "spark-submit"
 """Spark's own; the one that pip puts beside Python looks for it first."""
-TIMEOUT_S: Final = 800.0
 BATCHES: Final = 6
 """Of ``brokers``, those of the coordinator's log among them."""
 
@@ -114,7 +113,6 @@ def run(place: Path, command: Sequence[object], **more: str) -> subprocess.Compl
         capture_output=True,
         text=True,
         check=False,
-        timeout=TIMEOUT_S,
     )
 
 

@@ -55,7 +55,6 @@ def test_java_client(release: str, level: int, lacking: frozenset[str]) -> None:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=280,
             check=False,
         )
     lines = done.stdout.splitlines()

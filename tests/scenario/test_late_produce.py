@@ -184,7 +184,6 @@ def test_it_is_told_without_leaving_anything_behind(choice: list[str]) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
     )  # fmt: skip
     lines = done.stderr.splitlines()
     odd = [line for line in lines if not line.startswith("Executing ") and "/3 late-" not in line]
@@ -221,7 +220,6 @@ def test_an_installed_wheel_has_its_scenarios_and_runs_in_an_empty_directory(
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
         )
 
     shown = txnsim("scenario", "show", "z01")

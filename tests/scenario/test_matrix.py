@@ -99,7 +99,6 @@ def test_traces_do_not_depend_on_the_order_of_sets_either() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,  # a hang; it takes 5 seconds of CPU
     )
     assert done.returncode == 0, done.stderr
     here = hashes(lambda telling: told_once(telling, level=TraceLevel.BRIEF).result)

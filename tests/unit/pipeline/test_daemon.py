@@ -59,7 +59,7 @@ def test_workers_find_everything_compiled_for_what_they_call_it_with(tmp_path: P
 def test_nothing_is_loaded_that_starts_a_thread() -> None:
     """A fork takes one thread along; what the others held stays held."""
     done = subprocess.run(
-        [sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", THREADS], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["1"]
 
@@ -99,7 +99,7 @@ except Exception:
 def said(doing: str, hushed: str = "ours.hush(daemon)") -> str:
     script = GOODBYE.format(doing=doing, hushed=hushed)
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     return done.stderr
 

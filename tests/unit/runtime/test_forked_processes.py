@@ -214,7 +214,6 @@ def test_a_helper_that_does_not_end_is_not_waited_for_without_an_end(
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )

@@ -22,7 +22,10 @@ print(*sorted(name for name in set(sys.modules) - before if not name.startswith(
 
 def test_it_imports_nothing_but_itself() -> None:
     loaded = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.split()
     assert loaded == ["txnsim", "txnsim.testing", "txnsim.testing.plugin"]
 

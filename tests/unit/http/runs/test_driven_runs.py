@@ -147,6 +147,6 @@ def test_the_helper_that_a_server_forks_logs_no_dates_of_virtual_time() -> None:
         "driven.main()"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert ended.stdout + ended.stderr == ""

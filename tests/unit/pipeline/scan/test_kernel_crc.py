@@ -44,7 +44,6 @@ def test_a_processor_without_the_instruction_takes_tables() -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
     assert done.stdout == "False [ True]\n", done.stderr

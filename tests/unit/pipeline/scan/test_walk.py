@@ -273,7 +273,6 @@ def growth_kb(small: Path, large: Path) -> int:
         [sys.executable, "-c", MEASURE, str(small), str(large)],
         capture_output=True,
         text=True,
-        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stderr
