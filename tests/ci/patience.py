@@ -26,6 +26,7 @@ from typing import Any, Final
 
 from tests.check import FULL_MARKERS
 from tests.ci.asking import PYTHON
+from tests.ci.passed import commit
 from tests.ci.process import REPOSITORY, Deadline, Finished, run
 from tests.support.saying import say
 
@@ -118,14 +119,6 @@ def kept(question: str, begun: str, finished: Finished) -> str:
     file = KEPT / f"{question}-{begun}.txt"
     file.write_text(finished.output)
     return str(file)
-
-
-def commit() -> str:
-    """What is asked; marked where files differ from it."""
-    words = ("git", "describe", "--always", "--dirty", "--abbrev=8", "--exclude", "*")
-    return subprocess.run(
-        words, cwd=REPOSITORY, capture_output=True, text=True, check=True
-    ).stdout.strip()
 
 
 class Load:

@@ -20,6 +20,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Final
 
 from tests.ci.parts import CORES, GATE, NIGHTLY, Part
+from tests.ci.passed import commit, keep, kept
 from tests.ci.process import Deadline, PartOutcome
 from tests.support.apache_kafka import ApacheKafkaError
 from tests.support.chance import CERTAIN
@@ -36,6 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--nightly", action="store_true", help="what the gate does not ask")
     parser.add_argument("--only", metavar="WORD", help="only parts whose name contains WORD")
     parser.add_argument("--list", action="store_true", help="say what the parts are")
+    parser.add_argument(
+        "--missing", action="store_true", help="only parts that have not passed at this commit yet"
+    )
     options = parser.parse_args(argv)
     plan = NIGHTLY if options.nightly else GATE
     if options.list:
@@ -45,8 +49,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if plan is GATE:
         os.environ.update(CERTAIN)
     wanted = options.only or ""
-    first = [part for part in plan.first if wanted in part.name]
-    together = [part for part in plan.together if wanted in part.name]
+    passed = kept(commit()) if options.missing else frozenset()
+    for name in sorted(passed & {part.name for part in plan.parts}):
+        _say(f"ok    passed before at this commit: {name}")
+    first, together = (
+        [part for part in parts if wanted in part.name and part.name not in passed]
+        for parts in (plan.first, plan.together)
+    )
+    if options.missing and not first and not together:
+        return 0
     start_s = time.monotonic()
     deadline = Deadline(plan.minutes_max)
     verdicts = [_ask(part, deadline) for part in first]
@@ -106,6 +117,8 @@ def _ask(part: Part, all_of_ci: Deadline) -> PartOutcome:
     counts = f"{verdict.passed} passed, {verdict.failed} failed"
     reason = f": {verdict.reason}" if verdict.failed else ""
     _say(f"{word:4} {taken}, {busy}  {part.name}: {counts}{reason}")
+    if not verdict.failed:
+        keep(part.name, commit(), minutes=seconds / 60)
     return verdict
 
 
