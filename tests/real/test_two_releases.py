@@ -5,14 +5,14 @@ as real clusters were recorded to do it (``two_releases.jsonl``).
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
 from tests.real import two_releases
 from tests.support.clusters import VirtualCluster, run_cluster
+from txnsim.node.peers import CONTROLLER_ID
 from txnsim.releases import RELEASES
+from txnsim.runtime.trace import TraceLevel
 
 LINES = {release.patch_release: release.name for release in RELEASES.values()} | {"3.5.2": "2.8"}
 """3.5 is no line of the simulator's; 2.8 is the one that does not know verification either."""
@@ -22,21 +22,56 @@ PLAYED = [pair for pair in RECORDED if "3.5.2" not in pair]
 
 
 @functools.cache
-def simulated(pair: str) -> Mapping[str, Any]:
-    """What a simulated cluster of the pair's release lines answers."""
+def simulated(pair: str) -> two_releases.Told:
+    """What a simulated cluster of the pair's release lines does: ``answers`` and ``asked``."""
     first, second = (LINES[one] for one in pair.split("+"))
 
-    async def main(cluster: VirtualCluster) -> Mapping[str, Any]:
+    async def main(cluster: VirtualCluster) -> two_releases.Told:
+        for broker in two_releases.BROKERS:  # they register, as a real broker that starts
+            await cluster.sim.stop_broker(broker)
+            await cluster.sim.start_broker(broker)
         async with cluster.client() as client:
-            return await two_releases.story(client)
+            answers = await two_releases.story(client)
+        asked: dict[str, set[str]] = {}
+        tracer = cluster.env.tracer
+        for event in tracer.events():
+            data = event.d
+            if event.k == "msg.send" and isinstance(data, dict) and not data["response"]:
+                source, target = _node(tracer.nodes[event.n]), _node(str(data["peer"]))
+                line = f"{source} -> {target}: v{data['version']}"
+                asked.setdefault(str(data["api"]), set()).add(line)
+        return {"answers": answers, "asked": {name: sorted(one) for name, one in asked.items()}}
 
-    return run_cluster(main, brokers=2, topics=(), as_version=(f"{first},2={second}",))
+    releases = (f"{first},2={second}",)
+    full = TraceLevel.FULL
+    return run_cluster(main, brokers=2, topics=(), as_version=releases, trace_level=full)
+
+
+def _node(name: str) -> int:
+    """The controller is on the node of the first broker."""
+    number = int(name.removeprefix("broker/"))
+    return 1 if number == CONTROLLER_ID else number
 
 
 @pytest.mark.parametrize("pair", RECORDED)
 def test_clients_are_answered_as_by_the_real_brokers(pair: str) -> None:
-    told = {key: value for key, value in simulated(pair).items() if "lists" not in key}
+    told = {key: one for key, one in simulated(pair)["answers"].items() if "lists" not in key}
     assert told == {key: RECORDED[pair]["answers"][key] for key in told}
+
+
+@pytest.mark.parametrize("pair", PLAYED)
+def test_brokers_ask_each_other_in_the_versions_of_the_real_ones(pair: str) -> None:
+    assert simulated(pair)["asked"] == RECORDED[pair]["asked"]
+
+
+@pytest.mark.parametrize("pair", PLAYED)
+def test_brokers_list_the_versions_of_the_real_ones(pair: str) -> None:
+    """The lowest ones are those of the newest release, whatever release a broker plays."""
+    for broker in two_releases.BROKERS:
+        told, real = (
+            side["answers"][f"broker {broker} lists"] for side in (simulated(pair), RECORDED[pair])
+        )
+        assert {key: one[1] for key, one in told.items()} == {key: real[key][1] for key in told}
 
 
 @pytest.mark.real

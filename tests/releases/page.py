@@ -7,7 +7,11 @@ from typing import Final
 
 from tests.releases.history import UNOBSERVED
 from txnsim.api.registry import HANDLERS, shipped
+from txnsim.api.transactions.add_partitions_to_txn import BATCHED_FROM
+from txnsim.api.transactions.add_partitions_to_txn import KEY as ADD_PARTITIONS_TO_TXN
 from txnsim.releases import REFERENCE, RELEASES, Release
+from txnsim.releases.exchanges import EXCHANGES as EVERY
+from txnsim.releases.exchanges import Exchange, at_level
 from txnsim.releases.kafka import since
 from txnsim.releases.rules import documentation
 
@@ -26,19 +30,26 @@ What a release is, is data (`sim/txnsim/releases/`): the highest version of each
 from the jar of its clients; its
 features; and its rules, one switch for each behaviour that differs. Lowest versions are those of \
 {REFERENCE.name} everywhere: no
-client needs the others. Of each line the newest patch release is played.
+client needs the others. Of each line the newest patch release is played."""
 
-Brokers ask each other in versions that both know. A coordinator older than 3.6 can't verify. \
-Leaders from 3.9 on take everything
-for verified then. A leader of 3.6 does not find out (3.6.0 to 3.6.2 and 3.7.0, KAFKA-16692): \
-its connection is closed, and no
-transactional record is taken (NETWORK_EXCEPTION) until the coordinator's broker is upgraded, too. \
-That a partition is not in the
-transaction a coordinator of 3.8 or later says by an error that a leader of 3.6 does not know: \
-UNKNOWN_SERVER_ERROR. A leader older
-than 4.2 is told no transaction version with a marker. \
-[tests/real/two_releases.py](../tests/real/two_releases.py) plays pairs of
-releases on real brokers."""
+EXCHANGES: Final = """\
+Brokers of different releases ask each other in versions that both know, but for what two
+switches below say. A follower goes by the level of the cluster's `metadata.version`, here by
+that of a new cluster of the release. All others ask their peer first what it knows.
+
+- **A leader of 3.6 whose coordinator is older takes no transactional record**: NETWORK_EXCEPTION
+  (`verification_follows_peer_version`, KAFKA-16692). It does not ask, sends AddPartitionsToTxn
+  4, and its connection is closed. So a rolling upgrade from 2.8 to 3.6 stands still for
+  transactions until the coordinators are upgraded. Leaders from 3.9 on find out, and take
+  everything for verified.
+- That a partition is not in the transaction a coordinator of 3.8 or later says by an error that
+  a leader of 3.6 does not know: UNKNOWN_SERVER_ERROR to the producer.
+- A leader older than 4.2 is told no transaction version with a marker.
+- What a client asks and the controller decides is forwarded as it came. So a broker lists of
+  these APIs what the controller knows, too. The controller is on the node of the first broker.
+
+[tests/real/two_releases.py](../tests/real/two_releases.py) plays pairs of releases on real
+brokers. What they did is kept beside it, and compared with the simulator."""
 
 RULES: Final = f"""\
 ● is what {REFERENCE.name} does, ○ what was done before. Where {REFERENCE.name} is ○, ● is what \
@@ -64,6 +75,30 @@ def versions() -> tuple[Row, Iterator[Row]]:
                 yield (str(key), handler.name, *(_range(one) for one in ranges))
 
     return ("Key", "API", *RELEASES), rows()
+
+
+def exchanges() -> tuple[Row, Iterator[Row]]:
+    """Head and rows: what brokers ask × release."""
+
+    def chosen(exchange: Exchange) -> str:
+        how = exchange.chosen.value
+        return f"{how} (`{exchange.unless}`)" if exchange.unless else how
+
+    def version(exchange: Exchange, release: Release) -> str:
+        if exchange.levels:
+            known = release.features.get("metadata.version")
+            return str(at_level(exchange.levels, known.new_cluster_level if known else 0))
+        highest = release.highest(exchange.api_key)
+        is_between_brokers = exchange.api_key != ADD_PARTITIONS_TO_TXN or highest >= BATCHED_FROM
+        return str(highest) if highest >= 0 and is_between_brokers else "–"
+
+    return (
+        ("Request", "Its version goes by", *RELEASES),
+        (
+            (one.what, chosen(one), *(version(one, release) for release in RELEASES.values()))
+            for one in EVERY
+        ),
+    )
 
 
 def features() -> tuple[Row, Iterator[Row]]:

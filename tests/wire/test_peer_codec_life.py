@@ -16,15 +16,13 @@ from txnsim.interbroker.lifecycle import (
     BrokerRegistrationCommand,
     BrokerRegistrationReply,
 )
-from txnsim.node.peers import (
-    BROKER_HEARTBEAT,
-    BROKER_HEARTBEAT_VERSION,
-    BROKER_REGISTRATION,
-    BROKER_REGISTRATION_VERSION,
-)
+from txnsim.node.peers import BROKER_HEARTBEAT, BROKER_REGISTRATION
+from txnsim.releases import REFERENCE
 from txnsim.wire import codec
 
 CODEC = KafkaPeerCodec()
+BROKER_HEARTBEAT_VERSION = REFERENCE.highest(BROKER_HEARTBEAT)
+BROKER_REGISTRATION_VERSION = REFERENCE.highest(BROKER_REGISTRATION)
 REGISTRATION = BrokerRegistrationCommand(
     broker_id=B1,
     cluster_id="c",
@@ -81,9 +79,21 @@ def test_commands_come_back_as_they_were(key: int, version: int, command: Any) -
             4,
             BrokerRegistrationReply(error=ErrorCode.duplicate_broker_registration),
         ),
-        (BROKER_HEARTBEAT, 1, BrokerHeartbeatReply(error=ErrorCode.stale_broker_epoch)),
-        (BROKER_HEARTBEAT, 1, BrokerHeartbeatReply(is_caught_up=True, is_fenced=False)),
-        (BROKER_HEARTBEAT, 1, BrokerHeartbeatReply(is_caught_up=True, should_shut_down=True)),
+        (
+            BROKER_HEARTBEAT,
+            BROKER_HEARTBEAT_VERSION,
+            BrokerHeartbeatReply(error=ErrorCode.stale_broker_epoch),
+        ),
+        (
+            BROKER_HEARTBEAT,
+            BROKER_HEARTBEAT_VERSION,
+            BrokerHeartbeatReply(is_caught_up=True, is_fenced=False),
+        ),
+        (
+            BROKER_HEARTBEAT,
+            BROKER_HEARTBEAT_VERSION,
+            BrokerHeartbeatReply(is_caught_up=True, should_shut_down=True),
+        ),
     ],
 )
 def test_replies_come_back_as_they_were(key: int, version: int, reply: Any) -> None:

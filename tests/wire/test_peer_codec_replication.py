@@ -27,16 +27,18 @@ from txnsim.interbroker.replication import (
 from txnsim.log.replicated import described
 from txnsim.node.peers import (
     ALTER_PARTITION,
-    ALTER_PARTITION_VERSION,
     FETCH,
     LIST_OFFSETS,
-    LIST_OFFSETS_VERSION,
-    REPLICA_FETCH_VERSION,
 )
+from txnsim.releases import REFERENCE
+from txnsim.releases.exchanges import FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS
 from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 from txnsim.wire.batch import assign
 
 CODEC = KafkaPeerCodec()
+FETCH_VERSION = FOLLOWER_FETCH[-1][1]
+LIST_OFFSETS_VERSION = FOLLOWER_LIST_OFFSETS[-1][1]
+ALTER_PARTITION_VERSION = REFERENCE.highest(ALTER_PARTITION)
 OTHER_ID = uuid.UUID(int=0x99)
 NAMED = TopicPartition("orders", 1)
 
@@ -132,8 +134,8 @@ ALTER_REPLY = AlterPartitionReply(
 @pytest.mark.parametrize(
     ("key", "version", "command"),
     [
-        (FETCH, REPLICA_FETCH_VERSION, FETCH_COMMAND),
-        (FETCH, REPLICA_FETCH_VERSION, msgspec.structs.replace(FETCH_COMMAND, partitions=())),
+        (FETCH, FETCH_VERSION, FETCH_COMMAND),
+        (FETCH, FETCH_VERSION, msgspec.structs.replace(FETCH_COMMAND, partitions=())),
         (LIST_OFFSETS, LIST_OFFSETS_VERSION, OFFSET_COMMAND),
         (ALTER_PARTITION, ALTER_PARTITION_VERSION, ALTER_COMMAND),
     ],
@@ -146,10 +148,10 @@ def test_commands_come_back_as_they_were(key: int, version: int, command: Any) -
 @pytest.mark.parametrize(
     ("key", "version", "reply"),
     [
-        (FETCH, REPLICA_FETCH_VERSION, FETCH_REPLY),
+        (FETCH, FETCH_VERSION, FETCH_REPLY),
         (
             FETCH,
-            REPLICA_FETCH_VERSION,
+            FETCH_VERSION,
             ReplicaFetchReply(error=ErrorCode.fetch_session_id_not_found),
         ),
         (LIST_OFFSETS, LIST_OFFSETS_VERSION, ReplicaOffsetReply(topic_partition=NAMED, offset=8)),

@@ -34,7 +34,12 @@ from txnsim.interbroker.transactions import (
 from txnsim.loggers import Logger
 from txnsim.metadata import configs
 from txnsim.metadata.client_metrics import ClientMetrics
-from txnsim.metadata.image import NO_LEADER, TRANSACTION_VERSION, ClusterImage
+from txnsim.metadata.image import (
+    METADATA_VERSION,
+    NO_LEADER,
+    TRANSACTION_VERSION,
+    ClusterImage,
+)
 from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.node.crossings import Crossings, timer_gate
 from txnsim.node.image_intake import ImageIntake
@@ -337,6 +342,7 @@ class Broker:
         """
         self.settings = self.replicas.dynamic = self._effective_settings(image)
         self.coordinator.level = _transaction_version(image)
+        self.peers.apply(image.features.get(METADATA_VERSION, 0))
         changes = yield from self.replicas.apply_in_steps(
             image, now_ms=self.environment.clock.monotonic_ms()
         )

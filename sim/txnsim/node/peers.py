@@ -1,8 +1,8 @@
 """Requests between brokers, typed: which API, which version, which command, which answer.
 
-The front of ``Network.ask`` that the shells of a broker use. It knows the versions that a peer
-of this release speaks; it sends commands of ``txnsim.interbroker``. Kafka's counterparts:
-InterBrokerSendThread and NodeToControllerChannelManager.
+The front of ``Network.ask`` that the shells of a broker use. It knows in which version each
+exchange goes (``releases.exchanges``); it sends commands of ``txnsim.interbroker``. Kafka's
+counterparts: InterBrokerSendThread and NodeToControllerChannelManager.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from txnsim.interbroker.transactions import (
     WriteTxnMarkersReply,
 )
 from txnsim.releases import Fleet
+from txnsim.releases.exchanges import FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS, at_level
 from txnsim.runtime.env import Network
 from txnsim.runtime.tasks import Pending
 from txnsim.types import BrokerId
@@ -48,14 +49,15 @@ BROKER_REGISTRATION: Final = 62
 BROKER_HEARTBEAT: Final = 63
 ALLOCATE_PRODUCER_IDS: Final = 67
 
-REPLICA_FETCH_VERSION: Final = 18
-"""v15 carries the follower's broker epoch (KIP-903), v18 its high watermark (KIP-1166)."""
-LIST_OFFSETS_VERSION: Final = 10
-ALTER_PARTITION_VERSION: Final = 3
-"""v3 carries a broker epoch with each member of the new ISR (KIP-903)."""
-BROKER_REGISTRATION_VERSION: Final = 4
-"""v3 carries the epoch that a clean shutdown left behind (KIP-966)."""
-BROKER_HEARTBEAT_VERSION: Final = 1
+BROKER_EPOCHS_FROM: Final = 15
+"""Version of Fetch that first carries the follower's broker epoch (KIP-903). Version 18 carries the
+high watermark that the follower knows (KIP-1166); below that the leader's session remembers what it
+has told.
+"""
+CLEAN_SHUTDOWNS_FROM: Final = 3
+"""Version of BrokerRegistration that first carries the epoch that a clean shutdown left behind
+(KIP-966).
+"""
 VERIFICATION_FROM: Final = 4
 """Version of AddPartitionsToTxn that first knows verification (KIP-890)."""
 TRANSACTION_VERSION_FROM: Final = 2
@@ -74,7 +76,10 @@ class Peers:
     task of its own. The futures raise ``PeerError`` where no answer came.
     """
 
-    __slots__ = ("_broker_id", "_changes", "_fleet", "_network", "_timeout_ms", "_versions")
+    __slots__ = (
+        *("_broker_id", "_changes", "_fleet", "_list_offsets_version", "_network"),
+        *("_timeout_ms", "_versions", "replica_fetch_version"),
+    )
 
     def __init__(
         self,
@@ -91,6 +96,14 @@ class Peers:
         self._versions: dict[tuple[BrokerId, int], int] = {}
         """What ``_version`` has found out."""
         self._changes = self._fleet.changes
+        self.replica_fetch_version = FOLLOWER_FETCH[-1][1]
+        """In which version a follower asks."""
+        self._list_offsets_version = FOLLOWER_LIST_OFFSETS[-1][1]
+
+    def apply(self, metadata_version: int) -> None:
+        """As a follower go by this level of the cluster's ``metadata.version``."""
+        self.replica_fetch_version = at_level(FOLLOWER_FETCH, metadata_version)
+        self._list_offsets_version = at_level(FOLLOWER_LIST_OFFSETS, metadata_version)
 
     def close(self) -> None:
         """The broker is gone: the rest of it may not send requests."""
@@ -138,7 +151,7 @@ class Peers:
         self, command: AllocateProducerIdsCommand
     ) -> Pending[AllocateProducerIdsReply]:
         """Ask the controller for a block of producer ids."""
-        return self._ask_controller(ALLOCATE_PRODUCER_IDS, 0, command, self._timeout_ms)
+        return self._ask_controller(ALLOCATE_PRODUCER_IDS, command, self._timeout_ms)
 
     def replica_fetch(
         self, target: BrokerId, command: ReplicaFetchCommand
@@ -148,7 +161,7 @@ class Peers:
             self._broker_id,
             target,
             FETCH,
-            REPLICA_FETCH_VERSION,
+            self.replica_fetch_version,
             command,
             timeout_ms=self._timeout_ms,
         )
@@ -161,39 +174,37 @@ class Peers:
             self._broker_id,
             target,
             LIST_OFFSETS,
-            LIST_OFFSETS_VERSION,
+            self._list_offsets_version,
             command,
             timeout_ms=self._timeout_ms,
         )
 
     def alter_partition(self, command: AlterPartitionCommand) -> Pending[AlterPartitionReply]:
         """Ask the controller for other ISRs of partitions that this broker leads."""
-        return self._ask_controller(
-            ALTER_PARTITION, ALTER_PARTITION_VERSION, command, self._timeout_ms
-        )
+        return self._ask_controller(ALTER_PARTITION, command, self._timeout_ms)
 
     def register_broker(
         self, command: BrokerRegistrationCommand, *, timeout_ms: int
     ) -> Pending[BrokerRegistrationReply]:
         """Ask the controller for a broker epoch."""
-        return self._ask_controller(
-            BROKER_REGISTRATION, BROKER_REGISTRATION_VERSION, command, timeout_ms
-        )
+        if self.version(CONTROLLER_ID, BROKER_REGISTRATION) < CLEAN_SHUTDOWNS_FROM:
+            command = msgspec.structs.replace(command, previous_broker_epoch=-1)
+        return self._ask_controller(BROKER_REGISTRATION, command, timeout_ms)
 
     def heartbeat(
         self, command: BrokerHeartbeatCommand, *, timeout_ms: int
     ) -> Pending[BrokerHeartbeatReply]:
         """Tell the controller that this broker lives."""
-        return self._ask_controller(BROKER_HEARTBEAT, BROKER_HEARTBEAT_VERSION, command, timeout_ms)
+        return self._ask_controller(BROKER_HEARTBEAT, command, timeout_ms)
 
     # Parts
 
-    def _ask_controller(
-        self, api_key: int, api_version: int, command: object, timeout_ms: int
-    ) -> Pending[Any]:
+    def _ask_controller(self, api_key: int, command: object, timeout_ms: int) -> Pending[Any]:
         """For the seldom ones; what brokers ask one another all the time makes no call more."""
+        # 2.8 has no AllocateProducerIds and asks the controller all the same (releases.history).
+        version = max(0, self.version(CONTROLLER_ID, api_key))
         return self._network.ask(
-            self._broker_id, CONTROLLER_ID, api_key, api_version, command, timeout_ms=timeout_ms
+            self._broker_id, CONTROLLER_ID, api_key, version, command, timeout_ms=timeout_ms
         )
 
     def version(self, target: BrokerId, api_key: int) -> int:
@@ -204,8 +215,9 @@ class Peers:
             self._versions.clear()
         found = self._versions.get((target, api_key))
         if found is None:
+            peer = fleet.controller if target == CONTROLLER_ID else fleet.of(target)
             own = fleet.highest(self._broker_id, api_key)
-            found = self._versions[target, api_key] = min(own, fleet.highest(target, api_key))
+            found = self._versions[target, api_key] = min(own, peer.highest(api_key))
         return found
 
 

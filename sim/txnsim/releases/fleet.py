@@ -21,7 +21,7 @@ from txnsim.types import BrokerId
 class Fleet:
     """The releases of a cluster's brokers; it changes when one is restarted as another release."""
 
-    __slots__ = ("_by_broker", "_ruled", "_rules", "changes", "default")
+    __slots__ = ("_by_broker", "_ruled", "_rules", "changes", "default", "first")
 
     def __init__(
         self,
@@ -47,6 +47,8 @@ class Fleet:
         self._by_broker = dict(by_broker or {})
         self._rules = dict(rules or {})
         self._ruled: dict[str, Release] = {}
+        self.first = BrokerId(1)
+        """The broker whose node is the controller's, too."""
         self.changes = 0
         """How often a broker was given another release."""
 
@@ -65,6 +67,11 @@ class Fleet:
         """From its next start on the broker runs this release."""
         self._by_broker[broker_id] = release
         self.changes += 1
+
+    @property
+    def controller(self) -> Release:
+        """The release of the controller."""
+        return self.of(self.first)
 
     def highest(self, broker_id: BrokerId, api_key: int) -> int:
         """Highest version of an API that a broker understands from another one, -1 for none."""

@@ -73,6 +73,11 @@ RELEASE_2_8: Final = Release(
             61: (0, 0),  # DescribeProducers
         }
     ),
+    controller_api_versions={
+        56: (0, 0),  # AlterPartition
+        62: (0, 0),  # BrokerRegistration
+        63: (0, 0),  # BrokerHeartbeat
+    },
     rules=Rules(
         **dict.fromkeys(newer_than("2.8.2"), False)
         # The first is about transactions v2, which nothing before 4.0 has.
@@ -108,7 +113,11 @@ RELEASE_3_6: Final = after(
         65: (0, 0),  # DescribeTransactions
         66: (0, 0),  # ListTransactions
     },
-    controller_api_versions={67: (0, 0)},  # AllocateProducerIds
+    controller_api_versions={
+        56: (0, 3),  # AlterPartition
+        62: (0, 1),  # BrokerRegistration
+        67: (0, 0),  # AllocateProducerIds
+    },
     features={
         "metadata.version": FeatureRange(min_level=1, max_level=14, new_cluster_level=14),
     },
@@ -144,6 +153,10 @@ RELEASE_3_9: Final = after(
         75: (0, 0),  # DescribeTopicPartitions
         80: (0, 0),  # AddRaftVoter
         81: (0, 0),  # RemoveRaftVoter
+    },
+    controller_api_versions={
+        62: (0, 4),  # BrokerRegistration
+        63: (0, 1),  # BrokerHeartbeat
     },
     features={
         "kraft.version": FeatureRange(min_level=0, max_level=1, new_cluster_level=0),
@@ -185,6 +198,7 @@ RELEASE_4_0: Final = after(
         68: (0, 1),  # ConsumerGroupHeartbeat
         69: (0, 1),  # ConsumerGroupDescribe
     },
+    controller_api_versions={56: (2, 3)},  # AlterPartition
     # librdkafka switches features on by seeing Produce 0, so it is advertised and refused
     # (KAFKA-18659, ApiKeys.PRODUCE_API_VERSIONS_RESPONSE_MIN_VERSION).
     refused_below={0: 3},
@@ -266,6 +280,7 @@ RELEASE_4_3: Final = after(
     api_versions={
         35: (1, 5),  # DescribeLogDirs
     },
+    controller_api_versions={63: (0, 2)},  # BrokerHeartbeat
     features={
         "metadata.version": FeatureRange(min_level=7, max_level=30, new_cluster_level=30),
     },

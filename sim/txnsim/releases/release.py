@@ -61,8 +61,11 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
         return max(lowest, self.refused_below.get(api_key, lowest)) <= api_version <= highest
 
     def highest(self, api_key: int) -> int:
-        """Highest version of an API between brokers, -1 where the release does not have it."""
-        return self.api_versions.get(api_key, (-1, -1))[1]
+        """Highest version of an API between brokers or to the controller, -1 where the release does
+        not have it.
+        """
+        found = self.api_versions.get(api_key) or self.controller_api_versions.get(api_key)
+        return -1 if found is None else found[1]
 
 
 def after(

@@ -36,7 +36,7 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.loggers import Logger, Retries
 from txnsim.node.log_events import LogEvents
 from txnsim.node.log_gate import LogGate
-from txnsim.node.peers import Peers
+from txnsim.node.peers import BROKER_EPOCHS_FROM, Peers
 from txnsim.node.purgatory import Purgatory
 from txnsim.replica.partition import truncation_offset
 from txnsim.replica.replicas import Following, Replicas
@@ -282,9 +282,10 @@ class _Fetcher:
                 )
             )
         broker = self._replicas.image.brokers.get(self._broker_id)
+        is_old = self._peers.replica_fetch_version < BROKER_EPOCHS_FROM
         command = ReplicaFetchCommand(
             replica_id=self._broker_id,
-            replica_epoch=-1 if broker is None else broker.epoch,
+            replica_epoch=-1 if broker is None or is_old else broker.epoch,
             max_wait_ms=wait_ms,
             min_bytes=1,
             max_bytes=settings.replica_fetch_response_max_bytes,

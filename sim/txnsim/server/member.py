@@ -85,6 +85,7 @@ class Member:
             network=environment.network,
             broker_id=broker_id,
             request_timeout_ms=metadata.settings.request_timeout_ms,
+            fleet=metadata.fleet,
         )
         self._lifecycle: BrokerLifecycle | None = None
         self._life = 0

@@ -209,9 +209,9 @@ _APIS: Final = {
     BROKER_REGISTRATION: _PeerApi(
         (4, 4), lifecycle.Registration(), lifecycle.REGISTRATION_RESPONSE
     ),
-    BROKER_HEARTBEAT: _PeerApi((1, 1), lifecycle.HEARTBEAT_REQUEST, lifecycle.HEARTBEAT_RESPONSE),
+    BROKER_HEARTBEAT: _PeerApi((2, 2), lifecycle.HEARTBEAT_REQUEST, lifecycle.HEARTBEAT_RESPONSE),
     FETCH: _PeerApi((18, 18), replication.FETCH_REQUEST, replication.FETCH_RESPONSE),
-    LIST_OFFSETS: _PeerApi((10, 10), replication.OffsetRequest(), replication.OffsetResponse()),
+    LIST_OFFSETS: _PeerApi((11, 11), replication.OffsetRequest(), replication.OffsetResponse()),
     ALTER_PARTITION: _PeerApi((3, 3), replication.ALTER_REQUEST, replication.ALTER_RESPONSE),
 }
 

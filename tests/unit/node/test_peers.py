@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import cast
 
 import msgspec
 
 from tests.support.peer_network import RecordingNetwork
 from txnsim.errors import PeerDisconnectedError
+from txnsim.interbroker.lifecycle import BrokerHeartbeatCommand, BrokerRegistrationCommand
+from txnsim.interbroker.replication import ReplicaFetchCommand, ReplicaOffsetCommand
 from txnsim.interbroker.transactions import (
     AddPartitionsToTxnCommand,
     AllocateProducerIdsCommand,
@@ -21,8 +24,10 @@ from txnsim.releases import (
     RELEASE_3_6,
     RELEASE_4_1,
     RELEASE_4_2,
+    RELEASE_4_4,
     Fleet,
     Rules,
+    fleet_from,
 )
 from txnsim.runtime.env import Network
 from txnsim.types import BrokerId, CoordinatorEpoch, ProducerEpoch, ProducerId, TopicPartition
@@ -88,6 +93,42 @@ def test_an_older_broker_asks_in_versions_of_its_own() -> None:
     )
     peers.write_txn_markers(TWO, _markers(transaction_version=0))
     assert [(sent.api_key, sent.api_version) for sent in network.sent] == [(24, 4), (27, 1)]
+
+
+def test_a_follower_goes_by_the_level_of_the_cluster() -> None:
+    network = RecordingNetwork()
+    peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77)
+    command = cast(ReplicaFetchCommand, None)
+    for level in (33, 21, 0):
+        peers.apply(level)
+        peers.replica_fetch(TWO, command)
+        peers.replica_offset(TWO, cast(ReplicaOffsetCommand, None))
+    sent = [(sent.api_key, sent.api_version) for sent in network.sent]
+    assert sent == [(1, 18), (2, 11), (1, 17), (2, 9), (1, 12), (2, 6)]
+
+
+def test_the_controller_is_asked_in_versions_that_it_knows() -> None:
+    network = RecordingNetwork()
+    fleet = fleet_from(("4.4,1=3.6",), brokers=2)
+    peers = Peers(network=cast(Network, network), broker_id=TWO, request_timeout_ms=77, fleet=fleet)
+    registration = BrokerRegistrationCommand(
+        broker_id=TWO,
+        cluster_id="c",
+        incarnation_id=uuid.UUID(int=1),
+        host="h",
+        port=1,
+        previous_broker_epoch=5,
+    )
+    peers.register_broker(registration, timeout_ms=77)
+    heartbeat = BrokerHeartbeatCommand(broker_id=TWO, broker_epoch=6, metadata_offset=1)
+    peers.heartbeat(heartbeat, timeout_ms=77)
+    fleet.assign(ONE, RELEASE_4_4)
+    peers.register_broker(registration, timeout_ms=77)
+    peers.heartbeat(heartbeat, timeout_ms=77)
+    told = [(sent.api_key, sent.api_version) for sent in network.sent]
+    assert told == [(62, 1), (63, 0), (62, 4), (63, 2)]
+    # A registration below version 3 can't say that the broker was shut down in good order.
+    assert [sent.command.previous_broker_epoch for sent in network.sent[::2]] == [-1, 5]
 
 
 def test_verification_is_known_from_3_6_on() -> None:

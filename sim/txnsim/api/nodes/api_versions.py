@@ -15,9 +15,16 @@ from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
+from txnsim.releases.exchanges import FORWARDED
 
 KEY: Final = 18
 VERSIONS: Final = (0, 5)
+
+DEVIATIONS: Final = (
+    "Where the controller is of another release, a broker lists of the APIs that the controller "
+    "answers what both know from its start on; Apache Kafka does once the broker has sent the "
+    "controller a client's request.",
+)
 
 FEATURES_FROM: Final = 3
 LEVEL_ZERO_FROM: Final = 4
@@ -37,7 +44,23 @@ async def handle(request: Request) -> Reply:
         link, message = request.link, request.message
         link.software_name = message.client_software_name
         link.software_version = message.client_software_version
-    return _answer(request, ErrorCode.none, ranges=request.apis.advertised)
+    return _answer(request, ErrorCode.none, ranges=_listed(request))
+
+
+def _listed(request: Request) -> Mapping[int, tuple[int, int]]:
+    """The versions of this broker; of APIs that the controller answers, those that it knows, too
+    (ApiVersionsResponse.intersectForwardableApis).
+    """
+    broker, own = request.broker, request.apis.advertised
+    controller = broker.metadata.fleet.controller
+    if controller.name == broker.release.name or not controller.features:
+        return own  # 2.8 asks ZooKeeper
+    listed = {}
+    for key, (low, high) in own.items():
+        common = min(high, controller.highest(key)) if key in FORWARDED else high
+        if low <= common:
+            listed[key] = (low, common)
+    return listed
 
 
 def is_valid(request: Request) -> bool:
