@@ -237,15 +237,17 @@ def settings_of(given: Mapping[str, object], *, where: str) -> tuple[Settings, t
     """
     problems = _Problems(where, has_lines=False)
     lines: _Lines = dict.fromkeys((("settings", name) for name in given), 0)
-    settings, warned = _named_settings(given, lines, problems)
+    settings, warned = _named_settings(given, lines, problems, is_copied=False)
     problems.raise_if_any()
     return settings, _warnings(warned, file=where)
 
 
 def _named_settings(
-    given: Mapping[str, object], lines: _Lines, problems: _Problems
+    given: Mapping[str, object], lines: _Lines, problems: _Problems, *, is_copied: bool = True
 ) -> tuple[Settings, list[tuple[str, Property]]]:
-    """Settings under our names or Kafka's, and those without effect; defaults after a problem."""
+    """Settings under our names or Kafka's, and those without effect; defaults after a problem.
+    Names of nobody pass where the settings may be copied from a broker's file.
+    """
     from pydantic import ValidationError
 
     from txnsim.config.model import settings_model
@@ -269,6 +271,8 @@ def _named_settings(
             problems.add(line, f"settings.{label}", "the section security has it")
         elif name is None:
             fate = _stranger(label, ours=True)
+            if fate is OF_NOBODY and not is_copied:
+                fate = _Unknown(UNKNOWN)
             if isinstance(fate, _Unknown):
                 problems.add(line, f"settings.{label}", fate.message)
             else:

@@ -345,6 +345,11 @@ def test_settings_of_a_program_go_by_both_names_and_are_judged_like_a_file() -> 
     assert warning.endswith(": log.dirs")
 
 
+def test_names_of_nobody_do_not_pass_in_a_program_which_is_copied_from_no_broker() -> None:
+    with pytest.raises(ConfigError, match=r"settings\.jmx\.port: no such setting here"):
+        settings_of({"jmx.port": 1}, where="SimulatedKafka")
+
+
 def test_wrong_settings_of_a_program_are_named_without_a_line() -> None:
     with pytest.raises(ConfigError) as refusal:
         settings_of(
