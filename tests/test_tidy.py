@@ -96,7 +96,6 @@ FOR_OTHERS: Final = {
     "txnsim.http.site.pack": "what runs in WebAssembly when the site is built",
     "txnsim.http.site.stand_ins.crc32c": "takes the place of a library in the site",
     "txnsim.http.site.stand_ins.kio_native": "takes the place of a library in the site",
-    "txnsim.http.site.stand_ins.re2": "takes the place of a library in the site",
     "txnsim.http.site.stand_ins.starlette.requests": "takes the place of a library in the site",
     "txnsim.http.site.stand_ins.starlette.responses": "takes the place of a library in the site",
     "txnsim.http.site.stand_ins.starlette.routing": "takes the place of a library in the site",

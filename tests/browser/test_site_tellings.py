@@ -16,6 +16,7 @@ from typing import Final
 
 import pytest
 
+from tests.support.re2j import recorded
 from tests.support.site import built_site, in_node
 from tests.support.trace_survey import first_tellings, tellings
 from txnsim.scenario import catalog
@@ -53,6 +54,20 @@ answer = json.dumps({
     name: await in_a_turn(lambda: came_to(one)) for name, one in lessons().items() if one.story
 })
 """
+MATCH: Final = """
+import json
+from txnsim.errors import PatternError
+from txnsim.patterns import compiled
+
+def answered(expression, names):
+    try:
+        pattern = compiled(expression)
+    except PatternError as error:
+        return str(error)
+    return [name for name in names if pattern.matches(name)]
+
+answer = json.dumps([answered(*one) for one in json.loads(given)])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +89,15 @@ def hash_of(telling: Telling) -> str:
 @pytest.mark.costly
 def test_one_telling_of_each_story_is_the_same_in_webassembly(site: Path, tmp_path: Path) -> None:
     assert_same(first_tellings(catalog.scenarios().values()), site, tmp_path)
+
+
+def test_patterns_are_taken_refused_and_matched_as_by_re2j_in_webassembly(
+    site: Path, tmp_path: Path
+) -> None:
+    answers = recorded()
+    asked = [[each.expression, [*each.matched, *each.others]] for each in answers]
+    theirs = [each.refused or list(each.matched) for each in answers]
+    assert in_node(site, tmp_path / "site", MATCH, asked) == theirs
 
 
 @pytest.mark.nightly

@@ -106,7 +106,7 @@ class TransactionAdmin:
             states: Only these; empty: all.
             producer_ids: Only these; empty: all.
             duration_ms: Only older ones; below 0: all (KIP-994).
-            pattern: RE2 expression that the whole transactional id must match (KIP-1152).
+            pattern: RE2/J expression that the whole transactional id must match (KIP-1152).
             broker_ids: Ask these alone (text of KIP-664).
             timeout_ms: ``api_timeout_ms`` unless given.
 

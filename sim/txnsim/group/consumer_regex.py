@@ -1,6 +1,6 @@
 """Subscriptions by regular expression: when they are looked up, and what that changes (KIP-848).
 
-An expression is RE2's, as everywhere in Kafka's broker. It stands for the topics that it matched
+An expression is RE2/J's, as everywhere in Kafka's broker. It stands for the topics that it matched
 when it was last looked up; a lookup is made after a heartbeat, never in it, and at most every ten
 seconds. Pure. Counterpart in Kafka: GroupMetadataManager.maybeUpdateRegularExpressions,
 handleRegularExpressionsResult, TopicRegexResolver.
@@ -32,17 +32,6 @@ REFRESH_MIN_MS: Final = 10_000
 (GroupMetadataManager.REGEX_BATCH_REFRESH_MIN_INTERVAL_MS).
 """
 _NEVER_MS: Final = -(2**62)
-
-_WORDS: Final = {
-    "missing )": "missing closing )",
-    "missing ]": "missing closing ]",
-    "trailing \\": "trailing backslash at end of expression",
-    "no argument for repetition operator": "missing argument to repetition operator",
-    "bad repetition operator": "invalid nested repetition operator",
-    "invalid repetition size": "bad repetition operator",
-    "invalid perl operator": "invalid or unsupported Perl syntax",
-    "invalid named capture group": "invalid named capture",
-}
 
 
 class SubscriptionChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,15 +155,6 @@ def _check(regex: str) -> Rejection | None:
     except PatternError as error:
         return Rejection(
             error=ErrorCode.invalid_regular_expression,
-            reason=f"SubscribedTopicRegex `{regex}` is not a valid regular expression: "
-            f"{_in_words_of_java(str(error))}.",
+            reason=f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}.",
         )
     return None
-
-
-def _in_words_of_java(said: str) -> str:
-    """The error in the words of RE2/J; the library here words some errors differently."""
-    for ours, theirs in _WORDS.items():
-        if said.startswith(ours):
-            return theirs
-    return said.partition(":")[0]

@@ -25,7 +25,7 @@ from txnsim.metadata.configs import ConfigValue, key_complaint, value_of
 from txnsim.patterns import Pattern, compiled
 
 DEVIATIONS: Final = (
-    "Expressions in the match of a subscription for client metrics are RE2's, which take linear "
+    "Expressions in the match of a subscription for client metrics are RE2/J's, which take linear "
     "time: one that looks ahead or behind or refers back is INVALID_CONFIG. Apache Kafka takes "
     "Java's, however long one of them is busy with a client's name.",
 )
@@ -49,7 +49,7 @@ MATCHED: Final = (
 
 
 _BRACES: Final = re.compile(r"\\[pPx]\{[^}]*\}|\\.|\[(?:\\.|[^]\\])*\]|(\{(?!\d+\}))")
-"""Finds braces that count nothing: RE2 takes them as they are, Java refuses the expression. One
+"""Finds braces that count nothing: RE2/J takes them as they are, Java refuses the expression. One
 with a comma never comes here, as the list of lines is split there.
 """
 
@@ -61,7 +61,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     interval_ms: int
     match: Mapping[str, Pattern]
     """What a client says of itself -> the expression that it has to match as a whole, a pattern of
-    RE2.
+    RE2/J.
     """
 
 

@@ -1,6 +1,6 @@
 """The filters of ListTransactions (KIP-664, KIP-994, KIP-1152).
 
-The pattern is RE2, as Kafka's RE2/J is: the whole transactional id must match; look-ahead, back
+The pattern is RE2/J's: the whole transactional id must match; look-ahead, back
 references and possessive quantifiers do not compile.
 
 Counterpart in Kafka: TransactionStateManager.listTransactionStates.
@@ -101,5 +101,5 @@ def bad_pattern(query: ListTransactions, error: PatternError) -> Rejection:
     """The refusal of its pattern."""
     return Rejection(
         error=ErrorCode.invalid_regular_expression,
-        reason=f"not a valid RE2 expression: {query.id_pattern!r}: {error}",
+        reason=f"not a valid RE2/J expression: {query.id_pattern!r}: {error}",
     )

@@ -133,7 +133,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--transactional-id-pattern",
         metavar="REGEX",
-        help="only transactional ids that match this RE2 expression as a whole",
+        help="only transactional ids that match this RE2/J expression as a whole",
     )
 
 

@@ -47,7 +47,6 @@ _LIBRARIES_LEFT_OUT: Final = re.compile(
 """Requests that no broker here knows, and what old programs need."""
 STAND_INS: Final = {
     "crc32c.py": "crc32c.py",
-    "re2.py": "re2.py",
     "kio_native.py": "kio/_kio_native.py",
     "starlette/__init__.py": "starlette/__init__.py",
     "starlette/requests.py": "starlette/requests.py",

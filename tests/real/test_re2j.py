@@ -1,0 +1,20 @@
+"""Expressions that are drawn: RE2/J of Kafka's jars and ours take, refuse and match the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.re2j import asked, drawn
+from tests.unit.test_pattern_syntax import answered
+from txnsim.runtime.rng import SeededRng
+
+pytestmark = pytest.mark.real
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32))
+def test_drawn_expressions_come_to_the_same(seed: int) -> None:
+    for theirs in asked(drawn(SeededRng(seed).stream("expressions"), 5_000)):
+        assert answered(theirs.expression, theirs.matched + theirs.others) == theirs
