@@ -86,10 +86,15 @@ SYNONYMS: Final = Ground(
 """Configs of which several stand for the same."""
 WITH_GROUPS: Final = Ground(name="with groups", properties=PROPERTIES)
 """Other stories begin where ``__consumer_offsets`` does not exist."""
+GROUP_BOUNDS: Final = Ground(
+    name="group bounds", properties={**PROPERTIES, **administration.GROUP_BOUNDS}
+)
 WITHOUT_SESSIONS: Final = Ground(name="without sessions", properties=PROPERTIES)
 """Sessions that others have left in the cache would take slots."""
 GROUNDS: Final = {
     "session_cache": WITHOUT_SESSIONS,
+    "group_cleanup": WITH_GROUPS,
+    "group_bounds": GROUP_BOUNDS,
     "group_operations": WITH_GROUPS,
     "reassign_partitions": TWO_OF_THREE,
     "client_telemetry": TELEMETRY,

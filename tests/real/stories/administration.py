@@ -14,6 +14,48 @@ LOGGERS: Final = 8
 SET, DELETE, APPEND, SUBTRACT = range(4)
 SHA_256, SHA_512, NO_MECHANISM, NEW_MECHANISM = 1, 2, 0, 3
 SALT: Final = b"0123456789abcdef"
+GROUP_BOUNDS: Final = {
+    "group.share.min.heartbeat.interval.ms": "2000",
+    "group.share.max.heartbeat.interval.ms": "20000",
+    "group.share.min.session.timeout.ms": "15000",
+    "group.share.max.session.timeout.ms": "90000",
+    "group.share.session.timeout.ms": "30000",
+    "group.share.min.record.lock.duration.ms": "2000",
+    "group.share.max.record.lock.duration.ms": "90000",
+    "group.share.min.delivery.count.limit": "3",
+    "group.share.max.delivery.count.limit": "25",
+    "group.share.delivery.count.limit": "7",
+    "group.share.min.partition.max.record.locks": "200",
+    "group.share.max.partition.max.record.locks": "10000",
+    "group.share.min.assignment.interval.ms": "500",
+    "group.streams.min.heartbeat.interval.ms": "2000",
+    "group.streams.min.session.timeout.ms": "15000",
+    "group.streams.max.standby.replicas": "5",
+    "group.streams.max.warmup.replicas": "10",
+    "group.streams.min.task.offset.interval.ms": "20000",
+    "group.streams.acceptable.recovery.lag": "5",
+    "group.streams.rack.aware.assignment.tags": "zone",
+}
+"""Bounds of what groups may configure that are not Kafka's defaults."""
+GROUP_VALUES: Final = (
+    ("share.heartbeat.interval.ms", ("1999", "2000", "20000", "20001")),
+    ("share.session.timeout.ms", ("14999", "15000", "90000", "90001")),
+    ("share.record.lock.duration.ms", ("1999", "2000", "90000", "90001")),
+    ("share.delivery.count.limit", ("2", "3", "25", "26")),
+    ("share.partition.max.record.locks", ("199", "200", "10000", "10001")),
+    ("share.assignment.interval.ms", ("499", "500", "15000", "15001")),
+    ("streams.heartbeat.interval.ms", ("1999", "2000", "15000", "15001")),
+    ("streams.session.timeout.ms", ("14999", "60000", "60001")),
+    ("streams.num.standby.replicas", ("-1", "0", "5", "6")),
+    ("streams.num.warmup.replicas", ("-1", "0", "10", "11")),
+    ("streams.task.offset.interval.ms", ("0", "19999", "20000", "1000000")),
+    ("streams.assignment.interval.ms", ("-1", "0", "15000", "15001")),
+    ("streams.initial.rebalance.delay.ms", ("-1", "1000000")),
+    ("streams.acceptable.recovery.lag", ("-1", "1000000000000")),
+    ("streams.assignor.name", ("sticky", "range", "")),
+    ("streams.rack.aware.assignment.tags", ("", "a,b", "a,a")),
+    ("errors.deadletterqueue.topic.name", ("", "a/b", "__x")),
+)
 
 
 # Groups
@@ -65,6 +107,101 @@ def group_operations(player: Player) -> None:
                 f"ConsumerGroupDescribe v{version} operations={wanted}",
                 _operations(answer),
             )
+
+
+def group_cleanup(player: Player) -> None:
+    """Positions whose tombstones take several batches: what a client deletes stays as a whole, and
+    with their topic they go in as many as it takes. The next topic of that name is told none.
+    """
+    count = 60
+    topic, _ = player.topic(partitions=count)
+    group, parts = player.name("group"), list(range(count))
+    player.quiet("FindCoordinator", 3, key=group, key_type=0)
+    positions = [{"partition_index": one, "committed_offset": one} for one in parts]
+    player.until(
+        lambda answer: int(answer.topics[0].partitions[0].error_code) == 0,
+        "OffsetCommit",
+        8,
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        topics=[{"name": topic, "partitions": positions}],
+    )
+
+    def kept(answer: Any) -> int:
+        return sum(part.committed_offset >= 0 for part in answer.topics[0].partitions)
+
+    wanted = {"group_id": group, "topics": [{"name": topic, "partition_indexes": parts}]}
+    player.note("positions", kept(player.quiet("OffsetFetch", 7, **wanted)))
+    _limit_offsets(player, "700")
+    partitions = [{"partition_index": one} for one in parts]
+    several = [{"name": topic, "partitions": partitions}]
+    player.ask("OffsetDelete", 0, "all of them", group_id=group, topics=several)
+    player.ask("DeleteGroups", 2, "the group", groups_names=[group])
+    player.note("positions kept", kept(player.quiet("OffsetFetch", 7, **wanted)))
+    player.ask("DeleteTopics", 5, "its topic", timeout=5_000, topic_names=[topic])
+    player.until(lambda answer: kept(answer) == 0, "OffsetFetch", 7, **wanted)
+    player.topic(partitions=count)
+    player.note("positions of the next topic", kept(player.quiet("OffsetFetch", 7, **wanted)))
+    _limit_offsets(player, None)
+
+
+def _limit_offsets(player: Player, limit: str | None) -> None:
+    """Set ``max.message.bytes`` of ``__consumer_offsets``, or go back to the default."""
+    name, topic = "max.message.bytes", "__consumer_offsets"
+    operation = DELETE if limit is None else SET
+    config = {"name": name, "config_operation": operation, "value": limit}
+    where = {"resource_type": 2, "resource_name": topic}
+    player.quiet("IncrementalAlterConfigs", 1, resources=[{**where, "configs": [config]}])
+    player.until(
+        lambda answer: answer.results[0].configs[0].value == (limit or "1048588"),
+        "DescribeConfigs",
+        4,
+        resources=[{**where, "configuration_keys": [name]}],
+    )
+
+
+def group_bounds(player: Player) -> None:
+    """What a group may configure where the broker's file has bounds of its own, and what it is told
+    of its configs.
+    """
+    group = player.name("group")
+    for name, values in GROUP_VALUES:
+        for value in values:
+            _configured(player, group, {name: value})
+    for both in (
+        {"share.session.timeout.ms": "15000", "share.heartbeat.interval.ms": "15000"},
+        {"streams.session.timeout.ms": "16000", "streams.heartbeat.interval.ms": "15000"},
+    ):
+        _configured(player, group, both)
+    for asked in (group, player.name("unconfigured")):
+        answer = player.until(
+            lambda answer: len(answer.results[0].configs) > 1,
+            "DescribeConfigs",
+            4,
+            resources=[{"resource_type": 32, "resource_name": asked}],
+            include_synonyms=True,
+        )
+        player.note(
+            f"configs of {asked}",
+            sorted(
+                (one.name, one.value, int(one.config_source), one.is_default)
+                if hasattr(one, "is_default")
+                else (one.name, one.value, int(one.config_source))
+                for one in answer.results[0].configs
+            ),
+        )
+
+
+def _configured(player: Player, group: str, wanted: dict[str, str]) -> None:
+    configs = [
+        {"name": name, "config_operation": SET, "value": value} for name, value in wanted.items()
+    ]
+    player.ask(
+        "IncrementalAlterConfigs",
+        1,
+        " ".join(f"{name}={value}" for name, value in wanted.items()),
+        resources=[{"resource_type": 32, "resource_name": group, "configs": configs}],
+    )
 
 
 def _operations(answer: Any) -> Any:
@@ -307,6 +444,8 @@ def _create(player: Player, note: str, **values: Any) -> None:
 
 STORIES: Final[tuple[Story, ...]] = (
     group_operations,
+    group_cleanup,
+    group_bounds,
     scram_credentials,
     without_authorizer,
     loggers,
