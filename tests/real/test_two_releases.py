@@ -55,26 +55,34 @@ def _node(name: str) -> int:
 
 @pytest.mark.parametrize("pair", RECORDED)
 def test_clients_are_answered_as_by_the_real_brokers(pair: str) -> None:
-    told = {key: one for key, one in simulated(pair)["answers"].items() if "lists" not in key}
+    told = {key: one for key, one in simulated(pair)["answers"].items() if "leader" in key}
+    assert len(told) == 8
     assert told == {key: RECORDED[pair]["answers"][key] for key in told}
 
 
 @pytest.mark.parametrize("pair", PLAYED)
 def test_brokers_ask_each_other_in_the_versions_of_the_real_ones(pair: str) -> None:
-    assert simulated(pair)["asked"] == RECORDED[pair]["asked"]
+    told, real = simulated(pair)["asked"], RECORDED[pair]["asked"]
+    if "2.8.2" in pair:  # for all else these ask ZooKeeper
+        assert real.keys() >= {"AddPartitionsToTxn", "AlterPartition", "Fetch", "WriteTxnMarkers"}
+        told = {name: told[name] for name in real}
+    assert told == real
 
 
 @pytest.mark.parametrize("pair", PLAYED)
-def test_brokers_list_the_versions_of_the_real_ones(pair: str) -> None:
-    """The lowest ones are those of the newest release, whatever release a broker plays."""
+def test_brokers_list_the_versions_and_levels_of_the_real_ones(pair: str) -> None:
+    """The lowest versions are those of the newest release, whatever release a broker plays."""
     for broker in two_releases.BROKERS:
         told, real = (
-            side["answers"][f"broker {broker} lists"] for side in (simulated(pair), RECORDED[pair])
+            [side["answers"][f"broker {broker} {verb}"] for verb in ("lists", "has finalized")]
+            for side in (simulated(pair), RECORDED[pair])
         )
-        assert {key: one[1] for key, one in told.items()} == {key: real[key][1] for key in told}
+        common = told[0].keys() & real[0].keys() if "2.8.2" in pair else told[0].keys()
+        assert {key: told[0][key][1] for key in common} == {key: real[0][key][1] for key in common}
+        assert told[1] == real[1]
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("pair", ["3.5.2+3.6.2", "3.9.2+4.4.0"])
+@pytest.mark.parametrize("pair", ["2.8.2+3.6.2", "3.5.2+3.6.2", "3.9.2+4.4.0"])
 def test_the_real_brokers_do_what_was_recorded(pair: str) -> None:
     assert two_releases.play(pair) == RECORDED[pair]

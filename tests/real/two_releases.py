@@ -15,6 +15,7 @@ in ``two_releases.jsonl``. It needs Java 17 and Maven.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import re
 import sys
@@ -24,6 +25,7 @@ from typing import Any, Final
 
 from tests.real.hang import produce_without_adding
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.zookeeper_kafka import ZookeeperKafka
 from txnsim.client import partition_requests, requests
 from txnsim.client.admin import TOPIC_RESOURCE, Admin
 from txnsim.client.cluster import Cluster
@@ -39,7 +41,7 @@ from txnsim.wire.batch import Record, build_batch
 
 RECORDED: Final = Path(__file__).with_name("two_releases.jsonl")
 KEPT: Final = (
-    *("3.5.2+3.6.2", "3.9.2+4.4.0", "4.4.0+3.9.2"),
+    *("2.8.2+3.6.2", "3.6.2+2.8.2", "3.5.2+3.6.2", "3.9.2+4.4.0", "4.4.0+3.9.2"),
     *("3.6.2+3.9.2", "3.9.2+3.6.2", "3.6.2+4.4.0", "4.4.0+3.6.2"),
     *("4.0.2+4.1.2", "4.1.2+4.2.2", "4.2.2+4.1.2", "4.3.1+4.4.0", "4.4.0+4.4.0"),
 )
@@ -108,6 +110,9 @@ async def story(cluster: Cluster) -> Told:
     await _follow_each_other(cluster, admin)
     for broker in BROKERS:
         told[f"broker {broker} lists"] = await _listed(cluster, broker)
+        told[f"broker {broker} has finalized"] = dict(
+            sorted((await cluster.connection(broker)).features.levels)
+        )
     return told
 
 
@@ -219,25 +224,29 @@ def play(pair: str) -> Told:
     Args:
         pair: ``3.9.2+4.4.0``: the release of broker 1, and that of broker 2.
     """
-    first, second = pair.split("+")
-    with ApacheKafka(
-        brokers=2,
-        version=first,
-        others={2: second},
-        properties=PROPERTIES,
-        jvm_options=_JVM_OPTIONS,
-    ) as kafka:
-        told = real.run(_told(kafka.bootstrap))
-        asked: dict[str, list[str]] = {}
-        for node_id, home in enumerate(kafka.homes, start=1):
-            log = (home / "broker.log").read_text(errors="replace")
-            for line in asked_of(node_id, log.splitlines()):
-                asked.setdefault(line[0], []).append(line[1])
+    with _cluster(*pair.split("+")) as (bootstrap, logs):
+        told = real.run(_told(bootstrap))
+        asked: dict[str, set[str]] = {}
+        for node_id, log in enumerate(logs, start=1):
+            for name, line in asked_of(node_id, log.read_text(errors="replace").splitlines()):
+                asked.setdefault(name, set()).add(line)
     return {
         "releases": pair,
         "answers": told,
-        "asked": {name: sorted(set(found)) for name, found in sorted(asked.items())},
+        "asked": {name: sorted(found) for name, found in sorted(asked.items())},
     }
+
+
+@contextlib.contextmanager
+def _cluster(first: str, second: str) -> Iterator[tuple[str, Sequence[Path]]]:
+    """Its address, and what each broker writes."""
+    given: dict[str, Any] = {"properties": PROPERTIES, "jvm_options": _JVM_OPTIONS}
+    if min(first, second) < "3":
+        with ZookeeperKafka(first, second, **given) as old:
+            yield old.bootstrap, old.logs
+        return
+    with ApacheKafka(brokers=2, version=first, others={2: second}, **given) as kafka:
+        yield kafka.bootstrap, [home / "broker.log" for home in kafka.homes]
 
 
 async def _told(bootstrap: str) -> Told:
@@ -254,7 +263,7 @@ def asked_of(node_id: int, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         request = json.loads(found[1])
         header = request["requestHeader"]
         name = _BETWEEN_BROKERS.get(header["requestApiKey"])
-        sender = _SENDER.fullmatch(header["clientId"])
+        sender = _SENDER.fullmatch(header["clientId"] or "")
         if name is not None and sender is not None:
             source = sender[1] or sender[2]
             yield name, f"{source} -> {node_id}: v{header['requestApiVersion']}"
