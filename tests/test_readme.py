@@ -11,6 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -96,8 +97,20 @@ def test_a_command_is_accepted(command: Command) -> None:
             accept_curl(arguments, refused=command.printed.startswith('{"error":"'))
         case "python":
             assert arguments[:2] == ["-m", "http.server"]  # of the standard library
+        case "pip":
+            accept_pip(arguments)
         case unknown:
             pytest.fail(f"{unknown}: say here how it is checked")
+
+
+def accept_pip(arguments: list[str]) -> None:
+    """Only this checkout is installed, with extras that there are."""
+    install, what = arguments
+    found = re.fullmatch(r"\.\[([\w,]+)\]", what)
+    assert install == "install"
+    assert found is not None
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert set(found[1].split(",")) <= project["optional-dependencies"].keys()
 
 
 def test_the_documents_show_each_command_of_the_program() -> None:
