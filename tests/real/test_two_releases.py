@@ -14,8 +14,12 @@ from txnsim.node.peers import CONTROLLER_ID
 from txnsim.releases import RELEASES
 from txnsim.runtime.trace import TraceLevel
 
-LINES = {release.patch_release: release.name for release in RELEASES.values()} | {"3.5.2": "2.8"}
-"""3.5 is no line of the simulator's; 2.8 is the one that does not know verification either."""
+LINES = {release.patch_release: release.name for release in RELEASES.values()} | {
+    "3.5.2": "2.8",  # is no line of the simulator's, and does not know verification either
+    "4.2.0": "4.2",
+}
+RULES = {"4.2.0+4.1.2": {"markers_follow_peer_version": False}}
+"""What the newest patch release of the line has mended."""
 RECORDED = two_releases.kept()
 PLAYED = [pair for pair in RECORDED if "3.5.2" not in pair]
 """Of these the simulator has both releases."""
@@ -44,7 +48,10 @@ def simulated(pair: str) -> two_releases.Told:
 
     releases = (f"{first},2={second}",)
     full = TraceLevel.FULL
-    return run_cluster(main, brokers=2, topics=(), as_version=releases, trace_level=full)
+    rules = RULES.get(pair, {})
+    return run_cluster(
+        main, brokers=2, topics=(), as_version=releases, rules=rules, trace_level=full
+    )
 
 
 def _node(name: str) -> int:
