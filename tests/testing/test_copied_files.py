@@ -205,3 +205,17 @@ def test_names_of_plugins_have_a_reason_of_their_own(tmp_path: Path) -> None:
     )
     (of_plugins,) = (one for one in load(file).warnings if "it is for one of them" in one)
     assert of_plugins.endswith("mine.bucket, rsm.config.storage.s3.bucket.name, rlmm.config.x")
+
+
+def test_one_broker_tells_clients_the_port_that_is_advertised(tmp_path: Path) -> None:
+    """``9092:9094`` of a compose file: clients come through somebody who translates ports."""
+    variables = {
+        **BITNAMI,
+        "KAFKA_CFG_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:19092,EXTERNAL://localhost:9092",
+    }
+    _, found = of_variables(variables, tmp_path)
+    assert (found.port, found.advertised_port) == (9092, 19092)
+    assert found.security is not None
+    (external,) = found.security.listeners
+    assert (external.port, external.advertised_port) == (9094, 9092)
+    assert not any("real port" in warning for warning in found.warnings)

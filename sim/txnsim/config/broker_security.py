@@ -142,6 +142,7 @@ class _Reader:
             protocol=protocol,
             host=listener.host,
             advertised_host=listener.advertised_host,
+            advertised_port=listener.advertised_port,
             port=listener.port,
         )
         if protocol.has_tls:

@@ -55,6 +55,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     host: str | None = None
     port: int | None = None
     advertised_host: str | None = None
+    advertised_port: int | None = None
     http_port: int | None = None
     as_version: str | None = None
     topics: tuple[tuple[str, int], ...] = ()
@@ -71,6 +72,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
             "host": self.host,
             "port": self.port,
             "advertised_host": self.advertised_host,
+            "advertised_port": self.advertised_port,
             "as_version": None if self.as_version is None else (self.as_version,),
             "security": self.security,
         }
@@ -338,7 +340,7 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     problems.raise_if_any()
     first = plain_listener(listeners.clients) or next(iter(listeners.clients), None)
     repeated = [entry for entry in entries if last[entry.name] is not entry]
-    odd = (*listeners.odd, *security.odd)
+    odd = (*(listeners.odd if node.brokers != 1 else ()), *security.odd)
     return Configuration(
         settings=msgspec.convert(settings, Settings),
         brokers=node.brokers,
@@ -346,6 +348,7 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
         host=None if first is None else first.host,
         port=None if first is None else first.port,
         advertised_host=None if first is None else first.advertised_host,
+        advertised_port=None if first is None else first.advertised_port,
         security=None if security.options == NO_SECURITY else security.options,
         warnings=(
             *(f"{file}:{e.line}: {e.name}: repeated further down, which wins" for e in repeated),

@@ -36,6 +36,8 @@ class FileListener(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     port: int
     advertised_host: str | None = None
+    advertised_port: int | None = None
+    """Where it is another one: somebody on the way translates ports."""
     entry: Property
     """Its place in the file."""
 
@@ -49,7 +51,7 @@ class Listeners(msgspec.Struct, frozen=True, kw_only=True):
     """Names of those that are for controllers."""
     refused: tuple[Remark, ...] = ()
     odd: tuple[Remark, ...] = ()
-    """Taken with a warning."""
+    """What is told otherwise where there are several brokers, each with ports of its own."""
 
 
 class _Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +80,6 @@ def _read(given: Mapping[str, Property], controllers: frozenset[str]) -> Listene
         raise WrongValueError(
             given["advertised.listeners"], f"there is no listener {unknown} among the listeners"
         )
-    odd: list[Remark] = []
     found = []
     for name, address in own.items():
         protocol = protocols.get(name)
@@ -86,8 +87,10 @@ def _read(given: Mapping[str, Property], controllers: frozenset[str]) -> Listene
             where = MAP if MAP in given else "its name"
             raise WrongValueError(entry, f"listener {name}: {where} names no security protocol")
         outside = advertised.get(name)
-        if outside is not None:
-            odd += _odd(given["advertised.listeners"], address, outside)
+        if outside is not None and outside.host == ALL_INTERFACES:
+            raise WrongValueError(
+                given["advertised.listeners"], f"clients can't connect to {ALL_INTERFACES}"
+            )
         found.append(
             FileListener(
                 name=name,
@@ -95,18 +98,20 @@ def _read(given: Mapping[str, Property], controllers: frozenset[str]) -> Listene
                 host=address.host or ALL_INTERFACES,
                 port=address.port,
                 advertised_host=None if outside is None else outside.host or None,
+                advertised_port=None if outside is None else _other(outside.port, address.port),
                 entry=entry,
             )
         )
+    odd = [
+        (given["advertised.listeners"], f"clients get the real port, {one.port}")
+        for one in found
+        if one.advertised_port is not None
+    ]
     return Listeners(clients=tuple(found), controllers=controllers, odd=tuple(odd))
 
 
-def _odd(entry: Property, own: _Address, clients: _Address) -> list[Remark]:
-    if clients.host == ALL_INTERFACES:
-        raise WrongValueError(entry, f"clients can't connect to {ALL_INTERFACES}")
-    if own.port in (0, clients.port):
-        return []
-    return [(entry, f"clients get the real port, {own.port}")]
+def _other(outside: int, own: int) -> int | None:
+    return None if own in (0, outside) else outside
 
 
 def _addresses(entry: Property | None, controllers: frozenset[str]) -> dict[str, _Address]:

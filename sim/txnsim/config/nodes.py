@@ -1,8 +1,9 @@
 """Whose file a broker's properties are: one node of a real cluster, which says what it is there.
 
 A node that is broker and only controller is a cluster of one broker, under its own number. So is a
-broker of before Kafka 4 with its ZooKeeper. A node without both roles can't be started alone.
-Kafka's counterpart: KafkaConfig's checks of ``process.roles``.
+broker of before Kafka 4 with its ZooKeeper, and who names one voter and no roles, which images add.
+A node without both roles can't be started alone. Kafka's counterpart: KafkaConfig's checks of
+``process.roles``.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ def read_node(given: Mapping[str, Property]) -> FileNode:
     """The node whose properties these are."""
     roles = given.get(ROLES)
     if roles is None or not roles.value.strip():
-        is_alone = any(name.startswith(ZOOKEEPER) for name in given)
-        return _alone(given, "broker.id") if is_alone else FileNode()
+        if any(name.startswith(ZOOKEEPER) for name in given):
+            return _alone(given, "broker.id")
+        return _alone(given, "node.id") if len(_names(given, VOTERS)) == 1 else FileNode()
     found = {role.strip() for role in roles.value.split(",")}
     if not found <= _ROLES:
         strange = ", ".join(sorted(found - _ROLES))

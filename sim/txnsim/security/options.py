@@ -98,6 +98,8 @@ class SecureListener(msgspec.Struct, frozen=True, kw_only=True):
     """Where it listens; the cluster's host unless given."""
     advertised_host: str | None = None
     """The host that clients connect to; the cluster's unless given."""
+    advertised_port: int | None = None
+    """The port likewise, of a cluster of one broker."""
     port: int = 0
     """The first broker's; the others' follow. 0 picks free ones."""
     mechanisms: tuple[str, ...] = MECHANISMS

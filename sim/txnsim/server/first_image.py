@@ -74,8 +74,11 @@ def _told(options: ClusterOptions, door: Door, number: int) -> tuple[str, int]:
     """Host and port of a broker's listener, as clients get them."""
     if options.advertised and door.apis.listener == CLIENT_LISTENER:
         return options.advertised[number - 1]
-    named = None if door.channel_builder is None else door.channel_builder.listener.advertised_host
-    return named or options.advertised_host or _reachable(door.host), door.port
+    own = None if door.channel_builder is None else door.channel_builder.listener
+    host, port = options.advertised_host or _reachable(door.host), options.advertised_port
+    if own is not None:
+        host, port = own.advertised_host or host, own.advertised_port
+    return host, door.port if port is None or options.brokers > 1 else port
 
 
 def _reachable(host: str) -> str:

@@ -38,6 +38,8 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The host that clients connect to; the listening host unless given, and this machine's name
     where that is everywhere.
     """
+    advertised_port: int | None = None
+    """The port likewise, of a cluster of one broker."""
     advertised: tuple[tuple[str, int], ...] = ()
     """Host and port that clients get for each broker's listener in clear, where something between
     them and us translates ports, as containers do.

@@ -26,6 +26,7 @@ from txnsim.errors import ConfigError
         ("zookeeper.connect=a:2181\nbroker.id=-1\n", 1, None),
         ("zookeeper.connect=a:2181\n", 1, None),
         ("node.id=3\n", None, None),
+        ("node.id=3\ncontroller.quorum.voters=3@kafka:9093\n", 1, 3),
     ],
 )
 def test_a_file_of_one_node_is_a_cluster_of_one_broker(

@@ -97,3 +97,10 @@ def test_what_is_advertised_is_told() -> None:
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "::"])
 def test_clients_are_told_this_machines_name_where_it_listens_everywhere(host: str) -> None:
     assert registered(ClusterOptions(brokers=1), [(door(host, 1),)])[0].host == host_name()
+
+
+def test_the_port_that_is_advertised_is_that_of_one_broker() -> None:
+    for brokers, ports in ((1, [19_092]), (2, [9_092, 9_093])):
+        options = ClusterOptions(brokers=brokers, advertised_host="h", advertised_port=19_092)
+        doors = [(door("", 9_092 + number),) for number in range(brokers)]
+        assert [broker.port for broker in registered(options, doors)] == ports
