@@ -15,15 +15,18 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
 
+import msgspec
 import pytest
 
 from tests.support.apache_kafka import made_once
 from tests.support.traces import told_run
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.trace.moments import moments
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
     from txnsim.trace.reading import Recording
 
@@ -33,6 +36,10 @@ CHROMIUM: Final = (
 PATIENCE_MS: Final = 120_000
 """So long a page is waited for: what a busy machine needs is no failure."""
 AXE: Final = "axe-core@4.14.1"
+SHOW: Final = """async ([text, moments]) => {
+  const { load } = __page["api.js"];
+  await load(new Response(text), { kind: "file", index: 0, title: "a test", moments });
+}"""
 CACHE: Final = Path(__file__).parents[2] / ".cache" / "browser"
 LOCK: Final = CACHE.with_name("browser.lock")
 
@@ -82,6 +89,7 @@ def new_page(browser: Browser) -> Iterator[Any]:
         *,
         expects: tuple[str, ...] = (),
         asked: list[str] | None = None,
+        script: str = "",
         **options: Any,
     ) -> Page:
         def where(said: Any) -> str:
@@ -97,6 +105,7 @@ def new_page(browser: Browser) -> Iterator[Any]:
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         page = context.new_page()
+        page.add_init_script(script)
         page.on("console", lambda said: hear(where(said) if said.type == "error" else ""))
         page.on("request", lambda one: None if asked is None else asked.append(one.url))
         page.on("pageerror", lambda error: hear(str(error)))
@@ -110,6 +119,26 @@ def new_page(browser: Browser) -> Iterator[Any]:
     for context in contexts:
         context.close()
     assert complaints == []
+
+
+def show(page: Page, run: Recording) -> None:
+    """Show a recording as a page in a file has it."""
+    explained = msgspec.json.decode(msgspec.json.encode(list(moments(run))))
+    page.evaluate(SHOW, [run.to_lines().decode(), explained])
+
+
+def judge_what_is_made(page: Page) -> None:
+    """Events that are made in the page are unknown to its server: let what that says of its own
+    newest event be said of the one that was asked about.
+    """
+
+    def answer(one: Route) -> None:
+        path, _, query = one.request.url.partition("?")
+        response = one.fetch(url=path)
+        at = int(parse_qs(query)["at"][0])
+        one.fulfill(response=response, json={**response.json(), "at": at})
+
+    page.route("**/explain?*", answer)
 
 
 def from_npm(package: str, member: str) -> str:

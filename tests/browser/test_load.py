@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from tests.browser.conftest import judge_what_is_made
 from tests.support.page_flood import FLOOD, MADE
 from tests.support.txnsim_server import TxnsimServer
 
@@ -20,8 +21,7 @@ def test_under_load_there_is_a_rate_a_pause_and_only_what_hangs(
     fresh_server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(fresh_server.http)
-    # The server knows nothing of what is made here: it says what hangs at its own newest event.
-    page.route("**/explain?*", lambda one: one.continue_(url=one.request.url.split("?")[0]))
+    judge_what_is_made(page)
     page.click("#practise")
     page.wait_for_selector(".cause.hanging")
     asked = page.evaluate(ASKED)
@@ -71,7 +71,7 @@ def test_what_hangs_far_back_has_its_name_and_numbers_are_whole(
     fresh_server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(fresh_server.http)
-    page.route("**/explain?*", lambda one: one.continue_(url=one.request.url.split("?")[0]))
+    judge_what_is_made(page)
     page.click("#practise")
     page.wait_for_selector("#why:has-text('T1 of billing (producer id')")
     page.evaluate(BEHIND)
@@ -103,9 +103,10 @@ LOOKED_AT: Final = """async ([view, transactions]) => {
   const { Book } = __page["book.js"];
   const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
   const drawn = async () => {
-    while (count.value < events.length) await frame();
+    while (count.value < events.length || !isJudged()) await frame();
     for (let n = 0; n < 3; n += 1) await frame();
   };
+  const isJudged = () => __sim.explained.value?.at === events[events.length - 1].i;
   choose(view);
   take(__made(transactions, true));
   await drawn();

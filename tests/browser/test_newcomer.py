@@ -26,6 +26,7 @@ TERMS: Final = """() => [...document.querySelectorAll(
 PLAIN: Final = {
     # Sentences and everyday words; what they name stands in the list of words as well.
     *("do", "rule", "arm a rule", "broker", "brokers", "partitions", "what happens", "none"),
+    *("reading …", "not yet on all replicas", "marker not replicated"),
     *("why is the last stable offset here?", "the last move, and what caused it", "scenarios"),
     *("no transaction holds readers back", "the marker is still owed", "nothing is written yet"),
     *("or learn how it works, in ten minutes", "move the leader to", "producers by partition"),

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tests.browser.conftest import judge_what_is_made, show
+from tests.support.traces import small
 from tests.support.txnsim_server import TxnsimServer
 
 if TYPE_CHECKING:
@@ -119,10 +121,12 @@ def test_a_coordinator_that_is_about_to_be_done_does_not_wait(
 ) -> None:
     """Under load the stage said it of some transaction nearly always."""
     for us, waits in ((999_000, 0), (1_001_000, 1)):
-        page = new_page(fresh_server.http, expects=("/explain?at=",))
+        page = new_page(fresh_server.http)
+        judge_what_is_made(page)
         page.wait_for_selector(".link-state.live")
         page.evaluate(JUST_DECIDED, us)
         page.wait_for_selector(".belief:has-text('no marker is owed')")
+        page.wait_for_selector("[data-verdict=owed]")
         assert page.locator(".agreement:has-text('The coordinator waits')").count() == waits
 
 
@@ -388,3 +392,167 @@ def test_a_high_watermark_is_shown_where_the_trace_tells_it(
     opened(page, "z27", "V+/4.3")  # one
     assert "high watermark\n1" in page.inner_text(".partition dl >> nth=0")
     assert "HW 1" in page.inner_text(".tape >> nth=0")
+
+
+LOG, COORDINATOR, OFFSETS = "broker/1/log/t-0", "broker/1/txn/0", "__consumer_offsets-1"
+NODES: Final = ("broker/1", LOG, COORDINATOR, "fault", "client/other", f"broker/1/log/{OFFSETS}")
+Row = tuple[str, str, tuple[int, ...], str, object]
+LEADS: Final[Row] = ("broker/1", "node.role", (), "", {"tp": "t-0", "role": "leader", "epoch": 0})
+
+
+def moved(name: str, pid: int, state: str, *partitions: str) -> Row:
+    entry = {"pid": pid, "epoch": 0, "pending": None, "timeout_ms": 60_000}
+    data = {**entry, "state": state, "partitions": partitions}
+    return (COORDINATOR, "txn.complete", (), f"{name}/{pid}:0", data)
+
+
+def owes(name: str, pid: int, tp: str = "t-0") -> Row:
+    return (COORDINATOR, "marker.owed", (), f"{name}/{pid}:0", {"tp": tp, "committed": False})
+
+
+def opened_by(name: str, pid: int, at: int, tp: str = "t-0") -> tuple[Row, Row]:
+    of = {"tp": tp, "pid": pid, "epoch": 0}
+    node, tx = f"broker/1/log/{tp}", f"{name}/{pid}:0"
+    batch = {**of, "base": at, "last": at, "seq": 0, "txn": True}
+    return (node, "log.append", (), tx, batch), (node, "pid.open", (), tx, {**of, "first": at})
+
+
+ABORTS: Final = (moved("app", 7, "Ongoing", "t-0"), moved("app", 7, "PrepareAbort", "t-0"))
+
+
+@pytest.mark.parametrize(
+    ("events", "verdict", "words"),
+    [
+        ((LEADS,), "agree", "They agree. No transaction is open."),
+        ((LEADS, moved("app", 7, "Empty")), "agree", "They agree. No transaction is open."),
+        (
+            (LEADS, moved("app", 7, "Ongoing", "t-0")),
+            "open",
+            "They agree. The coordinator of app has T1 open. Nothing of it is written on t-0 yet.",
+        ),
+        (
+            (LEADS, moved("app", 7, "Ongoing", OFFSETS)),
+            "open",
+            f"They agree. The coordinator of app has T1 open, with {OFFSETS}.",
+        ),
+        # A marker is owed, and nothing is open where it is owed: "They agree", it said.
+        (
+            (LEADS, *ABORTS, owes("app", 7)),
+            "owed",
+            "They will agree. The coordinator of app has decided to abort T1, and owes markers."
+            " Nothing of it is open on t-0, and the coordinator has yet to hear that its marker is"
+            " written there.",
+        ),
+        (
+            (LEADS, *ABORTS),
+            "owed",
+            "They will agree. The coordinator of app has decided to abort T1. The marker of t-0 is"
+            " still to come.",
+        ),
+        (
+            (LEADS, moved("app", 7, "Ongoing", OFFSETS), moved("app", 7, "PrepareAbort")),
+            "owed",
+            "They will agree. The coordinator of app has decided to abort T1. Every partition has"
+            " its marker; the coordinator has yet to write that down.",
+        ),
+        # Beside one that is open on the same partition.
+        (
+            (
+                LEADS,
+                *ABORTS,
+                owes("app", 7),
+                moved("other", 8, "Ongoing", "t-0"),
+                *opened_by("other", 8, 0),
+            ),
+            "owed",
+            "They will agree. The coordinator of app has decided to abort T1, and owes markers.",
+        ),
+        (
+            (LEADS, *ABORTS, *opened_by("app", 7, 0)),
+            "owed",
+            "They will agree. The coordinator has decided to abort T1, and no marker is owed. t-0"
+            " has a transaction open since offset 0: its marker is still to come.",
+        ),
+        # In a topic of Kafka's own.
+        (
+            (
+                LEADS,
+                (*LEADS[:4], {"tp": OFFSETS, "role": "leader", "epoch": 0}),
+                *opened_by("app", 7, 0, OFFSETS),
+            ),
+            "hanging",
+            f"They disagree: hanging. No coordinator knows producer 7. {OFFSETS} has a transaction",
+        ),
+    ],
+)
+def test_the_headline_is_the_gravest_of_all_that_is_open_or_owed(
+    server: TxnsimServer, new_page: Any, events: tuple[Row, ...], verdict: str, words: str
+) -> None:
+    page = new_page(server.http)
+    page.wait_for_selector(".link-state.live")
+    show(page, small(NODES, *events, level="brief"))
+    page.wait_for_selector(f"#agreement[data-verdict={verdict}]")
+    assert page.inner_text("#agreement").startswith(words)
+    assert verdict == "agree" or "No transaction is open." not in page.inner_text("#agreement")
+    page.keyboard.press("3")
+    page.wait_for_selector(".producers")
+    if verdict == "owed":
+        mine = page.locator(".producers tbody:has-text('app')").all_inner_texts()
+        assert [text for text in mine if "They agree." in text] == []
+
+
+def held(action: str, pid: int, tp: str) -> tuple[Row, ...]:
+    rule = {"rule": "late", "point": "peer.request", "action": action}
+    about = [{"pid": pid, "partitions": [tp]}]
+    count = int(not action.startswith("delay"))
+    hit = {**rule, "api": "WriteTxnMarkers", "held": count, "struck": 1, "about": about}
+    message = {"api": "WriteTxnMarkers", "peer": "broker/1", "response": False, "correlation": 1}
+    return (
+        ("fault", "fault.arm", (), "", rule),
+        ("fault", "fault.hit", (), "", hit),
+        ("broker/1", "msg.hold", (5,), "", message),
+    )
+
+
+@pytest.mark.parametrize(
+    ("action", "pid", "tp", "later", "shown"),
+    [
+        ("hold", 7, "t-0", 0, ["ABORT marker held by late"]),
+        # Any held WriteTxnMarkers was taken for that of every marker.
+        ("hold", 8, "t-0", 0, ["ABORT marker on its way", "WriteTxnMarkers held by late"]),
+        ("hold", 7, "u-0", 0, ["ABORT marker on its way", "WriteTxnMarkers held by late"]),
+        # What was delayed was held for ever.
+        ("delay 2 ms", 7, "t-0", 0, ["ABORT marker delayed by late"]),
+        ("delay 2 ms", 7, "t-0", 3, ["ABORT marker on its way"]),
+    ],
+)
+def test_what_is_on_its_way_is_held_only_by_what_holds_it(
+    server: TxnsimServer,
+    new_page: Any,
+    action: str,
+    pid: int,
+    tp: str,
+    later: int,
+    shown: list[str],
+) -> None:
+    page = new_page(server.http)
+    page.wait_for_selector(".link-state.live")
+    more = [("client/other", "note", (), "", {"text": "later"})] * later
+    events = (LEADS, *ABORTS, owes("app", 7), *held(action, pid, tp), *more)
+    show(page, small(NODES, *events, level="brief"))
+    way = page.locator(".way > ul").first.locator(".message")
+    told = [
+        f"{one.locator('.what button').inner_text()} {one.locator('.how').inner_text()}"
+        for one in way.all()
+    ]
+    assert sorted(told) == sorted(shown)
+
+
+def test_what_has_arrived_is_not_on_its_way(server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(server.http)
+    opened(page, "z01", "V-")
+    assert "Nothing just now." in page.inner_text(".way")
+    assert page.locator(".way h3 + ul .message.released").count() == 1
+    page.get_by_role("button", name="No answer comes, and it gives up on the record.").click()
+    page.wait_for_selector(".way h2 + ul .message.held")
+    assert page.locator(".way h2 + ul .message:not(.held)").count() == 0

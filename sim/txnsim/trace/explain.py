@@ -136,7 +136,8 @@ def lso_of(
     elif holder is not None and end > stable:
         cause = CAUSE_OF[holder.verdict]
     else:
-        cause = Cause.NOTHING if stable >= end else Cause.UNREPLICATED
+        behind = Cause.WRITTEN if is_brief else Cause.UNREPLICATED
+        cause = Cause.NOTHING if stable >= end else behind
     standing = Standing(
         partition=where,
         cause=cause,
@@ -157,7 +158,9 @@ def lso_of(
         last_stable_offset=stable,
         high_watermark=end,
         sentences=said,
-        evidence=tuple(sorted(set(_evidence(state, log, holder, remembered)))),
+        evidence=tuple(
+            sorted(set(_evidence(state, log, holder if end > stable else None, remembered)))
+        ),
         repair=None if hanging is None else repair_command(where, hanging.verdict, program=program),
         marker=None
         if hanging is None or hanging.decided is None

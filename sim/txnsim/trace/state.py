@@ -286,7 +286,7 @@ def id_of(tx: str) -> str:
 def _marker(state: TraceState, event: Event, _node: str, data: Data) -> None:
     how = event.k.removeprefix("marker.")
     if "tp" not in data:  # the coordinator has moved: none of them is owed here any more
-        for owed in [one for one in state.owed if one.startswith(f"{event.tx} ")]:
+        for owed in [one for one in state.owed if one.rpartition(" ")[0] == event.tx]:
             del state.owed[owed]
         return
     key = f"{event.tx} {data['tp']}"

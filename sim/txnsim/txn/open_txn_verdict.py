@@ -63,6 +63,8 @@ class Cause(StrEnum):
     ALIVE = "open transaction"
     UNREPLICATED = "marker not replicated"
     """The transaction has ended at the leader, and its marker is above the high watermark."""
+    WRITTEN = "not yet on all replicas"
+    """No transaction is open at the leader; nobody told where the high watermark is."""
     UNTOLD = "open transaction that can't be judged"
     """The brokers are too old to say what becomes of it."""
     OFFLINE = "no leader"
@@ -192,6 +194,12 @@ def sentences(known: Standing) -> tuple[str, ...]:
         )
     first = withheld(known.last_stable_offset, known.high_watermark)
     holder = known.holder
+    if known.cause is Cause.WRITTEN:
+        return (
+            first,
+            "No transaction is open there. What was written last is at the leader and not yet on"
+            " all replicas that are in sync. It is a matter of replication.",
+        )
     if holder is None or known.cause is Cause.UNREPLICATED:
         return (
             first,

@@ -117,6 +117,15 @@ def test_what_hangs_in_a_topic_of_kafka_comes_first() -> None:
     assert places(state, mismatches(state, Remembered())) == [where, "t-0", "a-0"]
 
 
+def test_at_brief_nothing_is_said_of_a_marker_that_may_not_be_there() -> None:
+    """A plain record that followers did not have yet was told as "the marker that ended it"."""
+    plain = (NODES[1], "log.append", (), "", {"tp": "t-0", "pid": -1, "base": 0, "last": 0})
+    told = explain_lso(small(NODES, LEADS, plain, level="brief"), "t-0")
+    assert told.cause == "not yet on all replicas"
+    assert told.sentences[1].startswith("No transaction is open there. What was written last")
+    assert told.evidence == ()
+
+
 def test_what_the_trace_does_not_know_is_refused() -> None:
     run = small(NODES, LEADS)
     with pytest.raises(BadInputError, match="tells nothing of u-0 up to #0; it has t-0"):

@@ -369,8 +369,10 @@ export async function explain(index) {
   question = new AbortController();
   const { signal } = question;
   const from = source.value;
+  const isNewest = cursor.value === null;
   try {
-    tell(from, await explainOf(from, event.i, signal), signal);
+    const answer = await explainOf(from, event.i, signal);
+    tell(from, { ...answer, isNewest: isNewest && answer.at === event.i }, signal);
   } catch (error) {
     if (count.value) tell(from, { at: event.i, partitions: [], open: [], error: error.message }, signal);
   }

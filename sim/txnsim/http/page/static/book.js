@@ -16,11 +16,12 @@ const NARRATOR = "scenario";
 const WRITES = new Set(["log.append", "marker.written"]);
 const isWanted = (kind) => assigns(kind) || kind === VIOLATION;
 
-/** A copy of a state: plain objects and arrays, all the way down. */
-function copy(value) {
+/** A copy of a state: plain objects, tables and arrays, all the way down. */
+export function copy(value) {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(copy);
-  const made = {};
+  const kind = Object.getPrototypeOf(value);
+  const made = kind === Object.prototype ? {} : Object.create(kind);
   for (const key in value) made[key] = copy(value[key]);
   return made;
 }

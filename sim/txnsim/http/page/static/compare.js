@@ -2,7 +2,7 @@
 // Two runs of one story beside each other: their steps by caption, what each shows at a step, and the
 // first step at which they differ, in one sentence.
 
-import { SHOWN_MAX, TELLING, agreement, coordinated, idsOf, isOwnerless, messages, otherwise, partitionsOf, stepAt } from "./stage.js";
+import { SHOWN_MAX, TELLING, coordinated, idsOf, isOwnerless, messages, otherwise, partitionsOf, stepAt } from "./stage.js";
 import { asked, events, notes, stateAt, within } from "./store.js";
 import { tape } from "./tape.js";
 
@@ -44,13 +44,17 @@ export function besides({ book, rows }, index) {
   return there.from + Math.floor(((index - here.from) / Math.max(1, here.to - here.from)) * (there.to - there.from));
 }
 
-/** What a trace shows at an index, as plain values; `open` is what the server says of it. */
-export const moment = (book, index, open) => within(book, () => {
+/** What a trace shows at an index, as plain values; `open` is what the server says of it, and `sayings` makes sentences
+ *  of that for partitions and transactional ids. */
+export const picture = (book, index, open, sayings) => within(book, () => {
   const now = stateAt(index);
+  const ids = idsOf(now, open).slice(0, SHOWN_MAX);
+  const tps = partitionsOf(now, open).slice(0, SHOWN_MAX);
   return {
     index, now, open,
-    ids: idsOf(now, open).slice(0, SHOWN_MAX).map((id) => coordinated(now, id, index)),
-    logs: partitionsOf(now, open).slice(0, SHOWN_MAX).map((tp) => ({ tp, log: now.logs[tp], of: tape(tp, index, now.logs[tp].lso), said: agreement(now, tp, open, index) })),
+    said: sayings(now, tps, ids, open, index),
+    ids: ids.map((id) => coordinated(now, id, index)),
+    logs: tps.map((tp) => ({ tp, log: now.logs[tp], of: tape(tp, index, now.logs[tp].lso) })),
     messages: messages(now, index),
   };
 });

@@ -2,6 +2,7 @@
 // One table of keys: it feeds the handler, the help and the test. None acts while somebody types.
 
 import { toggle } from "./player.js";
+import { idOf } from "./reducer.js";
 import { isSite } from "./site.js";
 import { stepAt } from "./stage.js";
 import { at, choose, events, filed, go, help, indexOf, last, live, notes, query, said, sharing, shown } from "./store.js";
@@ -38,7 +39,7 @@ const seek = (from, step, wanted) => {
 };
 const by = (step) => seek(at.value, step, () => true);
 const isError = (one) => one.k === "log.reject" || one.k === "marker.refused" || failed(one);
-const sameTx = (one) => one.tx && one.tx.split("/")[0] === (shown.value?.tx ?? "").split("/")[0];
+const sameTx = (one) => Boolean(one.tx) && idOf(one.tx) === idOf(shown.value?.tx ?? "");
 
 /** To where a step of the story ends. */
 function step(by_) {

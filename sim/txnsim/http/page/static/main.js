@@ -10,7 +10,7 @@ import { KEYS, onKey, over, views } from "./keys.js";
 import { SPEEDS, playing, speed, toggle } from "./player.js";
 import { isSite, keep, start } from "./site.js";
 import { decisive, stepAt } from "./stage.js";
-import { at, busy, choose, count, cursor, events, explained, filed, full, go, help, indexOf, info, last, lesson, link, live, lost, notes, problem, rate, reading, replaced, said, sharing, shown, source, state, view, violations, walk } from "./store.js";
+import { at, busy, choose, count, cursor, events, explained, filed, full, go, help, indexOf, info, last, lesson, link, live, lost, moment, notes, problem, rate, reading, replaced, said, sharing, shown, source, state, view, violations, walk } from "./store.js";
 import { Cluster } from "./views/cluster.js";
 import { Drive } from "./views/drive.js";
 import { Coordinator } from "./views/coordinator.js";
@@ -135,7 +135,7 @@ function Inspector() {
   if (!one || isNew()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${blind() ? "Nothing is recorded." : isSite ? "Open a run of the Zoo, or a lesson." : "Point a client at this cluster, make a transaction hang on the stage, or open a run of the Zoo."}</p></aside>`;
   const chain = walk(one).slice(1);
   const [before] = (chain.at(-1) ?? one).p; // it is no longer kept, or is too far back
-  const tp = view.value === "stage" && !help.value && !sharing.value ? inFocus(state.value.now, explained.value?.open ?? []) : null;
+  const tp = view.value === "stage" && !help.value && !sharing.value ? inFocus(moment.value.now, explained.value?.open ?? []) : null;
   return html`<aside aria-label="Event" class=${sheet.value ? "up" : ""}><button id="sheet" aria-expanded=${sheet.value} onClick=${() => (sheet.value = !sheet.value)}>${tp ? "Why, and this event" : "This event"}</button>${tp && html`<${Why} tp=${tp} />`}
     <h2>#${one.i} ${one.k}</h2>${KINDS[one.k] && html`<p class="hint">${KINDS[one.k]}</p>`}<p><code>${one.node}</code><br />${ms(one)}${one.tx ? html`<br />${one.tx}` : ""}</p>
     <table><tbody>${Object.entries(one.d ?? {}).sort().map(([name, value]) => html`<tr><th scope="row">${name}</th>
@@ -186,6 +186,7 @@ const again = signal(0); // what came while it was asked
 effect(() => {
   const index = at.value;
   void [source.value, busy.value, again.value];
+  if (source.value.moments) return void explain(index); // it is in the file
   if (timer && cursor.value === null) return; // it is about to be asked for what is newest then
   clearTimeout(timer);
   const wait = Math.max(REST_MS, cursor.value === null ? askedMs + RESTS * tookMs - performance.now() : 0);

@@ -4,10 +4,14 @@
 
 const UNKNOWN = -1;
 
+/** An empty table. Its keys are names that users give: it has no other, such as `constructor`. */
+const table = () => Object.create(TABLE);
+const TABLE = Object.freeze({ __proto__: null, [Symbol.toPrimitive]: () => "a table" });
+
 export function newState(level = "full") {
   return {
     at_us: 0, wall_ms: 0, level,
-    brokers: {}, logs: {}, transactions: {}, owed: {}, faults: {}, offsets: {},
+    brokers: table(), logs: table(), transactions: table(), owed: table(), faults: table(), offsets: table(),
   };
 }
 
@@ -19,7 +23,7 @@ export function follow(state, event) {
 }
 
 /** Whether events of a kind change the state. */
-export const assigns = (kind) => Object.hasOwn(ASSIGN, kind);
+export const assigns = (kind) => kind in ASSIGN;
 
 export const nowMs = (state) => state.wall_ms + Math.floor(state.at_us / 1000);
 
@@ -50,7 +54,7 @@ function role(state, event, node, data) {
 export const endOfLed = (data) => data.end ?? 0;
 
 function logOf(leader, data) {
-  const producers = {};
+  const producers = table();
   for (const one of data.producers ?? []) producers[one.pid] = producerOf(one);
   return {
     leader, epoch: data.epoch, replicas: data.replicas ?? 0,
@@ -163,9 +167,19 @@ export function idOf(tx) {
   return id;
 }
 
+/** How a transaction's name ends: producer id and epoch. The id before may have slashes, too. */
+const PRODUCER = /^-?[0-9]+:-?[0-9]+$/;
+
 function withoutProducer(tx) {
   const slash = tx.lastIndexOf("/");
-  return slash >= 0 && tx.includes(":", slash) ? tx.slice(0, slash) : tx;
+  return slash >= 0 && PRODUCER.test(tx.slice(slash + 1)) ? tx.slice(0, slash) : tx;
+}
+
+/** Whose a marker is that a coordinator owes, by its key: transactional id, producer id, partition. */
+export function owedBy(key) {
+  const space = key.lastIndexOf(" ");
+  const tx = key.slice(0, space);
+  return { id: idOf(tx), pid: Number.parseInt(tx.slice(tx.lastIndexOf("/") + 1), 10), tp: key.slice(space + 1) };
 }
 
 function decided(state, event, node, data) {
@@ -222,7 +236,7 @@ function marker(state, event, node, data) {
   const how = event.k.slice("marker.".length);
   if (!("tp" in data)) {
     for (const key of Object.keys(state.owed)) {
-      if (key.startsWith(`${event.tx} `)) delete state.owed[key];
+      if (key.slice(0, key.lastIndexOf(" ")) === event.tx) delete state.owed[key];
     }
     return;
   }
@@ -268,7 +282,7 @@ function released(state, event, node, data) {
 
 function snapshot(state, event, node, data) {
   if (data.part === 0) {
-    for (const name of ["logs", "transactions", "owed", "faults", "brokers"]) state[name] = {};
+    for (const name of ["logs", "transactions", "owed", "faults", "brokers", "offsets"]) state[name] = table();
     for (const broker of data.brokers) state.brokers[broker.node] = broker.state;
     for (const fault of data.faults) state.faults[fault.rule] = faultOf(fault);
     state.level = data.trace;
@@ -277,9 +291,13 @@ function snapshot(state, event, node, data) {
   for (const one of data.transactions) {
     state.transactions[idOf(one.tx)] = { ...one.d, node: one.node, i: event.i };
   }
+  for (const { pid, group, tp, offset } of data.positions ?? []) {
+    if (pid !== undefined) state.offsets[`${group} ${tp}`] = offset; // a transaction has added it
+  }
 }
 
 const ASSIGN = {
+  __proto__: null,
   "input": input,
   "node.up": up,
   "node.down": down,

@@ -3,8 +3,8 @@
 // believe, and where they disagree. It reads the state and the events; judgements are the server's.
 
 import { upTo } from "./book.js";
-import { idOf } from "./reducer.js";
-import { chainOf, events, hangsOnly, holds, indexOf, movesOf, nearest, notes, releases, stateAt } from "./store.js";
+import { idOf, owedBy } from "./reducer.js";
+import { chainOf, events, holds, indexOf, movesOf, nearest, notes, releases, stateAt } from "./store.js";
 import { begunUntil, outcomeOf, tape } from "./tape.js";
 
 /** So many of a kind are drawn; the rest is behind a list. */
@@ -42,24 +42,35 @@ const rankOf = (one) => TROUBLE[one.verdict] ?? TROUBLE.unknown;
 const byName = new Intl.Collator("en", { numeric: true }).compare;
 
 /** In trouble first, then by name; where only what hangs is wanted, nothing else. */
-function ranked(some, open, nameOf, isBusy) {
-  const rank = new Map(some.map((name) => [name, isBusy(name) ? TROUBLE.alive : NO_TROUBLE]));
+function ranked(some, open, nameOf, least, isHanging) {
+  const rank = new Map(some.map((name) => [name, least(name)]));
   for (const one of open) rank.set(nameOf(one), Math.min(rank.get(nameOf(one)) ?? NO_TROUBLE, rankOf(one)));
-  const wanted = hangsOnly.value ? some.filter((name) => rank.get(name) < TROUBLE.decided) : some;
+  const wanted = isHanging ? some.filter((name) => rank.get(name) < TROUBLE.decided) : some;
   return wanted.sort((a, b) => rank.get(a) - rank.get(b) || byName(a, b));
 }
 
-const isUnderWay = (now, id) => /Ongoing|Prepare/.test(now.transactions[id].state);
+/** What its coordinator alone says of a transactional id. */
+function underWay(now, id) {
+  const { state } = now.transactions[id];
+  return state.startsWith("Prepare") ? TROUBLE.decided : state === "Ongoing" ? TROUBLE.alive : NO_TROUBLE;
+}
 
-/** Transactional ids, those in trouble first. */
-export const idsOf = (now, open) => ranked(Object.keys(now.transactions), open, (one) => one.transactional_id, (id) => isUnderWay(now, id));
+/** Transactional ids, those in trouble first; or only those of which something hangs. */
+export const idsOf = (now, open, isHanging = false) => ranked(Object.keys(now.transactions), open, (one) => one.transactional_id, (id) => underWay(now, id), isHanging);
 
 /** Whether a transactional id has something open, at its coordinator or on a partition. */
-export const isBusy = (now, open, id) => isUnderWay(now, id) || open.some((one) => one.transactional_id === id);
+export const isBusy = (now, open, id) => underWay(now, id) < NO_TROUBLE || open.some((one) => one.transactional_id === id);
 
-/** Partitions of users, those in trouble first. */
-export const partitionsOf = (now, open) =>
-  ranked(Object.keys(now.logs).filter((tp) => !tp.startsWith("__")), open, (one) => one.partition, (tp) => now.logs[tp].lso < now.logs[tp].end);
+/** Partitions of users, and others where a transaction hangs, those in trouble first; or only where one hangs. */
+export function partitionsOf(now, open, isHanging = false) {
+  const hang = new Set(open.filter((one) => one.verdict === "hanging").map((one) => one.partition));
+  const owed = new Set(owedIn(now).map(({ tp }) => tp));
+  const least = (tp) => (owed.has(tp) ? TROUBLE.decided : now.logs[tp].lso < now.logs[tp].end ? TROUBLE.alive : NO_TROUBLE);
+  return ranked(Object.keys(now.logs).filter((tp) => !tp.startsWith("__") || hang.has(tp)), open, (one) => one.partition, least, isHanging);
+}
+
+/** Markers that coordinators owe: whose, where, and how they stand. */
+const owedIn = (now) => Object.entries(now.owed).map(([key, one]) => ({ key, ...owedBy(key), one }));
 
 /** What a coordinator believes of a transactional id. */
 export function coordinated(now, id, index) {
@@ -73,8 +84,8 @@ export function coordinated(now, id, index) {
   }
   const t = begunUntil(id, index);
   const outcome = t && outcomeOf(t, index);
-  const owed = Object.entries(now.owed).filter(([key]) => idOf(key.slice(0, key.lastIndexOf(" "))) === id);
-  return { id, entry, passed, t, outcome, owed: owed.map(([key, one]) => ({ tp: key.slice(key.lastIndexOf(" ") + 1), ...one })) };
+  const owed = owedIn(now).filter((one) => one.id === id);
+  return { id, entry, passed, t, outcome, owed: owed.map(({ tp, one }) => ({ tp, ...one })) };
 }
 
 /** What it says of its newest transaction, as the end of "The coordinator …". */
@@ -86,17 +97,32 @@ export function belief({ t, entry, outcome, owed }) {
   return `has decided to ${entry.state === "PrepareCommit" ? "commit" : "abort"} ${name}, ${owed.length ? "and owes markers" : "and no marker is owed"}`;
 }
 
-const clientOf = (node) => node.replace(/^client\//, "").replace(/^broker\//, "broker ");
+const clientOf = (node) => (node.startsWith("client/") ? node.slice("client/".length) : node.replace(/^broker\//, "broker "));
 
 /** The strike that has held a message. */
 const hitOf = (hold) => hold.p.map((i) => events[indexOf(i) ?? -1]).find((one) => one?.k === "fault.hit");
 
-/** Messages that are held at an index, oldest first. */
-function held(index) {
+/** Messages that are held or delayed at an index, oldest first, each with its strike. */
+function held(now, index) {
   const until = (some) => some.slice(Math.max(0, upTo(some, index) - HELD_MAX), upTo(some, index));
   const gone = new Set(until(releases()).map((n) => events[n].p[0]));
-  return until(holds()).map((n) => events[n]).filter((one) => !gone.has(hitOf(one)?.i));
+  return until(holds()).map((n) => ({ one: events[n], hit: hitOf(events[n]) })).filter(({ hit }) => !gone.has(hit?.i) && !isOver(now, hit, events[index]));
 }
+
+/** Whether what a strike has kept goes on by itself, or is gone with its broker: nothing in the trace says that it was released. */
+function isOver(now, hit, event) {
+  const delay = delayOf(hit);
+  return delay === null ? Boolean(hit) && !now.faults[hit.d.rule]?.held : event.t - hit.t >= delay;
+}
+
+/** How long a strike delays, in microseconds; null where it waits for a release. */
+function delayOf(hit) {
+  const [, ms] = /^delay (\d+) ms/.exec(hit?.d.action ?? "") ?? [];
+  return ms === undefined ? null : Number(ms) * 1000;
+}
+
+/** Whether what a strike holds is the marker of a producer for a partition. */
+const isMarkerOf = (hit, pid, tp) => Boolean(hit?.d.about?.some((one) => one.pid === pid && one.partitions.includes(tp)));
 
 /** Who sent a message, and to whom: answers of brokers among themselves are told by the one who asked. */
 function sides({ node, d: { peer, response } }) {
@@ -118,32 +144,32 @@ const likeOf = ({ d: { api, peer, response } }) => {
   return { point: `${isClient ? "client" : "peer"}.${response ? "response" : "request"}`, api, ...(isClient ? { client_id: clientOf(peer) } : {}) };
 };
 
-/** What is on its way at an index, or was just now: what is held, markers that are owed, and what the
- *  step of the story has sent. `like` says what a rule about the next such message asks for. */
+/** What is on its way at an index (`isDue`): what is held, markers that are owed. And what the step of the story
+ *  has sent, and is there or lost by now. `like` says what a rule about the next such message asks for. */
 export function messages(now, index) {
-  const some = held(index).map((one) => ({
-    ...sides(one), key: one.i, how: "held", label: labelOf(one), said: sentOf(one), rule: hitOf(one)?.d.rule ?? null, since: one, like: likeOf(one),
+  const kept = held(now, index).map(({ one, hit }) => ({
+    ...sides(one), key: one.i, how: delayOf(hit) === null ? "held" : "delayed", label: labelOf(one), said: sentOf(one), rule: hit?.d.rule ?? null, since: one, like: likeOf(one), isDue: true, hit,
   }));
-  const isMarkerHeld = some.some((one) => one.label === "WriteTxnMarkers");
-  for (const [key, one] of Object.entries(now.owed)) {
-    const cut = key.lastIndexOf(" ");
-    const tp = key.slice(cut + 1);
-    const rule = isMarkerHeld ? some.find(({ label }) => label === "WriteTxnMarkers").rule : null;
-    some.push({
-      key: `${key} ${one.i}`, how: one.how === "refused" ? "refused" : isMarkerHeld ? "held" : "owed", from: `coordinator of ${idOf(key.slice(0, cut))}`, to: tp,
-      label: `${one.committed ? "COMMIT" : "ABORT"} marker`, said: one.error ? `${one.how}: ${one.error}` : one.how, rule, since: events[indexOf(one.i) ?? -1],
-      like: { point: "peer.request", api: "WriteTxnMarkers" },
-    });
-  }
-  const waiting = new Set(some.map((one) => one.since?.p?.length && received(one.since)?.i));
-  return alike([...some.filter((one) => one.label !== "WriteTxnMarkers"), ...lately(index, waiting)]).slice(0, Math.max(some.length, MESSAGES_MAX));
+  const carriers = new Set(); // requests that are shown as the markers that they carry
+  const markers = owedIn(now).map(({ key, id, pid, tp, one }) => {
+    const [carrier, ...again] = kept.filter((some) => some.label === "WriteTxnMarkers" && isMarkerOf(some.hit, pid, tp));
+    for (const some of [carrier, ...again]) carriers.add(some);
+    return {
+      key: `${key} ${one.i}`, how: one.how === "refused" ? "refused" : (carrier?.how ?? "owed"), from: `coordinator of ${id}`, to: tp,
+      label: `${one.committed ? "COMMIT" : "ABORT"} marker`, said: one.error ? `${one.how}: ${one.error}` : one.how, rule: carrier?.rule ?? null, since: events[indexOf(one.i) ?? -1],
+      like: { point: "peer.request", api: "WriteTxnMarkers" }, isDue: true,
+    };
+  });
+  const waiting = new Set([...kept, ...markers].map((one) => one.since?.p?.length && received(one.since)?.i));
+  const due = [...kept.filter((one) => !carriers.has(one)), ...markers];
+  return alike([...due, ...lately(index, waiting)]).slice(0, Math.max(due.length, MESSAGES_MAX));
 }
 
 /** The same message of the same client, sent again: once, with how often. */
 function alike(some) {
   const found = new Map();
   for (const one of some) {
-    const key = [one.from, one.to, one.label, one.said, one.how, one.rule].join("|");
+    const key = JSON.stringify([one.from, one.to, one.label, one.said, one.how, one.rule, one.isDue]);
     const known = found.get(key);
     if (known) known.times += 1;
     else found.set(key, { ...one, times: 1 });
@@ -227,26 +253,71 @@ export function readersAt(tp, index, lso) {
  *  has moved, but a single replica's is its log end, and none is below the last stable offset. */
 export const highWatermark = ({ level }, { hw, lso, end, replicas }) => (level === "full" ? hw : replicas === 1 || lso >= end ? end : null);
 
-/** Whether coordinator and partition agree: {kind, title, text}. */
+/** Kinds of sentences, the gravest first, and the verdict of each as the page's attribute `data-verdict` has it. */
+const GRAVITY = ["hanging", "unknown", "decided", "alive", "nothing", "reading"];
+const VERDICT = { hanging: "hanging", unknown: "owed", decided: "owed", alive: "open", nothing: "agree", reading: "reading" };
+
+const gravest = (some) => VERDICT[GRAVITY.find((kind) => some.some((one) => one.kind === kind)) ?? "nothing"];
+
+/** The headline's attributes: the gravest verdict of its sentences, and the event that they are of. */
+export const headline = (some, { position, said }) => ({ "data-verdict": gravest(some), "data-event": said ? position : undefined, "aria-busy": !said });
+
+/** What stands where something is judged, until it is. */
+export const READING = "reading …";
+/** In place of sentences about a moment that is not judged. */
+export const unread = ({ error }) => [{ kind: "reading", title: error ? "It is not told here." : READING, text: error }];
+
+/** What there is to say of these partitions and transactional ids, the gravest first: {kind, title, text} each. */
+export function agreements(now, tps, ids, open, index) {
+  const onPartitions = tps.map((tp) => agreement(now, tp, open, index));
+  const told = new Set(onPartitions.map(({ id }) => id));
+  const waits = ids.map((id) => waiting(now, id, index)).filter(Boolean);
+  const more = ids.filter((id) => !told.has(id) && !waits.some((one) => one.id === id)).map((id) => atCoordinator(now, id, index)).filter(Boolean);
+  const some = [...waits, ...onPartitions, ...more].filter(({ kind }) => kind !== "nothing");
+  some.sort((a, b) => GRAVITY.indexOf(a.kind) - GRAVITY.indexOf(b.kind));
+  return some.length ? some : [{ kind: "nothing", title: "They agree.", text: "No transaction is open." }];
+}
+
+/** Whether coordinator and partition agree: {kind, title, text}, and the transactional id that it is about. */
 export function agreement(now, tp, open, index) {
   const theirs = open.filter((one) => one.partition === tp);
   const one = theirs.reduce((worst, some) => (worst && rankOf(worst) <= rankOf(some) ? worst : some), null);
   const other = otherwise(now, tp, index);
   if (other && one?.verdict !== "hanging") return other;
+  const owed = owedIn(now).find((some) => some.tp === tp && now.transactions[some.id]);
+  if (owed && rankOf(one ?? { verdict: "alive" }) > TROUBLE.decided) {
+    const text = `The coordinator of ${owed.id} ${belief(coordinated(now, owed.id, index))}. Nothing of it is open on ${tp}, and the coordinator has yet to hear that its marker is written there.`;
+    return { kind: "decided", title: "They will agree.", text, id: owed.id };
+  }
   if (!one) {
     const id = Object.keys(now.transactions).find((name) => now.transactions[name].state === "Ongoing" && now.transactions[name].partitions.includes(tp));
-    const t = id && begunUntil(id, index);
-    if (t) return { kind: "alive", title: "They agree.", text: `The coordinator of ${id} has T${t.number} open. Nothing of it is written on ${tp} yet.` };
+    const t = id !== undefined && begunUntil(id, index);
+    if (t) return { kind: "alive", title: "They agree.", text: `The coordinator of ${id} has T${t.number} open. Nothing of it is written on ${tp} yet.`, id };
     return { kind: "nothing", title: "They agree.", text: `No transaction is open on ${tp}.` };
   }
-  const entry = one.transactional_id !== null && now.transactions[one.transactional_id];
-  const said = entry ? coordinated(now, one.transactional_id, index) : null;
+  const id = one.transactional_id;
+  const entry = id !== null && now.transactions[id];
+  const said = entry ? coordinated(now, id, index) : null;
   const who = said ? `The coordinator ${belief(said)}` : `No coordinator knows producer ${one.producer_id}`;
   const here = `${tp} has a transaction open since offset ${one.first}`;
-  if (one.verdict === "hanging") return { kind: "hanging", title: "They disagree: hanging.", text: `${who}. ${here}. Only the coordinator has timeouts, and for it nothing is open here: no timeout will mend it.` };
-  if (one.verdict === "decided") return { kind: "decided", title: "They will agree.", text: `${who}. ${here}: its marker is still to come.` };
-  if (one.verdict === "alive") return { kind: "alive", title: "They agree.", text: `${who}. ${here}. Its producer can end it, or its timeout will.` };
-  return { kind: "unknown", title: "It can't be told.", text: `${who}. ${here}. ${one.reason}` };
+  if (one.verdict === "hanging") return { kind: "hanging", title: "They disagree: hanging.", text: `${who}. ${here}. Only the coordinator has timeouts, and for it nothing is open here: no timeout will mend it.`, id };
+  if (one.verdict === "decided") return { kind: "decided", title: "They will agree.", text: `${who}. ${here}: its marker is still to come.`, id };
+  if (one.verdict === "alive") return { kind: "alive", title: "They agree.", text: `${who}. ${here}. Its producer can end it, or its timeout will.`, id };
+  return { kind: "unknown", title: "It can't be told.", text: `${who}. ${here}. ${one.reason}`, id };
+}
+
+/** The same where no partition that is shown tells of it: what its coordinator has open, or has decided; null for neither. */
+function atCoordinator(now, id, index) {
+  const rank = underWay(now, id);
+  if (rank === NO_TROUBLE) return null;
+  const { entry: { state, partitions = [] }, t, outcome, owed } = coordinated(now, id, index);
+  const name = t && !outcome ? `T${t.number}` : "a transaction";
+  if (rank === TROUBLE.alive) {
+    return { kind: "alive", title: "They agree.", text: `The coordinator of ${id} has ${name} open, with ${partitions.length ? partitions.join(", ") : "no partition yet"}.`, id };
+  }
+  const left = [...new Set([...owed.map(({ tp }) => tp), ...partitions])];
+  const rest = left.length ? `The marker of ${left.join(", ")} is still to come.` : "Every partition has its marker; the coordinator has yet to write that down.";
+  return { kind: "decided", title: "They will agree.", text: `The coordinator of ${id} has decided to ${state === "PrepareCommit" ? "commit" : "abort"} ${name}. ${rest}`, id };
 }
 
 /** A decided transaction whose coordinator waits, though no marker is owed; null where there is none. */
@@ -256,7 +327,7 @@ export function waiting(now, id, index) {
   const decided = events[indexOf(said.entry.i) ?? -1];
   if (decided && events[index].t - decided.t < WAITS_US) return null;
   const what = said.entry.state === "PrepareCommit" ? "commit" : "abort";
-  return { kind: "unknown", title: "The coordinator waits.", text: `The coordinator of ${id} has decided to ${what} T${said.t.number}, and goes on waiting. Every partition has its marker, and none is owed.` };
+  return { kind: "unknown", title: "The coordinator waits.", text: `The coordinator of ${id} has decided to ${what} T${said.t.number}, and goes on waiting. Every partition has its marker, and none is owed.`, id };
 }
 
 /** Records whose end on a partition is not what their coordinator has decided. */
@@ -273,8 +344,8 @@ export function otherwise(now, tp, index) {
 
 /** Whether the coordinator of a transactional id will send a partition no marker. */
 export function isOwnerless(now, tp, id) {
-  const entry = now.transactions[id];
-  const isOwed = entry?.state.startsWith("Prepare") && Object.keys(now.owed).some((key) => key.endsWith(` ${tp}`));
+  const entry = id === undefined ? undefined : now.transactions[id];
+  const isOwed = entry?.state.startsWith("Prepare") && owedIn(now).some((one) => one.id === id && one.tp === tp);
   return !isOwed && !entry?.partitions?.includes(tp);
 }
 

@@ -3,7 +3,7 @@
 // A view asks nothing of a broker: it shows the events, and what the server's reader says of them.
 
 import { batch, computed, signal } from "@preact/signals";
-import { Book, eventsOf } from "./book.js";
+import { Book, copy, eventsOf } from "./book.js";
 import { isSite } from "./site.js";
 
 let book = new Book();
@@ -35,7 +35,7 @@ export const problem = signal("");
 export const said = signal("");
 export const help = signal(false);
 export const sharing = signal(false);
-/** What the server's reader says: {at, partitions, open, state}. */
+/** What the server's reader has said last: {at, partitions, open, state, error, isNewest}, of the event at `at`. */
 export const explained = signal(null);
 /** The header of the trace that is shown. */
 export const info = signal({});
@@ -174,6 +174,23 @@ export const at = computed(() => {
 });
 /** The state under the cursor; a new object for each cursor, the same one for the newest. */
 export const state = computed(() => ({ at: at.value, of: source.value, now: stateAt(at.value) }));
+/** Of a cluster that goes on, the event that was judged last; else the one under the cursor. */
+const momentAt = computed(() => {
+  const newest = at.value;
+  return (cursor.value === null && explained.value?.isNewest ? indexOf(explained.value.at) : undefined) ?? newest;
+});
+/** What is shown wherever something is judged: one event, the state behind it, and what the server's reader says
+ *  of that very event. `said` is null while it is read, and where it is not to be had: `error` says why. */
+export const moment = computed(() => {
+  void source.value;
+  const index = momentAt.value;
+  const position = events[index]?.i;
+  const now = stateAt(index);
+  const answer = explained.value?.at === position ? explained.value : null;
+  const said = answer && !answer.error ? answer : null;
+  // The state of the newest event grows with the next one, and what is shown does not.
+  return { index, position, now: index >= last() ? copy(now) : now, said, error: answer?.error ?? "", open: said?.open ?? [] };
+});
 export const shown = computed(() => events[selected.value ?? at.value]);
 
 export function go(index) {
@@ -187,6 +204,7 @@ export function go(index) {
 
 export function live() {
   batch(() => {
+    if (cursor.value !== null && explained.value) explained.value = { ...explained.value, isNewest: false };
     cursor.value = null;
     selected.value = null;
   });

@@ -4,39 +4,44 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { act, beside, explainOf } from "../api.js";
-import { besides, moment } from "../compare.js";
+import { besides, picture } from "../compare.js";
 import { html } from "../html.js";
-import { asked, at, compared, events, explained, go, notes, source, within } from "../store.js";
-import { highWatermark, stepAt } from "../stage.js";
+import { asked, compared, events, go, moment, notes, source, within } from "../store.js";
+import { agreements, headline, highWatermark, stepAt, unread } from "../stage.js";
 import { Coordinated, HOW, gets } from "./strip.js";
 import { Tape } from "./tape.js";
 
-/** What the server says of the other run: {at, open}. */
-const told = signal({ at: null, open: [] });
+/** What the server says of the other run: {of, at, open, error}. */
+const told = signal(null);
 
 export function Compare() {
   const it = compared.value;
-  const there = besides(it, at.value);
+  const here = moment.value;
+  const there = besides(it, here.index);
   const position = within(it.book, () => events[there]?.i);
   useEffect(() => {
-    if (position !== undefined) void explainOf(it.about, position).then((found) => (told.value = { at: position, open: found.open }), () => null); // the stream says what is wrong
+    const tell = (found) => (told.value = { of: it, at: position, ...found });
+    if (position !== undefined) void explainOf(it.about, position).then(({ open }) => tell({ open, error: "" }), ({ message }) => tell({ open: [], error: message }));
   }, [it, position]);
-  const mine = moment(asked(), at.value, explained.value?.open ?? []);
-  const theirs = moment(it.book, there, told.value.at === position ? told.value.open : []);
+  const answer = told.value?.of === it && told.value.at === position ? told.value : null;
+  const other = { position, said: answer && !answer.error ? answer : null, error: answer?.error ?? "", open: answer?.open ?? [] };
+  const sayings = (one) => (one.said ? agreements : () => unread(one));
+  const mine = picture(asked(), here.index, here.open, sayings(here));
+  const theirs = picture(it.book, there, other.open, sayings(other));
   const { first } = it;
   return html`<section class="compare" aria-label="Compare">
     <p class="gap" id="difference"><b>${first ? first.text : "The stage shows no difference between the two."}</b>
       ${first && html` <button onClick=${() => toFirst(first)}>See it</button>`} <label>with <select id="compare-with" value=${it.about.run} onChange=${(e) => act(() => beside(e.target.value))}>${it.others.map((one) => html`<option value=${one}>${one}</option>`)}</select></label> <button id="compare-end" onClick=${() => (compared.value = null)}>End comparing</button></p>
-    <div class="two"><${Side} name=${source.value.run} verdict=${source.value.verdict} it=${mine} /><${Side} name=${it.about.run} verdict=${it.about.verdict} it=${theirs} /></div></section>`;
+    <div class="two"><${Side} name=${source.value.run} verdict=${source.value.verdict} it=${mine} of=${headline(mine.said, here)} /><${Side} name=${it.about.run} verdict=${it.about.verdict} it=${theirs} /></div></section>`;
 }
 
 /** To the end of the step in which two runs differ first. */
 export const toFirst = ({ row }) => go(stepAt(notes()[row.left - 1]).to);
 
-function Side({ name, verdict, it }) {
-  const said = it.logs.map((one) => one.said).filter(({ kind }) => kind !== "nothing");
+/** `of` are the attributes of the headline, which is that of the run that is shown. */
+function Side({ name, verdict, it, of = {} }) {
   return html`<section class="side"><h2>${name}${verdict ? html` <small>${verdict.observed}</small>` : ""}</h2>
-    ${(said.length ? said : [{ kind: "nothing", title: "They agree.", text: "No transaction is open." }]).map(({ kind, title, text }) => html`<p class=${`agreement ${kind}`}><b>${title}</b> ${text}</p>`)}
+    <div ...${of}>${it.said.map(({ kind, title, text }) => html`<p class=${`agreement ${kind}`}><b>${title}</b> ${text}</p>`)}</div>
     ${it.ids.map((one) => html`<${Coordinated} key=${one.id} it=${one} />`)}
     <ul class="way">${it.messages.map((one) => html`<li class=${`message ${one.how}`}><span class="end-of">${one.from}</span> ${one.label} ${one.said} <b>${HOW[one.how]}</b> <span class="end-of">${one.to}</span></li>`)}</ul>
     ${it.logs.map(({ tp, log, of }) => html`<div class="strip"><h3>${tp}</h3><${Tape} tp=${`${tp} in ${name}`} log=${log} hw=${highWatermark(it.now, log)} of=${of} open=${it.open.filter((one) => one.partition === tp)} /><p class="readers">${gets(log)}</p></div>`)}</section>`;

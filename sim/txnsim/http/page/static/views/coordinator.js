@@ -3,6 +3,7 @@
 
 import { html } from "../html.js";
 import { upTo } from "../book.js";
+import { owedBy } from "../reducer.js";
 import { at, events, movesOf, state, transaction, walk } from "../store.js";
 import { ms } from "../words.js";
 import { Event } from "./event.js";
@@ -37,7 +38,7 @@ export function Coordinator() {
   const before = so > 1 ? events[made[so - 2]].d.state : null;
   const last = before && `${before} ${entry.state}`;
   const chain = move ? walk(move) : [];
-  const owed = Object.entries(now.owed).filter(([key]) => key.startsWith(`${id}/`));
+  const owed = Object.entries(now.owed).filter(([key]) => owedBy(key).id === id);
   return html`
     <div class="bar"><label>Transactional id <select id="txn" value=${id} onChange=${(e) => (transaction.value = e.target.value)}>
       ${ids.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
@@ -61,7 +62,7 @@ export function Coordinator() {
       </tbody></table>
       <table><caption>Markers that are owed</caption><tbody>
         ${owed.length === 0 && html`<tr><td>none: every partition has its marker</td></tr>`}
-        ${owed.map(([key, one]) => html`<tr><td>${key.slice(key.lastIndexOf(" ") + 1)}</td>
+        ${owed.map(([key, one]) => html`<tr><td>${owedBy(key).tp}</td>
           <td>${one.committed ? "✓ COMMIT" : "✕ ABORT"}</td><td>${one.how}${one.error ? `: ${one.error}` : ""}</td><td><${Event} i=${one.i} /></td></tr>`)}
       </tbody></table>
       <div><h2>The last move, and what caused it</h2>

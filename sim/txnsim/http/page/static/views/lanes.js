@@ -6,7 +6,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { html } from "../html.js";
 import { nameOf, picture } from "../lanes.js";
-import { at, count, explained, go, indexOf } from "../store.js";
+import { count, go, indexOf, moment } from "../store.js";
 import { line, ms } from "../words.js";
 import { hueOf, nameOf as called } from "./tape.js";
 
@@ -21,7 +21,7 @@ const hue = (t) => hueOf(t).split(" ")[0];
 export function Lanes() {
   const box = useRef(null);
   void count.value;
-  const end = at.value;
+  const { index: end, open } = moment.value;
   const it = picture(end, all.value);
   const step = STEPS[zoom.value];
   const width = (it.shown.length + 1.5) * step;
@@ -38,7 +38,7 @@ export function Lanes() {
     else return;
     event.preventDefault();
   };
-  const hangs = new Set((explained.value?.open ?? []).filter((one) => one.verdict === "hanging").map((one) => `${one.partition} ${one.producer_id}`));
+  const hangs = new Set(open.filter((one) => one.verdict === "hanging").map((one) => `${one.partition} ${one.producer_id}`));
   const draw = { x, row, end: it.shown.length, step };
   return html`
     <div class="bar"><span role="status">${it.shown.length ? `${it.shown.length} events, from ${ms(it.shown[0])} to ${ms(it.shown.at(-1))}` : "No event to draw."}</span>

@@ -2,7 +2,8 @@
 // Producers: what the partition's leader says of each, what its coordinator says, and where they disagree.
 
 import { html } from "../html.js";
-import { choose, explained, partition, state } from "../store.js";
+import { choose, moment, partition } from "../store.js";
+import { READING } from "../stage.js";
 import { Event } from "./event.js";
 
 const SHOWN = 100;
@@ -19,13 +20,13 @@ function producersOf(logs) {
 }
 
 export function Producers() {
-  const { now } = state.value;
+  const { now, said, error, open, position } = moment.value;
   const ids = new Map(Object.entries(now.transactions).map(([id, one]) => [String(one.pid), [id, one]]));
   const all = producersOf(now.logs);
-  const verdicts = new Map((explained.value?.open ?? []).map((one) => [`${one.partition} ${one.producer_id}`, one]));
-  const said = (tp, pid) => {
-    const open = verdicts.get(`${tp} ${pid}`);
-    return open && open.verdict !== "alive" ? { ...open, text: `${tp}: ${open.verdict}: ${open.reason}` } : null;
+  const verdicts = new Map(open.map((one) => [`${one.partition} ${one.producer_id}`, one]));
+  const mismatch = (tp, pid) => {
+    const found = verdicts.get(`${tp} ${pid}`);
+    return found && found.verdict !== "alive" ? { ...found, text: `${tp}: ${found.verdict}: ${found.reason}` } : null;
   };
   return html`<table class="wide producers"><caption>Producers</caption>
     <thead><tr><th colspan="4" scope="colgroup">the partition says</th><th colspan="4" scope="colgroup">the coordinator says</th></tr>
@@ -33,9 +34,10 @@ export function Producers() {
     ${all.length === 0 && html`<tbody><tr><td colspan="8">none</td></tr></tbody>`}
     ${all.slice(0, SHOWN).map(([pid, some]) => {
       const [id, entry] = ids.get(pid) ?? ["-", null];
-      const mismatches = some.map(({ tp }) => said(tp, pid)).filter(Boolean);
-      return html`<tbody><tr class=${`title ${mismatches[0]?.verdict ?? ""}`}><th colspan="8" scope="rowgroup"><b>producer ${pid}</b> ${mismatches.length
-          ? html`<b>They disagree.</b> ${mismatches.map((one) => one.text).join("; ")}` : "They agree."}</th></tr>
+      const mismatches = some.map(({ tp }) => mismatch(tp, pid)).filter(Boolean).sort((a, b) => (b.verdict === "hanging") - (a.verdict === "hanging"));
+      const sentence = mismatches.length ? html`<b>${mismatches[0].verdict === "decided" ? "They will agree." : "They disagree."}</b> ${mismatches.map((one) => one.text).join("; ")}`
+        : entry?.state.startsWith("Prepare") ? html`<b>They will agree.</b> ${id} is ${entry.state}, and not complete.` : "They agree.";
+      return html`<tbody><tr class=${`title ${mismatches[0]?.verdict ?? ""}`}><th colspan="8" scope="rowgroup"><b>producer ${pid}</b> ${said ? sentence : error || READING}</th></tr>
         ${some.map(({ tp, one }, n) => html`<tr><td><button class="link" onClick=${() => { partition.value = tp; choose("stage"); }}>${tp}</button></td>
           <td>${one.epoch}</td><td>${one.seq}</td>
           <td>${one.first >= 0 ? html`${one.first} ${one.i >= 0 && html`<${Event} i=${one.i} />`}` : "-"}</td>
@@ -43,5 +45,5 @@ export function Producers() {
           <td>${entry ? (entry.partitions.includes(tp) ? "yes" : "no") : "-"}</td></tr>`)}</tbody>`;
     })}</table>
     ${all.length > SHOWN && html`<p class="hint">${all.length - SHOWN} more producers are not shown.</p>`}
-    <p class="hint">A hanging transaction is a disagreement between the two halves.</p>`;
+    <p class="hint">A hanging transaction is a disagreement between the two halves.${said && ` This is said of event #${position}.`}</p>`;
 }

@@ -5,8 +5,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, doNow, drive, post } from "../api.js";
 import { html } from "../html.js";
-import { SHOWN_MAX, agreement, clientsAt, coordinated, highWatermark, idsOf, isBusy, messages, partitionsOf, readersAt, stepAt, waiting } from "../stage.js";
-import { at, canAct, choose, compared, driven, events, explained, go, hangsOnly, indexOf, notes, partition, source, state, transaction } from "../store.js";
+import { READING, SHOWN_MAX, agreements, clientsAt, coordinated, headline, highWatermark, idsOf, isBusy, messages, partitionsOf, readersAt, stepAt, unread } from "../stage.js";
+import { canAct, choose, compared, driven, events, explained, go, hangsOnly, indexOf, link, moment, notes, partition, source, transaction } from "../store.js";
 import { tape } from "../tape.js";
 import { Compare } from "./compare.js";
 import { Event } from "./event.js";
@@ -16,27 +16,30 @@ import { Tape } from "./tape.js";
 import { jump } from "./why.js";
 
 export function Stage() {
-  const { now } = state.value;
-  const open = explained.value?.open ?? [];
-  const ids = idsOf(now, open);
-  const all = partitionsOf(now, open);
+  const it = moment.value;
+  const { now, index } = it;
+  const order = explained.value?.open ?? []; // who was in trouble last comes first, until it is known anew
+  const ids = idsOf(now, order, hangsOnly.value);
+  const all = partitionsOf(now, order, hangsOnly.value);
   const nothing = !hasBegun(now);
-  return html`<div class=${`stage${nothing ? " empty" : ""}`}>
-    <${Story} />
+  return html`<div class=${`stage${nothing ? " empty" : ""}`} data-event=${it.position}>
+    <${Story} index=${index} />
     <div class="picture">
-    ${compared.value ? html`<${Compare} />` : nothing ? html`<${Beginning} />` : html`
-      <${Agreement} now=${now} tps=${chosen(all, inFocus(now, open))} ids=${chosen(ids, transaction.value)} open=${open} />
+    ${compared.value ? html`<${Compare} />` : nothing ? html`<${Beginning} it=${it} />` : html`
+      <${Agreement} said=${sayings(it, order)} it=${it} />
       ${(hangsOnly.value || Object.keys(now.transactions).length > SHOWN_MAX) && html`<p class="hint"><label><input type="checkbox" id="hangs-only" checked=${hangsOnly.value} onChange=${(e) => (hangsOnly.value = e.target.checked)} /> only what hangs</label></p>`}
       <section class="believes"><h2>The coordinator believes</h2>
-        ${ids.length === 0 && html`<p class="hint">${hangsOnly.value ? "Nothing hangs." : "No transactional id yet: a client gets one with InitProducerId."}</p>`}
-        ${chosen(ids, transaction.value).map((id) => html`<${Coordinated} key=${id} it=${coordinated(now, id, at.value)} isShort=${id !== transaction.value && !isBusy(now, open, id) && isBusy(now, open, ids[0])} />`)}
+        ${ids.length === 0 && html`<p class="hint">${hangsOnly.value ? noHang(it) : "No transactional id yet: a client gets one with InitProducerId."}</p>`}
+        ${chosen(ids, transaction.value).map((id) => html`<${Coordinated} key=${id} it=${coordinated(now, id, index)} isShort=${id !== transaction.value && !isBusy(now, order, id) && isBusy(now, order, ids[0])} />`)}
         <${More} all=${ids} label="Transactional id" id="stage-txn" choice=${transaction} /></section>
-      <${OnItsWay} now=${now} />
+      <${OnItsWay} now=${now} index=${index} />
       <section class="believes"><h2>The partition believes</h2>
-        ${all.length === 0 && html`<p class="hint">${hangsOnly.value ? "Nothing hangs." : "Nothing is written yet."}</p>`}
-        <${Partitions} now=${now} all=${all} open=${open} /></section>`}
+        ${all.length === 0 && html`<p class="hint">${hangsOnly.value ? noHang(it) : "Nothing is written yet."}</p>`}
+        <${Partitions} it=${it} all=${all} order=${order} /></section>`}
     </div></div>`;
 }
+
+const noHang = ({ said, error }) => (said ? "Nothing hangs." : error || READING);
 
 /** Whether there is something to see: a transactional id, or a partition. */
 export const hasBegun = (now) => Object.keys(now.transactions).length > 0 || Object.keys(now.logs).some((tp) => !tp.startsWith("__"));
@@ -63,10 +66,10 @@ function More({ all, label, id, choice }) {
 
 // The story
 
-function Story() {
+function Story({ index: now_ }) {
   const told = notes();
   const list = useRef(null);
-  const step = stepAt(at.value)?.number ?? 0;
+  const step = stepAt(now_)?.number ?? 0;
   useEffect(() => {
     const all = list.current;
     const now = all?.querySelector(".now");
@@ -84,23 +87,26 @@ function Story() {
 
 // Where they disagree
 
-/** One sentence for each partition in question; where all is well, one for all of them. */
-function Agreement({ now, tps, ids, open }) {
-  const all = [...ids.map((id) => waiting(now, id, at.value)).filter(Boolean), ...tps.map((tp) => agreement(now, tp, open, at.value))];
-  const some = all.filter(({ kind }) => kind !== "nothing").sort((a, b) => Number(b.kind === "hanging") - Number(a.kind === "hanging"));
-  const nothing = { kind: "nothing", title: "They agree.", text: "No transaction is open." };
-  return html`<section id="agreement" aria-label="Do they agree?" aria-live="polite">${(some.length ? some : all.length ? [nothing] : []).map(({ kind, title, text }) =>
-    html`<p class=${`agreement ${kind}`}><b>${title}</b> ${text}</p>`)}</section>`;
+/** What is said of a moment, in sentences about the partitions and transactional ids in question. */
+function sayings(it, order) {
+  const { now, said, open, index } = it;
+  if (!said) return unread(it);
+  return agreements(now, chosen(partitionsOf(now, order), inFocus(now, order)), chosen(idsOf(now, order), transaction.value), open, index);
 }
+
+/** One sentence for each partition in question; where all is well, one for all of them. */
+const Agreement = ({ said, it }) => html`<section id="agreement" aria-label="Do they agree?" aria-live="polite" ...${headline(said, it)}>${said.map(({ kind, title, text }) =>
+  html`<p class=${`agreement ${kind}`}><b>${title}</b> ${text}</p>`)}</section>`;
 
 // Between
 
-function OnItsWay({ now }) {
-  const some = messages(now, at.value);
-  const clients = clientsAt(at.value);
+function OnItsWay({ now, index }) {
+  const some = messages(now, index);
+  const clients = clientsAt(index);
+  const list = (isDue) => html`<ul>${some.filter((one) => Boolean(one.isDue) === isDue).map((one) => html`<${Message} key=${one.key} one=${one} now=${now} />`)}</ul>`;
   return html`<section class="way" aria-label="On its way"><h2>On its way</h2>
-    ${some.length === 0 && html`<p class="hint">Nothing just now.</p>`}
-    <ul>${some.map((one) => html`<${Message} key=${one.key} one=${one} now=${now} />`)}</ul>
+    ${some.some((one) => one.isDue) ? list(true) : html`<p class="hint">Nothing just now.</p>`}
+    ${some.some((one) => !one.isDue) && html`<h3>A moment ago</h3>${list(false)}`}
     ${clients.length > 0 && html`<p class="clients"><small>Clients lately:</small> ${clients.map(([name, api]) => html`<span class="end-of">${name} <small>${api}</small></span> `)}</p>`}</section>`;
 }
 
@@ -141,34 +147,38 @@ function arm(now, like, what) {
 
 // The partition
 
-function Partitions({ now, all, open }) {
-  const focus = inFocus(now, open);
-  return html`${chosen(all, focus).map((tp) => html`<${Partition} key=${tp} tp=${tp} log=${now.logs[tp]} now=${now} isFocus=${tp === focus} />`)}
+function Partitions({ it, all, order }) {
+  const focus = inFocus(it.now, order);
+  return html`${chosen(all, focus).map((tp) => html`<${Partition} key=${tp} tp=${tp} it=${it} isFocus=${tp === focus} />`)}
     <${More} all=${all} label="Partition" id="partition" choice=${partition} />`;
 }
 
-function Partition({ tp, log, now, isFocus }) {
-  const readers = readersAt(tp, at.value, log.lso);
+function Partition({ tp, it, isFocus }) {
+  const { now, index, open } = it;
+  const log = now.logs[tp];
+  const readers = readersAt(tp, index, log.lso);
   const hw = highWatermark(now, log);
   return html`<div class=${`strip partition${isFocus ? " focus" : ""}`}>
     <h3><button class="link" onClick=${() => (partition.value = tp)} aria-pressed=${isFocus} title="Why is its last stable offset here?">${tp}</button> <small>leader: broker ${log.leader}, epoch ${log.epoch}</small></h3>
     <dl class="figures">
       <dt>log start</dt><dd>${log.start}</dd>
-      <dt>last stable offset</dt><dd><button class="value" onClick=${() => jump(tp, "log.lso")} title="Where does this value come from?">${log.lso}</button></dd>
+      <dt>last stable offset</dt><dd><button class="value" onClick=${() => jump(tp, "log.lso", index)} title="Where does this value come from?">${log.lso}</button></dd>
       ${hw !== null && html`<dt>high watermark</dt><dd>${hw}</dd>`}
       <dt title=${hw === null ? "The high watermark is not shown: recorded at brief, the trace does not tell how far the followers are." : undefined}>log end</dt><dd>${log.end}</dd></dl>
-    <${Tape} tp=${tp} log=${log} hw=${hw} of=${tape(tp, at.value, log.lso)} open=${(explained.value?.open ?? []).filter((one) => one.partition === tp)} onChoose=${(cell) => go(indexOf(cell.i))} />
+    <${Tape} tp=${tp} log=${log} hw=${hw} of=${tape(tp, index, log.lso)} open=${open.filter((one) => one.partition === tp)} onChoose=${(cell) => go(indexOf(cell.i))} />
     <p class="readers">${readers.map(({ name, offset }) => html`<span class="end-of">▲ ${name} waits at ${offset}</span> `)}${gets(log)}</p></div>`;
 }
 
 // Nothing yet
 
-function Beginning() {
+function Beginning({ it }) {
   if (source.value.kind === "site") return html`<section class="why"><h2>No run is open</h2><p>Open one in the <button class="link" onClick=${() => choose("zoo")}>Zoo</button>, or begin with a lesson:</p><p><${Lessons} /></p></section>`;
+  if (source.value.kind === "live" && link.value !== "live" && !events.length) return html`<section class="why" data-verdict="reading"><h2>${READING}</h2></section>`;
+  const of = headline(it.said ? [] : unread(it), it);
   if (source.value.kind !== "live") {
-    return html`<section class="why"><h2>Nothing is written yet at this event</h2><p>Go on with the key <kbd>.</kbd>, or to the end with <kbd>End</kbd>.</p></section>`;
+    return html`<section class="why" ...${of}><h2>Nothing is written yet at this event</h2><p>Go on with the key <kbd>.</kbd>, or to the end with <kbd>End</kbd>.</p></section>`;
   }
-  return html`<section class="why"><h2>Nothing is written yet</h2>
+  return html`<section class="why" ...${of}><h2>Nothing is written yet</h2>
     <p>Point a Kafka client at <code>bootstrap.servers=<${Servers} /></code>; whatever it does is shown here. Or begin with a transaction that hangs:</p>
     <p><${Practise} /></p>
     <h2>Or learn how it works, in ten minutes</h2><p><${Lessons} /></p></section>`;

@@ -24,4 +24,4 @@ export const gets = ({ end, lso, producers }) => (lso < end
     Object.values(producers).some(({ first }) => first === lso) ? ". Only a marker can tell it whether the transaction there counts" : ""}.`
   : "A read_committed consumer gets everything up to the log end, but no aborted record.");
 
-export const HOW = { held: "held", released: "was held, released", owed: "on its way", delivered: "delivered", refused: "refused", lost: "lost", cancelled: "never sent", doubled: "arrives twice" };
+export const HOW = { held: "held", delayed: "delayed", released: "was held, released", owed: "on its way", delivered: "delivered", refused: "refused", lost: "lost", cancelled: "never sent", doubled: "arrives twice" };

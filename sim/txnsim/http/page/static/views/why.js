@@ -3,7 +3,8 @@
 
 import { doNow, drive, post } from "../api.js";
 import { html } from "../html.js";
-import { at, canAct, driven, events, explained, go, lesson, source } from "../store.js";
+import { canAct, driven, events, explained, go, indexOf, lesson, moment, source } from "../store.js";
+import { READING } from "../stage.js";
 import { tape } from "../tape.js";
 import { Event } from "./event.js";
 
@@ -16,23 +17,24 @@ const AGE = / its newest record is stamped ([^;]+);/;
 const REMARK = "This trace was recorded at brief";
 
 export function Why({ tp }) {
-  const now = events[at.value]?.i;
-  const isStale = explained.value?.at !== now;
-  const found = explained.value?.partitions.find((one) => one.partition === tp);
+  const { said, error } = moment.value;
+  const isStale = !said;
+  const known = said ?? explained.value; // what was said last, of another event: it is grey, and offers no cure
+  const found = known?.partitions.find((one) => one.partition === tp);
   const age = found?.sentences.map((one) => AGE.exec(one)?.[1]).find(Boolean) ?? "";
   const asks = lesson.value && lesson.value.part < lesson.value.parts.length; // the cure is the learner's own to find
   return html`<section id="why" class=${`why${isStale ? " stale" : ""}`} tabindex="-1" aria-live="polite" aria-busy=${isStale}>
     <h2>Why is the last stable offset here?</h2>
-    ${!found && html`<p class="hint">${explained.value?.error ?? "Reading the trace …"}</p>`}
+    ${!found && html`<p class="hint">${error || (said ? `The server's answer does not name ${tp}: it has too many partitions.` : READING)}</p>`}
     ${found && html`
-      <p class=${`cause ${found.cause.split(" ")[0]}`}><b>${CAUSES[found.cause] ?? found.cause}</b></p>
-      ${told(found, asks, called(tp, found)).map((one) => html`<p class=${one.startsWith(REMARK) ? "hint" : ""}>${one}</p>`)}
-      ${found.repair && !asks && html`<p><button class="primary" id="repair" disabled=${!canAct.value} onClick=${() => repair(tp, found.marker)}>
+      <p class=${isStale ? "" : `cause ${found.cause.split(" ")[0]}`}><b>${isStale ? READING : (CAUSES[found.cause] ?? found.cause)}</b></p>
+      ${told(found, asks, called(tp, found, known.at)).map((one) => html`<p class=${one.startsWith(REMARK) ? "hint" : ""}>${one}</p>`)}
+      ${found.repair && !asks && !isStale && html`<p><button class="primary" id="repair" disabled=${!canAct.value} onClick=${() => repair(tp, found.marker, said.open)}>
         ${found.marker ? `End it: write the ${found.marker} marker` : "End it: the decision is unknown, write an ABORT marker"}</button> <code>${found.repair}</code></p>`}
-      ${found.repair && !asks && !canAct.value && html`<p class="hint">This run has ended, so nothing can be changed here.
+      ${found.repair && !asks && !isStale && !canAct.value && html`<p class="hint">This run has ended, so nothing can be changed here.
         ${driven.value?.back ? " Step back, and you can." : ""}</p>`}
-      ${found.evidence.length > 0 && html`<p>It follows from ${found.evidence.map((i) => html` <${Event} i=${i} />`)}</p>`}
-      <p class="hint">${isStale ? "This was said of" : "Of"} ${tp} at event #${explained.value.at}.${age && ` The newest record of that transaction is stamped ${age}.`}</p>`}
+      ${found.evidence.length > 0 && !isStale && html`<p>It follows from ${found.evidence.map((i) => html` <${Event} i=${i} />`)}</p>`}
+      <p class="hint">${isStale ? "This was said of" : "Of"} ${tp} at event #${known.at}.${age && ` The newest record of that transaction is stamped ${age}.`}</p>`}
   </section>`;
 }
 
@@ -42,20 +44,22 @@ const told = ({ sentences }, asks, name) => sentences.filter((one) => !asks || !
   .map((one) => one.replace(/ To end it: .*$/, "").replace(AGE, "").replace(/the transaction of (producer id \d+, epoch -?\d+), begins, which/, name ? `${name} ($1) begins, which` : "$&"));
 
 /** The transaction that begins at the last stable offset, as the stage calls it. */
-function called(tp, { last_stable_offset: lso }) {
-  const { cells, far } = tape(tp, at.value, lso);
+function called(tp, { last_stable_offset: lso }, position) {
+  const index = indexOf(position);
+  if (index === undefined) return "";
+  const { cells, far } = tape(tp, index, lso);
   const cell = [...(far ? [far.cell] : []), ...cells].find(({ first, last, how }) => first <= lso && lso <= last && how === "open");
   return cell?.t ? `T${cell.t.number} of ${cell.t.id}` : "";
 }
 
 /** Where a bound was moved to where it stands. */
-export function jump(tp, kind) {
-  for (let n = at.value; n >= 0; n -= 1) if (events[n].k === kind && events[n].d.tp === tp) return go(n);
+export function jump(tp, kind, from) {
+  for (let n = from; n >= 0; n -= 1) if (events[n].k === kind && events[n].d.tp === tp) return go(n);
 }
 
 /** What was decided of each is written, and where that is unknown what the button says. */
-function repair(tp, marker) {
-  const hanging = explained.value.open.filter((one) => one.partition === tp && one.verdict === "hanging");
+function repair(tp, marker, open) {
+  const hanging = open.filter((one) => one.partition === tp && one.verdict === "hanging");
   const dash = tp.lastIndexOf("-");
   const guess = marker ? null : "abort";
   return doNow(async () => {

@@ -1,0 +1,76 @@
+"""Stock clients that commit and abort transactions at a steady rate, until their input ends.
+
+``python -m tests.support.steady_transactions BOOTSTRAP TOPIC PARTITIONS RATE``
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from confluent_kafka import Producer
+
+PRODUCERS: Final = 8
+ABORTS: Final = 5
+"""Every so many transactions one is aborted."""
+
+
+@contextmanager
+def steady_transactions(
+    bootstrap: str, topic: str, partitions: int, *, rate: int
+) -> Iterator[subprocess.Popen[str]]:
+    """So many transactions per second, from a process of its own."""
+    command = [sys.executable, "-m", __spec__.name, bootstrap, topic, str(partitions), str(rate)]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "all have begun\n"
+        yield process
+        assert process.poll() is None, "the clients have ended"
+    finally:
+        process.communicate()  # the end of its input ends it
+
+
+def commit_at(bootstrap: str, topic: str, partitions: int, number: int, pause_s: float) -> None:
+    """One producer, for as long as the process lives."""
+    client = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"steady-{number}"})
+    client.init_transactions()
+    BEGUN.wait()
+    due = time.monotonic()
+    turn = number
+    while True:
+        client.begin_transaction()
+        client.produce(topic, b"value", partition=turn % partitions)
+        if turn % ABORTS:
+            client.commit_transaction()
+        else:
+            client.flush()
+            client.abort_transaction()
+        turn += 1
+        due = max(due + pause_s, time.monotonic() - pause_s)  # what can't be kept up is not made up
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+BEGUN: Final = threading.Barrier(PRODUCERS + 1)
+
+
+def main() -> None:
+    """Commit until the input ends."""
+    bootstrap, topic, partitions, rate = sys.argv[1:]
+    for number in range(PRODUCERS):
+        words = (bootstrap, topic, int(partitions), number, PRODUCERS / int(rate))
+        threading.Thread(target=commit_at, args=words, daemon=True).start()
+    BEGUN.wait()
+    print("all have begun", flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
