@@ -165,9 +165,12 @@ def changed_defaults(
     for name, documentation in settings_module.documentation().items():
         value = getattr(settings, name)
         if documentation.kafka is not None and value not in _of_kafka(name, documentation):
+            reason = documentation.reason
+            if name in CAPPED:
+                reason = reason.partition("; unset")[0]
             lines.append(
                 f"{documentation.kafka}={_shown(value)} (Apache Kafka: "
-                f"{_shown(_of_kafka(name, documentation)[0])}; {documentation.reason})"
+                f"{_shown(_of_kafka(name, documentation)[0])}; {reason})"
             )
     every = "every other" if is_secured or lines else "every"
     are_all = not any("(Apache Kafka: " in line for line in lines)

@@ -24,8 +24,11 @@ def test_the_banner_says_what_becomes_of_coordinators_replicas() -> None:
         "(Apache Kafka waits for 3, 2, 3)",
         "every other setting has Apache Kafka's default",
     ]
-    two, _ = changed_defaults(Settings(offsets_topic_replication_factor=1), brokers=2)
+    two, offsets = changed_defaults(Settings(offsets_topic_replication_factor=1), brokers=2)
     assert two.startswith("transaction.state.log.replication.factor=2: not set")
+    assert offsets == (
+        "offsets.topic.replication.factor=1 (Apache Kafka: 3; of __consumer_offsets)"
+    )
 
 
 def test_the_banner_says_that_what_is_set_leaves_clients_without_a_coordinator() -> None:

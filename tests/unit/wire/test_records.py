@@ -20,6 +20,8 @@ from txnsim.wire.compression import GZIP, NONE
 from txnsim.wire.records import (
     Record,
     build_batch,
+    encode_record,
+    in_batches,
     only_record,
     payload_of,
     read_records,
@@ -248,3 +250,26 @@ def test_only_record_leaves_to_others_what_coordinators_do_not_write() -> None:
     cut = bytearray(build_batch([Record(key=b"k", value=b"v")], timestamp_ms=1)[:HEADER_SIZE])
     cut[8:12] = (HEADER_SIZE - 12).to_bytes(4, "big")  # its size: nothing is missing, by that
     assert only_record(bytes(cut), read_batch_header(cut)) is None
+
+
+@given(
+    sizes=st.lists(st.integers(min_value=0, max_value=400), max_size=30),
+    limit=st.integers(min_value=0, max_value=1_500),
+)
+def test_records_are_shared_out_in_order_over_batches_that_are_full(
+    sizes: list[int], limit: int
+) -> None:
+    """As MemoryRecordsBuilder has room: none above the limit but for one record alone."""
+
+    def encode(size: int, number: int) -> bytes:
+        return encode_record(Record(key=b"k" * size), offset_delta=number, timestamp_delta_ms=0)
+
+    def bytes_of(items: list[int]) -> int:
+        return HEADER_SIZE + sum(len(encode(size, n)) for n, size in enumerate(items))
+
+    batches = list(in_batches(sizes, encode, batch_bytes_max=limit))
+    assert [size for items, _ in batches for size in items] == sizes
+    for (items, pieces), following in zip(batches, [*batches[1:], None], strict=True):
+        assert pieces == [encode(size, number) for number, size in enumerate(items)]
+        assert bytes_of(items) <= limit or len(items) == 1
+        assert following is None or bytes_of([*items, following[0][0]]) > limit
