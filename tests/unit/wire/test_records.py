@@ -269,7 +269,8 @@ def test_records_are_shared_out_in_order_over_batches_that_are_full(
 
     batches = list(in_batches(sizes, encode, batch_bytes_max=limit))
     assert [size for items, _ in batches for size in items] == sizes
-    for (items, pieces), following in zip(batches, [*batches[1:], None], strict=True):
+    following_ones = [*batches[1:], None] if batches else []
+    for (items, pieces), following in zip(batches, following_ones, strict=True):
         assert pieces == [encode(size, number) for number, size in enumerate(items)]
         assert bytes_of(items) <= limit or len(items) == 1
         assert following is None or bytes_of([*items, following[0][0]]) > limit
