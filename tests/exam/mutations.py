@@ -606,6 +606,14 @@ _LOG: Final[Mapping[str, Mutation]] = {
         gives(answer=True),
         "a follower joins the ISR with the first Fetch",
     ),
+    "joins-before-the-epoch-s-start": Mutation(
+        partition_module,
+        "has_caught_up",
+        makes(
+            lambda _, follower, *, high_watermark, **__: follower.log_end_offset >= high_watermark
+        ),
+        "a follower joins the ISR before it has the start of its leader's epoch",
+    ),
     "any-replica-leads": Mutation(
         partition_changes,
         "_elect",
@@ -698,6 +706,27 @@ def _pending_go(found: Any, shard: GroupShard, group: Any, **_: Any) -> Any:
     return (*found, *gone)
 
 
+def _with_the_marker(function: Any) -> Any:
+    def wrong(offsets: Any, producer_id: Any, *, offset: int, **named: Any) -> Any:
+        for pending in offsets._pending.get(producer_id, {}).values():
+            for place, (record, _) in pending.items():
+                pending[place] = record, offset
+        return function(offsets, producer_id, offset=offset, **named)
+
+    return wrong
+
+
+def _is_overtaken(args: tuple[Any, ...], _named: dict[str, Any]) -> bool:
+    """A plain commit was written after one that is pending."""
+    offsets, producer_id = args
+    return any(
+        (held := offsets._committed.get(group_id, {}).get(place)) is not None
+        and held.record_offset > record_offset
+        for group_id, pending in offsets._pending.get(producer_id, {}).items()
+        for place, (_, record_offset) in pending.items()
+    )
+
+
 _GROUPS: Final[Mapping[str, Mutation]] = {
     "abort-leaves-positions-pending": Mutation(
         Offsets,
@@ -710,6 +739,12 @@ _GROUPS: Final[Mapping[str, Mutation]] = {
         "apply_marker",
         with_named(committed=True),
         "positions of an aborted transaction count",
+    ),
+    "older-position-wins": Mutation(
+        Offsets,
+        "apply_marker",
+        Patch(_with_the_marker, before=_is_overtaken),
+        "a marker takes a position from before a plain commit for the newer one",
     ),
     "load-takes-pending-for-committed": Mutation(
         GroupShard,

@@ -1,8 +1,9 @@
 """The weights by which runs are drawn.
 
-They were fixed before any bug was looked for with them, and are not tuned to one: what a seed does
-must be what clients and operators do, not what a known bug needs. ``tests/unit/simulation`` sees to
-it that no bug is named here.
+They are not tuned to a bug: what a seed does must be what clients and operators do, not what a
+known bug needs. ``tests/unit/simulation`` sees to it that no bug is named here;
+docs/simulate-exam.md has the date of the weights. Which acts never meet,
+``python -m tests.exam.pairs`` prints.
 """
 
 from __future__ import annotations
@@ -119,6 +120,20 @@ MONITORED: Final = 0.4
 """Of seeds with a group: somebody looks again and again where it stands."""
 REPLACED_MEMBERS: Final = 0.3
 """Of seeds with a group: producers commit positions in the name of what their member was first."""
+BOTH_WAYS: Final = 0.35
+"""Of seeds with a group: its members commit by themselves as well, as with enable.auto.commit."""
+ROUNDS: Final = ((0, 0.3), (1, 0.4), (2, 0.3))
+"""How often they do, for each poll."""
+GOES_BACK: Final = 0.25
+"""How often one of them goes back first, to read again."""
+LATE_FOLLOWERS: Final = 0.12
+"""Of seeds with three brokers; from a stream of its own as well."""
+LAGS_MS: Final = ((500, 0.5), (2_000, 0.5))
+"""replica.lag.time.max.ms there."""
+LATE_ANSWERS_MS: Final = ((40, 0.3), (150, 0.4), (400, 0.3))
+"""How late followers are told what is new, and what is replicated."""
+BEHIND_MS: Final = ((300, 0.4), (1_000, 0.3), (4_000, 0.3))
+"""Between what is done while a follower is behind."""
 MOVES: Final = ((1, 0.3), (2, 0.4), (3, 0.3))
 """Of one leader in a row."""
 MOVE_PAUSES_MS: Final = ((1_500, 1.0),)

@@ -25,6 +25,8 @@ TOGETHER: Final = "partitions-together"
 MONITORED: Final = "monitored-groups"
 REPLACED: Final = "replaced-members"
 TROUBLED: Final = "troubled-brokers"
+BOTH_WAYS: Final = "commits-both-ways"
+LATE: Final = "late-followers"
 """These have streams of their own as well."""
 MONITOR: Final = "monitor"
 SHORT_EXPIRATIONS: Final = "short-expirations"
@@ -80,15 +82,16 @@ def with_later(plan: Plan, *, older: Sequence[str]) -> Plan:
         leaders = dict(_first_leaders(world))
         tracks = tuple(_together(dice, track, leaders) for track in tracks)
         features |= {TOGETHER}
-    dice = Dice(plan.seed, MONITORED)
-    if plan.groups and dice.happens(defaults.MONITORED):
-        watched = [name for name, _ in _first_leaders(world)]
-        tracks = (*tracks, monitor(dice, MONITOR, plan.groups, watched, habit=MONITORED))
-        features |= {MONITORED}
-    dice = Dice(plan.seed, REPLACED)
-    if plan.groups and dice.happens(defaults.REPLACED_MEMBERS):
-        tracks = tuple(_of_replaced(dice, track) for track in tracks)
-        features |= {REPLACED}
+    if plan.groups:
+        tracks, habits = _of_groups(plan, tracks, [name for name, _ in _first_leaders(world)])
+        features |= habits
+    dice = Dice(plan.seed, LATE)
+    if world.brokers > 2 and dice.happens(defaults.LATE_FOLLOWERS):
+        world = _soon_out_of_sync(dice, world)
+        if places := [*_places(world, tracks, plan.groups)]:
+            features |= {LATE}
+            late = _late_followers(dice, world.brokers, places)
+            tracks = (*tracks, Track(CLUSTER, tuple(late)))
     dice = Dice(plan.seed, TROUBLED)
     if dice.happens(defaults.TROUBLED):
         features |= {TROUBLED}
@@ -104,6 +107,26 @@ def with_later(plan: Plan, *, older: Sequence[str]) -> Plan:
         tracks=tracks,
         features=tuple(sorted({*plan.features, *features})),
     )
+
+
+def _of_groups(
+    plan: Plan, tracks: tuple[Track, ...], read: Sequence[str]
+) -> tuple[tuple[Track, ...], frozenset[str]]:
+    """What is done with groups besides, and the features that this is."""
+    features: set[str] = set()
+    dice = Dice(plan.seed, MONITORED)
+    if dice.happens(defaults.MONITORED):
+        tracks = (*tracks, monitor(dice, MONITOR, plan.groups, read, habit=MONITORED))
+        features.add(MONITORED)
+    dice = Dice(plan.seed, REPLACED)
+    if dice.happens(defaults.REPLACED_MEMBERS):
+        tracks = tuple(_of_replaced(dice, track) for track in tracks)
+        features.add(REPLACED)
+    dice = Dice(plan.seed, BOTH_WAYS)
+    if dice.happens(defaults.BOTH_WAYS):
+        tracks = tuple(_both_ways(dice, track, read) for track in tracks)
+        features.add(BOTH_WAYS)
+    return tracks, frozenset(features)
 
 
 def _short_expirations(dice: Dice) -> Iterator[tuple[str, object]]:
@@ -297,6 +320,87 @@ def _of_replaced(dice: Dice, track: Track) -> Track:
         return msgspec.structs.replace(act, step={"call": said}, habit=REPLACED)
 
     return msgspec.structs.replace(track, acts=tuple(first(one) for one in track.acts))
+
+
+def _both_ways(dice: Dice, track: Track, read: Sequence[str]) -> Track:
+    """A program whose positions are committed in transactions, as far as it has processed, and
+    outside of them, as far as it has polled.
+    """
+    acts: list[Act] = []
+    for act in track.acts:
+        call = act.step.get("call", {})
+        member = call.get("member")
+        if call.get("do") == "commit-offsets" and member is not None:
+            acts.append(_processed_less(dice, act, read))
+            if dice.happens(0.5):
+                acts.append(_by_itself(dice, member, act.unit, {"do": "commit-offsets"}))
+            continue
+        acts.append(act)
+        if call.get("do") == "poll":
+            for _ in range(dice.weighted(defaults.ROUNDS)):
+                if dice.happens(defaults.GOES_BACK):
+                    back = {"do": "seek", "partition": dice.one_of(read), "from": 0}
+                    acts.append(_by_itself(dice, track.name, act.unit, back))
+                for do in ("commit-offsets", "poll"):
+                    acts.append(_by_itself(dice, track.name, act.unit, {"do": do}))
+    return msgspec.structs.replace(track, acts=tuple(acts))
+
+
+def _processed_less(dice: Dice, act: Act, read: Sequence[str]) -> Act:
+    """It has processed nothing of one partition yet."""
+    if not dice.happens(0.5):
+        return act
+    call = {**act.step["call"], "offsets": {dice.one_of(read): 0}}
+    return msgspec.structs.replace(act, step={"call": call}, habit=act.habit or BOTH_WAYS)
+
+
+def _by_itself(dice: Dice, member: str, unit: int, call: Body) -> Act:
+    step: Body = {"call": {"who": member, **call}}
+    return Act(step, dice.up_to(defaults.PAUSES_MS), unit, BOTH_WAYS)
+
+
+def _soon_out_of_sync(dice: Dice, world: World) -> World:
+    """The world with replicas, which are out of sync soon."""
+    world = _replicated(dice, world)
+    lag = {"replica.lag.time.max.ms": dice.weighted(defaults.LAGS_MS)}
+    return msgspec.structs.replace(world, settings={**world.settings, **lag})
+
+
+def _late_followers(dice: Dice, brokers: int, places: Sequence[str]) -> Iterator[Act]:
+    """Followers are told late, one of them so late that it is out of the ISR again and again. The
+    leader moves to and fro between the others, and whoever led before asks for nothing for a while.
+    """
+    everyone = range(1, brokers + 1)
+    for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
+        late, place = f"late.{unit}", dice.one_of(places)
+        last = dice.one_of(everyone)
+        before, after = (one for one in everyone if one != last)
+        told_ms = dice.weighted(defaults.LATE_ANSWERS_MS)
+        steps: list[Body] = [
+            {"cluster": {"do": "move-leader", "partition": place, "to": before}},
+            _told_late(f"{late}.last", told_ms * dice.one_of((3, 10)), source=f"broker/{last}"),
+            _told_late(f"{late}.all", told_ms),
+        ]
+        for move in range(2 * dice.weighted(defaults.MOVES)):
+            steps += [
+                _asks_nothing(f"{late}.{move}", before),
+                {"cluster": {"do": "move-leader", "partition": place, "to": after}},
+                {"disarm": f"{late}.{move}"},
+            ]
+            before, after = after, before
+        steps += [{"disarm": f"{late}.last"}, {"disarm": f"{late}.all"}]
+        for step in steps:
+            yield Act(step, dice.up_to(defaults.BEHIND_MS), unit, LATE)
+
+
+def _told_late(rule: str, delay_ms: int, **whom: str) -> Body:
+    fields = {"id": rule, "point": "peer.response", "api": "Fetch", **whom}
+    return {"arm": {**fields, "action": {"do": "delay", "delay_ms": delay_ms}}}
+
+
+def _asks_nothing(rule: str, broker: int) -> Body:
+    fields = {"point": "peer.request", "api": "Fetch", "source": f"broker/{broker}"}
+    return {"arm": {"id": rule, **fields, "action": {"do": "hold"}}}
 
 
 def _troubled(dice: Dice, brokers: int) -> Iterator[Act]:

@@ -86,6 +86,8 @@ class _Sent(NamedTuple):
     is_certain: bool
     may_count: bool
     """Its transaction, where it has one, may have been committed."""
+    written_ms: int
+    """When it was in the log at the latest; ever where nobody was told."""
     pends_from_ms: int
     pends_until_ms: int
     """From its answer to when a commit was asked for that was granted; no time where it is not
@@ -115,6 +117,7 @@ def _alone(sent: SentOffsets) -> _Sent:
         latest_ms=latest_ms,
         is_certain=is_taken,
         may_count=True,
+        written_ms=latest_ms,
         pends_from_ms=_EVER,
         pends_until_ms=0,
         transaction=None,
@@ -135,6 +138,7 @@ def _within(sent: SentOffsets, transaction: Transaction) -> _Sent:
         latest_ms=_EVER,
         is_certain=is_taken and fate.committed,
         may_count=not fate.aborted,
+        written_ms=sent.at_ms if is_taken else _EVER,
         pends_from_ms=sent.at_ms if is_taken else _EVER,
         pends_until_ms=asked_ms if granted else 0,
         transaction=transaction.label,
@@ -165,7 +169,8 @@ def _unstable_positions(history: History, watchers: frozenset[str]) -> Iterator[
 
 def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[Broken]:
     """A group stands where neither the last position puts it that was certainly taken, nor any that
-    may have been taken since. One that somebody was told was taken.
+    may have been taken since. One that somebody was told was taken. One of a transaction that was
+    written before a plain one gives way to it, whenever its marker comes.
     """
     sent = {
         at: [one for one in every if one.may_count] for at, every in _positions(history).items()
@@ -184,6 +189,10 @@ def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[Brok
             if read.who in watchers:
                 continue
             certain = [one for one in every if one.is_certain and one.latest_ms < asked_ms]
+            plain = [one.earliest_ms for one in certain if one.transaction is None]
+            since_ms = max(plain, default=0)
+            every = [one for one in every if one.transaction is None or one.written_ms >= since_ms]
+            certain = [one for one in certain if one in every]
             if not certain:
                 continue
             last = max(certain, key=lambda one: one.earliest_ms)

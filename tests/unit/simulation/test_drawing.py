@@ -10,7 +10,16 @@ from txnsim.simulation import defaults
 from txnsim.simulation.asking import ASK
 from txnsim.simulation.curiosity import CURIOUS
 from txnsim.simulation.drawing import Wanted, draw
-from txnsim.simulation.later import HELD, KEYED, MONITORED, REPLACED, TOGETHER, TROUBLED
+from txnsim.simulation.later import (
+    BOTH_WAYS,
+    HELD,
+    KEYED,
+    LATE,
+    MONITORED,
+    REPLACED,
+    TOGETHER,
+    TROUBLED,
+)
 from txnsim.simulation.plan import Plan, scenario_of
 
 SEEDS = range(120)
@@ -53,6 +62,8 @@ def test_seeds_leave_features_out_and_have_one_replica_mostly() -> None:
         REPLACED,
         CURIOUS,
         TROUBLED,
+        BOTH_WAYS,
+        LATE,
         *(name for features in drawn for name in features),
     }
     assert set(features) <= set(known)

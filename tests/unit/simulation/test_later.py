@@ -12,9 +12,11 @@ from txnsim.simulation.causes import _switches
 from txnsim.simulation.curiosity import CURIOUS
 from txnsim.simulation.drawing import Wanted, draw
 from txnsim.simulation.later import (
+    BOTH_WAYS,
     EXPIRATIONS,
     HELD,
     KEYED,
+    LATE,
     MONITOR,
     MONITORED,
     REPLACED,
@@ -52,10 +54,12 @@ def test_a_seed_without_any_of_it_is_what_it_was() -> None:
         MONITORED,
         REPLACED,
         TROUBLED,
+        BOTH_WAYS,
+        LATE,
         CURIOUS,
     }
     plain = [plan for plan in map(draw, SEEDS) if later.isdisjoint(plan.features)]
-    assert len(plain) > len(SEEDS) / 5
+    assert len(plain) > len(SEEDS) / 6
     assert [with_later(plan, older=["4.3"]) for plan in plain] == plain
 
 
@@ -187,6 +191,33 @@ def test_producers_commit_for_what_their_member_was_first() -> None:
         answered |= {*answers(play(plan), REPLACED, plan)}
     assert "NONE" in answered
     assert not answered.isdisjoint({"UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"})
+
+
+def test_positions_are_committed_in_transactions_and_outside_of_them() -> None:
+    plans = list(having(BOTH_WAYS))
+    assert len(plans) > 20
+    for plan in plans[:20]:
+        calls = [one.step["call"] for one in of(plan, BOTH_WAYS)]
+        members = {track.name for track in plan.tracks if "group" in (track.actor or {})}
+        assert {call["who"] for call in calls if "member" not in call} <= members
+    everything = [
+        call for plan in plans for call in (one.step["call"] for one in of(plan, BOTH_WAYS))
+    ]
+    assert {call["do"] for call in everything} == {"commit-offsets", "poll", "seek"}
+    assert any("member" in call and call["offsets"] for call in everything)
+    assert any("NONE" in answers(play(plan), BOTH_WAYS, plan) for plan in plans[:3])
+
+
+def test_a_follower_is_out_of_sync_while_the_leader_moves() -> None:
+    plans = list(having(LATE))
+    assert len(plans) > 10
+    for plan in plans:
+        assert plan.world.brokers == 3
+        assert plan.world.settings["replica.lag.time.max.ms"] < 6_000
+        acts = of(plan, LATE)
+        armed = [one.step["arm"]["id"] for one in acts if "arm" in one.step]
+        assert sorted(armed) == sorted(one.step["disarm"] for one in acts if "disarm" in one.step)
+    assert any("NONE" in answers(play(plan), LATE, plan) for plan in plans[:3])
 
 
 @pytest.mark.costly

@@ -165,13 +165,24 @@ def test_who_watches_may_be_told_late_and_what_is_open() -> None:
     assert [*broken_promises(told.history, keeps_positions=True, watchers=watchers)] == []
 
 
-def test_a_transaction_that_may_be_committed_may_come_late() -> None:
+def overtaken(offset: int, *, asked_ms: int) -> Told:
+    """A plain commit of 5, answered after 9 was sent in a transaction, and before its end."""
     told = Told()
     told.sent("T1", 9)
-    told.committed("T1", asked_ms=1_500)
-    told.sent(None, 5, asked_ms=2_500)
-    told.positions(9, asked_ms=3_500)
-    assert kinds(told) == []
+    told.sent(None, 5, asked_ms=asked_ms)
+    told.committed("T1", asked_ms=2_500)
+    told.positions(offset, asked_ms=3_500)
+    return told
+
+
+def test_a_plain_commit_stays_when_the_marker_of_an_older_one_comes() -> None:
+    assert kinds(overtaken(9, asked_ms=1_500)) == [LOST_POSITION]
+    assert kinds(overtaken(5, asked_ms=1_500)) == []
+
+
+@pytest.mark.parametrize("offset", [5, 9])
+def test_of_two_that_were_sent_at_once_either_may_stay(offset: int) -> None:
+    assert kinds(overtaken(offset, asked_ms=500)) == []
 
 
 # A register by chance: commits take effect one after the other, and readers are told what is there
