@@ -12,18 +12,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from txnsim.errors import CorruptBatchError, MissingExtraError
 from txnsim.log.cleaner import Dirt, Work, clean, dirt_of, measure
 from txnsim.log.partition_log import PartitionLog
+from txnsim.loggers import Logger
 from txnsim.node.crossings import TimerGate, at_once
 from txnsim.node.log_events import LogEvents
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
 from txnsim.settings import Settings
 from txnsim.types import TopicPartition
+
+_log: Final = Logger("txnsim.replication")
 
 
 class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
@@ -170,8 +173,10 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
                         await self._beside(work)
                     if self.hosted.get(log.topic_partition) is not log:
                         break
-            except (CorruptBatchError, MissingExtraError):
+            except (CorruptBatchError, MissingExtraError) as error:
                 self._uncleanable.add(log)
+                where = str(log.topic_partition)
+                _log.warning("log.uncleanable", partition=where, reason=str(error))
             self._delete_segments(
                 self._compacted(), timer_ms=self.settings().log_cleaner_backoff_ms
             )

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.coordinator import START_MS, ManualClock
 from txnsim.log import cleaner
@@ -181,6 +182,7 @@ async def test_a_round_leaves_the_loop_to_others(
     assert turns > 14
 
 
+@pytest.mark.usefixtures("all_levels")
 async def test_a_log_that_can_not_be_read_is_not_tried_again(bench: Bench) -> None:
     log = bench.host(FIRST, COMPACTED)
     bench.put(log, "a", "b")
@@ -191,7 +193,11 @@ async def test_a_log_that_can_not_be_read_is_not_tried_again(bench: Bench) -> No
     bench.maintenance.start()
     bench.clock.advance(BACKOFF_MS)
     assert bench.maintenance.uncleanable_count == 0
-    await bench.settle()
+    with capture_logs() as lines:
+        await bench.settle()
+    told = [line for line in lines if line["event"] == "log.uncleanable"]
+    assert [line["partition"] for line in told] == [str(FIRST)]
+    assert told[0]["reason"]
     assert log.local.cleaned_until is None
     assert bench.maintenance.uncleanable_count == 1
     other = bench.host(SECOND, COMPACTED)
