@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -138,11 +139,13 @@ def test_damage_is_rows_and_no_job_dies_of_it(spark: SparkSession, logs: Path) -
 def test_what_a_query_does_not_want_is_not_read(spark: SparkSession, logs: Path) -> None:
     batches = read(spark, logs, "batches", taskBytes="1")
     everything = batches.rdd.getNumPartitions()
-    first = batches.where("broker = 1 and topic = 'orders' and producer_id in (7, 8)")
-    segments = len(busy_log().log.local.segments)
-    assert first.rdd.getNumPartitions() == segments < everything
+    chosen = {"taskBytes": "1", "topics": "orders", "partitions": "0", "producerIds": "7,8"}
+    first = read(spark, logs / "broker-1", "batches", **chosen)
+    segments = tuple(busy_log().log.local.segments)
+    assert first.rdd.getNumPartitions() == len(segments) < everything
     assert first.count() == 60
-    late = first.where(f"base_offset >= {tuple(busy_log().log.local.segments)[-1].base_offset}")
+    last = json.dumps({"orders": {"0": segments[-1].base_offset}})
+    late = read(spark, logs / "broker-1", "batches", **chosen, startingOffsets=last)
     assert late.rdd.getNumPartitions() == 1
     assert 0 < late.count() < 60
     assert batches.where("topic = 'nowhere'").count() == 0

@@ -28,7 +28,7 @@ from pyspark.sql.datasource import (
 )
 
 from txnsim.pipeline.log_query import Wanted
-from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.schemas import BY_PRODUCER, TABLES
 
 OFFSETS: Final = frozenset(
     {
@@ -53,22 +53,21 @@ EARLIER_TIMES: Final[Mapping[str, frozenset[str]]] = {"endings": frozenset({"fir
 BY_SEGMENT: Final = frozenset(
     {"batches", "fragments", "endings", "records", "transactions", "offsets", "segments"}
 )
-BY_PRODUCER: Final = frozenset(
-    {"aborted", "batches", "endings", "fragments", "offsets", "producer_state", "records"}
-)
-"""Tables whose rows are chosen by producer before they are made. In ``transactions`` the producer
-is that of the entry, which is only known when its record has been read.
-"""
 
 Values = frozenset[object] | None
 """None: any."""
 
 
-def taken_over(table: str, filters: Iterable[Filter]) -> tuple[Wanted, list[Filter]]:
-    """What is asked for, and which conditions Spark still has to look at."""
+def taken_over(
+    table: str,
+    filters: Iterable[Filter],
+    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
+) -> tuple[Wanted, list[Filter]]:
+    """What is asked for, within what was asked for before, and which conditions Spark still has to
+    look at.
+    """
     if table == "findings":  # judged from all replicas and the coordinators' logs together
-        return Wanted(), list(filters)
-    wanted = Wanted()
+        return wanted, list(filters)
     left: list[Filter] = []
     for one in filters:
         narrowed = _narrowed(table, wanted, one)

@@ -20,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from txnsim.pipeline.empty_reads import refuse_unknown_names, refuse_unreadable
 from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.options import KafkaLogOptions
 from txnsim.pipeline.planning import (
@@ -61,6 +62,19 @@ def look_at(options: KafkaLogOptions) -> Look:
     if options.table not in LOGS:
         return Look(options=options)
     return Look(options=options, segments=segments_in(options, READS[options.table]))
+
+
+def refuse_nothing(look: Look) -> None:
+    """Refuse a new stream that would wait for rows in vain.
+
+    Raises:
+        BadInputError: A topic or partition is not there, or nothing can be read.
+    """
+    options, problems = look.options, list[str]()
+    named = replicas_of(options, Wanted(), READS[options.table], problems.append)
+    refuse_unknown_names(options, named)
+    segments = (one for many in look.segments.values() for one in many)
+    refuse_unreadable(options.table, named, segments, problems)
 
 
 class Ends:
@@ -114,7 +128,7 @@ def shares_between(look: Look, start: StreamOffset, end: StreamOffset) -> list[S
         return []
     options = look.options
     if options.table not in LOGS:
-        return shares_of(options, Wanted(), READS[options.table])
+        return shares_of(options, Wanted.of(options), READS[options.table])
     segments = tuple(_between(look, start, end))
     return [Share(segments=part) for part in divided(segments, options)]
 
@@ -168,11 +182,12 @@ def bounded(
 
 def _between(look: Look, start: StreamOffset, end: StreamOffset) -> Iterator[SegmentFile]:
     """The segments with rows between two offsets; nothing behind these is read."""
+    asked = Wanted.of(look.options)
     for path, until in end.ends.items():
         first = start.ends.get(path, 0)
         if first >= until:
             continue
-        grown = Wanted(offset_min=first, offset_max=until - 1)
+        grown = msgspec.structs.replace(asked, offset_min=first, offset_max=until - 1)
         for one in filter(grown.has_segment, look.segments.get(path, ())):
             segment = msgspec.structs.replace(one, span=(first, until))
             cut = None if segment.is_recovered else cut_at(segment, until)
@@ -199,7 +214,7 @@ def _written_at(segment: SegmentFile) -> tuple[int, str]:
 
 def _state(options: KafkaLogOptions) -> str:
     """A hash of names, sizes and times of all files that a table may be made of."""
-    replicas = replicas_of(options, Wanted(), READS[options.table])
+    replicas = replicas_of(options, Wanted.of(options), READS[options.table])
     folders = [*map(str, log_dirs_in(options.paths)), *(one.path for one in replicas)]
     found = hashlib.sha256()
     for folder in folders:

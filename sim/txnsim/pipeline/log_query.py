@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
+from txnsim.pipeline.options import KafkaLogOptions, Offsets
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
 
 
@@ -27,6 +28,21 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """No earlier timestamps are asked for."""
     time_max_ms: int | None = None
     """No later ones."""
+    starting_offsets: Offsets = {}
+    ending_offsets: Offsets = {}
+    """The same as ``offset_min``, and what follows ``offset_max``, of some partitions."""
+
+    @classmethod
+    def of(cls, options: KafkaLogOptions) -> Wanted:
+        """What the options of a read ask for. (Topics are looked at where folders are listed.)"""
+        return cls(
+            partitions=options.partitions or None,
+            producer_ids=options.producer_ids or None,
+            time_min_ms=options.start_ms,
+            time_max_ms=None if options.end_ms is None else options.end_ms - 1,
+            starting_offsets=options.starting_offsets,
+            ending_offsets=options.ending_offsets,
+        )
 
     def has_replica(self, replica: Replica) -> bool:
         """Whether rows of it are asked for."""
@@ -40,11 +56,25 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     def has_segment(self, segment: SegmentFile) -> bool:
         """Whether rows of it may be asked for."""
-        if self.offset_max is not None and segment.base_offset > self.offset_max:
+        low, high = self.offset_min, self.offset_max
+        if self.starting_offsets or self.ending_offsets:
+            low, high = self._narrowed(low, high, segment.replica)
+        if high is not None and segment.base_offset > high:
             return False
         return (
-            self.offset_min is None
+            low is None
             or segment.may_be_cut  # what is cut in it ends those behind
             or segment.next_base_offset is None
-            or segment.next_base_offset > self.offset_min
+            or segment.next_base_offset > low
         )
+
+    def _narrowed(
+        self, low: int | None, high: int | None, replica: Replica
+    ) -> tuple[int | None, int | None]:
+        first = self.starting_offsets.get(replica.topic, {}).get(replica.partition)
+        end = self.ending_offsets.get(replica.topic, {}).get(replica.partition)
+        if first is not None:
+            low = first if low is None else max(low, first)
+        if end is not None:
+            high = end - 1 if high is None else min(high, end - 1)
+        return low, high

@@ -9,18 +9,22 @@ silently.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from txnsim.errors import BadInputError
-from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.schemas import BY_PRODUCER, OFFSET_COLUMNS, TABLES, TIME_COLUMNS
 from txnsim.pipeline.stores.uris import is_elsewhere
+
+T = TypeVar("T")
+Offsets = Mapping[str, Mapping[int, int]]
+"""Topic -> partition -> offset."""
 
 FORMAT: Final = "kafka_log"
 COSTS: Final = {"batches": 1.0, "records": 2.0, "transactions": 16.0, "offsets": 16.0}
@@ -34,6 +38,9 @@ OPEN_COST: Final = 1 / 64
 default as much as 256 kB of headers.
 """
 PATH_SEPARATOR: Final = ","
+EARLIEST, LATEST = "earliest", "latest"
+_EARLIEST_OFFSET, _LATEST_OFFSET = -2, -1
+"""Both as Spark's own source for Kafka writes them."""
 HADOOP_PREFIX: Final = "fs."
 """Of settings of Hadoop's file systems, as Spark's own sources take them among their options."""
 
@@ -73,8 +80,20 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     table: str = "batches"
     topics: frozenset[str] = frozenset()
     """Only these; all where empty."""
-    start_offsets: Mapping[str, int] = {}
-    """Folder of a replica -> offset: its segments that end before are not read."""
+    partitions: frozenset[int] = frozenset()
+    """Only these; all where empty."""
+    producer_ids: frozenset[int] = frozenset()
+    """Only rows of these; all where empty."""
+    starting_offsets: Offsets = {}
+    """No rows in front of them; a partition that is not named is read from its beginning."""
+    ending_offsets: Offsets = {}
+    """No rows from them on; a partition that is not named is read to its end."""
+    starts_latest: bool = False
+    """A stream begins with what comes next."""
+    start_ms: int | None = None
+    """No rows of an earlier time."""
+    end_ms: int | None = None
+    """No rows of this time or a later one."""
     check_crc: Check = Check.AUTO
     check_records: bool = False
     """Look into every batch for the table of errors."""
@@ -111,9 +130,10 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
         table = given.get("table", "batches")
         if table not in TABLES:
             raise _wrong("table", table, f"one of {', '.join(TABLES)}")
-        for name in ("asOf", "maxTransactionTimeoutMs"):
-            if name.lower() in given and table != "findings":
-                raise BadInputError(f"format {FORMAT}, option {name}: only of the table findings")
+        for name, its_tables in _OF_TABLES.items():
+            if name.lower() in given and table not in its_tables:
+                whose = f"table{'s' * (len(its_tables) > 1)} {', '.join(its_tables)}"
+                raise BadInputError(f"format {FORMAT}, option {name}: only of the {whose}")
         if "maxbytespertrigger" in given and "maxfilespertrigger" in given:
             raise BadInputError(
                 f"format {FORMAT}: maxBytesPerTrigger and maxFilesPerTrigger: give one of them"
@@ -124,26 +144,44 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
             uris=tuple(filter(is_elsewhere, texts)),
             hadoop=hadoop,
             table=table,
-            topics=frozenset(filter(None, map(str.strip, given.get("topics", "").split(",")))),
-            start_offsets=_start_offsets(given.get("startoffsets", "{}")),
+            topics=_several(given, "topics", "names", str),
+            partitions=_several(given, "partitions", "numbers", int),
+            producer_ids=_several(given, "producerIds", "numbers", int),
+            starting_offsets=_offsets(given, STARTING_OFFSETS, EARLIEST, _EARLIEST_OFFSET),
+            ending_offsets=_offsets(given, ENDING_OFFSETS, LATEST, _LATEST_OFFSET),
+            starts_latest=given.get(STARTING_OFFSETS.lower(), "").lower() == LATEST,
+            start_ms=_time_ms(given, "startTimestamp"),
+            end_ms=_time_ms(given, END_TIMESTAMP),
             check_crc=_check(given.get("checkcrc", Check.AUTO.value)),
             check_records=_truth("checkRecords", given.get("checkrecords", "false")),
             late_by_max_ms=_number(given, "lateByMaxMs", "milliseconds"),
             task_bytes=_number(given, "taskBytes", "bytes"),
-            as_of_ms=None if "asof" not in given else time_ms_of(given["asof"]),
+            as_of_ms=_time_ms(given, "asOf"),
             max_transaction_timeout_ms=_number(given, "maxTransactionTimeoutMs", "milliseconds"),
             max_bytes_per_trigger=_number(given, "maxBytesPerTrigger", "bytes"),
             max_files_per_trigger=_number(given, "maxFilesPerTrigger", "segments"),
         )
 
 
+STARTING_OFFSETS: Final = "startingOffsets"
+ENDING_OFFSETS: Final = "endingOffsets"
+END_TIMESTAMP: Final = "endTimestamp"
 NAMES: Final = (
-    *("path", "paths", "table", "topics", "startOffsets"),
+    *("path", "paths", "table", "topics", "partitions", "producerIds"),
+    *(STARTING_OFFSETS, ENDING_OFFSETS, "startTimestamp", END_TIMESTAMP),
     *("checkCrc", "checkRecords", "taskBytes", "asOf", "maxTransactionTimeoutMs"),
     *("maxBytesPerTrigger", "maxFilesPerTrigger", "lateByMaxMs"),
 )
 """Of the options, as they are documented."""
 _KNOWN: Final = {name.lower(): name for name in NAMES}
+_OF_TABLES: Final[Mapping[str, Collection[str]]] = {
+    **dict.fromkeys(("asOf", "maxTransactionTimeoutMs"), ("findings",)),
+    "partitions": [name for name in TABLES if name != "findings"],
+    "producerIds": sorted(BY_PRODUCER),
+    **dict.fromkeys((STARTING_OFFSETS, ENDING_OFFSETS), OFFSET_COLUMNS),
+    **dict.fromkeys(("startTimestamp", END_TIMESTAMP), TIME_COLUMNS),
+}
+"""Option -> the tables that have what it goes by; an option that is not here is of all."""
 _TRUTH: Final = {"true": True, "false": False}
 
 
@@ -162,7 +200,7 @@ def _paths(given: Mapping[str, str]) -> list[str]:
     texts = [text.strip() for text in given.get("path", "").split(PATH_SEPARATOR) if text.strip()]
     if "paths" in given:
         try:
-            texts += msgspec.json.decode(given["paths"], type=list[str])
+            texts += filter(str.strip, msgspec.json.decode(given["paths"], type=list[str]))
         except msgspec.DecodeError as error:
             raise _wrong("paths", given["paths"], "a JSON list of directories") from error
     if not texts:
@@ -180,16 +218,48 @@ def _path(text: str) -> Path:
     return Path(text).absolute()  # workers are started in folders of their own
 
 
-def _start_offsets(text: str) -> dict[str, int]:
+def _several(
+    given: Mapping[str, str], name: str, what: str, of: Callable[[str], T]
+) -> frozenset[T]:
+    """What is separated by commas; nothing where the option is not given. An empty list is refused:
+    whoever has made it means none, and all would be read.
+    """
+    text = given.get(name.lower())
+    if text is None:
+        return frozenset()
     try:
-        given = msgspec.json.decode(text, type=dict[str, int])
-    except msgspec.DecodeError as error:
-        expected = "a JSON object of replicas' folders and offsets"
-        raise _wrong("startOffsets", text, expected) from error
+        found = frozenset(of(one.strip()) for one in text.split(",") if one.strip())
+    except ValueError:
+        found = frozenset()
+    if not found:
+        raise _wrong(name, text, f"{what}, separated by commas")
+    return found
+
+
+def _offsets(given: Mapping[str, str], name: str, word: str, number: int) -> Offsets:
+    """As Spark's own source for Kafka takes them: a word for all partitions, or a JSON object with
+    the number that stands for the word.
+    """
+    text = given.get(name.lower(), word)
+    if text.lower() == word or (name == STARTING_OFFSETS and text.lower() == LATEST):
+        return {}
+    try:
+        found = msgspec.json.decode(text, type=dict[str, dict[int, int]])
+    except msgspec.DecodeError:
+        found = {}
+    offsets = [offset for partitions in found.values() for offset in partitions.values()]
+    if not offsets or any(offset < 0 and offset != number for offset in offsets):
+        expected = f'{word}, or JSON such as {{"orders": {{"0": 23, "1": {number}}}}}'
+        raise _wrong(name, text, expected)
     return {
-        folder if is_elsewhere(folder) else str(_path(folder)): offset
-        for folder, offset in given.items()
+        topic: {partition: offset for partition, offset in partitions.items() if offset >= 0}
+        for topic, partitions in found.items()
     }
+
+
+def _time_ms(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name.lower())
+    return None if text is None else time_ms_of(text, name)
 
 
 def _check(text: str) -> Check:
@@ -205,7 +275,7 @@ def _truth(name: str, text: str) -> bool:
     return _TRUTH[text.lower()]
 
 
-def time_ms_of(text: str) -> int:
+def time_ms_of(text: str, name: str = "asOf") -> int:
     """A point in time: milliseconds since 1970, or ISO 8601, in UTC where it names no zone.
 
     Raises:
@@ -216,7 +286,7 @@ def time_ms_of(text: str) -> int:
     try:
         when = datetime.fromisoformat(text)
     except ValueError as error:
-        raise _wrong("asOf", text, "milliseconds since 1970, or ISO 8601") from error
+        raise _wrong(name, text, "milliseconds since 1970, or ISO 8601") from error
     when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
     return int(when.timestamp() * 1_000)
 

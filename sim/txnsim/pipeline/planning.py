@@ -22,10 +22,12 @@ from typing import Final
 
 import msgspec
 
+from txnsim.errors import BadInputError
 from txnsim.pipeline import tasks
+from txnsim.pipeline.empty_reads import refuse_unknown_names, refuse_unreadable
 from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.options import COSTS, HEADERS_COST, OPEN_COST, Check, KafkaLogOptions
-from txnsim.pipeline.scan.log_dirs import LogDirectory
+from txnsim.pipeline.scan.log_dirs import LogDirectory, OnProblem, untold
 from txnsim.pipeline.scan.log_seek import greatest_timestamp_of
 from txnsim.pipeline.scan.sections import cuts_of, in_sections
 from txnsim.pipeline.scan.segments import (
@@ -64,6 +66,12 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     replicas: tuple[Replica, ...] = ()
     log_dirs: tuple[str, ...] = ()
 
+    @property
+    def places(self) -> frozenset[str]:
+        """The log directories that something of it lies in."""
+        of_segments = (one.replica.log_dir for one in self.segments)
+        return frozenset((*self.log_dirs, *(one.log_dir for one in self.replicas), *of_segments))
+
 
 class Reads(msgspec.Struct, frozen=True, kw_only=True):
     """What kinds of files a table is made of."""
@@ -99,17 +107,40 @@ plans each read in a process of its own, which need not import numba for it.
 """
 
 
-def shares_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Share]:
-    """The tasks of a job."""
+def shares_of(
+    options: KafkaLogOptions, wanted: Wanted, reads: Reads, *, is_asked: bool = False
+) -> list[Share]:
+    """The tasks of a job.
+
+    Args:
+        options: What is read.
+        wanted: Of that.
+        reads: What the table is made of.
+        is_asked: Somebody has named it, and is told where nothing can come of it.
+
+    Raises:
+        BadInputError: A path is no log directory; where it is asked for, what ``empty_reads`` says.
+    """
+    if options.uris:  # nobody has placed them (``stores.reading``)
+        raise BadInputError(f"{options.uris[0]} is not read here")
     if reads.is_whole:
+        if is_asked and options.topics:
+            refuse_unknown_names(options, replicas_of(options, Wanted(), reads))
         return [Share(log_dirs=tuple(map(str, log_dirs_in(options.paths))))]
-    replicas = replicas_of(options, wanted, reads)
+    problems: list[str] = []
+    named = replicas_of(options, Wanted(), reads, problems.append)
+    replicas = [one for one in named if wanted.has_replica(one)]
+    of_replicas = dict(_by_replica(replicas)) if reads.segments else {}
+    if is_asked:
+        refuse_unknown_names(options, named)
+        every_one = (one for many in of_replicas.values() for one in many)
+        refuse_unreadable(options.table, replicas, every_one, problems)
     shares: list[Share] = []
     if reads.segments:
         segments = [
             one
-            for many in _segments_of(replicas, options)
-            for one in _in_time(many, wanted, options.late_by_max_ms)
+            for many in of_replicas.values()
+            for one in _in_time(_looked_through(many, options), wanted, options.late_by_max_ms)
             if wanted.has_segment(one)
         ]
         shares += [Share(segments=part) for part in divided(segments, options)]
@@ -134,14 +165,16 @@ def shares_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Sh
 
 def segments_in(options: KafkaLogOptions, reads: Reads) -> dict[str, tuple[SegmentFile, ...]]:
     """Folder of each replica that can be read -> its segments, in order."""
-    return dict(_by_replica(replicas_of(options, Wanted(), reads)))
+    return dict(_by_replica(replicas_of(options, Wanted.of(options), reads)))
 
 
-def replicas_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Replica]:
-    """The replicas that a job is about."""
+def replicas_of(
+    options: KafkaLogOptions, wanted: Wanted, reads: Reads, on_problem: OnProblem = untold
+) -> list[Replica]:
+    """The replicas that a job is about; what can't be looked into is told."""
     return [
         replica
-        for replica in replicas_in(options.paths, options.topics)
+        for replica in replicas_in(options.paths, options.topics, on_problem)
         if wanted.has_replica(replica) and reads.topic in (None, replica.topic)
     ]
 
@@ -217,15 +250,6 @@ def in_tasks(
         size_of=lambda one: one.unread_bytes + _OPEN_BYTES,
         go_together=_go_together,
     )
-
-
-def _segments_of(
-    replicas: Iterable[Replica], options: KafkaLogOptions
-) -> Iterator[list[SegmentFile]]:
-    """Those of each replica."""
-    for path, found in _by_replica(replicas):
-        begun = Wanted(offset_min=options.start_offsets.get(path))
-        yield list(filter(begun.has_segment, _looked_through(found, options)))
 
 
 def _looked_through(

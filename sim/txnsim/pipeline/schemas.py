@@ -518,3 +518,22 @@ TABLES: Final = {
     ),
 }
 """By name."""
+OFFSET_COLUMNS: Final = {
+    "batches": ("base_offset", "last_offset"),
+    "fragments": ("first_offset", "last_offset"),
+    "endings": ("marker_offset", "marker_offset"),
+    **dict.fromkeys(("records", "transactions", "offsets"), ("offset", "offset")),
+}
+"""Table -> columns of a row's first and last offset, where it has such."""
+TIME_COLUMNS: Final = {
+    "batches": "max_timestamp_ms",
+    "fragments": "last_timestamp_ms",
+    **dict.fromkeys(("endings", "records", "transactions", "offsets"), "timestamp_ms"),
+}
+"""Table -> column of a row's time, where it has one: none is later than the segment's last."""
+BY_PRODUCER: Final = frozenset(
+    {"aborted", "batches", "endings", "fragments", "offsets", "producer_state", "records"}
+)
+"""Tables whose rows are chosen by producer before they are made. In ``transactions`` the producer
+is that of the entry, which is only known when its record has been read.
+"""

@@ -57,8 +57,6 @@ SHORT_LIVED: Final = {
 a second time, better, on the cores that the work needs. A first search takes half its CPU then.
 """
 RUNTIME_CONFIG: Final = {
-    # A data source that takes filters is refused without it.
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 """What any session needs; can be set while it runs."""
@@ -111,13 +109,14 @@ def is_running() -> bool:
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``kafka_log`` known to a session that somebody else started. Settings, those of Hadoop
-    and how files are divided, are those that the session has now.
+    """Make ``kafka_log`` known to a session that somebody else started. Settings, those of Hadoop,
+    how files are divided and whether filters are handed over, are those that the session has now.
 
     Raises:
         MissingExtraError: A library of the extra is missing.
     """
     try:
+        from txnsim.pipeline.pushed_filters import stay_apart
         from txnsim.pipeline.source import of_session
         from txnsim.pipeline.stores.settings import settings_of
     except ImportError as error:
@@ -128,7 +127,8 @@ def register(spark: SparkSession) -> None:
         spark.conf.set(key, value)
     settings = settings_of(spark)
     division = Division() if settings is None else _division_of(spark)
-    spark.dataSource.register(of_session(settings, division))
+    takes_filters = stay_apart(spark)
+    spark.dataSource.register(of_session(settings, division, takes_filters=takes_filters))
 
 
 def _division_of(spark: SparkSession) -> Division:

@@ -2,9 +2,9 @@
 Data Source API).
 
 The driver plans tasks from names and sizes of files; workers read, and hand over Arrow batches of
-bounded size. A query's filters by place and producer are taken here, so that a job reads only what
-it wants, and a schema of fewer columns makes only those. Options, tables and examples:
-docs/kafka-log.md.
+bounded size. Options say what is wanted of the directories, so that a job reads only that, and a
+schema of fewer columns makes only those. A query's filters are taken here only where Spark keeps
+them to that query (``pushed_filters``). Options, tables and examples: docs/kafka-log.md.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from pyspark.sql.types import StructType
 
 from txnsim.errors import BadInputError
 from txnsim.pipeline.daemon import hush
+from txnsim.pipeline.empty_reads import refuse_elsewhere
 from txnsim.pipeline.filters import taken_over
 from txnsim.pipeline.following import (
     LOGS,
@@ -44,10 +45,17 @@ from txnsim.pipeline.following import (
     later,
     latest,
     look_at,
+    refuse_nothing,
     shares_between,
 )
 from txnsim.pipeline.log_query import Wanted
-from txnsim.pipeline.options import FORMAT, Division, KafkaLogOptions
+from txnsim.pipeline.options import (
+    END_TIMESTAMP,
+    ENDING_OFFSETS,
+    FORMAT,
+    Division,
+    KafkaLogOptions,
+)
 from txnsim.pipeline.planning import READS, Share, shares_of
 from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.stores.reading import Stores, stores_of
@@ -79,7 +87,9 @@ class KafkaLogDataSource(DataSource):
 
     hadoop: StoreSettings | None = None
     division: Division = Division()
-    """Both of the session that it is registered with (``of_session``)."""
+    takes_filters = False
+    is_registered = False
+    """All of the session that it is registered with (``of_session``)."""
 
     @classmethod
     def name(cls) -> str:
@@ -92,18 +102,26 @@ class KafkaLogDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads it; a schema of some of the columns makes only those."""
-        return KafkaLogReader(*self.asked(schema), stores=stores_of(self.hadoop, self.options))
+        reader = FilteredReader if self.takes_filters else KafkaLogReader
+        return reader(*self.asked(schema), stores=self._stores())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Reads it as it grows; the same columns. One that refuses where it can't."""
         options, columns = self.asked(schema)
+        if options.ending_offsets or options.end_ms is not None:
+            return RefusingReader(
+                f"format {FORMAT}: a stream has no end, so no {ENDING_OFFSETS}, {END_TIMESTAMP}"
+            )
         is_bounded = options.max_bytes_per_trigger or options.max_files_per_trigger
         if is_bounded and options.table not in LOGS:
             return RefusingReader(
                 f"format {FORMAT}: table {options.table} comes whole whenever it changes, without"
                 f" a bound per trigger; {', '.join(sorted(LOGS))} can have one"
             )
-        return KafkaLogStreamReader(options, columns, stores_of(self.hadoop, self.options))
+        return KafkaLogStreamReader(options, columns, self._stores())
+
+    def _stores(self) -> Stores | None:
+        return stores_of(self.hadoop, self.options, is_registered=self.is_registered)
 
     def asked(self, schema: StructType) -> tuple[KafkaLogOptions, pa.Schema]:
         """What to read, and the columns as Arrow has them."""
@@ -112,35 +130,40 @@ class KafkaLogDataSource(DataSource):
         return options, to_arrow_schema(columns_of(options.table, schema), timezone="UTC")
 
 
-def of_session(hadoop: StoreSettings | None, division: Division) -> type[KafkaLogDataSource]:
+def of_session(
+    hadoop: StoreSettings | None, division: Division, *, takes_filters: bool = False
+) -> type[KafkaLogDataSource]:
     """The format, for a session that has these settings: where Spark plans and reads no session is
     at hand, so the class takes them there.
     """
 
     class Registered(KafkaLogDataSource):
-        pass
+        is_registered = True
 
     Registered.hadoop, Registered.division = hadoop, division
+    Registered.takes_filters = takes_filters
     return Registered
 
 
-class UnfilteredReader(DataSourceReader):
+class KafkaLogReader(DataSourceReader):
     """Plans on the driver, reads on workers. All filters stay with Spark."""
 
     def __init__(
         self, options: KafkaLogOptions, schema: pa.Schema, *, stores: Stores | None = None
     ) -> None:
+        if options.starts_latest:
+            raise BadInputError(f"format {FORMAT}: only a stream begins at the latest offsets")
         self._options = options
         self._schema = schema
         self._stores = stores
-        self._wanted = Wanted()
+        self._wanted = Wanted.of(options)
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""
         options, wanted = self._options, self._wanted
         if self._stores is not None:
             options, wanted = self._stores.located(options), self._stores.mirrored(wanted)
-        shares = shares_of(options, wanted, READS[options.table])
+        shares = shares_of(options, wanted, READS[options.table], is_asked=True)
         # Spark takes no tasks for one task of which nothing is said.
         return tasks_of(shares or [Share()], self._stores)
 
@@ -149,14 +172,12 @@ class UnfilteredReader(DataSourceReader):
         return _read(partition, self._options, self._schema, self._wanted, self._stores)
 
 
-class KafkaLogReader(UnfilteredReader):
-    """The same, and takes over filters; Spark refuses it unless its session allows that
-    (``session.register``).
-    """
+class FilteredReader(KafkaLogReader):
+    """The same, and takes over filters; Spark refuses it unless its session allows that."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Take over conditions on places and producers; Spark keeps the others."""
-        self._wanted, left = taken_over(self._options.table, filters)
+        self._wanted, left = taken_over(self._options.table, filters, self._wanted)
         return left
 
 
@@ -175,8 +196,16 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Of a query that takes what is there and ends."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Before anything was read."""
-        return self._told(StreamOffset())
+        """Before anything was read; or all that is there, where that is asked for.
+
+        Raises:
+            BadInputError: Nothing will come, as ``empty_reads`` says.
+        """
+        look = self._looked()
+        refuse_nothing(look)
+        if not self._options.starts_latest:
+            return self._told(StreamOffset())
+        return self._told(latest(look, StreamOffset(), self._ends))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """What is there now, and no more."""
@@ -216,7 +245,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        return _read(partition, self._options, self._schema, Wanted(), self._stores)
+        wanted = Wanted.of(self._options)
+        return _read(partition, self._options, self._schema, wanted, self._stores)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what only planning needs: a worker reads what its task says."""
@@ -263,6 +293,7 @@ def _read(
 ) -> Iterator[pa.RecordBatch]:
     share, listed_ms = cast("Task", task).told
     if stores is None:
+        refuse_elsewhere(share.places)
         yield from _rows_of(share, options, schema, wanted)
         return
     stores.fill(share, listed_ms)
@@ -276,11 +307,23 @@ def _rows_of(
     share: Share, options: KafkaLogOptions, schema: pa.Schema, wanted: Wanted
 ) -> Iterator[pa.RecordBatch]:
     # Imported here: planning needs neither numba nor the compiled walks.
+    from txnsim.pipeline.tables.bounds import Bounds
     from txnsim.pipeline.tables.readings import rows_of
     from txnsim.pipeline.tables.rows import Job, joined
 
-    job = Job(options=options, columns=tuple(schema.names), producer_ids=wanted.producer_ids)
-    return joined(rows.in_schema(schema) for rows in rows_of(share, job))
+    names, producer_ids = tuple(schema.names), wanted.producer_ids
+    if not Bounds.are_in(options):
+        job = Job(options=options, columns=names, producer_ids=producer_ids)
+        return joined(rows.in_schema(schema) for rows in rows_of(share, job))
+    bounds = Bounds(options)
+    whole = bounds.schema(schema)
+    job = Job(
+        options=options,
+        columns=tuple(whole.names),
+        producer_ids=producer_ids,
+        by_replica=bounds.are_by_partition,
+    )
+    return joined(bounds.within(rows.in_schema(whole), schema) for rows in rows_of(share, job))
 
 
 def schema_of(table: str) -> StructType:

@@ -109,6 +109,11 @@ def partition_directories(
     )
 
 
+def is_of_replica(name: str) -> bool:
+    """Whether a file of this name is one that a broker writes into a replica's folder."""
+    return bool(_NUMBERED.match(name)) or name in (LEADER_EPOCHS_NAME, PARTITION_METADATA_NAME)
+
+
 def numbered_files(directory: Path, suffix: str) -> tuple[tuple[int, Path], ...]:
     """(offset, path) of the files with this suffix, by offset."""
     found = ((offset_of(path.name, suffix), path) for path in directory.iterdir())

@@ -311,12 +311,12 @@ def test_a_folder_that_can_t_be_read_does_not_end_the_plan(
 def test_segments_that_end_before_a_start_are_left_out_unless_a_cut_in_them_counts(
     tmp_path: Path, is_clean: bool
 ) -> None:
-    folder = replica(broker_dir(tmp_path, is_clean=is_clean), busy_log())
+    replica(broker_dir(tmp_path, is_clean=is_clean), busy_log())
     bases = [one.base_offset for one in segments_of(replicas_in([tmp_path])[0])]
 
     def planned(start: int) -> list[int]:
-        given = json.dumps({str(folder): start, "/elsewhere-0": 0})
-        shares = shares_of(options(tmp_path, startOffsets=given), Wanted(), SEGMENTS)
+        chosen = options(tmp_path, startingOffsets=json.dumps({"orders": {"0": start}}))
+        shares = shares_of(chosen, Wanted.of(chosen), SEGMENTS)
         return [one.base_offset for share in shares for one in share.segments]
 
     assert planned(0) == bases

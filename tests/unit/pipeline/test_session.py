@@ -101,6 +101,9 @@ class Recorded:
     def setLogLevel(self, level: str) -> None:  # noqa: N802 - Spark's name
         self.given["level"] = level
 
+    def get(self, key: str, default: str) -> str:
+        return self.given.get(key, default)
+
     def set(self, key: str, value: str) -> None:
         self.given[key] = value
 

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import CaseInsensitiveDict, EqualTo, GreaterThan
+from pyspark.sql.datasource import (
+    CaseInsensitiveDict,
+    DataSourceReader,
+    EqualTo,
+    GreaterThan,
+)
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from tests.support.log_tables import broker_dir, busy_log, replica
 from txnsim.errors import BadInputError
+from txnsim.pipeline.options import Division
 from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.source import (
+    FilteredReader,
     KafkaLogDataSource,
     KafkaLogReader,
     Task,
     columns_of,
+    of_session,
     schema_of,
 )
 
@@ -30,6 +39,11 @@ def reader(path: Path, table: str, **options: str) -> KafkaLogReader:
     found = source(path, table=table, **options).reader(schema_of(table))
     assert isinstance(found, KafkaLogReader)
     return found
+
+
+def takes_filters(path: Path, **options: str) -> KafkaLogDataSource:
+    registered = of_session(None, Division(), takes_filters=True)
+    return registered(CaseInsensitiveDict({"path": str(path), **options}))
 
 
 def test_the_schema_is_the_table_s() -> None:
@@ -71,16 +85,25 @@ def test_a_job_without_work_has_a_task_without_work(tmp_path: Path) -> None:
 
 def test_conditions_that_are_taken_over_are_obeyed(tmp_path: Path) -> None:
     replica(broker_dir(tmp_path), busy_log())
-    found = reader(tmp_path, "batches")
+    schema = schema_of("batches")
+    found: Any = takes_filters(tmp_path).reader(schema)
     kept = GreaterThan(("records",), 0)
     assert list(found.pushFilters([EqualTo(("producer_id",), 7), kept])) == [kept]
     rows = [row for task in found.partitions() for batch in found.read(task) for row in
             batch.to_pylist()]  # fmt: skip
     assert {row["producer_id"] for row in rows} == {7}
-    nowhere = reader(tmp_path, "batches")
-    nowhere.pushFilters([EqualTo(("topic",), "payments")])
-    (task,) = nowhere.partitions()
-    assert list(nowhere.read(task)) == []
+    nowhere: Any = takes_filters(tmp_path, producerIds="8").reader(schema)
+    nowhere.pushFilters([EqualTo(("producer_id",), 7)])
+    assert not sum(batch.num_rows for task in nowhere.partitions() for batch in nowhere.read(task))
+
+
+def test_a_reader_takes_filters_only_where_it_is_told_to(tmp_path: Path) -> None:
+    """PySpark refuses one with ``pushFilters`` where its setting is off."""
+    replica(broker_dir(tmp_path), busy_log())
+    assert not isinstance(reader(tmp_path, "batches"), FilteredReader)
+    plain_reader = type(reader(tmp_path, "batches"))
+    assert plain_reader.pushFilters is DataSourceReader.pushFilters
+    assert isinstance(takes_filters(tmp_path).reader(schema_of("batches")), FilteredReader)
 
 
 def test_a_schema_of_some_columns_is_what_is_read(tmp_path: Path) -> None:

@@ -234,7 +234,7 @@ def _log_dirs_under(path: Path) -> tuple[Path, ...]:
     if not found:
         raise BadInputError(
             f"{path} holds no log directory, and is none: expected {names.META_PROPERTIES_NAME} or "
-            "folders named TOPIC-PARTITION"
+            "folders named TOPIC-PARTITION with segments"
         )
     return found
 
@@ -309,5 +309,14 @@ def _is_log_dir(path: Path) -> bool:
         below.is_dir()
         and names.whose_folder(below.name) is not None
         and not (below / names.META_PROPERTIES_NAME).is_file()
+        and _has_files_of_kafka(below)
         for below in path.iterdir()
     )
+
+
+def _has_files_of_kafka(folder: Path) -> bool:
+    """Whether a folder that is named as a replica's is one; ``notes-2`` may be anything."""
+    try:
+        return any(names.is_of_replica(one.name) for one in folder.iterdir())
+    except OSError:
+        return True  # told where it is read

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -42,7 +43,7 @@ class Stores:
         return msgspec.structs.replace(
             options,
             paths=here + mirror.located((*own, *options.uris)),
-            start_offsets=self.placed(options.start_offsets),
+            uris=(),
         )
 
     def named(self, places: Mapping[str, int]) -> dict[str, int]:
@@ -104,8 +105,15 @@ class Stores:
         return str(self._mirror.place_of(text)) if is_elsewhere(text) else text
 
 
-def stores_of(settings: StoreSettings | None, options: Mapping[str, str]) -> Stores | None:
+def stores_of(
+    settings: StoreSettings | None, options: Mapping[str, str], *, is_registered: bool = True
+) -> Stores | None:
     """What reads the paths of a data source's options; None where all are this machine's.
+
+    Args:
+        settings: Of the session; None of Spark Connect's, and where it has not told them.
+        options: Of the read.
+        is_registered: The session has told what it has to tell.
 
     Raises:
         BadInputError: Nothing is known of the session's settings.
@@ -116,9 +124,18 @@ def stores_of(settings: StoreSettings | None, options: Mapping[str, str]) -> Sto
     )
     if not asked.uris and not is_own:
         return None
-    if settings is None and not all(map(is_native, asked.uris)):
+    elsewhere = [one for one in asked.uris if not is_native(one)]
+    if settings is None and elsewhere:
         raise BadInputError(
-            f"format {FORMAT}: {asked.uris[0]} is read with the settings of a session:"
-            " register the format by txnsim.pipeline.register(spark), not of Spark Connect"
+            f"format {FORMAT}: {elsewhere[0]} is read with the settings of a session. {_REGISTER}"
+            " (a session of Spark Connect can't tell them)"
+        )
+    if not is_registered and not asked.hadoop:
+        raise BadInputError(
+            f"format {FORMAT}: {asked.uris[0]} is read with the settings of a session, or with"
+            f" options of the read (fs.s3a.endpoint.region, …). {_REGISTER}"
         )
     return Stores((settings or StoreSettings(root=own_root())).with_conf(asked.hadoop))
+
+
+_REGISTER: Final = "Write before it: from txnsim.pipeline import register; register(spark)"

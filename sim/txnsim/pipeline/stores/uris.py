@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
+
+from txnsim.errors import BadInputError
 
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
 _PATTERN: Final = re.compile(r"[*?\[\]{}]")
@@ -36,6 +39,17 @@ def is_elsewhere(text: str) -> bool:
 def is_native(text: str) -> bool:
     """Whether ``obstore`` reads it; Hadoop's file system reads the others."""
     return text.partition(":")[0] in S3 | GCS
+
+
+def refuse_outage(error: OSError) -> None:
+    """Refuse to go on where a store did not answer. A file of this machine that can't be read is a
+    damaged one, and so is one that a store denies; a store that is away has all of them.
+
+    Raises:
+        BadInputError: It was such an error; the message has it.
+    """
+    if error.errno == errno.EIO and is_elsewhere(str(error.filename)):
+        raise BadInputError(f"{error.filename}: {error.strerror}") from error
 
 
 def is_pattern(text: str) -> bool:

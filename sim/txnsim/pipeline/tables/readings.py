@@ -13,6 +13,7 @@ from txnsim.pipeline.scan.examining import cut_short
 from txnsim.pipeline.scan.log_dirs import LogDirectory
 from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
+from txnsim.pipeline.stores.uris import refuse_outage
 from txnsim.pipeline.tables import (
     batches,
     errors,
@@ -123,5 +124,6 @@ def _sound(read: Callable[[], Iterator[T]]) -> Iterator[T]:
     """Up to where a file or folder can't be read."""
     try:
         yield from read()
-    except OSError:
+    except OSError as error:
+        refuse_outage(error)
         return  # the table of errors tells

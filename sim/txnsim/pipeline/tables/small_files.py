@@ -14,6 +14,7 @@ from txnsim.log.producer_state import SnapshotEntry
 from txnsim.pipeline.scan.log_dirs import LogDirectory, read_small, topic_id_of, untold
 from txnsim.pipeline.scan.segments import Replica, size_of
 from txnsim.pipeline.schemas import AbortedRow, LeaderEpochRow, ProducerRow, ReplicaRow
+from txnsim.pipeline.stores.uris import refuse_outage
 from txnsim.pipeline.tables.rows import Job, Rows, of_file, of_replica, of_structs, or_none
 from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
 from txnsim.storage.regular_file import read_regular
@@ -44,8 +45,10 @@ def _rows_of_aborted(path: Path, job: Job) -> Iterator[AbortedRow]:
                     marker_offset=entry.last_offset,
                     last_stable_offset=entry.last_stable_offset,
                 )
-    except (OSError, CorruptLogRecordError):
-        return  # the table of errors tells of the rest
+    except OSError as error:
+        refuse_outage(error)
+    except CorruptLogRecordError:
+        return  # as of what can't be read, the table of errors tells of the rest
 
 
 def leader_epochs(replica: Replica, job: Job) -> Iterator[Rows]:
@@ -76,7 +79,10 @@ def _rows_of_producer_state(folder: Path) -> Iterator[ProducerRow]:
     for offset, path in snapshots:
         try:
             entries = producer_snapshot.decode(read_regular(path))
-        except (OSError, CorruptLogRecordError):
+        except OSError as error:
+            refuse_outage(error)
+            continue  # the table of errors tells
+        except CorruptLogRecordError:
             continue  # the table of errors tells; a broker goes by an older one then
         for entry in entries:
             yield _row_of_producer_state(entry, offset, is_last=offset == snapshots[-1][0])

@@ -29,6 +29,14 @@ def test_a_store_without_a_sessions_settings_is_refused() -> None:
     assert stores_of(None, {"path": "s3a://b/x"}) is not None
 
 
+def test_what_no_session_has_told_is_refused_with_the_line_to_write() -> None:
+    with pytest.raises(BadInputError, match=r"from txnsim.pipeline import register; register"):
+        stores_of(None, {"path": "/data, s3a://b/x"}, is_registered=False)
+    given = {"path": "s3a://b/x", "fs.s3a.endpoint": "http://h"}
+    assert stores_of(None, given, is_registered=False) is not None
+    assert stores_of(None, {"path": "/data"}, is_registered=False) is None
+
+
 def test_settings_of_hadoops_file_systems_are_taken_with_their_names() -> None:
     options = KafkaLogOptions.of({"path": "s3a://b/x, /data", "fs.s3a.endpoint": "http://h"})
     assert options.uris == ("s3a://b/x",)

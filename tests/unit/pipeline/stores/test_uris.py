@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
-from txnsim.pipeline.stores.uris import is_elsewhere, regex_of
+from txnsim.errors import BadInputError
+from txnsim.pipeline.stores.uris import is_elsewhere, refuse_outage, regex_of
 
 
 @pytest.mark.parametrize(
@@ -36,3 +40,10 @@ def test_a_pattern_fits_what_hadoops_would(
     wanted = regex_of(pattern)
     assert all(map(wanted.fullmatch, fits))
     assert not any(map(wanted.fullmatch, others))
+
+
+def test_a_store_that_does_not_answer_ends_a_read_and_a_file_that_can_t_be_read_does_not() -> None:
+    for code, place in ((errno.EIO, "/data/a"), (errno.EACCES, "s3a://b/a"), (errno.ENOENT, None)):
+        refuse_outage(OSError(code, os.strerror(code), place))
+    with pytest.raises(BadInputError, match="s3a://b/a: connection refused"):
+        refuse_outage(OSError(errno.EIO, "connection refused", "s3a://b/a"))

@@ -152,6 +152,7 @@ def test_a_row_tells_what_all_the_small_files_say(tmp_path: Path) -> None:
 
 def test_what_is_not_told_is_null(tmp_path: Path) -> None:
     (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / names.LEADER_EPOCHS_NAME).touch()
     (row,) = table(tmp_path, "replicas")
     del row["log_dir"], row["topic"], row["directory"]
     assert row == {

@@ -1,0 +1,82 @@
+"""``kafka_log`` in a session that nobody has registered it with: Spark finds it by its name. What
+it can't read is refused, and never empty.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.support.apache_kafka import free_ports
+from tests.support.log_tables import broker_dir, busy_log, replica
+from txnsim.pipeline.pushed_filters import PUSHDOWN
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+THE_LINE: Final = "from txnsim.pipeline import register; register(spark)"
+
+
+@pytest.fixture
+def other(spark: SparkSession) -> SparkSession:
+    """A session of the same JVM, with nothing set and nothing registered."""
+    return spark.newSession()
+
+
+@pytest.mark.parametrize("setting", ["true", "false"])
+def test_a_directory_is_read_whatever_is_set(
+    other: SparkSession, tmp_path: Path, setting: str
+) -> None:
+    replica(broker_dir(tmp_path), busy_log())
+    other.conf.set(PUSHDOWN, setting)
+    frame = other.read.format("kafka_log").load(str(tmp_path))
+    assert (frame.where("producer_id = 7").count(), frame.count()) == (30, 90)
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/logs", "gs://bucket/logs", "hdfs://host/logs"])
+def test_a_store_is_refused_with_the_line_to_write(other: SparkSession, uri: str) -> None:
+    from pyspark.errors import PySparkException
+
+    for table in ("batches", "findings"):
+        with pytest.raises(PySparkException) as refused:
+            other.read.format("kafka_log").option("table", table).load(uri).count()
+        assert THE_LINE in str(refused.value)
+
+
+def test_a_store_that_is_not_there_is_no_empty_one(other: SparkSession) -> None:
+    from pyspark.errors import PySparkException
+
+    (port,) = free_ports(1)
+    reader = other.read.format("kafka_log").options(
+        **{
+            "fs.s3a.endpoint": f"http://127.0.0.1:{port}",
+            "fs.s3a.endpoint.region": "us-east-1",
+            "fs.s3a.access.key": "any",
+            "fs.s3a.secret.key": "any",
+        }
+    )
+    with pytest.raises(PySparkException, match="s3a://bucket/logs"):
+        reader.load("s3a://bucket/logs").count()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"topics": "payments"}, "no topic 'payments'; there are: orders"),
+        ({"topics": ""}, "option topics: '', expected names"),
+        ({"startingOffsets": "latest"}, "only a stream begins at the latest offsets"),
+    ],
+)
+def test_what_can_t_have_rows_is_refused(
+    other: SparkSession, tmp_path: Path, options: dict[str, str], words: str
+) -> None:
+    from pyspark.errors import PySparkException
+
+    replica(broker_dir(tmp_path), busy_log())
+    with pytest.raises(PySparkException) as refused:
+        other.read.format("kafka_log").options(**options).load(str(tmp_path)).count()
+    assert words in str(refused.value)
