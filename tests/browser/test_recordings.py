@@ -103,6 +103,23 @@ def test_a_long_recording_is_whole_and_every_state_of_it_can_be_reached(
     page.wait_for_selector("[role=status]:has-text('1 of 60,001 events')")
 
 
+def test_a_snapshot_tells_which_positions_are_pending(server: TxnsimServer, new_page: Any) -> None:
+    """The page kept what was pending before, and did not read what the snapshot tells."""
+    pending = {"group": "gone", "tp": "t-0", "offset": 1}
+    positions = [{"group": "g", "tp": "t-0", "offset": 5, "pid": 7}, {**pending, "group": "done"}]
+    nothing: dict[str, object] = {"brokers": [], "faults": [], "partitions": [], "transactions": []}
+    snapshot = {**nothing, "part": 0, "trace": "full", "positions": positions}
+    run = small(
+        ("broker/1",),
+        ("broker/1", "group.offset_pending", (), "app/7:0", pending),
+        ("broker/1", "snapshot", (), "", snapshot),
+        ("broker/1", "note", (), "", {"text": "more"}),
+    )
+    page = new_page(server.http)
+    assert differences(page, run.to_lines(), run, [0, 1, 2]) == []
+    assert page.evaluate("Object.keys(__sim.stateAt(2).offsets)") == ["g t-0"]
+
+
 PARSED: Final = """async ([text, ...asked]) => {
   const { load } = __page["api.js"];
   await load(new Response(text), { kind: "file", index: 0, title: "a test", moments: [] });

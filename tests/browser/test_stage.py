@@ -556,3 +556,31 @@ def test_what_has_arrived_is_not_on_its_way(server: TxnsimServer, new_page: Any)
     page.get_by_role("button", name="No answer comes, and it gives up on the record.").click()
     page.wait_for_selector(".way h2 + ul .message.held")
     assert page.locator(".way h2 + ul .message:not(.held)").count() == 0
+
+
+TAKEN: Final = """(rows) => {
+  const { events, take } = __page["store.js"];
+  let { i, t } = events[events.length - 1];
+  const first = i + 1;
+  take(rows.map(([node, k, p, tx, d]) => {
+    [i, t] = [i + 1, t + 1];
+    return { node, i, t, n: 0, l: i, p: p.map((one) => first + one), k, tx, d };
+  }));
+}"""
+"""Rows as events of the live cluster."""
+
+
+@pytest.mark.parametrize(
+    ("action", "how", "offers"), [("hold", "held", 1), ("delay 9000 ms", "delayed", 0)]
+)
+def test_only_what_is_held_is_released_by_hand(
+    fresh_server: TxnsimServer, new_page: Any, action: str, how: str, offers: int
+) -> None:
+    """No release shortens a delay, and the page would have said that it goes on."""
+    page = new_page(fresh_server.http)
+    judge_what_is_made(page)
+    page.wait_for_selector(".link-state.live")
+    page.evaluate(TAKEN, [LEADS, *ABORTS, owes("app", 7), *held(action, 7, "t-0")])
+    message = page.locator(f".message.{how}")
+    message.wait_for()
+    assert message.get_by_role("button", name="Release").count() == offers

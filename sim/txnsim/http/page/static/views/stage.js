@@ -114,17 +114,18 @@ function OnItsWay({ now, index }) {
 function Message({ one, now }) {
   const [isOpen, setOpen] = useState(false);
   const { how, like, rule, since, times } = one;
+  const isKept = rule && how !== "delayed"; // a delay ends by itself, and no release shortens it
   const next = `the next ${like.api}${like.client_id ? ` of ${like.client_id}` : ""}`;
   return html`<li class=${`message ${how}`}>
     <span class="end-of">${one.from}</span>
     <span class="arrow"><span class="what"><button class="link" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${one.label}</button> ${one.said}</span>
       <span class="how">${HOW[how]}${rule ? ` by ${rule}` : ""}${times > 1 ? `, ${times} times` : ""}</span></span>
     <span class="end-of">${one.to}</span>
-    ${rule && canAct.value && html`<button onClick=${() => release(rule)}>Release<span class="sr"> what ${rule} holds</span></button>`}
+    ${isKept && canAct.value && html`<button onClick=${() => release(rule)}>Release<span class="sr"> what ${rule} holds</span></button>`}
     ${isOpen && html`<p class="doing">${since && html`<${Event} i=${since.i} />`}
       ${!canAct.value && html`<span class="hint">This run has ended: nothing can be done to its messages.${driven.value?.back ? " Step back, and you can." : ""}</span>`}
-      ${canAct.value && rule && html`<button onClick=${() => release(rule, "drop")}>Drop it</button> <button onClick=${() => release(rule, "duplicate")}>Deliver it twice</button>`}
-      ${canAct.value && !rule && html`${["hold", "drop", ...(like.point.endsWith("request") ? ["duplicate"] : [])].map((what) => html`<button onClick=${() => arm(now, like, what)}>${NEXT[what]} ${next}</button> `)}`}</p>`}</li>`;
+      ${canAct.value && isKept && html`<button onClick=${() => release(rule, "drop")}>Drop it</button> <button onClick=${() => release(rule, "duplicate")}>Deliver it twice</button>`}
+      ${canAct.value && !isKept && html`${["hold", "drop", ...(like.point.endsWith("request") ? ["duplicate"] : [])].map((what) => html`<button onClick=${() => arm(now, like, what)}>${NEXT[what]} ${next}</button> `)}`}</p>`}</li>`;
 }
 
 const NEXT = { hold: "Hold", drop: "Drop", duplicate: "Deliver twice" };
