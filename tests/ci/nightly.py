@@ -39,6 +39,8 @@ story are kept, and the tests replay them without one; ``make conformance`` asks
 
 OLDEST_TEST: Final = "tests/real/test_before_producers_are_described.py"
 LATE_UNLOAD_TEST: Final = "tests/real/test_late_unload.py"
+TWO_RELEASES_TEST: Final = "tests/real/test_two_releases.py"
+REFUSED_MARKERS_TEST: Final = "tests/real/test_refused_markers.py"
 
 NEWEST: Final = "newest"
 OLDER: Final = "3.9"
@@ -129,12 +131,15 @@ def kafka_at(level: int) -> Ask:
 def older_kafka(deadline: Deadline) -> PartOutcome:
     """Our client and ``txns`` on the release before, beside its own tools; the same on ourselves as
     that release; an abort on one that is older than every API that would describe transactions;
-    and a commit that is lost up to 4.1 (KAFKA-20634).
+    a commit that is lost up to 4.1 (KAFKA-20634); brokers of two releases; and who stays prepared
+    behind a marker that is refused.
     """
     verdict = _tests_real(f"Kafka {OLDER}", "apache", release=OLDER, deadline=deadline)
     verdict += _tests_real(f"txnsim as {OLDER}", "txnsim", release=OLDER, deadline=deadline)
     verdict += _real("tests/real, Kafka 2.7", OLDEST_TEST, deadline=deadline)
-    return verdict + _real("a late unload", LATE_UNLOAD_TEST, deadline=deadline)
+    verdict += _real("a late unload", LATE_UNLOAD_TEST, deadline=deadline)
+    verdict += _real("brokers of two releases", TWO_RELEASES_TEST, deadline=deadline)
+    return verdict + _real("refused markers", REFUSED_MARKERS_TEST, deadline=deadline)
 
 
 def streams_killed_at(level: int) -> Ask:

@@ -133,8 +133,8 @@ NIGHTLY: Final = Plan(
             for level in (0, 2, 1)
         ),
         Part(
-            f"tests/real, Kafka {OLDER} and 2.7",
-            2.5,
+            f"tests/real, Kafka {OLDER}, 2.7 and two releases",
+            4.0,
             nightly.older_kafka,
             cores=WAITS,
         ),

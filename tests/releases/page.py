@@ -47,6 +47,7 @@ that of a new cluster of the release. All others ask their peer first what it kn
 - A leader older than 4.2 is told no transaction version with a marker.
 - What a client asks and the controller decides is forwarded as it came. So a broker lists of
   these APIs what the controller knows, too. The controller is on the node of the first broker.
+- 2.8 beside 4.0 or later is played, too, though no real cluster can be so: those have no ZooKeeper.
 
 [tests/real/two_releases.py](../tests/real/two_releases.py) plays pairs of releases on real
 brokers. What they did is kept beside it, and compared with the simulator."""

@@ -19,6 +19,7 @@ PRODUCE: Final = 0
 END_TXN: Final = 26
 DESCRIBE_TRANSACTIONS: Final = 65
 LIST_TRANSACTIONS: Final = 66
+UPDATE_FEATURES: Final = 57
 ANY_STATE: Final = {"state_filters": (), "producer_id_filters": ()}
 ENDED: Final = {"transactional_id": "t", "producer_id": 1, "producer_epoch": 0, "committed": True}
 NOTHING: Final = {"transactional_id": None, "acks": 1, "timeout": 1000, "topic_data": ()}
@@ -145,3 +146,23 @@ def test_what_a_release_does_not_have_closes_the_connection(
 
     assert run_cluster(closed, as_version=(name,), brokers=1)
     assert not run_cluster(closed, as_version=("4.3",), brokers=1)
+
+
+@pytest.mark.parametrize(("api_version", "is_closed"), [(1, False), (2, True)])
+def test_a_version_that_the_controller_does_not_know_closes_the_connection(
+    api_version: int, is_closed: bool
+) -> None:
+    """UpdateFeatures to a 4.4.0 beside a controller of 3.9.2, which real ones treat so."""
+
+    async def closed(cluster: VirtualCluster) -> bool:
+        broker = cluster.sim.metadata.image.brokers[BrokerId(2)]
+        wire = await Wire.open(broker.host, broker.port)
+        message = codec.build(
+            codec.request_class(UPDATE_FEATURES, api_version), feature_updates=(), timeout=1000
+        )
+        wire.send(wire.frame(UPDATE_FEATURES, api_version, message))
+        found = await wire.closed()
+        wire.writer.close()
+        return found
+
+    assert run_cluster(closed, as_version=("3.9,2=4.4",), brokers=2) is is_closed

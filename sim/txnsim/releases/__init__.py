@@ -3,6 +3,7 @@
 - ``release``: the shape of such data, and which switches a release has.
 - ``rules``: what releases do differently, one named switch per behaviour.
 - ``fleet``: which broker of a cluster runs which release, and the common abilities of all.
+- ``exchanges``: in which version a broker sends what it asks of others.
 - ``kafka``: the releases, oldest first.
 - ``catalog``: a release by its name.
 """

@@ -23,12 +23,13 @@ from txnsim.faults.crossings import FaultEffect, Slices, SubmitOutcome
 from txnsim.faults.damage import damaged
 from txnsim.loggers import Logger
 from txnsim.metrics.requests import NO_METER, ApiMeter
+from txnsim.releases.exchanges import FORWARDED
 from txnsim.runtime.network import reset
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.runtime.turns import BYTE_NS, REQUEST_NS, Pace
 from txnsim.security.principals import ANONYMOUS
 from txnsim.server.crossings import ClientCrossings, Struck, batch_in_answer
-from txnsim.server.forwarding import FORWARDED, controller_reached
+from txnsim.server.forwarding import complaint, controller_reached
 from txnsim.server.intake import FRAME_BYTES, LARGE_BYTES, Intake
 from txnsim.server.outbox import Outbox, whole
 from txnsim.server.request_log import instead, logged, raise_bug, too_large
@@ -303,7 +304,12 @@ class Connection(asyncio.Protocol):
             self._is_busy = False
             return done_ns
         listener = self._listener
-        if request.api_key in FORWARDED and not request.broker.reaches_controller:
+        is_forwarded = request.api_key in FORWARDED
+        if is_forwarded and (unreadable := complaint(request)) is not None:
+            self._is_busy = False
+            self._abandon(unreadable)
+            return self._stopwatch_ns()
+        if is_forwarded and not request.broker.reaches_controller:
             coroutine = self._handle_once_forwarded(request, handler, frame)
             done = self._handled_watched
         elif listener.network.interceptor.armed or (

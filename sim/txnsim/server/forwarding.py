@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from txnsim.errors import UnsupportedRequestError
 from txnsim.node.peers import CONTROLLER_ID
 from txnsim.types import BrokerId
 
 if TYPE_CHECKING:
+    from txnsim.api.request import Request
     from txnsim.broker.broker import Broker
     from txnsim.server.listener import BrokerListener
 
@@ -26,23 +28,18 @@ DEVIATIONS: Final = (
 RETRY_TIMEOUT_MS: Final = 60_000
 """How long a broker tries (the channel manager "forwarding" of BrokerServer)."""
 
-FORWARDED: Final = frozenset(
-    {
-        19,  # CreateTopics
-        20,  # DeleteTopics
-        30,  # CreateAcls
-        31,  # DeleteAcls
-        33,  # AlterConfigs
-        37,  # CreatePartitions
-        43,  # ElectLeaders
-        44,  # IncrementalAlterConfigs
-        45,  # AlterPartitionReassignments
-        46,  # ListPartitionReassignments
-        51,  # AlterUserScramCredentials
-        57,  # UpdateFeatures
-    }
-)
-"""API keys that KafkaApis hands to ``forwardToController``, of those that are spoken here."""
+
+def complaint(request: Request) -> UnsupportedRequestError | None:
+    """Why a controller of another release can't read a request of a client; then the broker closes
+    the client's connection (ForwardingManager, EnvelopeUtils.parseForwardedRequest).
+    """
+    controller = request.broker.metadata.fleet.controller
+    if not controller.features or request.api_version <= controller.highest(request.api_key):
+        return None
+    return UnsupportedRequestError(
+        f"the controller, which runs {controller.patch_release}, does not know version "
+        f"{request.api_version} of API {request.api_key}"
+    )
 
 
 async def controller_reached(listener: BrokerListener, broker: Broker) -> bool:

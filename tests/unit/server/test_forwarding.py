@@ -14,7 +14,8 @@ from tests.support.raw_wire import message_from
 from tests.support.within import within
 from txnsim.api.registry import HANDLERS
 from txnsim.errors import ErrorCode
-from txnsim.server.forwarding import FORWARDED, RETRY_TIMEOUT_MS
+from txnsim.releases.exchanges import FORWARDED
+from txnsim.server.forwarding import RETRY_TIMEOUT_MS
 from txnsim.types import TRANSACTION_STATE_TOPIC
 from txnsim.wire import codec
 
@@ -40,8 +41,16 @@ async def ask(
     return answer
 
 
-def test_what_is_forwarded_is_spoken_here() -> None:
-    assert set(HANDLERS) >= FORWARDED
+@pytest.mark.parametrize("key", sorted(FORWARDED & HANDLERS.keys()))
+@within(run_cluster)
+async def test_all_that_is_forwarded_waits_for_the_controller(
+    cluster: VirtualCluster, key: int
+) -> None:
+    cluster.sim.isolate(B1)
+    answer = await ask(cluster, HANDLERS[key].name, HANDLERS[key].versions[1])
+    await asyncio.sleep(RETRY_TIMEOUT_MS / 1_000 - 1)
+    assert not answer.done()
+    await answer
 
 
 @pytest.mark.parametrize("heals", [True, False])
