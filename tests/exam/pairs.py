@@ -132,7 +132,7 @@ def met(every: tuple[Done, ...], cast: Cast) -> set[tuple[str, str]]:
         for touch in acts
         if touch.thing == long.thing
         and touch.who != long.who
-        and long.from_us <= touch.at_us < long.until_us
+        and long.from_us < touch.at_us < long.until_us
     }
 
 
