@@ -137,6 +137,7 @@ OVER_TCP: Final = frozenset(
         "describing",
         "fenced_brokers",
         "find_coordinator",
+        "group_cleanup",
         "group_operations",
         "lasting_prepare",
         "move_log_dirs",
