@@ -7,6 +7,7 @@ likes. Every method is the twin of an asynchronous one, see there.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
@@ -217,8 +218,15 @@ class SimulatedKafka:
         self.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        __tracebackhide__ = True
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        try:
+            thread.cluster_loop.block(self.asynchronous.__aexit__(kind, error))
+        finally:
+            self._leave(thread)
 
     def start(self) -> None:
         """Start it; every broker serves clients when this returns.
@@ -260,14 +268,14 @@ class SimulatedKafka:
         """Observations from outside, for the judges."""
 
     def stop(self) -> None:
-        """Stop it; harmless where it does not run."""
-        thread, self._thread = self._thread, None
-        if thread is None:
-            return
-        try:
-            thread.cluster_loop.block(self.asynchronous.stop())
-        finally:
-            self._leave(thread)
+        """Stop it; harmless where it does not run.
+
+        Raises:
+            AssertionError: A fault that was armed has never struck, and no other exception is on
+                its way.
+        """
+        __tracebackhide__ = True
+        self.__exit__(None, sys.exception())
 
     def _leave(self, thread: LoopThread) -> None:
         if thread is not self._given:

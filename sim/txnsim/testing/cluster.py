@@ -7,6 +7,7 @@ block, which lives in a thread of its own.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Self
 
@@ -44,6 +45,7 @@ class AsyncSimulatedKafka:
         port: int = DEFAULTS.port,
         trace: str = DEFAULTS.trace,
         seed: int | None = None,
+        faults_may_miss: bool = DEFAULTS.faults_may_miss,
     ) -> None:
         """Nothing runs yet: use it as a context manager, or ``start`` it.
 
@@ -61,6 +63,7 @@ class AsyncSimulatedKafka:
             port: First of consecutive ports; 0 picks free ones.
             trace: How much is recorded: ``off``, ``brief`` or ``full``.
             seed: Seed of all chance; a random one unless given.
+            faults_may_miss: A fault that never struck is no error when the cluster stops.
 
         Raises:
             ConfigError: The options can't be met.
@@ -77,6 +80,7 @@ class AsyncSimulatedKafka:
             port=port,
             trace=trace,
             seed=seed,
+            faults_may_miss=faults_may_miss,
         )
         self.wanted = asked
         """The requested options."""
@@ -109,8 +113,15 @@ class AsyncSimulatedKafka:
         await self.start()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop()
+    async def __aexit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        __tracebackhide__ = True
+        rebuilt = self._rebuilt
+        if rebuilt is None or not rebuilt.is_running:
+            return
+        asks = error is None and not self.wanted.faults_may_miss
+        states = self.faults.states_now() if asks else ()
+        await rebuilt.cluster_loop.run(rebuilt.stop())
+        judging.all_faults_struck(states)
 
     async def start(self) -> None:
         """Start it; every broker serves clients when this returns.
@@ -148,19 +159,25 @@ class AsyncSimulatedKafka:
         """The trace of the cluster."""
 
     async def stop(self) -> None:
-        """Stop it; harmless where it does not run."""
-        if self._rebuilt is not None:
-            await self._rebuilt.cluster_loop.run(self._rebuilt.stop())
+        """Stop it; harmless where it does not run.
+
+        Raises:
+            AssertionError: A fault that was armed has never struck, and no other exception is on
+                its way.
+        """
+        __tracebackhide__ = True
+        await self.__aexit__(None, sys.exception())
 
     @in_cluster_loop
     async def reset(self) -> None:
         """Start again on the same addresses: no topics but the first ones, no records, no faults,
-        no advanced clock. Clients lose their connections.
+        no advanced clock. Clients lose their connections. A fault that has not struck by then still
+        counts at the end.
 
         Raises:
             ConfigError: It lives in virtual time.
         """
-        self.faults.forget()
+        self.faults.forget_struck()
         await self.rebuilt.reset()
 
     # Looking

@@ -193,6 +193,15 @@ class AsyncFaults(ClusterPart):
             states.append(FaultState(may_miss=may_miss, **known_of_it))
         return tuple(states)
 
+    def forget_struck(self) -> None:
+        """Forget the rules that were armed so far, but for those that should have struck."""
+        injector = self._rebuilt.injector
+        known = {id(fault.armed) for fault in self._armed}
+        others = [armed for armed in injector.rules() if id(armed) not in known]
+        self._armed += [AsyncFault(self, armed, may_miss=False) for armed in others]
+        self._armed = [fault for fault in self._armed if not (fault.struck or fault.may_miss)]
+        injector.forget()
+
     def forget(self) -> None:
         """Start again: forget the rules that were armed so far."""
         self._armed.clear()

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Self
 
+import msgspec
 import pytest
 
 from txnsim.client.admin import Admin
@@ -252,6 +253,8 @@ class AsyncForeignKafka(_OnlyWhatKafkaHas, AsyncSimulatedKafka):
         cls, bootstrap: str, asked: Wanted, cluster_loop: ClusterLoop, *, has_proxy: bool = False
     ) -> Self:
         """The cluster at an address, with or without a fault proxy in front of it."""
+        if not has_proxy:  # nor faults
+            asked = msgspec.structs.replace(asked, faults_may_miss=True)
         self = cls.of(asked, cluster_loop=cluster_loop)
         self._foreign = ForeignCluster(cluster_loop, asked, bootstrap, has_proxy=has_proxy)
         return self

@@ -46,6 +46,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How much is recorded."""
     seed: int | None = None
     """Seed of all chance; a random one unless given."""
+    faults_may_miss: bool = False
+    """A fault that never struck is no error at the end."""
 
     @property
     def trace_level(self) -> TraceLevel:

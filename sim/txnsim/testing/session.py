@@ -188,8 +188,10 @@ class Guard:
         return said
 
     def _described(self, said: dict[str, Any]) -> Asked:
-        may_miss = bool(said.pop(_MAY_MISS, False))
-        return Asked(cluster=wanted(**{**from_ini(self._ini), **said}), faults_may_miss=may_miss)
+        asked = wanted(**{**from_ini(self._ini), **said})
+        # Who stops the cluster knows nothing of the test: we ask, unless the test has failed.
+        cluster = msgspec.structs.replace(asked, faults_may_miss=True)
+        return Asked(cluster=cluster, faults_may_miss=asked.faults_may_miss)
 
     def _loop_thread(self) -> LoopThread:
         if self._thread is None:

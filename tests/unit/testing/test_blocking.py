@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import threading
+import unittest
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -63,7 +64,7 @@ def test_a_mistake_of_the_caller_shows_the_callers_line_alone(
 
 
 def test_everything_can_be_done_from_a_thread_that_blocks() -> None:
-    with SimulatedKafka(topics={"orders": 1}) as kafka:
+    with SimulatedKafka(topics={"orders": 1}, faults_may_miss=True) as kafka:
         assert kafka.bootstrap.count(",") == 2
         fault = kafka.faults.arm(id="idle", point="client.request", api="EndTxn", action="hold")
         assert (fault.id, fault.rule.api, fault.matched, fault.struck, fault.held) == (
@@ -89,6 +90,87 @@ def test_everything_can_be_done_from_a_thread_that_blocks() -> None:
         kafka.reset()
         assert kafka.topics.names() == ("orders",)
         assert kafka.cluster.options.brokers == 3
+
+
+IDLE: Final[dict[str, Any]] = {
+    "id": "idle",
+    "point": "client.request",
+    "api": "EndTxn",
+    "action": "hold",
+}
+
+
+def ends_its_block(kafka: SimulatedKafka) -> None:
+    with kafka:
+        kafka.faults.arm(**IDLE)
+
+
+def is_stopped(kafka: SimulatedKafka) -> None:
+    kafka.start()
+    kafka.faults.arm(**IDLE)
+    kafka.stop()
+
+
+def is_reset(kafka: SimulatedKafka) -> None:
+    with kafka:
+        kafka.faults.arm(**IDLE)
+        kafka.reset()
+        kafka.faults.arm(point="client.request", api="EndTxn", action="hold", may_miss=True)
+
+
+def ends_its_block_where_an_error_is_handled(kafka: SimulatedKafka) -> None:
+    try:
+        raise ValueError
+    except ValueError:
+        ends_its_block(kafka)
+
+
+@pytest.mark.parametrize(
+    "end", [ends_its_block, is_stopped, is_reset, ends_its_block_where_an_error_is_handled]
+)
+def test_a_fault_that_never_struck_is_told_at_the_end(
+    end: Callable[[SimulatedKafka], None],
+) -> None:
+    before = set(threading.enumerate())
+    with pytest.raises(AssertionError, match="never struck:\n  idle: nothing matched") as failed:
+        end(SimulatedKafka(brokers=1))
+    assert "fault-1" not in str(failed.value)
+    assert set(threading.enumerate()) <= before
+    end(SimulatedKafka(brokers=1, faults_may_miss=True))
+
+
+def fails_in_its_block(kafka: SimulatedKafka) -> None:
+    with kafka:
+        kafka.faults.arm(**IDLE)
+        raise ValueError("mine")
+
+
+def fails_before_it_is_stopped(kafka: SimulatedKafka) -> None:
+    kafka.start()
+    try:
+        kafka.faults.arm(**IDLE)
+        raise ValueError("mine")
+    finally:
+        kafka.stop()
+
+
+@pytest.mark.parametrize("fail", [fails_in_its_block, fails_before_it_is_stopped])
+def test_what_the_test_has_raised_is_told_alone(fail: Callable[[SimulatedKafka], None]) -> None:
+    with pytest.raises(ValueError, match="mine") as failed:
+        fail(SimulatedKafka(brokers=1))
+    assert failed.value.__context__ is None
+
+
+def test_unittest_fails_by_a_fault_that_never_struck() -> None:
+    class Tests(unittest.TestCase):
+        def test_it(self) -> None:
+            kafka = self.enterContext(SimulatedKafka(brokers=1))
+            kafka.faults.arm(**IDLE)
+
+    result = unittest.TestResult()
+    Tests("test_it").run(result)
+    ((_, told),) = result.failures
+    assert "armed, but never struck:\n  idle: nothing matched" in told
 
 
 def test_its_thread_ends_with_it() -> None:
@@ -124,7 +206,7 @@ def test_several_share_a_thread() -> None:
 async def test_its_cluster_is_there_for_coroutines_too() -> None:
     with SimulatedKafka(brokers=1) as kafka:
         fault = await kafka.asynchronous.faults.arm(
-            point="client.request", api="EndTxn", action="hold"
+            point="client.request", api="EndTxn", action="hold", may_miss=True
         )
         await fault.disarm()
         assert await kafka.asynchronous.brokers.states() == {1: "running"}

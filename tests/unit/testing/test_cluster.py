@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import msgspec
 import pytest
 
@@ -33,22 +35,70 @@ async def test_it_can_be_started_again_and_reset() -> None:
         _ = kafka.bootstrap
     await kafka.start()
     await kafka.topics.create("orders")
-    await kafka.faults.arm(point="client.request", api="EndTxn", action="hold")
+    await kafka.faults.arm(point="client.request", api="EndTxn", action="hold", may_miss=True)
     before = kafka.bootstrap
     await kafka.reset()
     assert kafka.bootstrap == before
     assert await kafka.topics.names() == ()
-    await kafka.assert_all_faults_struck()
+    assert await kafka.faults.states() == ()
     await kafka.stop()
     await kafka.start()
     await kafka.stop()
 
 
-@within(run_virtual)
-async def test_a_fault_that_never_struck_fails_the_assertion(kafka: AsyncSimulatedKafka) -> None:
+async def arm_in_vain(kafka: AsyncSimulatedKafka) -> None:
     await kafka.faults.arm(id="idle", point="client.request", api="EndTxn", action="hold")
+
+
+@within(run_virtual, faults_may_miss=True)
+async def test_a_fault_that_never_struck_fails_the_assertion(kafka: AsyncSimulatedKafka) -> None:
+    await arm_in_vain(kafka)
     with pytest.raises(AssertionError, match="idle: nothing matched"):
         await kafka.assert_all_faults_struck()
+
+
+async def ends_its_block(kafka: AsyncSimulatedKafka) -> None:
+    async with kafka:
+        await arm_in_vain(kafka)
+
+
+async def is_stopped(kafka: AsyncSimulatedKafka) -> None:
+    await kafka.start()
+    await arm_in_vain(kafka)
+    await kafka.stop()
+
+
+async def fails_before_it_is_stopped(kafka: AsyncSimulatedKafka) -> None:
+    await kafka.start()
+    try:
+        await arm_in_vain(kafka)
+        raise ValueError("mine")
+    finally:
+        await kafka.stop()
+
+
+@pytest.mark.parametrize("end", [ends_its_block, is_stopped])
+async def test_a_fault_that_never_struck_is_told_at_the_end(
+    end: Callable[[AsyncSimulatedKafka], Awaitable[None]],
+) -> None:
+    kafka = AsyncSimulatedKafka(brokers=1)
+    with pytest.raises(AssertionError, match="idle: nothing matched"):
+        await end(kafka)
+    assert not kafka.rebuilt.is_running
+
+
+async def test_what_the_test_has_raised_is_told_alone() -> None:
+    kafka = AsyncSimulatedKafka(brokers=1)
+    with pytest.raises(ValueError, match="mine") as failed:
+        await fails_before_it_is_stopped(kafka)
+    assert failed.value.__context__ is None
+    assert not kafka.rebuilt.is_running
+
+
+def test_a_fault_that_never_struck_is_told_at_the_end_of_a_virtual_run() -> None:
+    with pytest.raises(AssertionError, match="idle: nothing matched"):
+        run_virtual(arm_in_vain, brokers=1)
+    run_virtual(arm_in_vain, brokers=1, faults_may_miss=True)
 
 
 def test_what_can_not_be_had_is_refused_at_once() -> None:

@@ -38,7 +38,7 @@ async def test_a_fault_is_armed_struck_waited_for_and_released(kafka: AsyncSimul
     assert (state.struck, state.held, state.released, state.in_force) == (1, 0, 1, False)
 
 
-@within(run_virtual)
+@within(run_virtual, faults_may_miss=True)
 async def test_a_rule_that_can_strike_nothing_warns_and_says_so_again_in_the_end(
     kafka: AsyncSimulatedKafka,
 ) -> None:
@@ -48,7 +48,7 @@ async def test_a_rule_that_can_strike_nothing_warns_and_says_so_again_in_the_end
         await kafka.assert_all_faults_struck()
 
 
-@within(run_virtual)
+@within(run_virtual, faults_may_miss=True)
 async def test_a_wait_in_vain_ends_in_time(kafka: AsyncSimulatedKafka) -> None:
     await kafka.faults.arm(id="late", **HELD)
     with pytest.raises(TimeoutError, match="0 of 1 strikes within 500 ms"):
@@ -63,14 +63,14 @@ async def test_a_wait_in_vain_ends_in_time(kafka: AsyncSimulatedKafka) -> None:
     assert str(other.value) == "no armed rule 'late'; did you mean later? there are: later"
 
 
-@within(run_virtual, topics=["orders"])
+@within(run_virtual, topics=["orders"], faults_may_miss=True)
 async def test_then_is_an_action_by_its_name_too(kafka: AsyncSimulatedKafka) -> None:
     move = {"do": "move-leader", "topic": "orders", "partition": 0}
     fault = await kafka.faults.arm(point="client.request", action=move, then="drop")
     assert fault.rule.then == Drop()
 
 
-@within(run_virtual)
+@within(run_virtual, faults_may_miss=True)
 async def test_every_rule_counts_that_should_strike_whoever_armed_it(
     kafka: AsyncSimulatedKafka,
 ) -> None:
@@ -85,14 +85,14 @@ async def test_every_rule_counts_that_should_strike_whoever_armed_it(
     assert [state.rule.id for state in await kafka.faults.states()] == ["other-door"]
 
 
-@within(run_virtual)
+@within(run_virtual, faults_may_miss=True)
 async def test_two_rules_of_one_name_are_refused(kafka: AsyncSimulatedKafka) -> None:
     await kafka.faults.arm(id="late", **HELD)
     with pytest.raises(ValueError, match="'late' is armed already"):
         await kafka.faults.arm(id="late", **HELD)
 
 
-@within(run_virtual)
+@within(run_virtual, faults_may_miss=True)
 async def test_the_cluster_itself_is_struck(kafka: AsyncSimulatedKafka) -> None:
     crash = await kafka.faults.arm(point="now", action={"do": "crash", "broker": 1})
     await crash.wait_until_struck()

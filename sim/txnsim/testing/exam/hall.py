@@ -232,6 +232,7 @@ class SimulatedHalls:
             settings=SETTINGS,
             as_version=begins_as or self._as_version or (),
             trace="brief",
+            faults_may_miss=True,  # the sitting asks for those that must strike
         ) as kafka:
             yield SimulatedHall(kafka)
 
