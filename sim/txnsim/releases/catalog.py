@@ -44,7 +44,7 @@ def fleet_from(
     """
     fleet = Fleet(rules=rules)
     known = range(1, brokers + 1) if broker_ids is None else broker_ids
-    fleet.first = BrokerId(min(known))
+    fleet.first = BrokerId(min(known, default=fleet.first))
     named: list[tuple[BrokerId, Release]] = []
     for wish in (part.strip() for text in wishes for part in text.split(",")):
         broker, separator, name = wish.rpartition("=")
