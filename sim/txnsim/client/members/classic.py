@@ -59,6 +59,11 @@ class ClassicMembership(Membership):
         self._known_ms = 0.0
         """When it learned that."""
 
+    @property
+    def takes_part(self) -> bool:
+        """See ``Membership``."""
+        return self._place != "out"
+
     async def beat(self) -> None:
         """See ``Membership``. It goes on while a rebalance waits for the member's next poll: so the
         rebalance can wait for the whole ``rebalance_timeout_ms``.

@@ -56,6 +56,11 @@ class ConsumerMembership(Membership):
         self._refused: ClientError | None = None
         """Why it is finished: nothing is asked any more (``MemberState.FATAL``)."""
 
+    @property
+    def takes_part(self) -> bool:
+        """See ``Membership``."""
+        return not self._is_out
+
     async def beat(self) -> None:
         """See ``Membership``."""
         if self._refused is not None:

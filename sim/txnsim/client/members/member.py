@@ -85,6 +85,11 @@ class GroupMember:
         return self._membership is not None
 
     @property
+    def takes_part(self) -> bool:
+        """Whether it counts itself among the members of its group."""
+        return self._membership is not None and self._membership.takes_part
+
+    @property
     def assigned(self) -> frozenset[TopicPartition]:
         """What it may read."""
         return self._joined.assigned

@@ -121,6 +121,11 @@ class Membership(ABC):
             self._topics = topics
             self._must_join = True
 
+    @property
+    @abstractmethod
+    def takes_part(self) -> bool:
+        """Whether it counts itself among the members; one that fell out joins at its next poll."""
+
     @abstractmethod
     async def beat(self) -> None:
         """One heartbeat, where it has a place to keep.

@@ -121,6 +121,7 @@ async def test_one_that_does_not_poll_leaves_and_joins_again_with_its_next_poll(
         await asyncio.sleep(8.5)
         assert cluster.injector.rules()[0].struck == 0
         await asyncio.sleep(1)
+        assert (a.takes_part, a.assigned) == (False, ALL)
         assert cluster.injector.rules()[0].struck == (1 if instance_id is None else 0)
         if instance_id is None:
             with pytest.raises(ClientError, match="UNKNOWN_MEMBER_ID"):
