@@ -28,6 +28,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 def member(name: str, *places: TopicPartition, generation: int = 2) -> Any:
     return SimpleNamespace(
+        is_joined=True,
         takes_part=True,
         options=SimpleNamespace(group_id="g", protocol="classic"),
         metadata=GroupMetadata(generation=generation, member_id=name),
