@@ -18,10 +18,14 @@ from typing import Final
 
 import pytest
 
+from tests.support.docstrings import docstrings
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 FILE_LINES_MAX: Final = 1_000
 FUNCTION_LINES_MAX: Final = 70
+LITTLE_SHARE_MAX: Final = 0.03
+"""Of all docstrings."""
 
 PROTOCOLS_ONLY: Final = "protocols and values, nothing runs"
 
@@ -207,6 +211,22 @@ def test_files_are_short() -> None:
         if (lines := len(source(name).splitlines())) > FILE_LINES_MAX
     )
     assert_none(long, f"split them; one noun each, at most {FILE_LINES_MAX} lines")
+
+
+def test_few_docstrings_say_little() -> None:
+    found = list(docstrings(sorted((ROOT / "sim").rglob("*.py"))))
+    little = sorted(one for one in found if one.says_little)
+    allowed = int(LITTLE_SHARE_MAX * len(found))
+    worst = "\n".join(
+        f"  {one.place}: {one.text}" for one in sorted(little, key=lambda one: one.share)[:20]
+    )
+    assert len(little) <= allowed, f"{len(little)} of {len(found)}, rewrite or delete:\n{worst}"
+
+
+def test_what_a_docstring_says_is_measured(tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text('"""It is what it was."""\nA = 1\n"""Offset behind the last record."""\n')
+    assert [one.says_little for one in docstrings([file])] == [True, False]
 
 
 def test_functions_fit_a_screen() -> None:

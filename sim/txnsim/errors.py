@@ -87,11 +87,11 @@ class InvariantViolation(TxnsimError):
 
 
 class AnswerTooLargeError(TxnsimError):
-    """What was asked for would take more memory than an answer may."""
+    """An answer that would exceed the memory limit."""
 
 
 class WorkIsOverError(TxnsimError):
-    """Nobody waits any more for what is being done."""
+    """Nobody waits for the result of the work any more."""
 
 
 class BadInputError(TxnsimError):
@@ -126,7 +126,7 @@ class UnpacksTooLargeError(CorruptBatchError):
 
 
 class PatternError(BadInputError):
-    """A regular expression that is none, or that takes too long."""
+    """An invalid regular expression, or one that takes too long."""
 
 
 class ConfigError(BadInputError):
@@ -174,15 +174,13 @@ class NotSimulatedError(SimulationError):
 
 
 class ClientError(TxnsimError):
-    """Our own wire client could not do what it was asked."""
+    """An error of the simulator's own client."""
 
     def __init__(self, message: str, *, error: ErrorCode | None = None) -> None:
         super().__init__(message)
         self.error = error
         self.in_doubt = False
-        """What was asked for may have taken effect all the same: an earlier attempt got no answer,
-        or one that does not say.
-        """
+        """An earlier attempt without a clear answer may have taken effect."""
 
 
 class MissingExtraError(TxnsimError):

@@ -15,7 +15,7 @@ GIVEN_BYTES_MAX: Final = 64 << 20
 LINE_BYTES_MAX: Final = 64 << 20
 """Of one line of a trace or a history."""
 LINES_BYTES_MAX: Final = 4 << 30
-"""Of all of them."""
+"""Total size of all lines in bytes."""
 
 
 def read_given(path: Path, *, at_most: int = GIVEN_BYTES_MAX) -> bytes:

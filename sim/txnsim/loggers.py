@@ -61,7 +61,7 @@ class Retries:
             self._logger.warning(self._event, **told)
 
     def done(self, what: Hashable) -> None:
-        """It has succeeded, or is given up: the next failure is another one."""
+        """Forget the failures of a success or of an abandoned attempt; the next is logged."""
         self.tried.pop(what, None)
 
 

@@ -23,7 +23,7 @@ from txnsim.suggestions import unknown
 T = TypeVar("T")
 
 MISTAKES_MAX: Final = 20
-"""More are not listed: to look for what was meant takes time for each."""
+"""Limit of listed mistakes; suggestions for each take time."""
 NAME_MAX: Final = 80
 
 _BOUND: Final = re.compile(r"Expected `\w+` ([<>]=? \S+)")
@@ -40,10 +40,9 @@ _WORDS: Final[tuple[tuple[type, str], ...]] = (
 
 
 class WrongValueError(ValueError):
-    """A value is not what it should be; one line for each mistake."""
+    """A wrong value, with one line per mistake."""
 
     def __init__(self, mistakes: tuple[tuple[str, str], ...]) -> None:
-        """Tell all of them."""
         super().__init__(
             "\n".join(f"{place}: {wrong}" if place else wrong for place, wrong in mistakes)
         )
@@ -163,18 +162,18 @@ def _word(kind: Any) -> str | None:
 
 
 def _own_words(text: str) -> str:
-    """What a value says of itself, without the place in msgspec's notation."""
+    """A value's own error text, without the place in msgspec's notation."""
     return text.partition(" - at `$")[0]
 
 
 def _nth(index: int, given: object) -> str:
-    """The place of an element in a list: its number, and its id where it has one."""
+    """The place of a list element: its number, and its id if present."""
     id_ = given.get("id") if isinstance(given, Mapping) else None
     return f"{index + 1} ({_short(id_)})" if isinstance(id_, str) else str(index + 1)
 
 
 def _short(given: object) -> str:
-    """A name as it is compared with those that there are: a long one is like none of them."""
+    """A name cut for comparison with known names; a long name resembles none."""
     return str(given)[:NAME_MAX]
 
 

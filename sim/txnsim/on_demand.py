@@ -11,7 +11,7 @@ from typing import Any
 
 
 class OnDemand:
-    """Stands for a module: its attributes are those of the module."""
+    """A stand-in for a module with the same attributes."""
 
     def __init__(self, name: str) -> None:
         self.__name__ = name

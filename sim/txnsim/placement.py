@@ -31,7 +31,7 @@ def hash_buckets(room_for: int) -> int:
 
 
 def hash_bucket(buckets: int, name: str) -> int:
-    """In which of them a string is; a HashSet is told bucket by bucket."""
+    """Bucket of a string in a Java HashSet, which iterates bucket by bucket."""
     hash_ = java_hash(name) & 0xFFFF_FFFF
     return (hash_ ^ hash_ >> 16) & buckets - 1
 

@@ -10,7 +10,7 @@ import msgspec
 AS_OURS: Final = ""
 """Kafka's name is ours with dots for underscores; the unit is what our name ends with."""
 _UNITS: Final[Mapping[str, str]] = {"seconds": "s"}
-"""Units whose word in a name is another."""
+"""Unit at the end of an option's name -> unit symbol."""
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):

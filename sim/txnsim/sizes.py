@@ -32,7 +32,7 @@ def read_size(text: str) -> int:
 
 
 def spoken_size(size: int) -> str:
-    """The same the other way round, in the largest unit in which it is a whole number."""
+    """Text of a size in the largest unit that gives a whole number."""
     for unit, factor in sorted(UNITS.items(), key=lambda one: -one[1]):
         if unit and size and size % factor == 0:
             return f"{size // factor} {unit}"

@@ -1,4 +1,4 @@
-"""What to say of an unknown name."""
+"""Suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIST_MAX: Final = 40
 
 
 def unknown(what: str, given: str, known: Iterable[str]) -> str:
-    """Name it, the nearest of the known ones, and all of them where they are not too many."""
+    """Message with the nearest known name, and all known names if they are few."""
     names = list(known)
     folded = {name.lower(): name for name in names}
     cutoff = SIMILARITY_OF_SHORT if len(given) <= SHORT_MAX else SIMILARITY
@@ -47,5 +47,5 @@ def _nearest(given: str, folded: Mapping[str, str], cutoff: float) -> str | None
 
 
 def _in_order(name: str) -> str:
-    """Its words by the alphabet."""
+    """The words of a name in alphabetical order."""
     return " ".join(sorted(re.split(r"[-_. ]+", name.lower())))

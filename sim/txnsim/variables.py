@@ -15,7 +15,7 @@ PREFIX: Final = "TXNSIM_"
 BOOTSTRAP: Final = "TXNSIM_BOOTSTRAP"
 """For ``--bootstrap-server`` of every command that has it, and for the pytest plugin."""
 HTTP: Final = "TXNSIM_HTTP"
-"""Where the control port is, for the commands that ask it."""
+"""Address of the control port, for commands that ask it."""
 OFF: Final = "off"
 _NEAR: Final = 0.8
 """How alike a misspelt name is, without the prefix: ``TOPIC``, but not ``PEER_BOOTSTRAP``."""
@@ -27,7 +27,7 @@ _OF_KUBERNETES_RE: Final = re.compile(
 
 
 def is_given(name: str, value: str, prefix: str = PREFIX) -> bool:
-    """Whether a variable is one of those with the prefix, and not one that Kubernetes has set."""
+    """Whether a variable has the prefix and was not set by Kubernetes."""
     from_kubernetes = _OF_KUBERNETES_RE.fullmatch(name) or (
         name == f"{prefix}PORT" and "://" in value
     )
@@ -35,7 +35,7 @@ def is_given(name: str, value: str, prefix: str = PREFIX) -> bool:
 
 
 def unknown_variables(environment: Mapping[str, str]) -> str | None:
-    """What to say of variables whose names are misspelt, one line each; None if there are none."""
+    """Message about misspelt variables, a line each; None if there are none."""
     strange = [
         name
         for name, value in sorted(environment.items())
@@ -134,7 +134,7 @@ OPTIONS: Final[Mapping[str, tuple[str, Callable[[str, str], list[str]]]]] = {
     "TXNSIM_TRACE": _option("--trace"),
     "TXNSIM_TRANSACTION_VERSION": _option("--transaction-version"),
 }
-"""Every variable of ``serve``: the option that it stands for, and the words that it comes to."""
+"""Variable of ``serve`` -> its option, and the function that makes the arguments."""
 
 ARRANGED: Final = "TXNSIM_ARRANGED"
 """Set in a process that ``runtime.virtual.process`` has started again: once is enough."""

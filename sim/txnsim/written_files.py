@@ -148,7 +148,7 @@ def append(file: FileIO, data: bytes) -> None:
 
 
 def advice(error: OSError) -> str:
-    """What to do about an error, with its separator; "" where that is not known."""
+    """Advice for an error, with a leading separator; "" if there is none."""
     return f"; {NEXT}" if error.errno in NO_ROOM else ""
 
 
@@ -162,7 +162,7 @@ def _remove(place: Path) -> None:
 
 
 def _is_about(error: OSError, part: Path) -> bool:
-    """Whether something has no room, or is wrong with what is made, or with a folder above."""
+    """Whether the disk is full, or the error concerns ``part`` or a folder above."""
     if error.errno in NO_ROOM:
         return True
     place = Path(str(error.filename))

@@ -48,7 +48,6 @@ class Access:
         self._host = host.removeprefix("/")
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Whether it may do that to that resource."""
         return self._authorizer.allows(
             self._acls,
             principal=self._principal,
@@ -61,15 +60,13 @@ class Access:
     def denial(
         self, operation: Operation, resource_type: ResourceType, name: str
     ) -> ErrorCode | None:
-        """The error where it may not; None where it may."""
+        """The error code of a denied operation; None where the operation is allowed."""
         return None if self.may(operation, resource_type, name) else FORBIDDEN[resource_type]
 
     def may_topic(self, operation: Operation, name: str) -> bool:
-        """The same for a topic."""
         return self.may(operation, ResourceType.TOPIC, name)
 
     def may_group(self, operation: Operation, group_id: str) -> bool:
-        """The same for a group."""
         return self.may(operation, ResourceType.GROUP, group_id)
 
     def may_transactional_id(self, operation: Operation, transactional_id: str) -> bool:
@@ -77,11 +74,10 @@ class Access:
         return self.may(operation, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
     def may_cluster(self, operation: Operation) -> bool:
-        """The same for the cluster."""
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def may_some(self, operation: Operation, resource_type: ResourceType) -> bool:
-        """Whether there may be any resource of that type to which it may do that."""
+        """Whether the client may have the right on at least one resource of the type."""
         return self._authorizer.allows_any(
             self._acls,
             principal=self._principal,

@@ -32,18 +32,18 @@ _log: Final = Logger("txnsim.server")
 
 LOOK_MS: Final = 250
 SOON_MS: Final = 10
-"""Until the next look where something was given up."""
+"""Milliseconds between two checks while memory is being released."""
 SHARE_OF_MACHINE: Final = 0.8
-"""Of what the machine or its container has, where no mark is given."""
+"""Share of the memory of the machine or container that is the default mark."""
 BELOW: Final = 0.95
-"""So much of the mark the process has to be below before all is taken again."""
+"""Share of the mark below which the server accepts all requests again."""
 _PRODUCE: Final = 0
 GROWS: Final = frozenset((_PRODUCE, 8, 11, 19, 22, 24, 28, 30, 33, 37, 44, 49, 51, 68))
-"""API keys of requests after which there is more than before."""
+"""API keys of the requests that make the server's state grow."""
 
 
 def refusing(apis: ApiTable) -> ApiTable:
-    """The same table, as it is above the mark."""
+    """The same APIs, except that requests that make the state grow are refused."""
     return msgspec.structs.replace(
         apis,
         handlers={
@@ -63,9 +63,7 @@ class Growing(Protocol):
     """A listener, as far as it may refuse what makes something grow."""
 
     def give_up_largest_frame(self) -> bool:
-        """Close the connection that holds most of a frame that is not whole; whether one holds
-        much.
-        """
+        """Close the connection with the largest incomplete frame; False if none is large."""
 
     def refuse_growth(self, *, is_full: bool) -> None:
         """Refuse what needs more memory, or take it again."""
@@ -81,7 +79,6 @@ class MemoryMark:
         listeners: Callable[[], Iterable[Growing]],
         resident_bytes: Callable[[], int],
     ) -> None:
-        """Look at nothing yet."""
         self._limit_bytes = limit_bytes
         self._clock = clock
         self._listeners = listeners

@@ -12,7 +12,7 @@ from txnsim.runtime.turns import Pace
 from txnsim.wire import codec
 
 JOINED_PIECES: Final = 2_048
-"""Of an answer in pieces: when there are so many more they become fewer."""
+"""Number of small pieces of an answer above which they are joined."""
 SMALL_BYTES: Final = 4_096
 
 

@@ -56,5 +56,4 @@ prepared: Final = lru_cache(maxsize=ANSWERS_MAX)
 
 @prepared
 def only_error(api_key: int, api_version: int, error: int) -> bytes:
-    """The answer of an API that says no more than its error."""
     return encode_body(answer(api_key, api_version, error_code=error))

@@ -45,7 +45,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 UNPACED_MAX: Final = 64
-"""So many elements are done in one go."""
+"""Number of elements up to which a request is handled without a pause."""
 ELEMENT_BYTES: Final = 128
 """What an element of an answer counts for until it is encoded: about what it takes as an object."""
 SENT_BYTES_MAX: Final = 2**31 - 2**16
@@ -67,7 +67,7 @@ CLUSTER_OPERATIONS: Final = 8096
 of them are allowed.
 """
 TOPIC_OPERATIONS: Final = 3576
-"""The same for a topic."""
+"""Bits of the operations that apply to a topic."""
 NOT_ASKED: Final = -(2**31)
 """Authorized operations where the request does not ask for them."""
 
@@ -99,7 +99,6 @@ class ClientLink:
         self._at_close[forget] = None
 
     def is_open(self) -> bool:
-        """Whether somebody is there for an answer."""
         return not self._is_closed
 
     def closed(self) -> None:
@@ -119,9 +118,8 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
     pace: Pace | None = None
     """The pace of a large request, which is handled in slices."""
     subject: Subject | None = None
-    """Whom it is about, where its message does not say so any more."""
+    """What the request is about, where the parsed message is no longer kept."""
     link: ClientLink = NO_LINK
-    """The connection by which it came."""
     client_host: str = ""
     """The client's address as Kafka writes it: ``/127.0.0.1``."""
     access: Access | None = None
@@ -136,7 +134,6 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
     broker: Broker
     api_key: int
     api_version: int
-    """In which it is answered."""
     correlation_id: int
     client_id: str | None
     message: Any = None
@@ -176,7 +173,7 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
     async def _each_weighed(
         self, do: Callable[[T], R], elements: Collection[T], weight: Callable[[T], int]
     ) -> list[R]:
-        """The same where some elements are more work than others."""
+        """Like ``each``, for elements that differ in cost."""
         self.expect(len(elements))
         found = []
         for element in elements:
@@ -241,7 +238,7 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
                 self.pace.is_wanted = self.link.is_open
 
     def pace_of(self, elements: int) -> Pace | None:
-        """The pace at which so many elements are done; None where they are few."""
+        """The pace for a number of elements; None up to ``UNPACED_MAX`` of them."""
         self.expect(elements)
         return self.pace if elements > UNPACED_MAX else None
 
@@ -355,7 +352,7 @@ _PARTS: Final[Mapping[str, Any]] = {
     "decode": codec.decode_request,
     "check": None,
 }
-"""The parts of a module that are a handler's, and what serves where it does not have one."""
+"""Attributes of a handler module, each with its default."""
 
 
 class ApiTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -405,10 +402,9 @@ def may_describe(request: Request) -> Callable[[str], bool] | None:
 
 
 class Sender(Protocol):
-    """Where requests come from, as far as they tell of it."""
+    """The client side of a request, as far as the listener knows it."""
 
     apis: ApiTable
-    """What may be asked."""
     client_host: str
     principal: str
     link: ClientLink

@@ -30,7 +30,6 @@ def by_topic(
 
 
 def partitions_below(topic: Any) -> Collection[Any]:
-    """The partitions of a topic of a request, as it has them."""
     has_indexes = hasattr(topic, "partition_indexes")
     named: Collection[Any] = topic.partition_indexes if has_indexes else topic.partitions
     return named
@@ -51,7 +50,7 @@ async def each_partition(
 async def each_heavy_partition(
     request: Request, row: Callable[[tuple[str, int]], Awaitable[RowT]]
 ) -> list[tuple[Any, list[RowT]]]:
-    """The same where a row may be long; what the request names again has the same row."""
+    """Like ``each_partition``, for long rows; a repeated partition shares its row."""
     topics = request.message.topics
     named = [(topic.name, index) for topic in topics for index in partitions_below(topic)]
     rows = iter(await request.each_heavy(row, named))

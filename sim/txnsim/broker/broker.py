@@ -382,14 +382,12 @@ class Broker:
         self.on_directory_failure()
 
     async def up_to_date(self) -> None:
-        """Wait until an image with many changes, which is being taken up, has been."""
         await self._intake.up_to_date()
 
     # Queries
 
     @cached_property
     def groups(self) -> GroupCoordinator:
-        """The coordinator of groups, made when it is first asked for."""
         return self.group_host.coordinator
 
     @property
@@ -415,7 +413,7 @@ class Broker:
     def handle_peer(
         self, api_key: int, api_version: int, command: object, source: BrokerId
     ) -> Awaitable[object]:
-        """Answer a request of another broker (or this one: it asks itself the same way)."""
+        """Answer a request of a broker, this one included."""
         if api_key == FETCH and isinstance(command, ReplicaFetchCommand):
             return self.replica_sessions.fetch(command)
         if api_key == ADD_PARTITIONS_TO_TXN and isinstance(command, AddPartitionsToTxnCommand):
@@ -537,7 +535,6 @@ async def _at_once(reply: object) -> object:
 
 
 def _partitions_of(image: ClusterImage, topic: str) -> int | None:
-    """How many partitions the topic has; None where there is none."""
     found = image.topics.get(topic)
     return None if found is None else len(found.partitions)
 

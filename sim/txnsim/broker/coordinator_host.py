@@ -32,7 +32,7 @@ from txnsim.types import BrokerId, CoordinatorEpoch, LeaderEpoch, TopicPartition
 _log: Final = Logger("txnsim.cluster")
 _NONE: Final = ErrorCode.none
 REPLICATION_LOOK_MS: Final = 30_000
-"""How long a load waits for replicas before it looks again whether it is still wanted."""
+"""How long a load waits for replicas before it checks whether it is still wanted."""
 
 _NOT_LED: Final = Rejection(
     error=ErrorCode.not_leader_or_follower, reason="the broker does not lead the partition"
@@ -92,7 +92,7 @@ class CoordinatorHost:
         self._is_count_fixed = is_count_fixed
         self._led: dict[int, PartitionLog] = {}
         self._loaded: dict[int, CoordinatorEpoch] = {}
-        """In which epoch a partition was taken up last."""
+        """Partition -> epoch of its last load."""
 
     @cached_property
     def coordinator(self) -> Coordinator:
@@ -121,7 +121,7 @@ class CoordinatorHost:
                 self._load(topic_partition, epoch, image)
 
     def directory_failed(self) -> None:
-        """Nothing can be appended any more."""
+        """End every append: the log directory has failed."""
         self._led = {}
 
     def coordinator_of(self, key: str) -> BrokerId | None:
@@ -227,9 +227,7 @@ class CoordinatorHost:
         timeout_ms: int,
         now_ms: int,
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Append a batch as soon as nothing objects, and have it replicated: what came of it, or an
-        answer once that is known.
-        """
+        """Append and replicate a batch; the outcome, or an awaitable of the outcome."""
         log, gate = self._led.get(partition), self._appends.gate
         if log is None:
             return _NOT_LED.error
@@ -273,7 +271,7 @@ class CoordinatorHost:
     def committed(
         self, partition: int, offset: int, *, timeout_ms: int
     ) -> Awaitable[ErrorCode] | None:
-        """Whether everything up to ``offset`` is replicated; None where it is."""
+        """None where all up to ``offset``, inclusive, is replicated; else an awaitable."""
         log = self._led.get(partition)
         if log is None:
             return _failed(_NOT_LED.error)

@@ -64,7 +64,7 @@ Outcomes = list[FetchOutcome]
 
 
 class _BytesLeft:
-    """How much of an answer is left to be filled."""
+    """The bytes that an answer may still take."""
 
     __slots__ = ("bytes", "must_progress")
 
@@ -92,14 +92,12 @@ class _Enough(msgspec.Struct, eq=False):
     _known: dict[TopicPartition, int] = {}
     """Of partitions that have anything."""
     by_partition: dict[TopicPartition, FetchPartition | list[FetchPartition]] = {}
-    """What is wanted of each; a list where it is several things."""
     _is_ready: bool = False
     _is_wrong: bool = False
     _total: int = 0
     _touched: dict[TopicPartition, None] = {}
 
     def add(self, partitions: Sequence[FetchPartition]) -> None:
-        """These are wanted, too."""
         for wanted in partitions:
             key = wanted.topic_partition
             before = self.by_partition.setdefault(key, wanted)
@@ -252,7 +250,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
     async def _struck(
         self, command: FetchCommand, wanted: FetchPartition
     ) -> PartitionLog | FetchOutcome:
-        """Wait as long as a fault holds the read; the log that is to be read then."""
+        """Wait for faults that hold the read, then look up the log or the error."""
         verdict = await self.crossings.verdict(
             FaultPoint.LOG_READ, Subject(partitions=(wanted.topic_partition,))
         )

@@ -35,7 +35,7 @@ class LookAhead:
         self._spent_ns = 0
         self._has_room = False
         self.was_heavy = False
-        """Whether the batch before was more than a slice."""
+        """Whether the previous batch took more than one slice."""
         self.payload: memoryview | None = None
         """Its records, where they were unpacked beside the loop; until ``leave``."""
 
@@ -46,9 +46,7 @@ class LookAhead:
         return await self.take(newest_in_steps(header, batch))
 
     async def take(self, steps: Steps[T]) -> T:
-        """What the steps come to. It waits only where there is more to do than a slice. ``leave``
-        has to be called behind it.
-        """
+        """The result of the steps, after a wait if they exceed a slice; ``leave`` must follow."""
         self.was_heavy = False
         spent_ns = 0
         answer: Unpacked | None = None

@@ -160,7 +160,7 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
             written.completions.append((topic_partition, completion))
 
     def log_for_marker(self, topic_partition: TopicPartition) -> PartitionLog | Rejection:
-        """The led log, or why there is none that takes a marker."""
+        """The led log that takes a marker, or the error."""
         # "Not hosted online here" is answered 3 whether or not the partition exists elsewhere: the
         # sender looks the leader up again.
         if topic_partition not in self.replicas.hosted:

@@ -198,9 +198,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         guards: dict[TopicPartition, int],
         outcomes: Outcomes,
     ) -> list[ProducePartition]:
-        """Note the guard of each partition, or why it gets none; those of which the coordinator has
-        to be asked.
-        """
+        """Note each partition's guard or error; return those that need the coordinator."""
         asked = []
         now_ms = self.clock.now_ms()
         adds = command.operation is TransactionOperation.ADD_PARTITION
@@ -342,7 +340,6 @@ class _ClientBatch(WaitingBatch, frozen=True, gc=False):
 
 
 def _refused(result: Rejection) -> ProduceOutcome:
-    """The answer for a partition that does not take the batch."""
     if not isinstance(result, AppendRejection):
         return ProduceOutcome(error=result.error)
     return ProduceOutcome(

@@ -140,7 +140,7 @@ _POSITIONS_RULES: Final = {
 
 _transaction_of: Final = attrgetter("transaction")
 _PASSED: Final = "NONE"
-"""What the trace says in place of an error."""
+"""The trace's value for a verification without an error."""
 
 
 class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
@@ -159,7 +159,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
     failed: int = 0
     """Partitions refused or left without an answer (VerificationFailureRate counts them)."""
     answered: int = 0
-    """Questions that are over, with any result."""
+    """Number of answered verifications, failed ones included."""
     waited_us: int = 0
     """Microseconds that these took (VerificationTimeMs)."""
 
@@ -218,9 +218,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
     # Parts
 
     def _replaces(self, waiting: _Asked, asked: _Asked) -> bool:
-        """There is one entry per transactional id: whether this one takes the place of that which
-        waits. The other one is told.
-        """
+        """Whether the new request replaces the waiting one; the loser gets an error."""
         epoch, waiting_epoch = asked.transaction.producer_epoch, waiting.transaction.producer_epoch
         if epoch < waiting_epoch:
             self._fail(asked, ErrorCode.invalid_producer_epoch, rule="verify.queue-replaced")

@@ -32,7 +32,6 @@ DECIDED_STATES: Final = frozenset({"PrepareCommit", "PrepareAbort"})
 BUSY: Final = "CONCURRENT_TRANSACTIONS"
 
 _Granted = Initialised | Added | Wrote | SentOffsets | Ended
-"""What a producer asks for."""
 
 
 ONGOING: Final = "Ongoing"
@@ -61,7 +60,7 @@ class _Spell(msgspec.Struct):
 
     @property
     def trouble(self) -> object:
-        """In a word."""
+        """The kind of trouble, the first element of ``what``."""
         return self.what[0]
 
 

@@ -83,7 +83,6 @@ def _unfinished(
 
 
 def _end_asked(transaction: Transaction, history: History, read: int, late: int) -> bool:
-    """Whether an end of the transaction may have been asked for when a Read was answered."""
     return any(
         end.asked_ms <= history[read].at_ms if end.asked_ms is not None else index < late
         for index, end in transaction.ends

@@ -74,9 +74,7 @@ class _Event(NamedTuple):
     """Something that happened to a transactional id."""
 
     since: int
-    """The last observation of its client before: the request came after that."""
     at: int
-    """Its own index: then it was answered."""
     seen: _Seen
 
 
@@ -156,7 +154,7 @@ def _false(
 
 
 def has_cause(life: Life, transaction: Transaction, answer: Answer, *, answered: int) -> bool:
-    """Whether another request may have led to an error, or the producer itself has."""
+    """Whether another client, or the producer itself, may have caused the error."""
     return _is_excused(
         life, began=transaction.heard_of, answered=answered, who=answer.who
     ) or _is_forged(life, answered=answered, answer=answer)
@@ -205,13 +203,12 @@ def _is_older(seen: Initialised, newest: tuple[int, int]) -> bool:
 
 
 def _producer_ids(life: Life) -> frozenset[int]:
-    """All that the transactional id has been given."""
     given = (event.seen for event in life if isinstance(event.seen, Initialised))
     return frozenset(seen.producer_id for seen in given if seen.outcome is Outcome.OK)
 
 
 def _may_end(seen: _Seen, producer_ids: frozenset[int]) -> bool:
-    """Whether it may have ended the transaction of a producer that did not ask for it."""
+    """Whether the request may have ended a transaction of another producer."""
     match seen:
         case Initialised():
             return _may_fence(seen)

@@ -181,7 +181,7 @@ def circle(edges: Iterable[Edge], *, through: Iterable[Edge] | None = None) -> t
 
 
 def _between_circles(edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
-    """Without what no circle leads to, or from: in a healthy history that is everything."""
+    """The edges between cycles; none in a healthy history."""
     led_to = _reached(edges, {edge: (edge.before, edge.after) for edge in edges})
     return _reached(led_to, {edge: (edge.after, edge.before) for edge in led_to})
 
@@ -206,7 +206,6 @@ def _reached(edges: tuple[Edge, ...], ends: dict[Edge, tuple[str, str]]) -> tupl
 
 
 def _path(graph: dict[str, list[Edge]], start: str, goal: str) -> tuple[Edge, ...] | None:
-    """A shortest way from one transaction to another; None if there is none."""
     came_by: dict[str, Edge] = {}
     queue = deque([start])
     while queue:

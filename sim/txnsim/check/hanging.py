@@ -49,7 +49,6 @@ class Hanging(msgspec.Struct, frozen=True, kw_only=True):
     """Open, not listed, still open, readers held back."""
 
     def holds(self, wrote: Wrote) -> bool:
-        """Whether a record is part of it."""
         return (
             wrote.place == self.place
             and wrote.producer_id == self.producer_id
@@ -131,7 +130,7 @@ def _last_pinned(history: History, place: TopicPartition) -> tuple[int, Read] | 
 def _unowned(
     history: History, place: TopicPartition, producer_id: int, start: int, ids: set[str]
 ) -> tuple[int, ...]:
-    """Open, not listed, open again; empty if that was not seen, or is not the last word."""
+    """Evidence: open, not listed, open again; empty without all three as the last word."""
     open_first: int | None = None
     denied: int | None = None
     proof: tuple[int, ...] = ()

@@ -42,7 +42,7 @@ class HistoryError(Exception):
 
 
 class History:
-    """Observations in order, to be added to and to be asked."""
+    """Observations in order; more can be added."""
 
     __slots__ = ("_derived", "_seen")
 
@@ -72,7 +72,7 @@ class History:
     # Queries
 
     def derived(self, make: Callable[[History], DerivedT]) -> DerivedT:
-        """What a function makes of this history; made once for several judges that ask for it."""
+        """The function's result for this history, computed once for all judges."""
         length, made = self._derived.get(make, (-1, None))
         if length != len(self):
             made = make(self)
@@ -135,7 +135,6 @@ class History:
 
 
 def _only(kind: type[SeenT], seen: Iterable[tuple[int, Seen]]) -> Iterator[tuple[int, SeenT]]:
-    """Those of one kind."""
     return ((index, one) for index, one in seen if isinstance(one, kind))
 
 
@@ -186,7 +185,7 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
 
     label: str
     transactional_id: str | None
-    """None where no observation has its begin."""
+    """None where no observation shows the transaction's begin."""
     heard_of: int
     """Index of the first observation that names it."""
     heard_of_ms: int

@@ -53,19 +53,17 @@ CHECKERS: Final[tuple[Checker, ...]] = (
     uncleanable_logs,
 )
 HEALTHY: Final = "healthy"
-"""The word for a verdict without a kind."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The result of judging a history."""
 
     kinds: tuple[Kind, ...]
-    """In the order of their names, each once; none if nothing is wrong."""
+    """Sorted by name, without duplicates; empty for a healthy history."""
     anomalies: tuple[Anomaly, ...]
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing is wrong."""
         return not self.kinds
 
     def __str__(self) -> str:

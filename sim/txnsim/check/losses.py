@@ -38,7 +38,7 @@ def losses(history: History) -> tuple[Anomaly, ...]:
 
 
 class _Books:
-    """What the records of a history came to."""
+    """The fate of each record of a history."""
 
     def __init__(self, history: History) -> None:
         self._seen: Visibility = visibility(history)

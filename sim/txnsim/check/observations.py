@@ -20,7 +20,6 @@ import msgspec
 from txnsim.types import TopicPartition
 
 UNKNOWN_OFFSET: Final = -1
-"""An offset that is not in the answer."""
 
 
 class Outcome(StrEnum):
@@ -29,7 +28,7 @@ class Outcome(StrEnum):
     OK = "ok"
     """Acknowledged."""
     FAILED = "failed"
-    """Refused: it has had no effect and never will."""
+    """Refused: without any effect, also later."""
     UNKNOWN = "unknown"
     """There was no answer, or the answer does not say whether an earlier attempt took effect."""
 
@@ -54,9 +53,9 @@ class Observation(
     at_ms: int
     who: str
     event: int | None = None
-    """Number of the event of the run's trace from which it was learnt, where there is one."""
+    """Index of the trace event behind the observation; None without a trace."""
     asked_ms: int | None = None
-    """When the request was sent first; None where that isn't known."""
+    """When the request was first sent; None where unknown."""
 
 
 class OnPartition(Observation, frozen=True, kw_only=True):
@@ -108,12 +107,12 @@ class Added(Observation, frozen=True, kw_only=True, tag="added"):
 
 
 class Wrote(OnPartition, frozen=True, kw_only=True, tag="wrote"):
-    """One record was sent, and this is what became of it."""
+    """One record that a producer sent, and the outcome."""
 
     transaction: str | None = None
     """None outside of a transaction."""
     value: str | None
-    """None is a tombstone."""
+    """The record's value; None for a tombstone."""
     key: str | None = None
     item: str | None = None
     of: tuple[Position, ...] = ()
@@ -140,7 +139,7 @@ class SentOffsets(OnPartition, frozen=True, kw_only=True, tag="sent-offsets"):
     producer_epoch: int | None = None
     """The identity that was sent; None where it isn't known."""
     member: str | None = None
-    """Who of the group has read up to here, where that is another than ``who``."""
+    """The group member that read up to here, where the member is not ``who``."""
 
 
 class Ended(Observation, frozen=True, kw_only=True, tag="ended"):
@@ -187,11 +186,9 @@ class Read(OnPartition, frozen=True, kw_only=True, tag="read"):
     """The offset of the request."""
     records: tuple[Record, ...] = ()
     next_offset: int
-    """Where the reader goes on: behind all records that it got or that were hidden from it."""
+    """The reader's next position, behind all records returned or filtered out."""
     whole: bool = False
-    """Whether the program took the answer for all that the partition had, and so acted on what was
-    not there as well.
-    """
+    """Whether the program acted on the answer as the complete partition."""
     last_stable_offset: int = UNKNOWN_OFFSET
     high_watermark: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET

@@ -42,9 +42,7 @@ def positions_before_decision(history: History) -> tuple[Anomaly, ...]:
 def _early(
     transactions: Mapping[str, Transaction], sent: SentOffsets, read: PositionsRead
 ) -> str | None:
-    """The transaction that had not been committed when its position was read; None if it may have
-    been, or if there was none.
-    """
+    """The transaction still uncommitted at the read; None if committed, or without one."""
     if sent.transaction is None:
         return None
     transaction = transactions[sent.transaction]

@@ -35,9 +35,8 @@ class _Group(msgspec.Struct):
     sent: set[int]
     """Offsets that somebody has sent, also where the commit failed."""
     transactions: set[str | None]
-    """In which they have sent them."""
     vouched: int = -1
-    """The highest position that was committed: who sent it says that all before it is done."""
+    """The group's highest committed position; all records below count as processed."""
     reached: int = -1
     """The highest position that was in force."""
     index: int = -1

@@ -59,7 +59,7 @@ def starving_readers(history: History) -> tuple[Anomaly, ...]:
 def _starving(
     who: str, place: TopicPartition, tail: list[tuple[int, Read]], patience_ms: int
 ) -> list[Anomaly]:
-    """What a reader's last Reads at one place come to."""
+    """The anomalies in a reader's last reads of a partition."""
     last_at, last = tail[-1]
     if all(read.last_stable_offset > read.asked for _, read in tail[-2:]):
         because = (
@@ -92,9 +92,7 @@ def _first_held(tail: list[tuple[int, Read]]) -> tuple[int, Read]:
 
 
 def _standing(history: History) -> dict[tuple[str, TopicPartition], list[tuple[int, Read]]]:
-    """By reader and partition: its last Reads that all asked for the same offset and brought
-    nothing.
-    """
+    """(reader, partition) -> last reads, all of one offset and without records."""
     tails: dict[tuple[str, TopicPartition], list[tuple[int, Read]]] = defaultdict(list)
     for at, read in history.committed_reads():
         tail = tails[read.who, read.place]

@@ -33,7 +33,7 @@ IN_DOUBT: Final = f"{AGAIN}?"
 
 
 def told_apart(history: History) -> History:
-    """The same history, in which each topic has a name of its own."""
+    """The history with a distinct name for each incarnation of a topic."""
     deletions: dict[str, list[tuple[int, Deleted]]] = defaultdict(list)
     for index, deleted in history.all_of(Deleted):
         if deleted.outcome is not Outcome.FAILED:
@@ -45,7 +45,6 @@ def told_apart(history: History) -> History:
 
 
 def gone(history: History) -> frozenset[str]:
-    """The topics that are deleted, or may be, at the end of a history that was told apart."""
     return frozenset(
         deleted.topic
         for _, deleted in history.all_of(Deleted)

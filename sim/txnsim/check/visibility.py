@@ -78,7 +78,7 @@ def _visibility(history: History) -> Visibility:
 
 
 def _effective(attempts: list[tuple[int, Wrote]]) -> tuple[tuple[int, Wrote], ...]:
-    """A refused attempt has no effect, so a record is that of the others, if there are any."""
+    """The attempts that may have had an effect; all of them where all were refused."""
     if _is_refused(attempts):
         return tuple(attempts)
     return tuple(pair for pair in attempts if pair[1].outcome is not Outcome.FAILED)
@@ -113,7 +113,7 @@ def _misses(history: History, sights: Mapping[Name, list[Sight]]) -> dict[int, i
 
 
 def _seen_elsewhere(wrote: Wrote, sights: Iterable[Sight]) -> bool:
-    """Whether the record is where the acknowledgement did not say: it is not lost then."""
+    """Whether the record is at another offset than the acknowledgement said."""
     return any(sight.offset != wrote.offset for sight in sights)
 
 
@@ -140,7 +140,6 @@ class _Superseded:
         self._last[place, key] = max(offset, self._last.get((place, key), offset))
 
     def covers(self, wrote: Wrote) -> bool:
-        """Whether it may be gone."""
         if wrote.key is None:
             return False
         later = self._last[wrote.place, wrote.key] > wrote.offset
@@ -179,7 +178,7 @@ def _record(wrote: Wrote) -> tuple[str | None, str | None, str | None]:
 
 
 def _note(log: dict[int, Wrote | None], offset: int, wrote: Wrote) -> None:
-    """Note a record, or None where another one is there."""
+    """Note a record; None at an offset with two different records."""
     known = log.setdefault(offset, wrote)
     if known is None or _record(known) != _record(wrote):
         log[offset] = None

@@ -306,11 +306,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "txns repair": (f"{_TXNS} repair", f"{_TXNS} repair --topic orders --partition 0 --yes"),
     "txns why": (f"{_TXNS} why orders-0", f"{_TXNS} why orders 0 --watch 5"),
 }
-"""A command's words -> what somebody would type first."""
+"""Command -> typical calls to start with."""
 
 
 def add_examples(parser: argparse.ArgumentParser, path: str) -> None:
-    """Put the examples of a command, and of all that it has, behind their help."""
     lines = "\n".join(f"  {line}" for line in EXAMPLES.get(path, ()))
     if lines:
         parser.epilog = "\n\n".join(filter(None, (parser.epilog, f"examples:\n{lines}")))

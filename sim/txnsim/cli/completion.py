@@ -25,9 +25,8 @@ class Level(NamedTuple):
     """Its subcommands, with a line each."""
     options: Mapping[str, str]
     choices: Mapping[str, tuple[str, ...]]
-    """Of an option that has some."""
+    """Option -> its choices, for options that have choices."""
     takes_value: tuple[str, ...]
-    """Options that are followed by a word."""
     words: tuple[str, ...]
     """Choices of its first argument."""
 
@@ -67,7 +66,7 @@ def levels() -> dict[str, Level]:
 
 
 def _with_words(tree: Mapping[str, Level]) -> dict[str, Level]:
-    """With the words that a parser does not list, as it would have to import too much for them."""
+    """Add words whose imports a parser avoids: scenarios, lessons, actions and APIs."""
     from txnsim.faults.meanings import CLUSTER_ACTIONS, CROSSING_ACTIONS, name_of
     from txnsim.scenario.catalog import heads
     from txnsim.scenario.teaching.lessons import lessons

@@ -93,7 +93,7 @@ def tell_left_out(*, at_once: bool = False) -> None:
 
 
 _floods = Floods(monotonic_ms)
-"""Of the log as it was set up last."""
+"""The rate limit of the last logging setup."""
 
 
 def _look(log_format: LogFormat) -> Iterable[Processor]:

@@ -196,7 +196,6 @@ class _Progress:
         self._begin, self._end = ("\r\x1b[K", "") if sys.stderr.isatty() else ("", "\n")
 
     def show(self, result: Result) -> None:
-        """One more is done."""
         self._done += 1
         self._write(f"{self._done}/{self._total} {result.id}: {result.outcome}")
 

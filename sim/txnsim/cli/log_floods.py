@@ -23,7 +23,7 @@ REASONS_MAX: Final = 20
 """Of one event in a second; further ones share a line."""
 REASON_CHARACTERS_MAX: Final = 200
 OF_MANY: Final = {"txn.timed_out": "transactional_id"}
-"""Event -> the field that stands for its reason, as it is."""
+"""Event -> the field used as its reason, unchanged."""
 _NUMBER_RE: Final = re.compile(r"\d+")
 _TROUBLE: Final = frozenset({"warning", "error", "critical"})
 
@@ -31,7 +31,7 @@ Kind = tuple[object, ...]
 
 
 class Floods:
-    """What has been logged, and how often it was not."""
+    """Counts of logged and suppressed lines by kind."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         """``now_ms`` is a monotonic clock."""
@@ -70,7 +70,7 @@ class Floods:
         return left_out is not None
 
     def admit(self, kind: Kind) -> int | None:
-        """How many were left out since the last line of a kind; None where this one is, too."""
+        """Lines of a kind suppressed since the last one; None if this line is suppressed too."""
         now_ms = self._now_ms()
         told_ms = self._told_ms.get(kind)
         if told_ms is not None and now_ms - told_ms < ONCE_MS:
@@ -82,7 +82,7 @@ class Floods:
         return self._left_out.pop(kind, 0)
 
     def _with_reason(self, kind: Kind, reason: str) -> Kind:
-        """A kind by its reason; without it for a reason too many in a second."""
+        """The kind with its reason; without, above the limit of reasons in a second."""
         now_ms = self._now_ms()
         since_ms, told = self._reasons.get(kind, (now_ms, set()))
         if now_ms - since_ms >= ONCE_MS:
@@ -94,7 +94,7 @@ class Floods:
         return (*kind, reason)
 
     def rest(self, *, at_once: bool = False) -> list[tuple[Kind, int]]:
-        """What was left out and has not been logged for a second; all of it ``at_once``."""
+        """Suppressed lines of kinds not logged for a second; of all kinds if ``at_once``."""
         now_ms = self._now_ms()
         found = [
             (kind, count)

@@ -104,7 +104,6 @@ def _load(name: str | None) -> ModuleType:
 
 
 def parser_of(name: str) -> CommandParser:
-    """The parser of a command, for those who look at what it takes."""
     return _parser(name, _load(name))
 
 
@@ -112,7 +111,6 @@ class _Parser(CommandParser):
     """The first level, which knows whose commands the others are."""
 
     def format_help(self) -> str:
-        """What there is, in groups."""
         groups = "\n\n".join(f"{title}:\n{_lines(names)}" for title, names in GROUPS.items())
         self.description = (
             "A simulator of a Kafka cluster for transactions: real clients, real states,"
@@ -201,7 +199,7 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
 
 
 def _complain_of_space(error: OSError) -> None:
-    """Say where; nothing more is written there, so that Python does not fail again."""
+    """Report a full disk; close standard output, so that Python's own flush cannot fail."""
     where = error.filename or "standard output, or a temporary file: what was written is not whole"
     with contextlib.suppress(OSError):
         complain(f"{where}: {error.strerror}{advice(error)}")

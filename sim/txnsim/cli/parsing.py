@@ -51,7 +51,7 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]  # typeshed: a namespace of any kind
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """Parse; what is unknown is an error here, where it is known what there is."""
+        """Parse at this level, and reject unknown arguments here."""
         self._given = tuple(sys.argv[1:] if args is None else args)
         found, rest = super().parse_known_args(self._given, namespace)
         if rest:
@@ -59,7 +59,7 @@ class CommandParser(argparse.ArgumentParser):
         return found, rest
 
     def error(self, message: str) -> NoReturn:
-        """Say what was wrong, what was probably meant and where all of it stands, and end."""
+        """Exit with the mistake, a suggestion and the place of the help."""
         problem = self._unknown_option() or self._in_words(message)
         self.exit(
             MISUSE_STATUS,
@@ -77,13 +77,11 @@ class CommandParser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, unknown("value", str(value), known))
 
     def _elsewhere(self, _name: str) -> str | None:
-        """What to say of a name that is a command of another level."""
+        """A hint for a name that is a command of another level; None without a hint."""
         return None
 
     def _unknown_option(self) -> str | None:
-        """The first option that is not known here: it comes before all that argparse stumbles over
-        because of it.
-        """
+        """The first unknown option; reported before the errors that it causes in argparse."""
         from difflib import get_close_matches
 
         known = self._option_string_actions
@@ -100,7 +98,7 @@ class CommandParser(argparse.ArgumentParser):
         return f"no option {strange!r}" + (f"; did you mean {names[near[0]]}?" if near else "")
 
     def _own_options(self) -> Iterator[str]:
-        """Options that were given to this level: those before a command, else all before ``--``."""
+        """Options of this level: those before a command, or before ``--``."""
         commands = [name for name, _ in self._branches()]
         for word in self._given:
             if word == "--" or word in commands:

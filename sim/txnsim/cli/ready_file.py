@@ -74,7 +74,7 @@ def _remove(path: Path, *, only_of: int | None) -> None:
 
 
 def _facts(target: Path) -> dict[str, Any] | None:
-    """What a ready file says; None where there is none, or something else."""
+    """The content of a ready file; None for a missing file or another format."""
     if not target.is_file() or target.stat().st_size > _BYTES_MAX:
         return None
     try:

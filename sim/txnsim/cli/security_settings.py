@@ -133,7 +133,6 @@ def client_settings(servers: Mapping[str, str], files: DemoFiles) -> dict[str, l
 
 
 def announcement(servers: Mapping[str, str], files: DemoFiles) -> list[str]:
-    """What is said on the terminal."""
     lines = [
         "security demo: listener PLAINTEXT is User:ANONYMOUS, without any right; the others:",
         *(f"  {listener:<15} {server}" for listener, server in servers.items()),

@@ -505,7 +505,7 @@ def _import_log() -> None:
 
 
 def _watch_memory(cluster: SimCluster) -> None:
-    """Refuse what needs more memory while there is too little, where the system tells it."""
+    """Watch the memory mark, on systems that report memory."""
     machine_bytes = real.memory_bytes()
     if machine_bytes is not None:
         given = cluster.options.settings.memory_max_bytes
@@ -528,5 +528,5 @@ def _address_trouble(error: OSError, host: str, *, option: str, host_option: str
 
 
 def _in_make(option: str) -> str:
-    """How `make run` is told an option; nothing where it was not make that started us."""
+    """The make variable for the option; empty unless make started the program."""
     return f": make run ARGS='{option} 0'" if "MAKELEVEL" in os.environ else ""

@@ -43,7 +43,7 @@ def announce(
     *,
     exercise: tuple[str, ...] = (),
 ) -> None:
-    """Say that it is up, and where."""
+    """Print the addresses of the cluster once it is up."""
     http = None if control is None else control.url
     token = None if control is None else control.token
     players = _players(cluster)

@@ -172,7 +172,6 @@ def warn_of_losses(loaded: LoadedCluster) -> None:
 
 
 def facts(loaded: LoadedCluster) -> dict[str, Any]:
-    """The same and the size, for ``--json``."""
     return {
         "bytes": loaded.size,
         "replicas": sum(len(own) for own in loaded.logs.values()),
@@ -182,7 +181,6 @@ def facts(loaded: LoadedCluster) -> dict[str, Any]:
 
 
 def line(loaded: LoadedCluster) -> str:
-    """The same in one line."""
     replicas = sum(len(own) for own in loaded.logs.values())
     return f"loaded {loaded.size / _MEGABYTE:.1f} MB: {replicas} replicas, their disks untouched"
 

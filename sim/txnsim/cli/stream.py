@@ -35,7 +35,7 @@ SETTINGS: Final = {
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     }
 }
-"""Format of a sink -> what a session has to be told."""
+"""Sink format -> Spark settings of the session."""
 TOPIC_PREFIX: Final = "topic:"
 """In front of a topic that alerts are sent to."""
 

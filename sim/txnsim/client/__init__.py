@@ -64,7 +64,6 @@ _MODULES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import the name that is asked for."""
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -46,7 +46,7 @@ class ClusterDescription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CreatedTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic as it was created; -1 and None where the broker's version does not say."""
+    """A created topic; -1 and None for fields missing from the broker's version."""
 
     name: str
     topic_id: UUID | None = None

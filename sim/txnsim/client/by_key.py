@@ -40,14 +40,14 @@ class Lookup(msgspec.Struct, Generic[K], kw_only=True):
 
 
 class KeyedResponse(msgspec.Struct, Generic[K, V], kw_only=True):
-    """One broker's answer; keys in none of these go to the same broker again."""
+    """A broker's answer by key; an unmentioned key goes to the same broker again."""
 
     completed: dict[K, V] = {}
     failed: dict[K, ClientError] = {}
     unmapped: dict[K, ErrorCode] = {}
-    """To be looked up again."""
+    """Keys whose broker must be looked up again."""
     waiting: dict[K, ErrorCode] = {}
-    """Why the others are not decided yet."""
+    """Keys without a decision yet, each with the reason."""
 
 
 _UNSAID: Final = UNSAID | {ErrorCode.concurrent_transactions}
@@ -114,7 +114,6 @@ class _Run(msgspec.Struct, Generic[K, V], eq=False):
         return {key: self._outcomes[key] for key in self._keys}
 
     def homeless(self) -> list[K]:
-        """Keys that no broker is known for."""
         return [k for k in self._keys if k not in self._outcomes and k not in self._brokers]
 
     def take_lookup(self, found: Lookup[K]) -> None:

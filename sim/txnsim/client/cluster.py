@@ -53,8 +53,6 @@ from txnsim.runtime.trace import Tracer
 from txnsim.types import TopicPartition
 
 BOOTSTRAP = -1
-"""Broker id under which the first connection stands until it is closed: whose it is, is not known
-yet."""
 
 LOST = (ConnectionLostError, RequestTimeoutError)
 """Failures of a connection: the request may be repeated where that does no harm."""

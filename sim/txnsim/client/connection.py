@@ -90,7 +90,7 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Waiting(msgspec.Struct, eq=False):
-    """A request on its way."""
+    """A request without an answer yet."""
 
     api: int
     version: int
@@ -146,7 +146,7 @@ class Connection(asyncio.Protocol):
         self._held: list[bytes] | None = None
         """Frames that wait until the broker knows us again; None: none has to."""
         self._renewal_ms: int | None = None
-        """From when on the next request has to wait until we have authenticated again."""
+        """Time after which requests wait for a re-authentication; None: no limit."""
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @classmethod
@@ -401,7 +401,6 @@ class Connection(asyncio.Protocol):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The transport is there."""
         # A cast, not a check: uvloop's transports are none of asyncio's classes.
         self._transport = cast(asyncio.WriteTransport, transport)
         self._line = str(transport.get_extra_info("sockname"))

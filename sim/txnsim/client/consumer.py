@@ -21,7 +21,7 @@ from txnsim.types import IsolationLevel, TopicPartition
 
 
 class _Poll(msgspec.Struct, eq=False):
-    """A Fetch on its way, and the positions it was sent with."""
+    """A Fetch in flight, with its positions."""
 
     positions: dict[TopicPartition, int]
     task: asyncio.Task[list[FetchResult] | TxnsimError]

@@ -41,7 +41,7 @@ __all__ = [
 
 
 class ConnectionLostError(ClientError):
-    """No connection, or it was cut; the request may or may not have taken effect."""
+    """No connection, or a lost one; the request may have taken effect."""
 
 
 class RequestTimeoutError(ClientError):

@@ -25,7 +25,7 @@ FETCH_BYTES_MAX: Final = 52_428_800
 PARTITION_BYTES_MAX: Final = 1_048_576
 """max.partition.fetch.bytes."""
 LANE: Final = "fetch"
-"""Long polls have connections of their own, so that no EndTxn waits behind one."""
+"""Connection for long polls, so that EndTxn never waits behind one."""
 
 
 T = TypeVar("T")
@@ -54,7 +54,6 @@ class FetchResult(msgspec.Struct, frozen=True, kw_only=True):
     markers: tuple[SeenMarker, ...] = ()
     """Those among them that end transactions."""
     next_offset: int
-    """Where to fetch on."""
     size_bytes: int = 0
     """Bytes of record batches in the answer, visible or not."""
     leader_epoch: int = -1
@@ -70,7 +69,7 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
     min_bytes: int = 1
     max_bytes: int = FETCH_BYTES_MAX
     beside: Beside | None = None
-    """Does the reading of records, which may be many; it is done at once unless given."""
+    """Where many records are read; None: in the event loop."""
 
 
 async def fetch(

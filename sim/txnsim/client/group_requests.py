@@ -27,7 +27,6 @@ class GroupMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """As requests have them."""
         return {
             "generation_id": self.generation,
             "member_id": self.member_id,

@@ -54,7 +54,7 @@ class SeenMarker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Visible(msgspec.Struct, frozen=True, kw_only=True):
-    """The records, and the position to go on from."""
+    """Visible records, and the next position of the reader."""
 
     records: tuple[ConsumedRecord, ...]
     next_offset: int

@@ -41,7 +41,7 @@ class PartitionView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicView(msgspec.Struct, frozen=True, kw_only=True):
-    """One topic, or the error in its place."""
+    """A topic, or the error for it."""
 
     name: str
     topic_id: UUID | None = None
@@ -51,7 +51,7 @@ class TopicView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def led(self) -> bool:
-        """Whether the topic is there and every partition has a leader."""
+        """Whether the topic exists and each partition has a leader."""
         leaders = [partition.leader_id for partition in self.partitions]
         return not self.error and bool(leaders) and min(leaders) >= 0
 
@@ -64,7 +64,7 @@ class TopicView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
-    """The known state of the cluster; topics are those ever asked for."""
+    """The known state of the cluster, with every topic ever requested."""
 
     cluster_id: str | None = None
     controller_id: int = -1
@@ -79,14 +79,13 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def topic(self, name: str) -> TopicView | None:
-        """The topic of that name, if it was asked for."""
         for topic in self.topics:
             if topic.name == name:
                 return topic
         return None
 
     def leader(self, partition: TopicPartition) -> PartitionView | None:
-        """The partition, if it has a leader that is known."""
+        """The partition, if its leader is known."""
         topic = self.topic(partition.topic)
         if topic is None or topic.error:
             return None

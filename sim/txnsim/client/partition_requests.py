@@ -10,7 +10,7 @@ from txnsim.client.versions import Api, Request
 from txnsim.types import TopicPartition
 
 PREFERRED: Final = 0
-"""Type of an election: the first replica, and never one that is out of sync."""
+"""Election type: the first replica, only while in sync."""
 
 
 def delete_records(before: Mapping[TopicPartition, int], *, timeout_ms: int) -> Request:
@@ -37,7 +37,7 @@ def alter_partition_reassignments(
 
 
 def elect_preferred_leaders(partitions: Iterable[TopicPartition], *, timeout_ms: int) -> Request:
-    """Make the first replica of each partition its leader, where it is in sync."""
+    """Elect the first replica of each partition, where it is in sync."""
     return asks(
         Api.ELECT_LEADERS,
         election_type=PREFERRED,

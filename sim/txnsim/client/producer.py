@@ -56,7 +56,7 @@ BATCH_RECORDS_MAX: Final = 1_000
 
 
 _UNSAID: Final = UNSAID | {ErrorCode.network_exception}
-"""After these a batch may have been written."""
+"""Errors after which the batch may have been written."""
 
 
 class RecordMetadata(msgspec.Struct, frozen=True, kw_only=True):
@@ -395,7 +395,7 @@ class Producer:
     async def _pause(
         self, target: TopicPartition, error: ErrorCode, backoff: Backoff, deadline: Deadline
     ) -> None:
-        """Wait before the next attempt, unless there is to be none."""
+        """Wait before the next attempt; raise after the deadline or on an abort."""
         late = deadline.passed
         if late or self._aborting:
             why = f"after {deadline.timeout_ms:.0f} ms" if late else "as the transaction is aborted"

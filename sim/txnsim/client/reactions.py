@@ -32,7 +32,6 @@ class Reaction(Enum):
 
     DONE = auto()
     RETRY = auto()
-    """Again, after a pause."""
     LOOK_UP = auto()
     """Retry after a new lookup of coordinator or leader."""
     RESTART = auto()

@@ -75,7 +75,7 @@ class SessionState(Enum):
     ABORTABLE_ERROR = auto()
     """Only ``abort`` may be called."""
     FATAL_ERROR = auto()
-    """Nothing may be called any more."""
+    """Terminal: every further call fails."""
 
 
 class EndPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -127,7 +127,6 @@ class ClientTrace:
         sent: int,
         call: Call | None,
     ) -> None:
-        """Its answer is there."""
         tracer = self._tracer
         assert tracer is not None, "asked for only while the trace is on"
         answer = tracer.take((line, correlation, True))

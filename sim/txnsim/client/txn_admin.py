@@ -222,7 +222,7 @@ class TransactionAdmin:
         broker_id: int | None = None,
         timeout_ms: float | None = None,
     ) -> dict[K, V | ClientError]:
-        """Ask the broker of each key, or that one for all; it has to belong to the cluster."""
+        """Ask the broker of each key, or ``broker_id`` for all keys; it must be in the cluster."""
         if broker_id is not None:
             look_up = fixed_broker(broker_id)
             if self.cluster.view.broker(broker_id) is None:
@@ -538,7 +538,7 @@ def _parse_markers(
 
 
 def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """As many as one request may ask about, one after the other."""
+    """Slices of at most ``BATCH_MAX`` items, the limit of one request."""
     for start in range(0, len(items), BATCH_MAX):
         yield items[start : start + BATCH_MAX]
 

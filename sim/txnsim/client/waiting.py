@@ -38,12 +38,10 @@ class Deadline:
 
     @property
     def left_ms(self) -> float:
-        """Milliseconds until then; 0 once it has passed."""
         return max(0, self._end_ms - self._clock.monotonic_ms())
 
     @property
     def passed(self) -> bool:
-        """Whether it has passed."""
         return self._clock.monotonic_ms() >= self._end_ms
 
 

@@ -59,7 +59,7 @@ class FileSecurity(msgspec.Struct, frozen=True, kw_only=True):
 def read_security(
     entries: Mapping[str, Property], listeners: tuple[FileListener, ...]
 ) -> FileSecurity:
-    """Everything but the listener in clear, which is the first that is PLAINTEXT."""
+    """Security of all listeners, except the plain one: the first PLAINTEXT listener."""
     return _Reader(entries).read(listeners)
 
 
@@ -331,7 +331,7 @@ def _bearer_rules(entry: Property, module: LoginModule) -> BearerRules:
 
 
 def _reauth_ms(given: Lookup, mechanisms: tuple[str, ...]) -> int | None:
-    """How long sessions last; None: as everybody's."""
+    """Lifetime of sessions in milliseconds; None for the cluster's default."""
     own = [
         entry
         for mechanism in mechanisms

@@ -49,7 +49,7 @@ def place_of(detail: Any, members: frozenset[str] = frozenset()) -> Place:
 
 
 def members_of(model: type[BaseModel]) -> frozenset[str]:
-    """The names of kinds that may stand for one another somewhere below a model."""
+    """Names of the alternative kinds below a model."""
     found: set[str] = set()
     seen: set[Any] = set()
 
@@ -71,7 +71,7 @@ def members_of(model: type[BaseModel]) -> frozenset[str]:
 
 
 def without_other_kinds(problems: Iterable[tuple[Place, str]]) -> list[tuple[Place, str]]:
-    """Where fields were given and are wrong, that a text could stand there too does not help."""
+    """Drop the hint at another type where fields inside the value are wrong."""
     found = list(problems)
     return [
         (place, words)
@@ -82,7 +82,6 @@ def without_other_kinds(problems: Iterable[tuple[Place, str]]) -> list[tuple[Pla
 
 
 def in_words(detail: Any, *, model: type[BaseModel]) -> str:
-    """One error of a ``ValidationError`` in words."""
     kind, given = str(detail["type"]), detail["input"]
     place = place_of(detail)
     context = detail.get("ctx", {})
@@ -109,7 +108,6 @@ def in_words(detail: Any, *, model: type[BaseModel]) -> str:
 
 
 def fields_beside(place: Place, model: type[BaseModel]) -> tuple[str, ...]:
-    """The fields that are allowed at ``place``."""
     for part in place[:-1]:
         field = _field(part, model)
         inner = None if field is None else _model_in(field.annotation)
@@ -118,7 +116,7 @@ def fields_beside(place: Place, model: type[BaseModel]) -> tuple[str, ...]:
 
 
 def _choices(place: Place, model: type[BaseModel]) -> tuple[str, ...]:
-    """The values of a field that has only some."""
+    """The allowed values of a ``Literal`` field."""
     annotation: Any = None
     for part in place:
         field = _field(part, model)

@@ -47,7 +47,7 @@ _Lines = dict[tuple[str, ...], int]
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file asks for. None: it does not say."""
+    """Settings of a file; None for fields that the file omits."""
 
     settings: Settings = DEFAULTS
     brokers: int | None = None
@@ -65,7 +65,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Accepted settings that change nothing, for people."""
 
     def onto(self, options: ClusterOptions) -> ClusterOptions:
-        """Options of a cluster with what the file says in their place."""
+        """The cluster's options, overridden by the file."""
         said = {
             "brokers": self.brokers,
             "first_broker_id": self.first_broker_id,
@@ -365,7 +365,7 @@ class _Unknown(msgspec.Struct, frozen=True):
 def _fate(
     name: str, used: frozenset[str], listeners: Listeners, plugins: tuple[str, ...]
 ) -> str | _Unknown | None:
-    """Why a property changes nothing; None where it does."""
+    """Why a property has no effect; None if it has one."""
     if name in used or name in LISTENER_PROPERTIES:
         return None
     if name.startswith(_LISTENER_PREFIX):
@@ -380,7 +380,7 @@ def _fate(
 
 
 def _fate_of_listeners(name: str, listeners: Listeners) -> str | _Unknown:
-    """The same for a property of one listener that has no use for it."""
+    """Why a property of one listener has no effect."""
     listener, _, rest = name.removeprefix(_LISTENER_PREFIX).partition(".")
     clients = {one.name for one in listeners.clients}
     if listener.upper() in listeners.controllers:

@@ -73,15 +73,14 @@ _PREFIXES: Final = {
 _NEAR: Final = 0.85
 """How alike a misspelt name is."""
 _WORDS_MIN: Final = 3
-"""Of a name whose other words or last words are missing."""
+"""Minimum number of words for a match by the first words of a property."""
 
 ZOOKEEPER: Final = "zookeeper."
-"""What all its properties begin with, in any release that had it."""
 
 
 @cache
 def without_effect() -> dict[str, str]:
-    """Property -> why it has no effect here."""
+    """Property -> the reason why it has no effect in the simulator."""
     found: dict[str, str] = {}
     why = ""
     for line in Path(__file__).with_name("kafka_properties.txt").read_text().splitlines():
@@ -94,7 +93,7 @@ def without_effect() -> dict[str, str]:
 
 @cache
 def known() -> frozenset[str]:
-    """All that it lists."""
+    """Names of all properties that a broker of the simulator knows."""
     idle = {name for name, why in without_effect().items() if why != BEFORE_4}
     ours = {setting.kafka for setting in documentation().values() if setting.kafka is not None}
     return frozenset(
@@ -103,7 +102,7 @@ def known() -> frozenset[str]:
 
 
 def why_without_effect(name: str) -> str | None:
-    """Why this property of a real broker changes nothing here; None where it does or is unknown."""
+    """Why a Kafka property has no effect; None if it has one or is unknown."""
     return BEFORE_4 if name.startswith(ZOOKEEPER) else without_effect().get(name)
 
 

@@ -25,7 +25,6 @@ _LISTENER_RE: Final = re.compile(
 _DEFAULT: Final = Property(line=0, name="listeners", value="PLAINTEXT://:9092")
 
 Remark = tuple[Property, str]
-"""An entry and the remark on it."""
 
 
 class FileListener(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,16 +38,14 @@ class FileListener(msgspec.Struct, frozen=True, kw_only=True):
     advertised_port: int | None = None
     """Where it is another one: somebody on the way translates ports."""
     entry: Property
-    """Its place in the file."""
 
 
 class Listeners(msgspec.Struct, frozen=True, kw_only=True):
     """What the properties say of listeners."""
 
     clients: tuple[FileListener, ...] = ()
-    """In the order of the file; none where it does not say."""
+    """In the order of the file; empty if the file has none."""
     controllers: frozenset[str] = frozenset()
-    """Names of those that are for controllers."""
     refused: tuple[Remark, ...] = ()
     odd: tuple[Remark, ...] = ()
     """What is told otherwise where there are several brokers, each with ports of its own."""

@@ -29,7 +29,6 @@ class Lookup(msgspec.Struct, eq=False):
     """The properties of a file, as one listener or client sees them."""
 
     entries: Mapping[str, Property]
-    """All of it, by name."""
     prefix: str = ""
     """What its own properties begin with: ``listener.name.outside.``."""
     used: set[str] = set()
@@ -45,7 +44,7 @@ class Lookup(msgspec.Struct, eq=False):
         return self.own(name) or everybodys
 
     def text(self, name: str) -> str | None:
-        """Its value; None where it is not there or empty."""
+        """The value; None for a missing or empty one."""
         entry = self.get(name)
         return entry.value.strip() or None if entry is not None else None
 

@@ -29,10 +29,10 @@ _BOTH: Final = (
 
 
 class FileNode(msgspec.Struct, frozen=True, kw_only=True):
-    """What the properties say of the node."""
+    """The node's properties in the file."""
 
     brokers: int | None = None
-    """1 where the node is a cluster; None where it is one of several, or does not say."""
+    """1 for a file of a whole cluster; None for one of several nodes, or unsaid."""
     broker_id: int | None = None
     used: frozenset[str] = frozenset()
     """The properties that have an effect."""

@@ -47,7 +47,7 @@ class BoundedLoader(yaml.SafeLoader):
         self._extents: dict[yaml.Node, _Extent] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """The next node; one that an alias stands for is counted again."""
+        """The next node; the target of an alias counts again."""
         mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # types-pyyaml
         is_alias = self.check_event(yaml.AliasEvent)
         self._depth += 1
@@ -108,7 +108,7 @@ class _CompiledLoader(BoundedLoader):
         self._events = yaml.CSafeLoader(text)
 
     def check_event(self, *choices: Any) -> bool:
-        """Whether the next event is one of these kinds, or there is one."""
+        """Whether the next event is of one of the kinds; without kinds, whether one exists."""
         return bool(self._events.check_event(*choices))
 
     def peek_event(self) -> Any:
@@ -116,7 +116,7 @@ class _CompiledLoader(BoundedLoader):
         return self._events.peek_event()
 
     def get_event(self) -> Any:
-        """The next event, which is taken."""
+        """The next event, removed from the stream."""
         return self._events.get_event()
 
 

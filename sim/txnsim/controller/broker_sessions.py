@@ -172,7 +172,6 @@ class BrokerSessions:
                 return BrokerState.SHUTDOWN_NOW
 
     def state(self, broker_id: BrokerId) -> BrokerState | None:
-        """The state of a broker; None where it is not registered."""
         session = self._sessions.get(broker_id)
         return None if session is None else session.state
 

@@ -60,13 +60,13 @@ CONFIG_VALUE_MAX: Final = 32_767
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic as CreateTopics asks for it; -1 stands for the default."""
+    """A topic of CreateTopics; -1 stands for the default."""
 
     name: str
     partitions: int = -1
     replication_factor: int = -1
     assignments: tuple[tuple[int, tuple[BrokerId, ...]], ...] = ()
-    """(partition, its brokers) as they were given."""
+    """(partition, replicas) as in the request."""
     configs: Mapping[str, str | None] = {}
 
 
@@ -115,9 +115,7 @@ def initial_image(
 
 
 def batch_refusal(wanted: Sequence[NewTopic], settings: Settings) -> Rejection | None:
-    """Why so many partitions can't be asked for at once; None where they can
-    (ReplicationControlManager.validateTotalNumberOfPartitions).
-    """
+    """The error for too many partitions (validateTotalNumberOfPartitions), or None."""
     total = 0
     for topic in wanted:
         if topic.assignments:
@@ -177,9 +175,7 @@ def create_topics(
     new_topic_id: Callable[[], uuid.UUID],
     keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
 ) -> list[TopicImage | Rejection]:
-    """The topics of one request as they would be created, or why not: each by itself, but none
-    where they are too many together (ReplicationControlManager.createTopics).
-    """
+    """Each topic or its error; none if too many (ReplicationControlManager.createTopics)."""
     steps = create_topics_in_steps(
         image, wanted, settings=settings, new_topic_id=new_topic_id, keys=keys
     )
@@ -262,7 +258,7 @@ def _create_topic(
 
 
 class _Names:
-    """The names that are taken; those of the request's own topics come in as they are made."""
+    """Topic names in use, including the new topics of the same request."""
 
     def __init__(self, image: ClusterImage) -> None:
         self._topics = image.topics
@@ -270,7 +266,6 @@ class _Names:
 
     @property
     def count(self) -> int:
-        """How many topics there are."""
         return len(self._topics) + len(self._added)
 
     def add(self, name: str) -> None:
@@ -298,7 +293,7 @@ class _Names:
 _MARKS: Final = "._"
 _MARK: Final = re.compile("[._]")
 _MARKS_MAX: Final = 6
-"""Of a name with so many all others like it are looked up; with more, all topics are looked at."""
+"""Dots and underscores in a name up to which variants are looked up; else all topics."""
 
 
 def _folded(name: str) -> str:

@@ -36,7 +36,7 @@ class ElectionType(IntEnum):
     """The kind of leader to elect (Kafka's ElectionType)."""
 
     PREFERRED = 0
-    """The first replica, where it is in sync."""
+    """Elects the first replica, only while in sync."""
     UNCLEAN = 1
     """Any live replica of a partition without a leader, in sync or not."""
 
@@ -44,7 +44,7 @@ class ElectionType(IntEnum):
 def elect_leader(
     image: ClusterImage, topic_partition: TopicPartition, kind: ElectionType, settings: Settings
 ) -> ClusterImage | Rejection:
-    """The image after the election, or why there was none."""
+    """The image after the election, or the error."""
     topic, index = topic_partition.topic, topic_partition.partition
     if topic not in image.topics:
         return _unknown(f"No such topic as {topic}")

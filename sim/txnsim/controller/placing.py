@@ -111,7 +111,7 @@ def bad_assignment(reason: str) -> Rejection:
 
 
 class Usable(dict[int, UsableBrokers | Rejection]):
-    """Who may get so many replicas, for all topics of a request."""
+    """Replication factor -> usable brokers or the error; shared by a request's topics."""
 
     def __init__(self, image: ClusterImage) -> None:
         super().__init__()

@@ -35,9 +35,7 @@ class CoordinatorLog(Protocol):
     def admit(
         self, partition: int, subject: Callable[[TopicPartition], Subject]
     ) -> Awaitable[Rejection | None] | None:
-        """Ask before records about ``subject`` are appended, as a fault may hold or refuse them;
-        None where nothing has to be asked.
-        """
+        """Ask whether a fault holds or refuses an append about ``subject``; None: go on."""
 
     def append(
         self, partition: int, batch: bytes, *, guard: int = NO_GUARD
@@ -53,9 +51,7 @@ class CoordinatorLog(Protocol):
     def committed(
         self, partition: int, offset: int, *, timeout_ms: int
     ) -> Awaitable[ErrorCode] | None:
-        """Whether everything up to ``offset``, itself included, is replicated: None where it is
-        already, else an answer once it is, or why it will not be.
-        """
+        """None where all up to ``offset``, inclusive, is replicated; else an awaitable result."""
 
 
 class TransactionLog(Protocol):

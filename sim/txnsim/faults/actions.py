@@ -21,7 +21,7 @@ PAUSE_MS_MAX: Final = 10 * 366 * 86_400_000
 THROTTLE_MS_MAX: Final = 2**31 - 1
 """What an answer's field holds."""
 COPIES_MAX: Final = 1_000
-"""Of one request: they are handled one after the other."""
+"""Copies of one request, which the broker handles one after the other."""
 BEHIND_MAX: Final = 1_000_000
 SLICE_BYTES_MAX: Final = 1 << 30
 
@@ -192,7 +192,6 @@ class Rewrite(_Action, frozen=True, kw_only=True, tag_field="do", tag="rewrite")
 
     @property
     def rewriting(self) -> Rewriting:
-        """What is to be done to the answer."""
         value = self.value or 0
         return Rewriting(field=self.field, how=self.how, value=value, entry=self.entry)
 
@@ -212,7 +211,7 @@ class Slice(_Action, frozen=True, kw_only=True, tag_field="do", tag="slice"):
 
     @property
     def slices(self) -> Slices:
-        """The same, for the one who writes."""
+        """The slices for the writer of the connection."""
         return Slices(size=self.bytes, every_ms=self.every_ms)
 
     def __str__(self) -> str:

@@ -23,7 +23,7 @@ class _Action(BoundedAction, frozen=True, kw_only=True):
 
     @property
     def ends_after_ms(self) -> int | None:
-        """When what lasts ends by itself; None: it does not, or does not last at all."""
+        """Milliseconds until the action ends by itself; None for no end, or an instant action."""
         ends = (name for name in self.__struct_fields__ if name.endswith("_after_ms"))
         return next((getattr(self, name) for name in ends), None)
 
@@ -33,7 +33,7 @@ class Crash(_Action, frozen=True, kw_only=True, tag_field="do", tag="crash"):
 
     broker: int | None = None
     lose_unflushed: bool = False
-    """What was not flushed is gone, as after a power failure."""
+    """Lose unflushed records, as after a power failure."""
     restart_after_ms: int | None = None
 
     def __str__(self) -> str:

@@ -87,7 +87,7 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RewriteHow(StrEnum):
-    """What is done to a field of an answer."""
+    """The change to a field of an answer."""
 
     SET = "set"
     ADD = "add"
@@ -143,7 +143,7 @@ class Slices(msgspec.Struct, frozen=True, kw_only=True):
     """The pieces in which an answer is written."""
 
     size: int
-    """Bytes of each but the last."""
+    """Bytes of each slice but the last."""
     every_ms: int
     """Between two of them."""
 
@@ -172,7 +172,7 @@ class Interceptor(Protocol):
         """False: no rule is armed, a crossing need not even be described."""
 
     def cross(self, crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:
-        """None: go on at once. A verdict: obey it. An awaitable: held until it has one."""
+        """None: proceed. A verdict: obey it. An awaitable: held until the verdict."""
 
 
 class PassAll:

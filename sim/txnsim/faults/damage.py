@@ -16,7 +16,7 @@ BATCH_HEADER_BYTES: Final = 61
 SIZE_BYTES: Final = 4
 """Of the length in front of a message."""
 SCRAMBLED_BYTES: Final = 4
-"""So many bytes are changed where any may be."""
+"""Number of changed bytes where the damage may be anywhere."""
 
 
 def damaged(message: bytes, damage: Damage, *, batch: bytes | None) -> bytes:
@@ -56,6 +56,5 @@ def _within(noise: bytes, size: int) -> int:
 
 
 def _changed(message: bytes, at: int, by: int) -> bytes:
-    """With another byte at one place."""
     other = message[at] ^ (by or 1)
     return message[:at] + bytes((other,)) + message[at + 1 :]

@@ -33,7 +33,7 @@ CROSSING_ACTIONS: Final[tuple[type[CrossingAction], ...]] = get_args(CrossingAct
 CLUSTER_ACTIONS: Final[tuple[type[ClusterAction], ...]] = get_args(ClusterAction)
 
 Fate = Pass | Drop | Duplicate
-"""What becomes of a message that is held, once it is released."""
+"""What happens to a held message on release."""
 FATES: Final[Mapping[str, Fate]] = {"pass": Pass(), "drop": Drop(), "duplicate": Duplicate()}
 
 _WAITS: Final = (Pass, Hold, Delay)
@@ -114,7 +114,7 @@ def can_wait(point: str) -> bool:
 
 
 def refusal(point: FaultPoint, action: CrossingAction | ClusterAction) -> str | None:
-    """Why an action has no meaning at a point; None if it has one."""
+    """Why an action is meaningless at a point; None for a valid action."""
     takes = TAKES[point]
     kind = type(action)
     if isinstance(action, ClusterAction) or kind in takes:

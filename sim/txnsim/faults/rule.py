@@ -90,9 +90,9 @@ class FaultRule(
 
     # Which of the crossings that match, counted from 1 since the rule was armed
     nth: int = 1
-    """The first one that is struck."""
+    """Number of the first match that the rule strikes, from 1."""
     limit: int | None = None
-    """How many are struck from there on; None: all."""
+    """Number of strikes from ``nth`` on; None for all."""
     occurrences: tuple[int, ...] = ()
     """If given, exactly these are struck; ``nth`` and ``limit`` are not used."""
     probability: float = 1.0
@@ -146,9 +146,7 @@ def _about_action(rule: FaultRule) -> Iterator[str]:
 
 
 def _about_rewriting(rule: FaultRule) -> Iterator[str]:
-    """A field that the answer has not, or that can't be changed so, would make a fault that does
-    nothing.
-    """
+    """Reject fields that the answer lacks or that cannot be changed in this way."""
     action = rule.action
     if not isinstance(action, Rewrite):
         return

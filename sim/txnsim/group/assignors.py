@@ -155,4 +155,4 @@ def assign_range(members: list[Subscriber], partitions: Mapping[uuid.UUID, int])
 
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {UNIFORM: assign_uniform, RANGE: assign_range}
-"""By the name under which clients ask for them; the first one is the default."""
+"""Client-side name -> assignor; the first is the default."""

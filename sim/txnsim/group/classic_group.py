@@ -76,7 +76,6 @@ class ClassicMember(msgspec.Struct, kw_only=True, eq=False):
         return self.awaiting_join is not None or self.awaiting_sync is not None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it said for a protocol."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
@@ -244,7 +243,7 @@ class ClassicGroup:
     # Members
 
     def add(self, member: ClassicMember, *, waiter: Waiter | None) -> None:
-        """Take a member in; the first one gives the group its protocol type and is its leader."""
+        """Add a member; the first sets the protocol type and becomes the leader."""
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static_members
             self.static_members[member.group_instance_id] = member.member_id

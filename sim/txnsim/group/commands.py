@@ -129,7 +129,7 @@ class TimerKind(Enum):
     HEARTBEAT = "session"
     """A member's session (or its stay in the waiting room) ends."""
     JOIN = "join"
-    """A rebalance goes on without those who did not come."""
+    """Continue a rebalance without the members that did not join."""
     SYNC = "sync"
     """Members that have joined and did not sync are removed."""
     REVOCATION = "revocation"
@@ -168,7 +168,7 @@ class TimerCancelled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssignmentStored(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do once the leader's assignment is in the log."""
+    """The action after the leader's assignment is in the log."""
 
     group_id: str
     generation: int

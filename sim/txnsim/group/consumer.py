@@ -87,7 +87,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
     rules: Rules
     """Of the broker's release."""
     intervals_of: Callable[[str], GroupIntervals] = lambda _: DEFAULT_INTERVALS
-    """By group: each may have its own."""
+    """Group id -> intervals of the group."""
     new_id: Callable[[], str]
     """A random UUID as text."""
 
@@ -294,9 +294,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
     def too_late(
         self, group: ConsumerGroup, timer: TimerSet, *, image: ClusterImage
     ) -> ConsumerOutcome:
-        """A member was silent for too long; or it did not give partitions up in time, unless it has
-        moved on meanwhile.
-        """
+        """Remove a silent member, or one late to revoke that still has the timer's epoch."""
         member = group.members.get(timer.member_id)
         if member is None:
             return ConsumerOutcome()
@@ -311,7 +309,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         reply: HeartbeatReply | None,
         image: ClusterImage,
     ) -> ConsumerOutcome:
-        """Members leave, or are taken off; without them the group may be a classic one again."""
+        """Remove members; the group may be downgraded to a classic group afterwards."""
         group_id = group.group_id
         ids = frozenset(member.member_id for member in leaving)
         effects = tuple(

@@ -149,7 +149,7 @@ class ClassicMembers(msgspec.Struct, eq=False):
     def heartbeat(
         self, group: ConsumerGroup, command: Heartbeat
     ) -> tuple[Rejection | None, Effects]:
-        """Keep a member alive; it joins again if it must give up partitions or can get some."""
+        """Keep a member alive; ask for a rejoin to revoke partitions or to get some."""
         member = _classic_member(group, command.member_id, command.group_instance_id)
         if isinstance(member, Rejection):
             return member, ()
@@ -233,7 +233,7 @@ def _session(group: ConsumerGroup, member: ConsumerMember) -> TimerSet:
 
 
 def _rejoin(group: ConsumerGroup, member: ConsumerMember) -> TimerSet:
-    """It has to join again, and has this long from the first request to do so."""
+    """The timer for the member to rejoin, counted from the first request."""
     return TimerSet(
         kind=TimerKind.JOIN,
         group_id=group.group_id,

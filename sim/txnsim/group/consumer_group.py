@@ -51,14 +51,14 @@ OFFSET_COMMIT_WITH_EPOCHS: Final = 9
 
 
 class MemberState(IntEnum):
-    """The state of a member on the way to its target; the number is the one in the log."""
+    """A member's progress towards its target; the value is the number in the log."""
 
     STABLE = 0
-    """It has what its epoch says."""
+    """The member owns what its epoch assigns."""
     UNREVOKED_PARTITIONS = 1
-    """It has been asked to give partitions up, and has not said that it did."""
+    """The member has not confirmed a requested revocation yet."""
     UNRELEASED_PARTITIONS = 2
-    """It waits for partitions that others have not given up yet."""
+    """The member waits for partitions that other members have not released yet."""
     UNKNOWN = 127
     """A state of a later release."""
 
@@ -89,7 +89,7 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
         return self.classic is not None
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether it has its target of that epoch."""
+        """Whether the member has reached its target of the epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
 
@@ -122,7 +122,7 @@ class ConsumerGroup:
         self.target: dict[str, frozenset[TopicIdPartition]] = {}
         self.resolved: dict[str, Resolved] = {}
         self._owners: dict[TopicIdPartition, str] = {}
-        """The member that has a partition, or still has to give it up."""
+        """Partition -> member that owns it, or has not released it yet."""
         self.refreshed_version = -1
         """Metadata offset at which subscriptions were last held against the topics that there are;
         memory only.
@@ -212,9 +212,7 @@ class ConsumerGroup:
         )
 
     def tombstones(self) -> tuple[ConsumerRecord, ...]:
-        """Everything that the log has of it, in the order in which it can be taken away
-        (ConsumerGroup.createGroupTombstoneRecords).
-        """
+        """All tombstones in deletion order (ConsumerGroup.createGroupTombstoneRecords)."""
         group_id = self.group_id
         records: list[ConsumerRecord] = []
         for member_id in self.members:
@@ -251,7 +249,7 @@ class ConsumerGroup:
         return member.topic_names if resolved is None else member.topic_names | resolved.topics
 
     def owner_of(self, partition: TopicIdPartition) -> str | None:
-        """The member that has a partition, or has not given it up yet."""
+        """The member that owns the partition, or has not released it yet."""
         return self._owners.get(partition)
 
     def regex_users(self, regex: str) -> int:
@@ -259,7 +257,7 @@ class ConsumerGroup:
         return sum(member.topic_regex == regex for member in self.members.values())
 
     def preferred_assignor(self, *, updated: ConsumerMember | None = None) -> str | None:
-        """The assignor that most members ask for; with one member as it is about to be."""
+        """The assignor with the most votes, counting ``updated`` in place of its old state."""
         votes = Counter(
             member.server_assignor
             for member in self.members_with(updated)
@@ -268,14 +266,14 @@ class ConsumerGroup:
         return max(votes, key=lambda name: votes[name]) if votes else None
 
     def members_with(self, updated: ConsumerMember | None) -> Iterator[ConsumerMember]:
-        """The members in the order they joined, one of them as it is about to be."""
+        """Members in order of joining, with ``updated`` in place of its old state."""
         if updated is None:
             yield from self.members.values()
             return
         yield from {**self.members, updated.member_id: updated}.values()
 
     def after(self, records: Iterable[ConsumerRecord]) -> ConsumerGroup:
-        """The group as it will be with these records; this one stays as it is."""
+        """A copy of the group with the records applied."""
         later = copy(self)
         later.members = dict(self.members)
         later.static_members = dict(self.static_members)
@@ -352,7 +350,6 @@ class ConsumerGroup:
     # Refusals
 
     def unknown(self, member_id: str) -> Rejection:
-        """There is no such member."""
         return Rejection(
             error=ErrorCode.unknown_member_id,
             reason=f"Member {member_id} is not a member of group {self.group_id}.",

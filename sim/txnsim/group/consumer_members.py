@@ -193,7 +193,7 @@ def _replace(
 
 
 def member_tombstones(group_id: str, member_id: str) -> tuple[ConsumerRecord, ...]:
-    """Everything that the log has of a member, in the order in which it can be taken away."""
+    """All tombstones of a member in deletion order."""
     kinds = (CurrentDeleted, TargetDeleted, SubscriptionDeleted)
     return tuple(kind(group_id=group_id, member_id=member_id) for kind in kinds)
 

@@ -39,7 +39,7 @@ class ClassicMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubscriptionStored(_OfMember, frozen=True, kw_only=True):
-    """A member and what it subscribes to."""
+    """A member and its subscription."""
 
     instance_id: str | None = None
     rack_id: str | None = None
@@ -53,18 +53,18 @@ class SubscriptionStored(_OfMember, frozen=True, kw_only=True):
 
 
 class SubscriptionDeleted(_OfMember, frozen=True, kw_only=True):
-    """A member is gone."""
+    """The tombstone of a member."""
 
 
 class EpochStored(_OfGroup, frozen=True, kw_only=True):
-    """The group's epoch, and a hash of the topics that it was made for."""
+    """The group's epoch, and the hash of the topic metadata behind it."""
 
     epoch: int
     metadata_hash: int = 0
 
 
 class EpochDeleted(_OfGroup, frozen=True, kw_only=True):
-    """The group is gone."""
+    """The tombstone of a group."""
 
 
 class TopicsDeleted(_OfGroup, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ class TargetEpochStored(_OfGroup, frozen=True, kw_only=True):
 
 
 class TargetEpochDeleted(_OfGroup, frozen=True, kw_only=True):
-    """There is no target assignment any more."""
+    """The tombstone of a target assignment's epoch."""
 
 
 class TargetStored(_OfMember, frozen=True, kw_only=True):
@@ -90,11 +90,11 @@ class TargetStored(_OfMember, frozen=True, kw_only=True):
 
 
 class TargetDeleted(_OfMember, frozen=True, kw_only=True):
-    """A member is to have nothing."""
+    """The tombstone of a member's target assignment."""
 
 
 class CurrentStored(_OfMember, frozen=True, kw_only=True):
-    """The current assignment of a member, and the partitions that it has to give up."""
+    """A member's current assignment, and the partitions that it must revoke."""
 
     epoch: int
     previous_epoch: int
@@ -104,7 +104,7 @@ class CurrentStored(_OfMember, frozen=True, kw_only=True):
 
 
 class CurrentDeleted(_OfMember, frozen=True, kw_only=True):
-    """A member has nothing any more."""
+    """The tombstone of a member's current assignment."""
 
 
 class RegexStored(_OfRegex, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ class RegexStored(_OfRegex, frozen=True, kw_only=True):
 
 
 class RegexDeleted(_OfRegex, frozen=True, kw_only=True):
-    """No member subscribes to it any more."""
+    """The tombstone of a regular expression without subscribers."""
 
 
 ConsumerTombstone = (

@@ -199,7 +199,7 @@ def _decode_offset(key: bytes, value: bytes | None) -> GroupRecord | None:
 
 
 def _of_version(classes: Sequence[Any], value: bytes) -> Any | None:
-    """The value in its own version; None where that is not known."""
+    """The value, decoded by its version number; None for an unknown version."""
     (version,) = _KIND.unpack_from(value)
     return _read(classes[version], value) if 0 <= version < len(classes) else None
 

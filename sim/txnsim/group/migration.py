@@ -47,7 +47,7 @@ DEVIATIONS: Final = (
 def upgrade(
     group: ClassicGroup, *, max_size: int, image: ClusterImage
 ) -> tuple[ConsumerRecord, ...] | Rejection:
-    """What makes the same group of a classic one, with its generation for an epoch."""
+    """Records of the consumer group made from a classic one; the generation becomes the epoch."""
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return not_upgraded(group, "the group does not use the consumer embedded protocol.")
     if len(group.members) > max_size:
@@ -160,7 +160,7 @@ def assignment_for(
 def by_id(
     partitions: Iterable[tuple[str, int]], image: ClusterImage
 ) -> frozenset[TopicIdPartition]:
-    """Partitions by the ids of their topics; those of topics that are gone are left out."""
+    """Partitions by topic id, without those of deleted topics."""
     return frozenset(
         (image.topics[topic].topic_id, index)
         for topic, index in partitions

@@ -79,7 +79,6 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
             self.complete(group, now_ms, out)
 
     def complete(self, group: ClassicGroup, now_ms: int, out: Effects) -> None:
-        """Make the next generation of those that have joined."""
         out.append(TimerCancelled(kind=TimerKind.JOIN, group_id=group.group_id))
         for member in tuple(group.members.values()):
             if member.awaiting_join is None and member.group_instance_id is None:

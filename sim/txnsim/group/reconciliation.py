@@ -21,7 +21,7 @@ from txnsim.group.consumer_records import TopicIdPartition
 
 
 class Goal(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a member is to go, and what keeps it from there."""
+    """A member's target, and what it still waits for."""
 
     epoch: int
     """Epoch of the target assignment."""
@@ -31,12 +31,11 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
     subscription_changed: bool = False
     """It has just subscribed to something else."""
     owned: frozenset[TopicIdPartition] | None
-    """Partitions that it reports as its own; None: as before."""
+    """Partitions that the member reports as owned; None for no change."""
     owner_of: Callable[[TopicIdPartition], str | None]
-    """The member that has a partition, or still has to give it up."""
 
     def still_has(self, revoked: Mapping[TopicIdPartition, int]) -> bool:
-        """Whether the member has not given all of these up yet."""
+        """Whether the member still owns some of the revoked partitions."""
         return self.owned is None or any(partition in revoked for partition in self.owned)
 
 
@@ -91,7 +90,7 @@ def _next(member: ConsumerMember, goal: Goal) -> ConsumerMember:
 
 
 def _resubscribed(member: ConsumerMember, goal: Goal) -> ConsumerMember:
-    """It has unsubscribed from a topic: that is taken back at once, whatever the target says."""
+    """Revoke partitions of unsubscribed topics at once, whatever the target says."""
     kept = {each: at for each, at in member.assigned.items() if each[0] in goal.subscribed}
     if len(kept) == len(member.assigned):
         return member

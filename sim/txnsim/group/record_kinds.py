@@ -49,7 +49,7 @@ PARTITION_METADATA: Final = 4
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A kind of records: its messages, and what they are here."""
+    """A kind of records: its message classes and its counterparts in the simulator."""
 
     key: Any
     values: Sequence[Any]
@@ -182,7 +182,7 @@ _WRITTEN: Final[Mapping[str, Callable[[Any], Any]]] = {
     ),
     "topic_partitions": _target,
 }
-"""Field of a message -> what it is made of from the field of a record."""
+"""Field of a message -> conversion from the record's field."""
 
 
 # Reading

@@ -36,7 +36,7 @@ class OffsetCommitted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class OffsetDeleted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The tombstone of a position; it takes pending ones of that partition with it."""
+    """The tombstone of a position; also removes pending positions of the partition."""
 
     group_id: str
     topic_partition: TopicPartition

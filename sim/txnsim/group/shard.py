@@ -42,7 +42,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
     groups: dict[str, Group] = {}
     offsets: Offsets = msgspec.field(default_factory=Offsets)
     end_offset: int = 0
-    """Behind the last record that was applied."""
+    """Offset behind the last applied record, exclusive."""
     problem: str | None = None
     """Why loading stopped before the end of the log, if it did."""
 
@@ -55,7 +55,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def deletable(self, group_id: str) -> Group | Rejection:
-        """A group that may be deleted now; or why it may not."""
+        """The group, if it may be deleted now; else the error."""
         group = self.find(group_id)
         return group if isinstance(group, Rejection) else group.check_delete() or group
 

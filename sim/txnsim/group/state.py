@@ -100,7 +100,7 @@ class Group(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """It has no members."""
+        """Whether the group has no members."""
 
     def check_offset_commit(self, command: CommitOffsets, rules: Rules) -> Rejection | None:
         """Whether this member of this generation (or member epoch) may commit."""
@@ -114,7 +114,7 @@ class Group(Protocol):
         """Whether this member may read positions."""
 
     def check_offset_delete(self) -> Rejection | None:
-        """Whether positions may be deleted one by one."""
+        """Whether single positions may be deleted."""
 
     def check_delete(self) -> Rejection | None:
         """Whether the group may be deleted."""

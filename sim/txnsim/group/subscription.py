@@ -36,7 +36,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
     partitions: frozenset[tuple[str, int]]
     has_user_data: bool
-    """An assignor of the client's own has something to tell, which the coordinator can't."""
+    """The client's assignor has data of its own, which the coordinator cannot provide."""
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
@@ -94,7 +94,7 @@ def write_assignment(version: int, partitions: Mapping[str, Iterable[int]]) -> b
 
 
 class _Reader:
-    """Reads the one after the other; every version begins as the first one."""
+    """Reads fields in order; all versions begin with the fields of version 0."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -116,7 +116,7 @@ class _Reader:
         return self._take(size).decode()
 
     def name(self) -> str:
-        """The next string, which must be one."""
+        """The next string; null is an error."""
         found = self.text()
         if found is None:
             raise ValueError("a topic has no name")
@@ -135,7 +135,7 @@ class _Reader:
         return found
 
     def skip_bytes(self) -> int:
-        """Pass over the next bytes; how many."""
+        """Skip the next byte field; returns its length."""
         size = self.number("!i")
         if size > 0:
             self._take(size)

@@ -62,14 +62,14 @@ _NOUNS: Final[tuple[type[Noun], ...]] = (
     PageRoutes,
 )
 OPERATIONS: Final = tuple(one for noun in _NOUNS for one in noun.operations())
-"""Everything that the control port can be asked, but for its description."""
+"""All operations of the control port, except the description itself."""
 
 INDEX_PATHS: Final = ("/api", "/api/", "/api/v1", "/api/v1/", "/docs", "/docs/")
 """Where people look for what there is."""
 
 
 async def no_such_path(request: Request, _error: Exception) -> Response:
-    """What is answered where there is no such path."""
+    """Answer 404 for an unknown path."""
     path = request.scope["path"]
     return as_json(Problem(error=f"there is no {path}; GET /openapi.json lists all"), status=404)
 

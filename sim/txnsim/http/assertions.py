@@ -36,20 +36,20 @@ T = TypeVar("T")
 
 
 class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything in the input is in the output once, and nothing else is."""
+    """Asserts that every input record is in the output exactly once, and nothing else."""
 
     input: str | list[str | None]
     """A topic, whose committed records count; or the owed values."""
     output: str | list[str | None]
     """A topic, of which a ``read_committed`` reader's view counts; or values that were read."""
     encoding: Literal["text", "base64"] = "text"
-    """Of the values that are given here."""
+    """Encoding of the values in the request."""
     settle_ms: int = SETTLE_MS
     """How long to wait for open transactions to end."""
 
 
 class Assertion(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether it holds."""
+    """The result of an assertion."""
 
     error: str | None
     """What is wrong, for people; null where it holds."""
@@ -122,9 +122,7 @@ class AssertionRoutes(LookedAt):
         "get", f"{PREFIX}/assertions/no-hanging-transactions", also=("409",), refusals=("503",)
     )
     async def no_hanging_transactions(self, _request: Request) -> WithStatus[Assertion]:
-        """Whether every open transaction will still get its marker; 409 names each that will not,
-        why it hangs, and what ends it.
-        """
+        """Whether all open transactions will get a marker; 409 lists those that will not."""
         now_ms = self._environment.clock.now_ms()
         async with self._asking() as admin:
             found = await hanging_ones(admin, now_ms=now_ms)

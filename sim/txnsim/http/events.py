@@ -59,22 +59,20 @@ _NOTHING_NEW: Final = _pack({})
 IDENTITY: Final = "Txnsim-Trace"
 """A header: which trace this is. Another cluster at the same address has another one."""
 Piece = tuple[int, bytes]
-"""The cursor behind what a listener is sent next, and what that is; empty for nothing."""
+"""(cursor behind the piece, bytes for the listener); empty for nothing."""
 
 
 class TraceState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is recorded, and how much of it there is."""
+    """Level and size of the trace."""
 
     level: str
     """``off``, ``brief`` or ``full``."""
     first: int
     """Oldest event that is kept."""
     next: int
-    """The number that the next event gets."""
     written: int
     """Bytes of memory that all events so far have taken."""
     kept: int
-    """Bytes of memory of what is kept."""
     listeners: int
 
 
@@ -213,7 +211,7 @@ class EventRoutes(Noun):
             raise RefusedError(503, f"{LISTENERS_MAX} listeners are connected: close one of them")
 
     def _resumed(self, request: Request) -> int:
-        """Where a listener goes on that was connected before, as browsers ask for it."""
+        """The position behind ``Last-Event-ID``, with which browsers reconnect."""
         seen = digits_of(request.headers.get("last-event-id", ""))
         return len(self._tracer) if seen is None else seen + 1
 
@@ -306,7 +304,7 @@ class _Packer:
         self._nodes_told = 0
 
     def next_piece(self, cursor: int) -> Piece:
-        """The next batches from a cursor on, behind what a reader must know of them."""
+        """The next batches from a cursor on, after notes on lost events."""
         tracer = self._tracer
         oldest = _oldest(tracer)
         notes: dict[str, object] = {}
@@ -326,7 +324,7 @@ class _Packer:
 
 
 def _oldest(tracer: Tracer) -> int:
-    """The first event that a listener can still have."""
+    """The oldest event that a listener may still receive."""
     return max(tracer.first, len(tracer) - EVENTS_BEHIND_MAX)
 
 

@@ -29,14 +29,14 @@ from txnsim.txn.open_txn_verdict import program_at
 _encode: Final = msgspec.json.encode
 _state_of: Final = msgspec.json.Decoder(TraceState).decode
 PARTITIONS_MAX: Final = 200
-"""So many are explained at once, unless one is named."""
+"""Maximum number of explained partitions, unless the request names one."""
 
 RunTrace = Callable[[Request], bytes | None]
-"""The trace of the run that a request names; None where it asks for the cluster's own."""
+"""The trace of the run named in a request; None for the cluster's own trace."""
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
-    """A trace after one of its events."""
+    """The cluster's state after an event of the trace."""
 
     at: int
     """Position of the event."""

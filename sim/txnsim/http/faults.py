@@ -139,14 +139,14 @@ class FaultRoutes(Noun):
 
     @Operation("get", f"{PREFIX}/faults/{{id}}", refusals=("404",))
     async def fault(self, request: Request) -> Fault:
-        """One rule and what has come of it."""
+        """A rule and its effects so far."""
         armed = self._cluster.injector.get(self._known(request))
         assert armed is not None
         return fault(armed)
 
     @Operation("delete", f"{PREFIX}/faults/{{id}}", refusals=("404",))
     async def disarm(self, request: Request) -> Fault:
-        """Take a rule back; what it holds goes on."""
+        """Remove a rule; held messages go on."""
         rule_id = self._known(request)
         with self._told("disarm-fault", rule=rule_id):
             return fault(self._cluster.injector.disarm(rule_id))

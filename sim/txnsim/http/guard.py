@@ -37,7 +37,7 @@ _WHERE: Final = (
 
 
 class Doorkeeper:
-    """What is asked of a caller."""
+    """The access rules of a port: token, host and origin."""
 
     def __init__(self, *, token: str | None = None, is_loopback: bool = True) -> None:
         """The rules of one port.
@@ -55,7 +55,7 @@ class Doorkeeper:
 
     @property
     def cookie(self) -> str | None:
-        """The cookie that a page gets for the token; None where no token is wanted."""
+        """The cookie that carries the token; None without a token."""
         if self._secret is None:
             return None
         name, value = self._cookie_name, self._cookie_value

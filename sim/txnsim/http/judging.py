@@ -62,7 +62,6 @@ class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
 
     healthy: bool
     kinds: tuple[str, ...]
-    """By name, each once; none if nothing is wrong."""
     anomalies: tuple[AnomalyView, ...]
 
 
@@ -88,7 +87,7 @@ def outside_of(cluster: SimCluster, settings: ClientSettings, *, traced: bool = 
 
 
 class LookedAt(Noun):
-    """What is asked of a cluster over the wire."""
+    """A check of a cluster over the wire protocol."""
 
     def __init__(
         self,

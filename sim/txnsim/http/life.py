@@ -43,7 +43,7 @@ WAIT: Final = Query("wait_ms", "Answer after so long, also while the work goes o
 _lasting: Final = partial(
     Operation, "post", may_take_longer=True, query=(WAIT,), refusals=("404", "409", "422")
 )
-"""What takes its time, on a path."""
+"""Operation on a path that may outlast its request."""
 
 _ELECTIONS: Final = {"preferred": ElectionType.PREFERRED, "unclean": ElectionType.UNCLEAN}
 
@@ -68,7 +68,7 @@ class LifeRoutes(ClusterNoun):
 
     @Operation("get", f"{PREFIX}/brokers")
     async def brokers(self, _request: Request) -> list[BrokerView]:
-        """Every broker, whether it runs or not."""
+        """All brokers, running or not."""
         return [self._view(member) for member in self._cluster.members.values()]
 
     @Operation("get", f"{PREFIX}/brokers/{{id}}", refusals=("404",))
@@ -121,7 +121,7 @@ class LifeRoutes(ClusterNoun):
     async def _carry_out(
         self, request: Request, member: Member, work: Coroutine[Any, Any, None]
     ) -> WithStatus[BrokerView]:
-        """Do it in the background and wait a while for it."""
+        """Run the work in the background, and wait up to ``wait_ms`` for the result."""
         try:
             wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
         except RefusedError:

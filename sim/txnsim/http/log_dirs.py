@@ -25,7 +25,7 @@ else:
 
 TAR: Final = "application/x-tar"
 TURN_BYTES: Final = 262_144
-"""Of the archive that are made before others have their turn."""
+"""Bytes of the archive made before other tasks get their turn."""
 
 
 class LogDirRoutes(ClusterNoun):

@@ -13,7 +13,7 @@ from txnsim.injection.armed import ArmedRule
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The cluster is up."""
+    """The health of the cluster; an answer means that the cluster is up."""
 
     status: str
     brokers: int
@@ -28,7 +28,7 @@ class ClockState(msgspec.Struct, frozen=True, kw_only=True):
     now_ms: int
     """Milliseconds since 1970, including what was advanced."""
     advanced_ms: int
-    """How far it has been moved in all; negative where it was set back."""
+    """Sum of all clock changes in milliseconds; negative if set back overall."""
     brokers: dict[str, int]
     """How far each broker's own clock is ahead of it; behind where negative."""
 
@@ -47,7 +47,7 @@ class Advance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault rule in force and what has come of it."""
+    """A fault rule and its effects so far."""
 
     rule: FaultRule
     matched: int
@@ -57,19 +57,18 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     released: int
     in_force: bool = True
     failure: str | None = None
-    """Why an action on the cluster could not be carried out, the last time."""
     doubt: str | None = None
-    """Why it can strike nothing in the cluster as it is: of a broker that is not there, say."""
+    """Why the rule cannot strike in the present cluster, such as a missing broker."""
 
 
 class Released(msgspec.Struct, frozen=True, kw_only=True):
-    """How many held crossings were let go."""
+    """The number of released crossings."""
 
     released: int
 
 
 class BrokerView(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker, as it runs and as the controller has it."""
+    """A broker in the process and in the metadata."""
 
     id: int
     state: str
@@ -87,7 +86,7 @@ class BrokerView(msgspec.Struct, frozen=True, kw_only=True):
     """It can't reach the controller."""
     cut_off_from_clients: bool
     leads: int
-    """How many partitions, as the controller has it."""
+    """Number of led partitions in the metadata."""
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -111,11 +110,11 @@ class Isolate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class PartitionView(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition as the controller has it."""
+    """A partition in the metadata."""
 
     partition: int
     leader: int
-    """-1: there is none."""
+    """-1 without a leader."""
     leader_epoch: int
     partition_epoch: int
     replicas: tuple[int, ...]
@@ -126,7 +125,7 @@ class PartitionView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicView(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic as the controller has it."""
+    """A topic in the metadata."""
 
     name: str
     id: uuid.UUID
@@ -152,7 +151,7 @@ class Elect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a request was refused, and where."""
+    """Reason and place of a refused request."""
 
     error: str
 

@@ -24,7 +24,7 @@ from txnsim.server.cluster import SimCluster
 T = TypeVar("T")
 
 Answerer = Callable[..., Awaitable[Any]]
-"""What answers an operation: takes the request, and its ``Body`` where it has one."""
+"""Answers an operation; takes the request, and a ``Body`` if there is one."""
 
 Responder = Callable[[Request], Awaitable[Response]]
 
@@ -33,7 +33,6 @@ PREFIX: Final = "/api/v1"
 
 
 Message = type | UnionType
-"""What goes over the port: a struct, one of several, or a list of these."""
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -61,9 +60,8 @@ class Operation(msgspec.Struct, frozen=True):
     summary: str = ""
     """The first paragraph of the docstring of what answers it."""
     answer: Message | None = None
-    """What its JSON is; None where it is none."""
+    """Type of the JSON answer; None for other answers."""
     media_type: str = JSON
-    """Of an answer that is no JSON."""
     status: str = "200"
     also: tuple[str, ...] = ()
     """Further statuses of the same answer."""
@@ -71,7 +69,6 @@ class Operation(msgspec.Struct, frozen=True):
     """Then 202 comes with the state so far, and the work goes on."""
     body: Message | None = None
     body_is_optional: bool = False
-    """Without one it is what all defaults come to."""
     query: tuple[Query, ...] = ()
     refusals: tuple[str, ...] = ()
     takes_slashes: bool = False
@@ -83,7 +80,7 @@ class Operation(msgspec.Struct, frozen=True):
         return tuple(re.findall(r"{(\w+)}", self.path))
 
     def __call__(self, method: Answerer) -> Answered:
-        """The method of a ``Noun`` that answers it, whose docstring says what it does."""
+        """Bind the method of a ``Noun`` to the operation; its docstring is the summary."""
         first, _, _ = inspect.cleandoc(method.__doc__ or "").partition("\n\n")
         summary = " ".join(first.split()).removesuffix(".")
         hints = get_type_hints(method)
@@ -141,7 +138,7 @@ class Answered(msgspec.Struct, frozen=True):
     @overload
     def __get__(self, noun: Noun, kind: type[Noun]) -> Answerer: ...
     def __get__(self, noun: Noun | None, kind: type[Noun]) -> Answered | Answerer:
-        """What a class and an instance have of it."""
+        """The declaration on the class, the bound method on an instance."""
         return self if noun is None else MethodType(self.method, noun)
 
 
@@ -150,11 +147,9 @@ class Noun:
 
     @classmethod
     def operations(cls) -> tuple[Operation, ...]:
-        """All of them, in the order in which they are declared."""
         return tuple(one.operation for one in cls._answered())
 
     def routes(self) -> list[Route]:
-        """One for each."""
         return [one.operation.route(MethodType(one.method, self)) for one in self._answered()]
 
     def responders(self) -> list[tuple[Operation, Responder]]:
@@ -177,7 +172,6 @@ class ClusterNoun(Noun):
         self._cluster = cluster
 
     def _pace(self) -> Pace:
-        """That of a request with much to do."""
         environment = self._cluster.environment
         return Pace(environment.tasks.turns, environment.clock.stopwatch_ns)
 

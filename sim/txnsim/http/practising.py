@@ -39,11 +39,11 @@ class RepairPartition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     topic: str
     partition: int
     guess: Literal["abort", "commit"] | None = None
-    """What to write where the decision is unknown; unless given, nothing is written there."""
+    """Marker to write where the decision is unknown; None: write nothing there."""
 
 
 class Practised(msgspec.Struct, frozen=True, kw_only=True):
-    """What was made."""
+    """The transaction made for practice."""
 
     hangs: str
     """The partition."""
@@ -86,9 +86,7 @@ class PractiseRoutes(ClusterNoun):
 
     @Operation("post", f"{PREFIX}/practise", refusals=("409", "503"))
     async def practise(self, _request: Request) -> Practised:
-        """Make a transaction that hangs on orders-0, with its story told into the trace; again and
-        again, if that is wanted.
-        """
+        """Make a hanging transaction on orders-0 and explain it in the trace; repeatable."""
         if self._cluster.injector.get(told_hang.RULE) is not None:
             raise RefusedError(409, "one is being made: wait until it hangs")
         number = next(self._made)

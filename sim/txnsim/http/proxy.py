@@ -148,11 +148,10 @@ OPERATIONS: Final = (
     *JudgingRoutes.operations(),
     *AssertionRoutes.operations(),
 )
-"""What a proxy can be asked."""
 
 
 def _without(operation: Operation) -> Route:
-    """A route that says why a proxy can't do what it asks for."""
+    """A route that explains why a proxy does not support the operation."""
     why = next(
         (reason for path, reason in _REASONS.items() if operation.path.startswith(path)),
         _SIMULATED,

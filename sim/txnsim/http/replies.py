@@ -24,9 +24,9 @@ BODY_BYTES_MAX: Final = 1_000_000
 DIGITS_MAX: Final = 18
 """Of a number in a path, a query or a header; Python refuses thousands with an error of its own."""
 PIECE_BYTES: Final = 262_144
-"""Of a long answer that are sent at once."""
+"""Bytes of a long answer per piece."""
 ELEMENT_BYTES: Final = 128
-"""To make and encode so many takes some microseconds."""
+"""Elements of this size take some microseconds to make and encode."""
 CURSOR_MAX: Final = 2**63 - 1
 """No event has a greater position."""
 
@@ -105,7 +105,7 @@ class Listing(Generic[T]):
 
 
 async def _one_after_the_other(pieces: list[bytearray]) -> AsyncIterator[bytes]:
-    """Each piece is gone once it is sent; others have their turn before the next one."""
+    """Send pieces one at a time, release each, and give other tasks a turn in between."""
     pieces.reverse()
     while pieces:
         yield bytes(pieces.pop())
@@ -126,7 +126,7 @@ class WithStatus(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Body(Generic[T]):
-    """The body of a request, which is read when it is wanted."""
+    """The body of a request, read on demand."""
 
     is_optional: ClassVar = False
     """An empty one stands for all defaults; else it is refused."""
@@ -159,7 +159,7 @@ class Body(Generic[T]):
 
 
 class OptionalBody(Body[T]):
-    """One that need not be there."""
+    """An optional body."""
 
     is_optional = True
 

@@ -95,13 +95,13 @@ def rules_text(states: Iterable[Fault]) -> str:
 
 
 def in_one_line(text: str) -> str:
-    """A line that is cut where it is long; names in it may be anybody's."""
+    """A printable line of limited length, as names may contain anything."""
     text = printable(text)
     return text if len(text) <= LINE_CHARACTERS_MAX else f"{text[:LINE_CHARACTERS_MAX]}…"
 
 
 def cluster_text(cluster: SimCluster) -> str:
-    """Who is up, and what there is."""
+    """Brokers, transactional ids and topics in one line."""
     image = cluster.metadata.image
     topics = sorted(name for name, topic in image.topics.items() if not topic.is_internal)
     ids = sum(len(broker.coordinator.entries()) for broker in cluster.brokers.values())
@@ -113,7 +113,7 @@ def cluster_text(cluster: SimCluster) -> str:
 
 
 def report(cluster: SimCluster, states: Iterable[Fault], *, since: int = 0) -> str:
-    """All of it as text."""
+    """The report as text: cluster, story, waiting transactions and faults."""
     tracer = cluster.environment.tracer
     parts = [
         ("the cluster", cluster_text(cluster)),

@@ -28,7 +28,7 @@ class TakeSnapshot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class SnapshotView(msgspec.Struct, frozen=True, kw_only=True):
-    """A state that the cluster can be taken back to."""
+    """A snapshot of the cluster for a reset."""
 
     name: str
     topics: tuple[str, ...]
@@ -36,7 +36,7 @@ class SnapshotView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Take the cluster back."""
+    """Reset the cluster to a snapshot."""
 
     to: str = START
     """Name of a snapshot; ``start`` is the state that the cluster was started in."""
@@ -47,11 +47,10 @@ class WasReset(msgspec.Struct, frozen=True, kw_only=True):
 
     to: str
     bootstrap: str
-    """The same as before."""
     took_ms: float
     connections_closed: int
     faults: tuple[Fault, ...]
-    """The rules that were in force, with what had come of each."""
+    """The rules in force before the reset, with their effects."""
 
 
 class RoundRoutes(ClusterNoun):
@@ -63,7 +62,7 @@ class RoundRoutes(ClusterNoun):
 
     @Operation("get", f"{PREFIX}/snapshots")
     async def snapshots(self, _request: Request) -> list[SnapshotView]:
-        """Every state that the cluster can be taken back to; start is always there."""
+        """All snapshots; ``start`` always exists."""
         return [_view(name, one) for name, one in self._snapshots.items()]
 
     @Operation("post", f"{PREFIX}/snapshots", status="201", refusals=("409", "422"))

@@ -49,11 +49,11 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionOffsets(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition with what every replica has of it."""
+    """A partition with the offsets of every replica."""
 
     partition: int
     leader: int
-    """-1: there is none."""
+    """-1 without a leader."""
     leader_epoch: int
     isr: tuple[int, ...]
     replicas: tuple[ReplicaView, ...]
@@ -67,7 +67,7 @@ class TopicOffsets(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     is_internal: bool
     configs: Mapping[str, str]
-    """Its own; what is not here has the cluster's value."""
+    """Overrides of the topic; all other configs have the cluster's value."""
     partitions: tuple[PartitionOffsets, ...]
 
 
@@ -165,7 +165,7 @@ class TopicRoutes(ClusterNoun):
 def replica_log(
     cluster: SimCluster, where: TopicPartition, broker_id: BrokerId
 ) -> PartitionLog | None:
-    """A replica's log; None where its broker does not run, or has not made it yet."""
+    """A replica's log; None if the broker is down or has not created the log yet."""
     broker = cluster.brokers.get(broker_id)
     if broker is None:
         return None

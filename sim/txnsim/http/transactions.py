@@ -80,7 +80,7 @@ class ProducerView(msgspec.Struct, frozen=True, kw_only=True):
     last_sequence: int
     last_timestamp_ms: int
     coordinator_epoch: int
-    """Of the last marker; -1 without one."""
+    """From the last marker; -1 without one."""
     open_since_offset: int | None
     """First offset of its open transaction; None without one."""
 

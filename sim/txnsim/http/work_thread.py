@@ -23,7 +23,7 @@ HAS_THREADS: Final = sys.platform != "emscripten"
 
 
 class WorkThread:
-    """One thread; what is given to it is done in order."""
+    """A thread that carries out work in order."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -47,7 +47,7 @@ class WorkThread:
         return await done
 
     def close(self) -> None:
-        """Begin nothing more; what it has begun is not waited for."""
+        """Stop after the current work, without waiting for its end."""
         self._is_closed = True
         self._work.put(None)
 
@@ -65,7 +65,7 @@ class WorkThread:
 
 
 async def beside(work: Callable[[], T]) -> T:
-    """What ``work`` returns, or raises: work of which nobody has to say when it is done."""
+    """The result of ``work``, run in a thread where the platform has threads."""
     return await (asyncio.to_thread(work) if HAS_THREADS else in_a_turn(work))
 
 

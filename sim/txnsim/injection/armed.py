@@ -32,7 +32,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lasting:
-    """Something done to the cluster that has not ended yet."""
+    """A lasting effect on the cluster, with its undo."""
 
     __slots__ = ("cancel_timer", "undo")
 
@@ -50,9 +50,9 @@ class ArmedRule(msgspec.Struct, eq=False):
     begun: int = 0
     """Strikes that were decided; counted as struck at once, or when their action is done."""
     struck: int = 0
-    """Those that were struck; an action on the cluster counts once it is done."""
+    """Number of strikes; an action on the cluster counts once done."""
     released: int = 0
-    """Those that were held and have been let go, and things that lasted and have been ended."""
+    """Number of released crossings and ended lasting effects."""
     held: dict[asyncio.Future[Release], Held] = {}
     """Those that wait, oldest first."""
     passed: int = 0
@@ -60,7 +60,7 @@ class ArmedRule(msgspec.Struct, eq=False):
     lasting: list[Lasting] = []
     """Lasting changes of the cluster."""
     failure: str | None = None
-    """Why an action on the cluster could not be carried out, the last time."""
+    """Error of the last failed action on the cluster."""
     is_disarmed: bool = False
     """It is no longer in force."""
     trace_index: int = -1

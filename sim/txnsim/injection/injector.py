@@ -63,8 +63,7 @@ Refuses = Callable[[FaultRule], str | None]
 """Why a rule can't strike here; None where it can."""
 
 Doubts = Callable[[FaultRule, bool], str | None]
-"""Why a rule strikes nothing in the cluster as it is; whether topics may still come by themselves.
-"""
+"""Why a rule cannot strike in the present cluster; the flag: topics may still come."""
 
 
 class CannotStrikeError(ValueError):
@@ -280,7 +279,6 @@ class Injector:
         )
 
     def _latest(self, rule_id: str) -> ArmedRule | None:
-        """The rule of that id: in force, or the last one that was."""
         armed = self._rules.get(rule_id)
         if armed is not None:
             return armed
@@ -294,7 +292,7 @@ class Injector:
         return rule.until is not None and self._has_struck(rule.until)
 
     def _is_due(self, rule: FaultRule) -> bool:
-        """Whether the rules that it names have struck, or not yet, as it wants it."""
+        """Whether the rule ``after`` has struck, and the rule ``until`` has not."""
         if rule.after is not None and not self._has_struck(rule.after):
             return False
         return not self._is_over(rule)

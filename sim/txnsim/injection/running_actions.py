@@ -43,14 +43,14 @@ class ClusterControl(Protocol):
 
 
 class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
-    """Does what rules ask for to the cluster."""
+    """Carries out the rules' actions on the cluster."""
 
     clock: Clock
     """When what lasts ends by itself; monotonic."""
     tasks: Tasks
     """Where actions run."""
     done: Callable[[], None]
-    """Called after each was done or has failed."""
+    """Called after each action, also after a failed one."""
 
     def begin(
         self,

@@ -24,7 +24,6 @@ class Stall(msgspec.Struct, eq=False):
     line: str
     by: ArmedRule
     is_ending: bool = False
-    """Those that waited have been woken but have not all gone on yet."""
     timer: TimerHandle | None = None
 
 
@@ -32,11 +31,11 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
     """Every stalled line."""
 
     clock: Clock
-    """How long they last; monotonic."""
+    """Monotonic clock for the duration of stalls."""
     ended: Callable[[], None]
     """Called after each has ended."""
     released: Callable[[ArmedRule, int], int]
-    """Told of each crossing that goes on: the rule and its hit; answers with what is its cause."""
+    """Called with rule and hit number of each released crossing; returns the cause."""
     _by_line: dict[str, Stall] = {}
 
     def __bool__(self) -> bool:
@@ -48,7 +47,7 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
         return None if stall is None else stall.by
 
     def again(self, crossing: Crossing) -> ArmedRule | None:
-        """The same for one that has been woken: it waits only if a new stall has begun."""
+        """The rule that stalls a woken crossing: only a stall begun since then."""
         stall = self._by_line.get(crossing.line)
         return None if stall is None or stall.is_ending else stall.by
 

@@ -27,7 +27,7 @@ class BrokerRegistrationCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokerRegistrationReply(msgspec.Struct, frozen=True, kw_only=True):
-    """The broker epoch of this incarnation, or why there is none."""
+    """The broker epoch of the incarnation, or the error."""
 
     error: int = 0
     broker_epoch: int = -1
@@ -46,7 +46,7 @@ class BrokerHeartbeatCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokerHeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What the controller makes of a broker."""
+    """The controller's view of a broker."""
 
     error: int = 0
     is_caught_up: bool = False

@@ -35,7 +35,7 @@ class ReplicatedBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ReplicaFetchPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Where a follower stands in one partition: its offset is the acknowledgement of all below."""
+    """A follower's fetch position in a partition; acknowledges all offsets below."""
 
     topic_id: uuid.UUID
     topic_partition: TopicPartition
@@ -70,7 +70,7 @@ class ReplicaFetchCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ReplicaFetchedPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the leader has to tell of one partition."""
+    """The leader's answer for one partition."""
 
     topic_id: uuid.UUID
     topic_partition: TopicPartition
@@ -135,7 +135,7 @@ class AlterPartitionCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False)
 
 
 class AlteredPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the controller made of one change: an error, or the partition as it is from now on."""
+    """The result of a change: an error, or the new state of the partition."""
 
     topic_id: uuid.UUID
     topic_partition: TopicPartition

@@ -52,7 +52,7 @@ class TxnMarker(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """0 unless WriteTxnMarkers v2 carried one (KIP-1228)."""
     partitions: tuple[TopicPartition, ...]
     start_offset: int = -1
-    """Where the transaction must have begun (text of KIP-664); -1 where it is not given."""
+    """Required start of the transaction (KIP-664); -1 for any."""
 
 
 class WriteTxnMarkersCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):

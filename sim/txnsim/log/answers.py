@@ -29,7 +29,7 @@ class Appended(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
     log_start_offset: int
     epoch_before: int = -1
-    """The producer's epoch as it was known here before, -1 for none; for the trace."""
+    """The producer's previous epoch in the log for the trace; -1 without one."""
     open_before: int = -1
     """First offset of the producer's transaction that was open here before, -1 without one."""
     duplicate: bool = False

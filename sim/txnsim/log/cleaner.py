@@ -67,7 +67,7 @@ class Dirt(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ratio(self) -> float:
-        """How much of what could be read by a round is dirty."""
+        """Dirty bytes as a share of all cleanable bytes."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
@@ -84,7 +84,7 @@ def dirt_of(log: PartitionLog, now_ms: int) -> Dirt | None:
 
 
 class Work(Generic[T]):
-    """Work on a batch that may take long."""
+    """Work on a batch that may take long, and may be done ahead of time."""
 
     def __init__(self, do: Callable[[], T]) -> None:
         self._do = do
@@ -95,14 +95,14 @@ class Work(Generic[T]):
         self._results.append(self._do())
 
     def result(self) -> T:
-        """What it came to; it is done now, unless it has been."""
+        """The result, computed now unless computed before."""
         if not self._results:
             self.do()
         return self._results[0]
 
 
 Pauses = Iterator[Work[Any] | None]
-"""With work that may be done meanwhile."""
+"""Work that may be done during the pause; None for a plain pause."""
 
 
 def clean(log: PartitionLog, dirt: Dirt, now_ms: int) -> Pauses:
@@ -222,7 +222,7 @@ class _Keys:
         """Where the round ends: the batches from there on are unknown."""
 
     def note(self, log: PartitionLog, dirt: Dirt) -> Pauses:
-        """Go through the dirty part, or as much of it as can be remembered."""
+        """Remember the keys of the dirty part, up to the memory limit."""
         start = self.end_offset = dirt.first_dirty_offset
         txns = CleanedTxns()
         txns.expect(log.local.index.lookup(start, dirt.end_offset))
@@ -248,7 +248,7 @@ class _Keys:
             self.end_offset = next_offset
 
     def _take(self, batch: bytes, header: BatchHeader, start: int) -> bool:
-        """Remember the keys of a batch; whether there was room for all of them."""
+        """Remember the keys of a batch; False if some did not fit."""
         for offset, key, _ in batch_keys(batch, header):
             if key is None or offset < start:
                 continue
@@ -263,7 +263,7 @@ class _Keys:
 
 
 class _Rewriting:
-    """One group of segments on its way into one."""
+    """The rewriting of a group of segments into one segment."""
 
     __slots__ = ("_end_offset", "_keys", "_log", "_now_ms", "_producers", "_txns", "cleaned")
 
@@ -274,9 +274,7 @@ class _Rewriting:
         self._txns = txns
         self._now_ms = now_ms
         self._producers: dict[int, ProducerEntry] = {}
-        """As they are when the group is begun: the last record of each has to stay, so that it can
-        go on (UnifiedLog.lastRecordsOfActiveProducers).
-        """
+        """Producers at the start of the group (UnifiedLog.lastRecordsOfActiveProducers)."""
         self.cleaned = Segment(0)
 
     def rewrite(self, group: Sequence[Segment]) -> Pauses:
@@ -345,9 +343,7 @@ class _Rewriting:
         return self._filtered(batch, header, survivors, needs_horizon=needs_horizon)
 
     def _survivors(self, batch: bytes, header: BatchHeader) -> tuple[frozenset[int] | None, bool]:
-        """(offsets of the records that remain, whether a tombstone is among them); ``ALL_RECORDS``
-        where all do, None where none does.
-        """
+        """(surviving offsets or ``ALL_RECORDS``, whether a tombstone survives); None: none do."""
         keys = self._keys
         is_young = not header.has_delete_horizon or self._now_ms < header.base_timestamp_ms
         kept: list[int] = []
@@ -375,7 +371,7 @@ class _Rewriting:
         )
 
     def _must_remain(self, header: BatchHeader) -> bool:
-        """Whether the batch is the last one of its producer, or of what is known of the log."""
+        """Whether the batch is its producer's last one, or the last known one of the log."""
         is_newest = self._log.config.rules.rounds_leave_no_mark
         end_offset = self._log.high_watermark if is_newest else self._end_offset
         if header.last_offset + 1 == end_offset:
@@ -407,7 +403,7 @@ class _Rewriting:
 
 
 ALL_RECORDS: Final[frozenset[int]] = frozenset((-1,))
-"""Stands for every record of a batch."""
+"""Marks all records of a batch as survivors."""
 
 
 class CleanedTxns:

@@ -42,7 +42,7 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     segment_jitter_ms: int = 0
     segment_index_bytes: int = 10_485_760
     index_interval_bytes: int = 4_096
-    """A batch is indexed once more than this has been written since the last one that was."""
+    """Bytes written after an index entry before the next batch gets an entry."""
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
     timestamp_before_max_ms: int = NEVER_MS
     timestamp_after_max_ms: int = 3_600_000

@@ -22,7 +22,7 @@ class EpochCache:
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self.latest = UNDEFINED
-        """The newest epoch, -1 when there is none."""
+        """The newest epoch; -1 without epochs."""
 
     # Commands
 

@@ -41,7 +41,7 @@ class Allowance:
         self.left = left
         """Bytes that may still be written."""
         self.spent = spent
-        """Called by the append that takes more than is left, and by those behind it."""
+        """Called by the first append over the budget, and by all later ones."""
 
 
 class LocalLog:
@@ -104,7 +104,6 @@ class LocalLog:
             self.tail = deque(maxlen=TAIL_BATCHES_MAX)
 
     def drop_tail(self) -> None:
-        """It has none any more."""
         self.tail = None
 
     # Commands: what is cut off or exchanged
@@ -176,9 +175,7 @@ class LocalLog:
         return self.segments.between(start, min(end, self.active_base_offset))
 
     def removable(self, may_go: Callable[[Segment], bool], *, below: int) -> list[Segment]:
-        """The oldest segments up to the first one that has to stay: one that reaches ``below`` or
-        may not go, or an active one without a batch (UnifiedLog.deletableSegments).
-        """
+        """Oldest segments up to the first that must stay (UnifiedLog.deletableSegments)."""
         gone: list[Segment] = []
         for segment in self.segments:
             upper = self.segments.higher_base_offset(segment, self.end_offset)

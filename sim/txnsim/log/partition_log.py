@@ -451,9 +451,7 @@ class PartitionLog:
         self.follow_high_watermark(high_watermark)
 
     def begin_at(self, log_start_offset: int) -> None:
-        """Set the bounds of a log that was opened: it begins there, but never before its first
-        segment, and nothing behind is known to be replicated.
-        """
+        """Set the start offset, at least the first segment's; nothing counts as replicated yet."""
         self.log_start_offset = max(log_start_offset, self.local.segments.first_base_offset)
         self.high_watermark = self.log_start_offset
 

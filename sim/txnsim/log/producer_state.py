@@ -26,8 +26,7 @@ NO_EPOCH: Final = -1
 NO_OFFSET: Final = -1
 SEQUENCE_MAX: Final = 2**31 - 1
 CACHED_BATCHES_MAX: Final = 5
-"""How many batches a producer may have in flight and still be recognised when it sends one again.
-"""
+"""Batches in flight per producer that the log recognises as duplicates."""
 
 
 def sequence_after(sequence: int, delta: int) -> int:
@@ -52,7 +51,7 @@ class BatchMetadata(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def first_sequence(self) -> int:
-        """Sequence of the first record, below 0 wrapped to 2147483647; -1 when it has none."""
+        """Sequence of the first record, wrapped below 0 to 2147483647; -1 without batches."""
         if self.last_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
@@ -344,7 +343,6 @@ class ProducerState:
 
 
 def saved(entry: ProducerEntry) -> SnapshotEntry:
-    """What a snapshot keeps of a producer."""
     newest = entry.batches[-1] if entry.batches else None
     return SnapshotEntry(
         producer_id=entry.producer_id,

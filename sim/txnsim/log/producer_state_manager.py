@@ -40,7 +40,6 @@ class ProducerStateManager:
 
     def __init__(self) -> None:
         self._steps: Steps | None = None
-        """What is left of a reload."""
         self.state = ProducerState()
         self.snapshots = Snapshots()
         self.verification = VerificationEntries()
@@ -128,7 +127,6 @@ class ProducerStateManager:
         self.state, self._steps = state, None
 
     def settle(self) -> None:
-        """Take the steps that are left of a reload."""
         if self._steps is not None:
             deque(self._steps, maxlen=0)
 
@@ -146,14 +144,12 @@ class ProducerStateManager:
     # Queries
 
     def all(self) -> tuple[ProducerEntry, ...]:
-        """All producers that are known here, with or without an open transaction, as they are now
-        (DescribeProducers).
-        """
+        """Copies of all producers, with or without an open transaction (DescribeProducers)."""
         self.settle()
         return tuple([copy(entry) for entry in self.state.entries()])
 
     def open(self) -> tuple[ProducerEntry, ...]:
-        """Those of them with an open transaction, in the order of its first offset."""
+        """Copies of producers with an open transaction, by first offset."""
         self.settle()
         found = (self.state.find(producer_id) for _, producer_id in self.state.ongoing())
         return tuple([copy(entry) for entry in found if entry is not None])
@@ -166,7 +162,7 @@ class ProducerStateManager:
 
     @property
     def newest_snapshot_offset(self) -> int | None:
-        """Where the newest snapshot was taken; None without one."""
+        """Offset of the newest snapshot; None without one."""
         newest = self.snapshots.newest
         return None if newest is None else newest[0]
 
@@ -181,7 +177,7 @@ class ProducerStateManager:
 
 
 Snapshot = tuple[int, tuple[SnapshotEntry, ...]]
-"""(offset, the producers as all below it has left them)."""
+"""(offset, producers as of that offset, exclusive)."""
 
 
 class Snapshots:
@@ -242,5 +238,5 @@ class Snapshots:
         return next(reversed(self._by_offset.items()), None)
 
     def all(self) -> tuple[Snapshot, ...]:
-        """All of them, by offset."""
+        """All snapshots by offset."""
         return tuple(self._by_offset.items())

@@ -12,7 +12,7 @@ from typing import NamedTuple, overload
 
 
 class Refused(NamedTuple):
-    """What a message is made of."""
+    """The fields of a refused record."""
 
     position: int
     """In the batch."""

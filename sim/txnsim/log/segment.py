@@ -161,8 +161,8 @@ class Segment:
     # Queries: where things are
 
     def index_of(self, offset: int) -> int:
-        """Index of the first batch whose last offset is at least ``offset``; their number when
-        there is none.
+        """Index of the first batch with last offset >= ``offset``; their number if there
+        is none.
         """
         index = bisect_right(self._bases, offset) - 1
         if index < 0:

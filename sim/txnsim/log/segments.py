@@ -103,11 +103,10 @@ class Segments:
 
     @property
     def inactive(self) -> list[Segment]:
-        """All but the active one."""
         return self._segments[:-1]
 
     def floor(self, offset: int) -> int:
-        """Number of the segment that offset belongs to; the first one for those before it."""
+        """Index of the segment for the offset; 0 for offsets before the first segment."""
         return max(0, bisect_right(self._base_offsets, offset) - 1)
 
     def between(self, start: int, end: int) -> list[Segment]:
@@ -132,9 +131,7 @@ class Segments:
             yield from part
 
     def holder(self, offset: int) -> tuple[Segment, int] | None:
-        """Segment and index of the first batch that ends at ``offset`` or behind; None where there
-        is none.
-        """
+        """Segment and index of the first batch that ends at or behind ``offset``, or None."""
         for number in range(self.floor(offset), len(self._segments)):
             segment = self._segments[number]
             index = segment.index_of(offset)
@@ -143,8 +140,8 @@ class Segments:
         return None
 
     def read(self, offset: int, upper: int, *, max_bytes: int, min_one_batch: bool) -> Span | None:
-        """Batches from the one that holds ``offset`` on, below ``upper`` and of one segment; None
-        where there is none (LocalLog.read).
+        """Batches of one segment from ``offset`` to ``upper``, exclusive, or None
+        (LocalLog.read).
         """
         segment = self.active
         if offset >= segment.base_offset:

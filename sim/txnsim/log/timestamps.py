@@ -69,7 +69,7 @@ def _index_of(segment: Segment, start: int, timestamp: int) -> int | None:
 
 
 def _first(batch: bytes, is_wanted: Callable[[Stamp], bool]) -> Steps[Stamp | None]:
-    """The first such record of a batch; of one that can't be opened what its header says."""
+    """The first matching record; of a batch without a codec, the header's values."""
     header = read_batch_header(batch)
     try:
         payload = yield from payload_in_steps(header, batch, DECOMPRESSED_MAX)

@@ -62,7 +62,7 @@ def unpacked(packed: Packed, room: mmap.mmap) -> Unpacked:
 
 
 def at_once(steps: Steps[T]) -> T:
-    """What the steps come to, without a break."""
+    """The result of the steps, run without a pause."""
     answer: Unpacked | None = None
     try:
         while True:

@@ -142,20 +142,17 @@ Recoded = bytes | AppendRejection
 
 
 class Reread(msgspec.Struct, frozen=True, kw_only=True):
-    """What a batch came to whose records had to be read one by one, before anything was decided."""
+    """The result of reading a batch's records one by one, ahead of the decision."""
 
     newest: int
     config: LogConfig
-    """Of the log, as it was."""
     at_ms: int
-    """The cluster's time when it was done."""
     verdict: AppendRejection | int | None
-    """Of ``examine``; None where it had nothing to find out."""
     recoded: Recoded | None
-    """Where its topic's codec is another one."""
+    """The recompressed batch, where the topic's codec differs."""
 
     def holds(self, config: LogConfig, now_ms: int) -> bool:
-        """Whether it still is what would be found out now."""
+        """Whether the result is still valid: same config, and recent."""
         return self.config is config and now_ms - self.at_ms <= REREAD_HOLDS_MS
 
 
@@ -194,14 +191,12 @@ def reread(
 
 
 def needs_recoding(header: BatchHeader, config: LogConfig) -> bool:
-    """Whether the topic keeps its records in another codec than they came in."""
+    """Whether the topic's codec differs from the batch's."""
     return config.codec is not None and config.codec != header.compression
 
 
 def is_heavy(headers: Iterable[BatchHeader]) -> bool:
-    """Whether the records of a request may take long to look at: they are many, may have many
-    headers, or have to be unpacked first.
-    """
+    """Whether the records take long to check: many of them, many headers, or compressed."""
     records = size = 0
     for header in headers:
         if header.attributes & COMPRESSION_MASK:
@@ -383,7 +378,7 @@ def _is_wrong_time(timestamp: int, header: BatchHeader, *, config: LogConfig, no
 def _timestamp_text(
     refused: Refused, header: BatchHeader, *, config: LogConfig, now_ms: int
 ) -> str:
-    """Why it does."""
+    """Kafka's text for a refused timestamp."""
     if config.timestamp_type is _CREATE_TIME and refused.timestamp != NO_TIMESTAMP:
         oldest = now_ms - config.timestamp_before_max_ms
         newest = now_ms + config.timestamp_after_max_ms
@@ -477,7 +472,7 @@ class SoundBatch(msgspec.Struct, frozen=True, gc=False):
     """A client's batch that may be written, as far as its producer does not matter."""
 
     batch: Came
-    """As it came, or compressed anew where the topic demands it."""
+    """The original batch, or the recompressed one where the topic demands a codec."""
     header: BatchHeader
     max_timestamp: int
 

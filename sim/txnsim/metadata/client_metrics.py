@@ -46,7 +46,7 @@ _RESERVED: Final = frozenset({uuid.UUID(int=0), uuid.UUID(int=1)})
 _FORGIVEN: Final = frozenset(
     {ErrorCode.unknown_subscription_id, ErrorCode.unsupported_compression_type}
 )
-"""Errors after which a client may ask for its subscription at once."""
+"""Errors after which a client may fetch its subscription at once."""
 _BUCKETS: Final = 16
 _LOAD: Final = 0.75
 
@@ -63,7 +63,7 @@ class TelemetryClient(msgspec.Struct, frozen=True, kw_only=True):
     port: str
 
     def attributes(self, instance_id: uuid.UUID) -> dict[str, str | None]:
-        """By the names that ``match`` has for them."""
+        """Attributes of a client by their names in ``match``."""
         return {
             "client_id": self.client_id,
             "client_instance_id": urlsafe_b64encode(instance_id.bytes).rstrip(b"=").decode(),
@@ -106,7 +106,7 @@ class _Instance(msgspec.Struct, eq=False):
     expires_ms: int = 0
 
     def may_get(self, now_ms: int) -> bool:
-        """Whether it may ask again, and note that it has."""
+        """Whether the client may fetch its subscription again; counts the fetch."""
         if now_ms - max(self.got_ms, self.pushed_ms) < self.wanted.interval_ms:
             return False
         self.got_ms = now_ms
@@ -170,7 +170,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         *,
         now_ms: int,
     ) -> Rejection | None:
-        """Take what a client pushes; why not where it can't be."""
+        """Accept a client's push; the error if refused."""
         refused = self._push(push, client, subscriptions, now_ms)
         error = ErrorCode.none if refused is None else refused.error
         self.pushes[error] = self.pushes.get(error, 0) + 1

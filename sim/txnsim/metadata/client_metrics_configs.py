@@ -103,7 +103,7 @@ def client_metrics_refusal(name: str, wanted: Configs) -> Rejection | None:
 
 
 def client_metrics_values(own: Configs) -> list[ConfigValue]:
-    """Every config of a subscription, also of one that does not exist."""
+    """Every config of a subscription, also of a missing one."""
     return [
         value_of(
             name,
@@ -116,9 +116,7 @@ def client_metrics_values(own: Configs) -> list[ConfigValue]:
 
 
 def _pattern(element: str) -> tuple[str, Pattern] | None:
-    """A line of ``match``: what a client says of itself, and the expression; None where it is
-    none.
-    """
+    """Attribute and regular expression of a line of ``match``; None if malformed."""
     parts = element.split("=")
     while parts and not parts[-1]:
         parts.pop()  # as String.split does

@@ -126,7 +126,7 @@ _AFTER_MAX: Final = "message.timestamp.after.max.ms"
 
 @cache
 def topic_configs(rules: Rules) -> Mapping[str, ConfigKey]:
-    """Those that a release has, with its defaults."""
+    """Topic configs of a release, with its defaults."""
     missing = set() if rules.topics_have_dead_letters else set(_DEAD_LETTERS)
     if not rules.decompression_is_bounded:
         missing.add(_DECOMPRESSED)

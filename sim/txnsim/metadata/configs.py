@@ -324,9 +324,7 @@ def topic_value(
 def value_of(
     name: str, key: ConfigKey, found: Sequence[tuple[str, str, ConfigSource]], *, otherwise: str
 ) -> ConfigValue:
-    """The nearest of the values that were found for a config, and the others as its synonyms;
-    where none was, another one, which counts as Kafka's default.
-    """
+    """The first value found, with all as synonyms; ``otherwise`` as default if none."""
     value, source = found[0][1:] if found else (otherwise, ConfigSource.DEFAULT)
     return ConfigValue(name=name, value=value, type=key.type, source=source, synonyms=tuple(found))
 
@@ -475,9 +473,7 @@ def _static(name: str, settings: Settings) -> str | None:
 
 
 def _is_overlaid(name: str, *, scopes: tuple[str, ...], image: ClusterImage) -> bool:
-    """Whether a dynamic config has taken the place of this one, which then is as if it had never
-    been given (DynamicBrokerConfig.overrideProps).
-    """
+    """Whether a related dynamic config hides this one (DynamicBrokerConfig.overrideProps)."""
     others = set(_FAMILIES.get(name, ())) - {name}
     return any(others & image.broker_configs.get(scope, {}).keys() for scope in scopes)
 

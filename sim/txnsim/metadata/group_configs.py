@@ -300,7 +300,7 @@ def _reset_complaint(key: str, value: str) -> str | None:
 
 
 def _is_duration(text: str) -> bool:
-    """Whether it is a duration, and not a negative one."""
+    """Whether the text is a duration, zero or positive."""
     found = _DURATION.fullmatch(text)
     if found is None or found["time"] in ("T", "t"):
         return False

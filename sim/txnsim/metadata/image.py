@@ -21,7 +21,7 @@ NO_LEADER: Final = BrokerId(-1)
 TRANSACTION_VERSION: Final = "transaction.version"
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
-"""Has a control record of its own; at level 0 it has none."""
+"""Stored in a control record of its own; absent at level 0."""
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 GROUP_VERSION: Final = "group.version"
 CLIENT_LISTENER: Final = "PLAINTEXT"
@@ -39,7 +39,7 @@ class BrokerImage(msgspec.Struct, frozen=True, kw_only=True):
     alive: bool = True
     """Not fenced."""
     in_controlled_shutdown: bool = False
-    """On its way out: it leads nothing any more and is in no ISR."""
+    """In controlled shutdown: leads no partition and is in no ISR."""
     has_failed_directory: bool = False
     """Its log directory is offline: it lives, but none of its replicas can be served."""
     incarnation_id: uuid.UUID | None = None
@@ -65,9 +65,9 @@ class PartitionImage(msgspec.Struct, frozen=True, kw_only=True):
     the ISR fell below its minimum when they left (KIP-966).
     """
     last_known_elr: tuple[BrokerId, ...] = ()
-    """The last leader, where there is none: elected again if no other replica is left (KIP-966)."""
+    """The last leader of a leaderless partition, elected as a last resort (KIP-966)."""
     is_recovering: bool = False
-    """Its leader came from an unclean election and has not said yet that it is up (KIP-704)."""
+    """Set by an unclean election until the leader reports its recovery (KIP-704)."""
     removing: tuple[BrokerId, ...] = ()
     """Replicas that a reassignment takes away once it is complete (KIP-455)."""
     adding: tuple[BrokerId, ...] = ()
@@ -110,7 +110,7 @@ class Topics(dict[str, TopicImage]):
         self._changed = changed
 
     def changed_since(self, before: Mapping[str, TopicImage]) -> tuple[str, ...]:
-        """Names of topics that are gone, then of those that are new or others, in their order."""
+        """Names of deleted topics, then of new or changed topics in order."""
         if isinstance(before, Topics) and before._mark is self._before:
             return self._changed
         return (
@@ -195,7 +195,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         return broker is None or not broker.alive or broker.has_failed_directory
 
     def changed_topics(self, before: ClusterImage) -> tuple[str, ...]:
-        """Names of topics that are gone since then, then of those that are new or others."""
+        """Names of deleted topics, then of new or changed topics."""
         topics = self.topics
         if topics is before.topics:
             return ()
@@ -276,9 +276,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
     def with_group_configs(
         self, name: str, configs: Mapping[str, str], *, stays: bool = False
     ) -> ClusterImage:
-        """The image with the configs of one group replaced; without any it is gone, or ``stays``
-        if it was there.
-        """
+        """The image with a group's configs replaced; an empty group goes unless ``stays``."""
         changed = _with(self.group_configs, name, configs)
         if stays and name in self.group_configs:
             changed.setdefault(name, {})
@@ -291,13 +289,13 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
     def with_client_quotas(
         self, changed: Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]]
     ) -> ClusterImage:
-        """The image with the quotas of these entities replaced; one without any is gone."""
+        """The image with quotas of the entities replaced; an entity without quotas goes."""
         kept = {key: value for key, value in self.client_quotas.items() if key not in changed}
         kept.update({key: dict(values) for key, values in changed.items() if values})
         return msgspec.structs.replace(self, offset=self.offset + len(changed), client_quotas=kept)
 
     def with_acls(self, acls: Acls) -> ClusterImage:
-        """The image with those ACLs; this very one where they are no others."""
+        """The image with these ACLs; the same object if nothing changes."""
         if acls is self.acls:
             return self
         return self._next(acls=acls)

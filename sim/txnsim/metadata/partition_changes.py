@@ -30,10 +30,10 @@ class Election(Enum):
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a partition's replicas are to be, and which of them are on the move."""
+    """Replicas of a partition during a reassignment."""
 
     replicas: Brokers
-    """All of them, those to be removed last."""
+    """All replicas; those to be removed come last."""
     removing: Brokers = ()
     adding: Brokers = ()
 
@@ -43,7 +43,7 @@ class PartitionChange(msgspec.Struct, frozen=True, kw_only=True):
 
     target_isr: Brokers
     is_acceptable: Callable[[BrokerId], bool]
-    """Whether a broker may lead at all: unfenced, and not on its way out."""
+    """Whether a broker may lead: unfenced, and not in controlled shutdown."""
     min_isr: int
     """The topic's ``min.insync.replicas``, at most its replication factor."""
     has_elr: bool
@@ -52,9 +52,9 @@ class PartitionChange(msgspec.Struct, frozen=True, kw_only=True):
     unclean_shutdown: BrokerId | None = None
     """A replica that may have lost records: not eligible any more."""
     has_recovered: bool = False
-    """The leader says that it is up after an unclean election."""
+    """The leader reports its recovery after an unclean election."""
     placement: Placement | None = None
-    """Other replicas than it has; the same unless given."""
+    """The new replicas; None to keep the present ones."""
 
 
 class _Elected(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ class _Elected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def changed_partition(partition: PartitionImage, change: PartitionChange) -> PartitionImage | None:
-    """The partition after the change; None where nothing would be different."""
+    """The partition after the change; None without a difference."""
     placement, isr = _arrived(_placement(partition, change), change.target_isr)
     change = msgspec.structs.replace(change, target_isr=isr)
     elr = _eligible(partition, change)

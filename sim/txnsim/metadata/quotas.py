@@ -67,7 +67,7 @@ class QuotaFilter(msgspec.Struct, frozen=True, kw_only=True):
     exact: Mapping[str, str | None]
     """Kind -> name; None finds the default."""
     kinds: frozenset[str]
-    """Kinds of which any name will do."""
+    """Entity types for which any name matches."""
     strict: bool
     """An entity must not have further kinds."""
 
@@ -82,7 +82,7 @@ def entity_of(pairs: Iterable[tuple[str, str | None]]) -> Entity:
 def altered_values(
     image: ClusterImage, entity: Entity, changes: Iterable[QuotaChange], rules: Rules = LATEST
 ) -> dict[str, float] | Rejection:
-    """An entity's quotas with all of the changes, or why there is none of them."""
+    """An entity's quotas with all changes, or the error and none of the changes."""
     keys = _keys_of(entity)
     if isinstance(keys, Rejection):
         return keys

@@ -48,7 +48,7 @@ class ApiMeter:
         """How many requests took a time of so many bits."""
         self.remote_ns = 0
         self.remote_counts = [0] * (BITS_MAX + 1)
-        """The same of the times that requests waited; only of those that did."""
+        """Histogram of remote times, of the requests that waited."""
         self.request_bytes = 0
         self.response_bytes = 0
         self.errors: dict[int, int] = {}

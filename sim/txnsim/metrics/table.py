@@ -47,7 +47,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     value: float
     """The value; of a histogram, the sum."""
     counts: tuple[int, ...] = ()
-    """For a histogram: how many values are within each bound, and how many there are."""
+    """Of a histogram: the number of values within each bound, then the total."""
 
 
 TIME_BITS: Final = range(16, 36)
@@ -366,4 +366,3 @@ RESPONSE_BYTES: Final = _counter(
 )
 
 METRICS: Final = tuple(_metrics)
-"""All of them, in this order."""

@@ -88,7 +88,7 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
         self._communicate()
 
     def shut_down(self, on_shutdown: Callable[[], object]) -> None:
-        """Ask for a controlled shutdown, at once."""
+        """Ask for a controlled shutdown at once."""
         self._is_shutting_down = True
         self._on_shutdown = on_shutdown
         if self._in_flight:
@@ -107,7 +107,6 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
             self._schedule(0)
 
     def stop(self) -> None:
-        """Send nothing any more."""
         self.is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -183,7 +182,7 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
     def _has_reply(
         self, answer: Pending[BrokerRegistrationReply] | Pending[BrokerHeartbeatReply], what: str
     ) -> bool:
-        """Whether the controller has granted it; if not, the broker asks again after a pause."""
+        """Whether the controller granted the request; schedule a retry if not."""
         error = answer.exception()
         if error is None and answer.result().error == ErrorCode.none:
             return True

@@ -62,7 +62,6 @@ class ControllerNode:
         environment: Environment,
         first_producer_id: ProducerId = FIRST_PRODUCER_ID,
     ) -> None:
-        """A controller that does not run yet."""
         self.metadata = metadata
         self._environment = environment
         self._clock = environment.clock
@@ -103,11 +102,11 @@ class ControllerNode:
 
     @property
     def next_producer_id(self) -> ProducerId:
-        """No block has held this id yet, nor any above."""
+        """The lowest producer id not allocated in any block."""
         return ProducerId(self._producer_ids.next_producer_id)
 
     def state(self, broker_id: BrokerId) -> BrokerState | None:
-        """What the controller makes of a broker; None where it has never been registered."""
+        """The controller's state of a broker; None if never registered."""
         return self._sessions.state(broker_id)
 
     # What brokers ask
@@ -285,7 +284,7 @@ class ControllerNode:
 
     @contextmanager
     def _timer_fired(self, timer: str, waited_ms: int) -> Iterator[None]:
-        """A timer has found something to do, and is the cause of what is done inside."""
+        """Trace a timer that found work, as the cause of all work inside."""
         tracer = self._environment.tracer
         if not tracer.on:
             yield
@@ -306,5 +305,5 @@ class ControllerNode:
 
 
 def _passed(clock: Clock) -> int:
-    """What was advanced in all."""
+    """Milliseconds by which the clock was advanced in all."""
     return clock.elapsed_ms() - clock.monotonic_ms()

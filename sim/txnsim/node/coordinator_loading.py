@@ -29,7 +29,7 @@ RECORD_NS: Final = 15_000
 
 
 class Load(Protocol):
-    """What is done at the end of a load."""
+    """The end of a load."""
 
     def __call__(self, *, is_readable: bool) -> Iterator[int]:
         """Read the log and own its entries; without reading it where it is not readable. Each step

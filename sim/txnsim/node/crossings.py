@@ -31,7 +31,7 @@ class Crossings(msgspec.Struct, kw_only=True, eq=False):
     node: str
     """The broker's name in fault plans."""
     network: Network
-    """Where the interceptor is found."""
+    """Holds the interceptor."""
     tasks: Tasks
     """Owner of what waits."""
     _number: int = 0
@@ -43,13 +43,13 @@ class Crossings(msgspec.Struct, kw_only=True, eq=False):
         return self.network.interceptor.armed
 
     def stop(self) -> None:
-        """The broker is gone: nothing that waits goes on."""
+        """Discard all waiting steps, as the broker is gone."""
         self.is_stopped = True
 
     async def verdict(
         self, point: FaultPoint, subject: Subject = NO_SUBJECT, *, kind: str = "", role: str = ""
     ) -> FaultEffect | None:
-        """Ask, and wait as long as it takes; None to go on."""
+        """Wait for the verdict of the faults; None to proceed."""
         answer = self._cross(point, subject, kind, role)
         return answer if answer is None or isinstance(answer, FaultEffect) else await answer
 
@@ -62,7 +62,7 @@ class Crossings(msgspec.Struct, kw_only=True, eq=False):
         kind: str = "",
         role: str = "",
     ) -> None:
-        """Call ``then`` with the verdict: at once, where nothing makes it wait."""
+        """Call ``then`` with the verdict, synchronously unless a fault holds the step."""
         if not self.armed:
             then(None)
             return
@@ -128,12 +128,12 @@ def timer_gate(crossings: Crossings) -> TimerGate:
 
 
 def is_lost(verdict: FaultEffect | None) -> bool:
-    """Whether a step is not to be done."""
+    """Whether a fault drops the step."""
     return verdict is not None and verdict.outcome is SubmitOutcome.DROP
 
 
 def error_in(verdict: FaultEffect | None) -> int:
-    """The error that a step is to end with; 0 without one."""
+    """The error that the fault injects; 0 without one."""
     if verdict is None or verdict.outcome is not SubmitOutcome.ERROR:
         return 0
     return verdict.error

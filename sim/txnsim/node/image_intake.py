@@ -37,17 +37,17 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
     crossings: Crossings
     """Its fault points."""
     current: Callable[[], ClusterImage]
-    """The image that was taken up last."""
+    """The image last applied."""
     take_up: Callable[[ClusterImage], Iterable[int]]
     """Lets an image take effect; each step yields how much it was."""
     clock: Clock
     _held: ClusterImage | None = None
     _next: ClusterImage | None = None
     _taken_up: Pending[None] | None = None
-    """While an image is taken up in slices."""
+    """Pending while an image is being applied in slices."""
 
     def receive(self, image: ClusterImage) -> None:
-        """There is a new image: take it up, now or once those before it have been."""
+        """Apply a new image, at once or after the images before it."""
         if self._held is not None:
             self._next = image
         elif self.crossings.armed:
@@ -62,9 +62,7 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
             self._take_up(image)
 
     async def up_to_date(self) -> None:
-        """Wait until what is being taken up in slices has been; what a fault keeps from the broker
-        is not waited for.
-        """
+        """Wait for images being applied in slices, but not for those held by a fault."""
         while self._taken_up is not None:
             await self._taken_up
 
@@ -108,7 +106,7 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
 
 
 def _is_large(old: ClusterImage, new: ClusterImage) -> bool:
-    """Whether so many partitions may be others that they are too much for one slice."""
+    """Whether the changes concern too many partitions for one slice."""
     names = new.changed_topics(old)
     if new.broker_configs is not old.broker_configs:
         names = tuple(dict.fromkeys((*names, *new.topics)))

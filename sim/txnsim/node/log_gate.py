@@ -37,7 +37,7 @@ PRODUCER_SNAPSHOT: Final = "producer-snapshot"
 
 
 class Durable(msgspec.Struct, frozen=True, gc=False):
-    """How much of a log was on disk before an append."""
+    """The flushed part of a log before an append."""
 
     recovery_point: int
     snapshot_offset: int | None
@@ -94,7 +94,7 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
     # Behind an append
 
     def durable(self, log: PartitionLog) -> Durable:
-        """To be asked for before an append, and given to ``appended``."""
+        """The flushed part before an append, to be passed to ``appended``."""
         return Durable(log.local.recovery_point, log.producers.newest_snapshot_offset)
 
     def appended(
@@ -135,7 +135,7 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
             self._flush(log, where, before.recovery_point, role)
 
     def replicated(self, log: PartitionLog, before: Durable, batch: ReplicatedBatch) -> None:
-        """The same for a follower."""
+        """Like ``appended``, for a follower."""
         is_abort = batch.is_marker and not batch.committed
         self.appended(
             log,

@@ -38,7 +38,7 @@ Subscriber = Callable[[ClusterImage], None]
 
 
 class _Subscription(msgspec.Struct, eq=False):
-    """A subscriber, and the last image that it got."""
+    """A subscriber and the last image sent to it."""
 
     subscriber: Subscriber
     broker_id: BrokerId | None
@@ -175,7 +175,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
         return made
 
     async def auto_create_all(self, wanted: Sequence[NewTopic], pace: Pace | None) -> None:
-        """The same for the topics that clients have named, as far as they can be made."""
+        """Create the topics that clients have named, where possible."""
         for topic, made in zip(
             wanted, await self.create_topics_in_slices(wanted, pace), strict=True
         ):

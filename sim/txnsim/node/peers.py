@@ -94,7 +94,6 @@ class Peers:
         self._broker_id = broker_id
         self._timeout_ms = request_timeout_ms
         self._versions: dict[tuple[BrokerId, int], int] = {}
-        """What ``_version`` has found out."""
         self._changes = self._fleet.changes
         self.replica_fetch_version = FOLLOWER_FETCH[-1][1]
         """In which version a follower asks."""
@@ -200,7 +199,7 @@ class Peers:
     # Parts
 
     def _ask_controller(self, api_key: int, command: object, timeout_ms: int) -> Pending[Any]:
-        """For the seldom ones; what brokers ask one another all the time makes no call more."""
+        """For rare requests; frequent ones go to the network without this call."""
         # 2.8 has no AllocateProducerIds and asks the controller all the same (releases.history).
         version = max(0, self.version(CONTROLLER_ID, api_key))
         return self._network.ask(

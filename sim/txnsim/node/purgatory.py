@@ -21,9 +21,7 @@ from txnsim.runtime.tasks import Pending
 KeyT = TypeVar("KeyT", bound=Hashable)
 
 WIDE: Final = 500
-"""Who waits for more keys than that is not noted under each of them: to note it, and to forget it
-again, would take longer than others may be kept waiting.
-"""
+"""Entries with more keys are not indexed by key, as that would block others too long."""
 
 
 class Parked(Pending[Any], kw_only=True, eq=False):
@@ -32,7 +30,6 @@ class Parked(Pending[Any], kw_only=True, eq=False):
     keys: Collection[Any]
     timeout_ms: float
     check: Callable[[Any], Any]
-    """Something has happened to a key: what it is resolved with; None or False while it waits."""
     parked_ns: int = 0
     """When it began to wait, by the stopwatch."""
     is_answered: bool = False
@@ -55,7 +52,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
     parked: dict[KeyT, dict[Parked, None]] = {}
     _by_timeout: dict[float, dict[Parked, None]] = {}
     wide: dict[Parked, None] = {}
-    """Those that wait for so many keys that they are asked whether a key is theirs."""
+    """Entries with too many keys for the index, checked for each key."""
 
     def __post_init__(self) -> None:
         self._stopwatch_ns = self._clock.stopwatch_ns
@@ -92,7 +89,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             self._finish(parked, None)
 
     def park(self, parked: Parked) -> None:
-        """The same for one who is called back; if it is cancelled, it stays until its answer."""
+        """Like waiting, with a callback; a cancelled entry stays until its answer."""
         timeout_ms = parked.timeout_ms
         parked.parked_ns = self._stopwatch_ns()
         same = self._by_timeout.get(timeout_ms)
@@ -140,7 +137,6 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         return len(narrow) + len(self.wide)
 
     def _finish(self, parked: Parked, answer: Callable[[], object] | None) -> None:
-        """Forget it, and let it be answered."""
         same = self._by_timeout.get(parked.timeout_ms)
         if same is not None:
             same.pop(parked, None)

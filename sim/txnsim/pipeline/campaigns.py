@@ -82,7 +82,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Head(msgspec.Struct, frozen=True, kw_only=True):
-    """What a folder says of itself."""
+    """Version and options that a folder was made with."""
 
     txnsim: str
     wanted: Wanted
@@ -102,7 +102,7 @@ class First(msgspec.Struct, frozen=True, kw_only=True):
     causes: tuple[str, ...]
     anomalies: tuple[str, ...]
     seeds: int
-    """How many there are of the kind."""
+    """Number of seeds with findings of the kind."""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +117,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     places: int
     """Different ones."""
     firsts: tuple[First, ...]
-    """One of each cause, and of each kind of finding without one."""
+    """The first seed for each cause, and for each kind without a cause."""
 
 
 Record = Mapping[str, Any]
@@ -215,7 +215,7 @@ _NUMBERS: Final = ("virtual_ms", "cpu_ms", "acts", "answered", "committed", "str
 
 
 def group_of(row: Record) -> tuple[str, ...]:
-    """By which findings of one kind are known: their causes, else what they are."""
+    """The causes of a row's findings, else their kinds."""
     return tuple(row["causes"] or row["anomalies"])
 
 
@@ -259,7 +259,7 @@ def _cut(seeds: range) -> Iterator[range]:
 
 
 class Folder:
-    """Where a campaign is kept."""
+    """The folder of a campaign."""
 
     def __init__(self, path: Path, wanted: Wanted) -> None:
         """Open it, or begin a new one.

@@ -18,13 +18,13 @@ class Described(ReplicaSummary, frozen=True, kw_only=True):
 
     log_dir: str
     broker: int
-    """-1 where the directory does not tell."""
+    """Broker id; -1 where the directory does not tell."""
     is_clean: bool
     """The broker had stopped in order."""
     log_start_offset: int
     """As noted, else that of the oldest segment."""
     high_watermark: int | None
-    """As noted, at most the end; None where it is not."""
+    """Checkpointed high watermark, at most the end offset; None if missing."""
     last_stable_offset: int
     """Up to here read_committed consumers come; the end, where no high watermark was
     noted.
@@ -32,7 +32,7 @@ class Described(ReplicaSummary, frozen=True, kw_only=True):
     withheld: int
     """From there to the high watermark."""
     topic_id: str | None
-    """None where it is not told, as before Kafka 2.8."""
+    """None where unknown, as before Kafka 2.8."""
     is_stale: bool
     """Its topic was deleted, by the copies of the metadata log that are there."""
 

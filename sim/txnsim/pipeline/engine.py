@@ -60,7 +60,7 @@ class Job(msgspec.Struct, Generic[T, R], frozen=True, kw_only=True):
 
 
 class Way(Enum):
-    """Where a job is done."""
+    """The engine for a job."""
 
     HERE = "here"
     PROCESSES = "processes"
@@ -100,7 +100,7 @@ class Engine:
 
     @property
     def has_used_spark(self) -> bool:
-        """Whether a job was done by Spark."""
+        """Whether Spark carried out a job."""
         return self._session is not None
 
     def way(self, cost: int) -> Way:
@@ -126,7 +126,6 @@ class Engine:
                 return self.spark().sparkContext.defaultParallelism
 
     def done(self, job: Job[T, R], way: Way) -> dict[str, R]:
-        """Key -> what was found, of all tasks."""
         match way:
             case Way.HERE:
                 return self._joined(job, map(job.read, job.tasks))
@@ -163,7 +162,6 @@ class Engine:
 
 
 def alone() -> Engine:
-    """One that does everything in this process."""
     return Engine(is_alone=True)
 
 
@@ -196,7 +194,7 @@ def _read(number: int) -> list[Piece]:
 
 
 def packed(task: object) -> bytes:
-    """A task on its way to a worker. Its paths are much alike, so it takes little room."""
+    """The compressed task for a worker; similar paths compress well."""
     return zlib.compress(pickle.dumps(task), level=1)
 
 

@@ -36,18 +36,18 @@ GROUP_ROWS: Final = 1 << 17
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
-    """What to write, and where."""
+    """What to export, and where."""
 
     paths: tuple[Path, ...]
     target: Path
     tables: tuple[str, ...]
     topics: frozenset[str] = frozenset()
-    """Only these; all where empty."""
+    """The exported topics; empty for all."""
     overwrite: bool = False
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """A table that is there."""
+    """An exported table."""
 
     table: str
     directory: str
@@ -162,7 +162,7 @@ def _topic_of(batch: pa.RecordBatch) -> str:
 
 
 def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The rows of a topic, without its name, which is that of the folder."""
+    """Row groups of a topic, without the topic's name, which the folder carries."""
     import pyarrow as pa
 
     held: list[pa.RecordBatch] = []

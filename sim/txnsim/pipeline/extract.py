@@ -24,20 +24,19 @@ COMMITTED: Final = "committed"
 ABORTED: Final = "aborted"
 OPEN: Final = "open"
 OUTSIDE: Final = "none"
-"""Of a record that is in no transaction."""
 Place = tuple[str, int]
 Owner = tuple[str, str, int, int]
 """Log directory, topic, partition, producer id."""
 
 
 class Extract(msgspec.Struct, frozen=True, kw_only=True):
-    """What to write, and where."""
+    """What to extract, and where."""
 
     paths: tuple[Path, ...]
     transactional_id: str
     target: Path
     topics: frozenset[str] = frozenset()
-    """Only these; all where empty."""
+    """The extracted topics; empty for all."""
 
 
 class Lot(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,11 +53,11 @@ class Lot(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     """Of keys and values."""
     keys: int
-    """Different ones, of the records that have one."""
+    """Number of distinct keys."""
 
 
 class Extracted(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found and written."""
+    """The result of an extraction."""
 
     transactional_id: str
     producer_ids: tuple[int, ...]
@@ -191,7 +190,7 @@ def _stay_of(
     producer_id: int,
     offset: int,
 ) -> dict[str, Any] | None:
-    """The transaction that a record is in; None for one outside of any."""
+    """The transaction of a record; None for a record outside transactions."""
     stays = by_owner.get((log_dir, *place, producer_id), [])
     at = bisect_right(stays, offset, key=lambda stay: int(stay["first_offset"])) - 1
     return stays[at] if at >= 0 and offset <= stays[at]["last_offset"] else None
@@ -218,7 +217,6 @@ class Lots:
             yield batch
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """More of them."""
         names = ("topic", "partition", "producer_id", "outcome", "transaction_offset")
         columns = [batch[name].to_pylist() for name in (*names, "offset", "key", "value")]
         for *which, offset, key, value in zip(*columns, strict=True):

@@ -89,7 +89,7 @@ _FIELDS: Final = {
 
 
 def _narrowed(table: str, wanted: Wanted, one: Filter) -> Wanted | None:
-    """With a condition on a place or producer; None where it is another one."""
+    """The scope narrowed by a place or producer; None for another condition."""
     match one:
         case (
             EqualTo(attribute=(name,), value=value) | EqualNullSafe(attribute=(name,), value=value)

@@ -58,7 +58,6 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look_at(options: KafkaLogOptions) -> Look:
-    """What there is now."""
     if options.table not in LOGS:
         return Look(options=options)
     return Look(options=options, segments=segments_in(options, READS[options.table]))

@@ -11,7 +11,7 @@ NO_EXTRA: Final = f"the extra spark is not installed: {pip_line('spark')}"
 
 
 def has_libraries() -> bool:
-    """Whether pyarrow and numba are there; they are not loaded for that."""
+    """Whether pyarrow and numba are installed; loads neither."""
     return all(find_spec(name) is not None for name in ("numba", "pyarrow"))
 
 

@@ -13,7 +13,7 @@ from txnsim.pipeline.scan.segments import Replica, SegmentFile
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for."""
+    """Conditions on the rows to read; None for no condition."""
 
     log_dirs: frozenset[str] | None = None
     brokers: frozenset[int] | None = None
@@ -45,7 +45,6 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def has_replica(self, replica: Replica) -> bool:
-        """Whether rows of it are asked for."""
         return (
             (self.log_dirs is None or replica.log_dir in self.log_dirs)
             and (self.brokers is None or replica.broker in self.brokers)
@@ -55,7 +54,6 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def has_segment(self, segment: SegmentFile) -> bool:
-        """Whether rows of it may be asked for."""
         low, high = self.offset_min, self.offset_max
         if self.starting_offsets or self.ending_offsets:
             low, high = self._narrowed(low, high, segment.replica)

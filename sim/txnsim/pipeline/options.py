@@ -32,7 +32,7 @@ COSTS: Final = {"batches": 1.0, "records": 2.0, "transactions": 16.0, "offsets":
 defaults a task is about a second's work.
 """
 HEADERS_COST: Final = 0.25
-"""The same of all other tables."""
+"""Cost factor of all other tables."""
 OPEN_COST: Final = 1 / 64
 """What opening a segment costs, of what Spark's own sources take for opening a file: with Spark's
 default as much as 256 kB of headers.
@@ -65,11 +65,11 @@ class Division(msgspec.Struct, frozen=True, kw_only=True):
     open_cost_bytes: int = 4 << 20
     """``spark.sql.files.openCostInBytes``."""
     parallelism: int | None = None
-    """How many tasks at least; None: the cores of this machine."""
+    """Minimum number of tasks; None for the number of cores."""
 
 
 class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to read, and how."""
+    """The options of the data source."""
 
     paths: tuple[Path, ...]
     """Log directories of brokers, folders of such directories, or replicas' own folders."""
@@ -79,9 +79,9 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of Hadoop's (``fs.…``) for this read, over those of the session."""
     table: str = "batches"
     topics: frozenset[str] = frozenset()
-    """Only these; all where empty."""
+    """The topics to read; empty for all."""
     partitions: frozenset[int] = frozenset()
-    """Only these; all where empty."""
+    """The topics to read; empty for all."""
     producer_ids: frozenset[int] = frozenset()
     """Only rows of these; all where empty."""
     starting_offsets: Offsets = {}
@@ -98,7 +98,7 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     check_records: bool = False
     """Look into every batch for the table of errors."""
     late_by_max_ms: int | None = None
-    """No record is so much older than the newest one before it in its log; None: any may be."""
+    """Maximum disorder of timestamps within a log in milliseconds; None for no limit."""
     task_bytes: int | None = None
     """How much of a log a task reads; None: as Spark divides its own files."""
     division: Division = Division()
@@ -107,9 +107,9 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_transaction_timeout_ms: int | None = None
     """For the table ``findings``: younger transactions are not called hanging; None: 15 minutes."""
     max_bytes_per_trigger: int | None = None
-    """Of logs, for one batch of rows of a stream; None: all that is there."""
+    """Maximum bytes of logs in one batch of a stream; None for all available."""
     max_files_per_trigger: int | None = None
-    """The same in segments."""
+    """Maximum segments in one batch of a stream; None for all available."""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> KafkaLogOptions:
@@ -172,7 +172,6 @@ NAMES: Final = (
     *("checkCrc", "checkRecords", "taskBytes", "asOf", "maxTransactionTimeoutMs"),
     *("maxBytesPerTrigger", "maxFilesPerTrigger", "lateByMaxMs"),
 )
-"""Of the options, as they are documented."""
 _KNOWN: Final = {name.lower(): name for name in NAMES}
 _OF_TABLES: Final[Mapping[str, Collection[str]]] = {
     **dict.fromkeys(("asOf", "maxTransactionTimeoutMs"), ("findings",)),

@@ -80,7 +80,6 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
     replicas: bool = False
     log_dirs: bool = False
     topic: str | None = None
-    """Only of this one."""
     is_whole: bool = False
     """One task looks at everything."""
 

@@ -73,7 +73,7 @@ class Task(InputPartition):
 
     @property
     def told(self) -> tuple[Share, int]:
-        """What it reads, and when a store was asked for the names."""
+        """The share to read, and the time of the store's listing."""
         return msgspec.msgpack.decode(zlib.decompress(self.value), type=tuple[Share, int])
 
 
@@ -97,11 +97,10 @@ class KafkaLogDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """Of the table that was asked for."""
         return schema_of(KafkaLogOptions.of(self.options).table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads it; a schema of some of the columns makes only those."""
+        """A reader; a schema with some of the columns reads only these."""
         reader = FilteredReader if self.takes_filters else KafkaLogReader
         return reader(*self.asked(schema), stores=self._stores())
 
@@ -193,7 +192,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ends = Ends()
         self._look: Look | None = None
         self._target: StreamOffset | None = None
-        """Of a query that takes what is there and ends."""
+        """End of a query that processes the available data and stops (Trigger.AvailableNow)."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Before anything was read; or all that is there, where that is asked for.
@@ -208,7 +207,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._told(latest(look, StreamOffset(), self._ends))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """What is there now, and no more."""
+        """Fix the end of the query at the data available now."""
         self._target = latest(self._looked(), StreamOffset(), self._ends)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name

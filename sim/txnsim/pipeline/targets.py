@@ -12,7 +12,7 @@ from typing import Final
 from txnsim.errors import BadInputError
 
 _NO_ROOM: Final = "No space left on device"
-"""In what Java says."""
+"""Part of a Java message that tells of a full disk."""
 
 
 def refuse_existing(target: Path, kind: str) -> None:

@@ -185,9 +185,7 @@ def _moved_row(row: Any, node_id: int, address_of: AddressOf) -> Any:
 
 
 def _with_other_end(frame: bytes, message: Any, address_of: AddressOf) -> bytes | None:
-    """With other endpoints behind the rest of it, which stays as it is, byte by byte; None where
-    the answer does not end as it should.
-    """
+    """The frame with other endpoints at its end, else unchanged; None if it ends otherwise."""
     field = _encoded_endpoints(message.node_endpoints)
     if not frame.endswith(field):
         return None

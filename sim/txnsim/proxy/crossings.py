@@ -43,7 +43,7 @@ LOST: Final = 3
 
 
 class Sent(msgspec.Struct):
-    """A request that has come from a client, until its answer has gone there."""
+    """A client's request, from its arrival until its answer is written."""
 
     api_key: int
     api_version: int
@@ -53,9 +53,9 @@ class Sent(msgspec.Struct):
     is_answered: bool = True
     """The broker answers it; not so a Produce with acks=0."""
     mute_ms: int = 0
-    """The client is throttled for so long."""
+    """Time for which the client is throttled."""
     request: Request | None = None
-    """Decoded, where a rule has asked for that."""
+    """Decoded form, if a rule needed it."""
 
 
 def decoded(frame: bytes, names: TopicNames) -> Request | None:
@@ -118,7 +118,6 @@ def handler_of(request: Request) -> Handler:
 
 
 def batch_of_request(request: Request | None) -> bytes | None:
-    """The first record batches in a request, if it has any."""
     return None if request is None else batch_in_request(request.api_key, request.message)
 
 
@@ -128,7 +127,6 @@ def rewritten_answer(sent: Sent, answer: bytes, rewriting: Rewriting) -> bytes:
 
 
 def batch_of_answer(sent: Sent, answer: bytes) -> bytes | None:
-    """The first record batches in an answer, if it has any."""
     return batch_in_answer(sent.api_key, _message(sent, answer)) if sent.api_key == FETCH else None
 
 

@@ -144,7 +144,6 @@ class Door:
         )
 
     def opened(self, relay: Joined, line: str) -> None:
-        """A connection is there."""
         at = NO_CAUSE
         if self.tracer.on:
             at = self.tracer.emit("conn.open", self.node, parents=(NO_CAUSE,), data={"peer": line})
@@ -265,7 +264,7 @@ class Doors:
         self._doors[node.node_id] = door
 
     async def _learn_late(self, nodes: Iterable[Endpoint]) -> None:
-        """The same while clients wait: a node whose port is taken gets another one."""
+        """Learn nodes while clients wait; a node whose port is taken gets another port."""
         try:
             await self.learn(nodes)
         except (ConfigError, OSError) as error:

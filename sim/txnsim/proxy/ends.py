@@ -19,7 +19,7 @@ class Joined(Protocol):
         """The client's side is open."""
 
     def client_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
+        """Told by the client's end that its connection is closed."""
 
     def broker_lost(self, exc: Exception | None) -> None:
         """The broker's side is gone."""
@@ -40,7 +40,6 @@ class End(asyncio.Protocol):
         self._is_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is there."""
         # A cast, not a check: uvloop's transports are none of asyncio's classes.
         self.transport = cast(asyncio.Transport, transport)
 
@@ -89,7 +88,6 @@ class ClientEnd(End):
         self._relay.client_connected()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
         self.transport = None
         self._relay.client_lost(exc)
 
@@ -98,6 +96,5 @@ class BrokerEnd(End):
     """The broker's side."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
         self.transport = None
         self._relay.broker_lost(exc)

@@ -21,15 +21,15 @@ class Course(IntEnum):
     """What becomes of a frame."""
 
     PASS = 0
-    """Its bytes go on as they come."""
+    """Its bytes are forwarded as they come."""
     WHOLE = 1
     """It is collected, and handed over when it is whole."""
     SKIP = 2
     """Its bytes are thrown away."""
     MORE = 3
-    """That can't be said before more of it is there."""
+    """More bytes are needed to decide."""
     RAW = 4
-    """This is no frame: everything goes on unread from here on."""
+    """The bytes are no frame: the rest of the stream is forwarded unread."""
 
 
 Decide = Callable[[bytes, int, int], Course]
@@ -82,7 +82,6 @@ class FrameStream:
         self._ended = ended
         self._grown = grown
         self.write: Callable[[bytes], object] = _nowhere
-        """Where bytes go on to."""
         self.watches_ends = False
         self._head = b""
         """The beginning of a frame that can't be decided about yet."""
@@ -94,19 +93,18 @@ class FrameStream:
         self._is_feeding = False
         self._backlog: deque[bytes] = deque()
         self.backlog_bytes = 0
-        """What waits while the direction stands still."""
+        """Bytes held while the direction is stopped."""
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it stands still."""
         return self._stops > 0
 
     def stop(self) -> None:
-        """Stand still until ``go_on`` was called as often."""
+        """Stop forwarding until ``go_on`` has been called once for each ``stop``."""
         self._stops += 1
 
     def go_on(self) -> None:
-        """Undo one ``stop``; what waits is taken up when that was the last one."""
+        """Undo one ``stop``; the last one resumes with the held bytes."""
         self._stops -= 1
         if self._stops or self._is_feeding or not self._backlog:
             return
@@ -204,4 +202,4 @@ class FrameStream:
 
 
 def _nowhere(_data: bytes) -> None:
-    """The other side has closed: there is nothing to write to."""
+    """Drop bytes: the other side has closed."""

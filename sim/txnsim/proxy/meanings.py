@@ -30,7 +30,7 @@ _CLUSTER: Final = (
 
 
 def refusal(rule: FaultRule, *, has_peers: bool) -> str | None:
-    """Why a proxy can't do what a rule asks for; None if it can."""
+    """Reason why a proxy can't apply a rule; None if it can."""
     if isinstance(rule.action, ClusterAction):
         return f"{rule.action}: {_CLUSTER}"
     if rule.point not in POINTS:

@@ -33,7 +33,7 @@ class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
     port: int = PORT_DEFAULT
     """A broker's door is at this port plus its id; 0 picks free ones."""
     peers: tuple[Endpoint, ...] = ()
-    """Where brokers really are for each other."""
+    """Addresses at which brokers reach each other, around the proxy."""
     peer_port: int = PEER_PORT_DEFAULT
     """The same as ``port``, for the doors of brokers among themselves."""
     tls: TlsFiles | None = None
@@ -41,7 +41,7 @@ class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
     peer_tls: TlsFiles | None = None
     """Listen for brokers with TLS, and speak TLS to them, trusting whom ``settings`` trust."""
     wait_ms: int = 0
-    """How long the cluster may take to answer the first look-up."""
+    """Time that the cluster may take to answer the first Metadata request."""
     seed: int | None = None
     """Of all chance in rules; random unless given."""
 

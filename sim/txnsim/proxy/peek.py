@@ -17,7 +17,7 @@ from txnsim.wire.varint import read_uvarint
 
 PRODUCE: Final = 0
 HEAD_BYTES: Final = 14
-"""Of a request: its size, and as much of its header as every version has."""
+"""Of a request: its size, and the part of its header that all versions share."""
 REQUEST_BYTES_MAX: Final = 0x16 << 24
 """What claims to be larger is no request of Kafka's (socket.request.max.bytes is 100 MB): so TLS
 begins, at a listener in clear.
@@ -36,7 +36,7 @@ _TWO_BYTES_FROM: Final = 0x80
 
 
 def client_id_of(data: bytes, position: int, length: int) -> str | None:
-    """The client id of the request that begins there; None where it has none."""
+    """Client id in the request header at ``position``; None for a null one."""
     if length < 0:
         return None
     start = position + HEAD_BYTES
@@ -44,7 +44,7 @@ def client_id_of(data: bytes, position: int, length: int) -> str | None:
 
 
 def produce_is_answered(data: bytes, position: int, version: int, length: int) -> bool | None:
-    """Whether a Produce asks for an answer (``acks`` is not 0); None: more of it is needed."""
+    """Whether a Produce asks for an answer (``acks`` is not 0); None if bytes are missing."""
     at = position + HEAD_BYTES + max(length, 0)
     try:
         if (

@@ -47,7 +47,6 @@ class Relay:
     """Both sides of one connection."""
 
     def __init__(self, door: Door) -> None:
-        """A connection that is not open yet."""
         self._door = door
         self._line = ""
         self._injector = door.injector
@@ -80,7 +79,7 @@ class Relay:
         self._owed = 0
         """Requests that wait at a fault point, and copies."""
         self._is_orphan = False
-        """The client is gone, and something still belongs to the broker."""
+        """The client is gone, but held requests or answers still belong to the broker."""
         self._broker_is_gone = False
         self._is_deaf = False
         """An answer was dropped: the client hears nothing any more."""
@@ -129,7 +128,7 @@ class Relay:
             self._requests.go_on()
 
     def client_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - however it went
-        """The client is gone: what waits unread is forgotten, what is held goes on."""
+        """The client is gone: unread bytes are dropped, held requests still reach the broker."""
         self._door.closed(self, self._line)
         if self.broker.transport is None:
             self._door.forget(self)
@@ -143,7 +142,7 @@ class Relay:
             self.broker.close()
 
     def broker_lost(self, exc: Exception | None) -> None:
-        """The broker's side is gone, and so is the client's, once it has what was answered."""
+        """The broker closed its side: close the client's once all answers are written."""
         self._broker_is_gone = True
         if self.client.transport is None:
             self._door.forget(self)
@@ -171,7 +170,7 @@ class Relay:
         self.broker.close()
 
     def see_to_reading(self) -> None:
-        """Read each side as far as the other takes it, and not too much waits."""
+        """Pause or resume reading each side by what the other takes and the bytes that wait."""
         waiting = self._requests.backlog_bytes
         self.client.read(is_wanted=not self.broker.is_full and waiting < BACKLOG_BYTES)
         waiting = self._answers.backlog_bytes
@@ -301,7 +300,7 @@ class Relay:
             self._in_flight.append(sent)
 
     async def _refuse(self, sent: Sent, error: int) -> bool:
-        """Answer with an error; whether the next request may come then."""
+        """Answer with an error; returns whether the next request may come."""
         reply: bytes | NoResponse = NoResponse.CLOSE
         if sent.request is not None:
             reply = crossings.refusal_of(sent.request, error)
@@ -375,7 +374,7 @@ class Relay:
         return Course.PASS
 
     def _collected(self, size: int) -> Course:
-        """What becomes of an answer that has to be seen as a whole. Its size is a broker's word."""
+        """Whether an answer is collected whole, or skipped because it is too large."""
         if size <= COLLECTED_BYTES_MAX:
             return Course.WHOLE
         self._failed(BadInputError(f"an answer of {size:,} bytes is more than is collected"))
@@ -467,7 +466,7 @@ class Relay:
         self._answer_ended()
 
     def _answer_ended(self) -> None:
-        """Behind an answer: a request may have waited for it, and an orphan may be done."""
+        """After an answer: wake a request that waited for it, and close a finished orphan."""
         if not self._in_flight and self._quiet is not None and not self._answers.is_stopped:
             self._wake()
         self._settle()
@@ -493,7 +492,7 @@ class Relay:
         return await crossed(crossing, self._injector, self._door.tracer)
 
     def _settle(self) -> None:
-        """Close the broker's side of an orphan for which nothing is left to do."""
+        """Close the broker's side of an orphan without pending work."""
         if self._is_orphan and not self._owed and not self._in_flight:
             self.broker.close()
 
@@ -512,4 +511,4 @@ class Relay:
 
 
 def _nothing() -> None:
-    """Nothing is to be done."""
+    """Do nothing."""

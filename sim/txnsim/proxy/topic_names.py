@@ -19,7 +19,7 @@ class TopicNames:
         self.names: dict[UUID, str] = {}
 
     def learn(self, message: Any) -> None:
-        """Take over what a Metadata answer says."""
+        """Take the topic names and ids from a Metadata answer."""
         for topic in message.topics:
             topic_id = getattr(topic, "topic_id", None)
             if topic_id is not None and topic.name:

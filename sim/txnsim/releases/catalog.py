@@ -1,4 +1,4 @@
-"""A release by its name, and what ``--as-version`` may say."""
+"""Releases by name, and the values of ``--as-version``."""
 
 from __future__ import annotations
 

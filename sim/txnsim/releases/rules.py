@@ -31,13 +31,13 @@ class RuleSwitch(msgspec.Struct, frozen=True):
     releases do.
     """
     before: str
-    """Behaviour of a broker while it is off."""
+    """Behaviour while the switch is off."""
     after: str
-    """Behaviour when it is on."""
+    """Behaviour while the switch is on."""
 
 
 NO_RELEASE: Final = "no release"
-"""Of a switch that none has; how far that is known, ``kafka.since`` says."""
+"""Release of a switch that no release has; ``kafka.since`` holds the known state."""
 
 _switches: Final[list[RuleSwitch]] = []
 
@@ -591,7 +591,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 LATEST: Final = Rules()
-"""What the reference does."""
+"""Rules of the reference release."""
 
 
 @cache

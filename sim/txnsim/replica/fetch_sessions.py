@@ -58,7 +58,7 @@ _Rank = tuple[bool, int, int]
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch after this one; 0 and -1 are never come back to (FetchMetadata.nextEpoch)."""
+    """The next epoch; it wraps to 1, never to 0 or -1 (FetchMetadata.nextEpoch)."""
     return 1 if epoch == _INT32_MAX else epoch + 1
 
 
@@ -89,7 +89,6 @@ class Sessionless(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, asked: Asked) -> Sessionless:
-        """A fetch of what is asked for."""
         return cls(topics=tuple([topic for topic, _ in asked]), partitions=tuple(asked.values()))
 
     @property
@@ -125,7 +124,7 @@ Plan = Sessionless | Opening | Incremental
 
 
 class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
-    """What the answer says."""
+    """The content of a Fetch answer, before it is encoded."""
 
     error: ErrorCode = ErrorCode.none
     session_id: int = NO_SESSION
@@ -193,7 +192,7 @@ class Session:
     created_ms: int
     last_used_ms: int
     epoch: int = next_epoch(INITIAL_EPOCH)
-    """The epoch that the next request must give."""
+    """Epoch that the next request must carry."""
     partitions: dict[PartitionKey, CachedPartition] = field(default_factory=dict)
     rank: _Rank | None = None
     is_old: bool = False
@@ -279,7 +278,6 @@ class _Shard:
         return True
 
     def forget_idle(self, now_ms: int) -> None:
-        """Forget what nobody has used for long."""
         for session in list(self.sessions.values()):
             if now_ms - session.last_used_ms <= EVICTION_MS:
                 break
@@ -348,7 +346,6 @@ class FetchSessions:
         )
 
     def __len__(self) -> int:
-        """How many sessions there are."""
         return sum(len(shard.sessions) for shard in self._shards)
 
     def find(self, session_id: int) -> Session | None:
@@ -428,7 +425,7 @@ class FetchSessions:
         return None
 
     def _has_room(self, more: int) -> bool:
-        """Whether all sessions may have so many partitions more."""
+        """Whether ``more`` partitions fit within the limit over all sessions."""
         sessions = (each for shard in self._shards for each in shard.sessions.values())
         held = sum([len(each.partitions) for each in sessions])
         return held + more <= self._partitions_max

@@ -31,7 +31,7 @@ class Naming(Enum):
 
 
 class FetchPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """From where one partition is read, and how much at most."""
+    """The offset and the size limit of the fetch of one partition."""
 
     topic_partition: TopicPartition
     offset: int

@@ -34,7 +34,7 @@ LOGS_PER_STEP: Final = 256
 BATCH_BYTES: Final = 48
 """What a batch takes beside its bytes, once for all replicas that share it."""
 PLACE_BYTES: Final = 28
-"""What it takes in the lists of each replica."""
+"""Bytes that a batch takes in the lists of each replica."""
 
 Replica = tuple[int, PartitionLog]
 """(number of the disk, log)."""
@@ -50,7 +50,7 @@ class Look(msgspec.Struct, kw_only=True, gc=False):
 
 
 class _Closed(msgspec.Struct, frozen=True, order=True):
-    """A segment that may go, with all before it."""
+    """A closed segment that may be deleted, together with all before it."""
 
     written_ms: int
     index: int
@@ -117,7 +117,7 @@ def enforce(
 
 
 def _closed(index: int, replicas: Sequence[Replica]) -> Iterator[_Closed]:
-    """The segments of a partition that may go, as its most advanced replica has them."""
+    """Deletable segments of a partition, by its most advanced replica."""
     _, log = max(replicas, key=lambda replica: replica[1].high_watermark)
     segments = log.local.segments
     if len(segments) == 1 or log.config.is_compacted:

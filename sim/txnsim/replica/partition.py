@@ -41,7 +41,7 @@ _FINAL: Final = frozenset(
         ErrorCode.new_leader_elected,
     }
 )
-"""The leader is behind: new metadata is on its way, and until then the change stays asked for."""
+"""Errors of a leader that is behind; the change stays requested until new metadata."""
 
 MayJoin = Callable[[BrokerId, int], bool]
 """(broker, its epoch as its fetch gave it, -1 if it gave none) -> whether the controller would take
@@ -269,14 +269,13 @@ class Reader(Protocol):
     """Where a follower's requests come in: its fetch session."""
 
     last_fetch_ms: int
-    """When it fetched last."""
     stale: dict[TopicPartition, None]
     """Partitions whose high watermark the follower does not know any more."""
 
     news: dict[TopicPartition, None]
-    """Partitions with something that the follower has not got."""
+    """Partitions with records or bounds that the follower has not received."""
     is_due: bool
-    """Its answer is on its way."""
+    """Whether its answer is already scheduled."""
 
     @property
     def parked(self) -> object | None:
@@ -286,7 +285,7 @@ class Reader(Protocol):
         """Give that one its answer after the present callback."""
 
     def is_out(self, topic_partition: TopicPartition) -> None:
-        """The follower is not in the ISR: with each Fetch it is to be seen whether it may join."""
+        """The follower is out of the ISR: each Fetch checks whether it may join."""
 
 
 class Follower(msgspec.Struct, eq=False):
@@ -297,7 +296,7 @@ class Follower(msgspec.Struct, eq=False):
     log_end_offset: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
     caught_up_ms: int = NEVER_MS
-    """When it had last all that there was."""
+    """Last time at which the follower had the leader's whole log."""
     last_fetch_ms: int = NEVER_MS
     last_fetch_leader_end: int = 0
     reader: Reader | None = None
@@ -321,7 +320,7 @@ class Follower(msgspec.Struct, eq=False):
         broker_epoch: int,
         now_ms: int,
     ) -> None:
-        """It asked for ``offset``, so it has all below (Replica.updateFetchStateOrThrow)."""
+        """A fetch at ``offset`` proves all records below (Replica.updateFetchStateOrThrow)."""
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif offset >= self.last_fetch_leader_end:
@@ -334,7 +333,7 @@ class Follower(msgspec.Struct, eq=False):
         self.last_fetch_ms = now_ms
 
     def is_caught_up(self, *, leader_end: int, lag_max_ms: int, now_ms: int) -> bool:
-        """Whether it has all there is, or had so not long ago."""
+        """Whether the follower has the leader's whole log, or had it recently."""
         return self.log_end_offset == leader_end or now_ms - self.caught_up_ms <= lag_max_ms
 
 
@@ -356,9 +355,7 @@ def out_of_sync(
 
 
 def has_caught_up(follower: Follower, *, high_watermark: int, epoch_start_offset: int) -> bool:
-    """Whether it may be taken into the ISR: it has all that is committed, and all that there was
-    when this leader began (Partition.isFollowerInSync).
-    """
+    """Whether a follower may join the ISR (Partition.isFollowerInSync)."""
     return follower.log_end_offset >= max(high_watermark, epoch_start_offset)
 
 

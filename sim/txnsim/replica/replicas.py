@@ -93,7 +93,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
     settings: Settings
     image: ClusterImage
     dynamic: Settings = DEFAULTS
-    """The settings with what the image says of them; its owner keeps them up to date."""
+    """Settings with the image's dynamic configs; the owner keeps them current."""
     hosted: dict[TopicPartition, PartitionLog] = {}
     led: dict[TopicPartition, PartitionLog] = {}
     """The hosted logs that this broker leads."""
@@ -104,7 +104,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
     (HostedPartition.Offline).
     """
     _led_offline: set[TopicPartition] = msgspec.field(default_factory=set)
-    """Those of them of which it has not heard that another broker leads them."""
+    """Offline partitions without news of another leader."""
     _followed: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = {}
 
     # Lookups

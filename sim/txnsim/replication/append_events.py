@@ -57,7 +57,7 @@ class _Log:
         self.stable = 0
         """The newest last stable offset in the trace; first, that at the start of this leader."""
         self.replicas = 0
-        """How many the partition has, as it was told last."""
+        """Number of the partition's replicas, as last announced."""
 
 
 class AppendEvents(LogEvents):
@@ -120,7 +120,6 @@ class AppendEvents(LogEvents):
         self.tracer.emit("node.role", at.node, data=data)
 
     def started(self, log: PartitionLog, reason: str) -> None:
-        """As ``LogEvents`` says it."""
         super().started(log, reason)
         self._log(log.topic_partition).stable = log.last_stable_offset
 
@@ -131,9 +130,7 @@ class AppendEvents(LogEvents):
         result: Appended,
         transactional_id: str | None,
     ) -> int:
-        """A batch of a client is in the log, or has been there before. It is the current cause from
-        now on; the one before.
-        """
+        """Trace an appended or duplicate batch as the current cause; returns the previous cause."""
         tracer, at = self.tracer, self._log(log.topic_partition)
         if transactional_id is not None:
             self._remember(header.producer_id, transactional_id)
@@ -163,7 +160,6 @@ class AppendEvents(LogEvents):
         refusal: Rejection,
         transactional_id: str | None,
     ) -> None:
-        """A batch did not get into the log."""
         at = self._log(topic_partition)
         if transactional_id is not None:
             self._remember(header.producer_id, transactional_id)
@@ -293,7 +289,7 @@ class AppendEvents(LogEvents):
         tx: Transaction,
         importance: int | None = None,
     ) -> int:
-        """A bound has moved; nothing is made of it where the level leaves it out."""
+        """Trace a moved bound, unless the trace level leaves it out."""
         if importance == 0 and not self.tracer.full:
             return self.tracer.joined(causes)
         data = {"tp": at.name, "to": to}

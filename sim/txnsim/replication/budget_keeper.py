@@ -36,7 +36,6 @@ class BudgetKeeper:
         environment: Environment,
         maintenance: Callable[[], Iterable[LogMaintenance]],
     ) -> None:
-        """It does not look yet."""
         self.budget = budget
         self.allowance = Allowance(budget // 2, self._look_soon)
         self._environment = environment

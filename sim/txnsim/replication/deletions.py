@@ -20,7 +20,7 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
     """Replicas did not follow in time."""
 
     low_watermark: int
-    """As it was when the leader had deleted."""
+    """Low watermark at the leader's deletion."""
 
 
 Outcome = int | ErrorCode | Late

@@ -29,7 +29,7 @@ from txnsim.types import BrokerId, TopicPartition
 RETRY_MS: Final = 50
 RETRY_MAX_MS: Final = 1_000
 PATIENCE: Final = 10
-"""Failures in a row after which one is told of: the last pauses are a second each."""
+"""Consecutive failures before a warning: the last pauses are 1 s each."""
 
 _log: Final = Logger("txnsim.replication")
 
@@ -61,7 +61,6 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
         self._arm_check()
 
     def stop(self) -> None:
-        """Ask nothing any more."""
         self._is_up = False
         self._queue.clear()
         if self._timer is not None:
@@ -70,7 +69,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
     # Changes
 
     def submit(self, partition: Partition, change: IsrChange) -> None:
-        """Ask for a change, with the next request."""
+        """Send a change with the next AlterPartition request."""
         self._queue[partition.topic_partition] = (partition, change)
         self._send()
 
@@ -149,7 +148,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
         asked: dict[TopicPartition, tuple[Partition, IsrChange]],
         reply: AlterPartitionReply,
     ) -> dict[TopicPartition, tuple[Partition, IsrChange]]:
-        """Hand the answers to their partitions; those that have to be asked again."""
+        """Hand the answers to their partitions; returns the changes to request again."""
         again: dict[TopicPartition, tuple[Partition, IsrChange]] = {}
         answers = {
             (answer.topic_id, answer.topic_partition.partition): answer

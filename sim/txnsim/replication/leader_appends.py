@@ -37,15 +37,13 @@ Appends = list[tuple[PartitionLog, int]]
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
-    """A batch on its way into a log, with what its sender knows of it."""
+    """A batch on its way into a log, with its sender's data."""
 
     write: Callable[..., Appended | Rejection]
     """Appends it to the log itself; its arguments are the log and ``now_ms``."""
 
     def stored(self, events: AppendEvents, log: PartitionLog, _appended: Appended) -> int | None:
-        """Tell the trace that it is in the log; the cause that was the current one, None where the
-        trace gets nothing of it.
-        """
+        """Trace the append; returns the previous cause, None if nothing is traced."""
         events.covers(log)
         return None
 
@@ -59,7 +57,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 
 
 class WaitingBatch(Batch, frozen=True, gc=False):
-    """A batch that may have to wait before it is appended."""
+    """A batch that may have to wait before its append."""
 
     kind: ClassVar[str] = DATA
     """Its name in fault rules."""
@@ -238,7 +236,7 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
     purgatory: Purgatory[TopicPartition]
 
     def committed(self, log: PartitionLog, offset: int, *, timeout_ms: int) -> Pending[ErrorCode]:
-        """An answer once everything up to ``offset`` is committed or can't be any more."""
+        """Result once all records below ``offset`` are committed, or can't be any more."""
         keys = (log.topic_partition,)
         waiting = _Commit(
             self.purgatory.tasks,
@@ -256,7 +254,7 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
         return waiting
 
     def are_late(self, appends: Appends) -> bool:
-        """Whether any of them is not committed yet."""
+        """Whether any append is not committed yet."""
         for log, last in appends:  # noqa: SIM110 - a generator takes a frame more
             if log.high_watermark <= last:
                 return True
@@ -298,7 +296,7 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
     def outcome(
         self, log: PartitionLog, last_offset: int, _key: TopicPartition | None = None
     ) -> ErrorCode | None:
-        """What has become of an append; None where that is not known yet."""
+        """Result of an append; None while it is pending."""
         topic_partition = log.topic_partition
         if self.replicas.led.get(topic_partition) is not log:
             is_offline = topic_partition in self.replicas.offline

@@ -71,7 +71,7 @@ class _Followed(msgspec.Struct, eq=False):
     first_request: int
     """Answers to requests before this one are about another epoch."""
     is_delayed: bool = False
-    """After an error: not asked for until the pause is over or new metadata is there."""
+    """After an error: not fetched until the pause ends or new metadata arrives."""
 
 
 class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
@@ -90,7 +90,7 @@ class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
     outlives it.
     """
     _held_back: dict[TopicPartition, Following] = {}
-    """Those of them that would be fetched."""
+    """Partitions held back from fetching that would otherwise be fetched."""
     _by_leader: dict[BrokerId, _Fetcher] = {}
     _leaders: dict[TopicPartition, BrokerId] = {}
     unanswered: Retries = msgspec.field(
@@ -140,7 +140,6 @@ class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
             self.apply([following], [])
 
     def stop(self) -> None:
-        """Fetch nothing any more."""
         for fetcher in self._by_leader.values():
             fetcher.stop()
         self._by_leader.clear()
@@ -178,9 +177,9 @@ class _Fetcher:
         self._purgatory = fetchers.purgatory
         self._followed: dict[TopicPartition, _Followed] = {}
         self._names: tuple[TopicPartition, ...] | None = None
-        """The same by name; None where they have changed."""
+        """Names of the followed partitions; None after a change."""
         self._changed: dict[TopicPartition, None] = {}
-        """Those that the next request has to name."""
+        """Partitions that the next request must name."""
         self._forgotten: dict[TopicPartition, uuid.UUID] = {}
         self._session_id = 0
         self._session_epoch = 0
@@ -197,13 +196,12 @@ class _Fetcher:
         self._behind: deque[tuple[int, ReplicaFetchReply]] = deque()
         """Answers that have come meanwhile, to requests that are older or newer."""
         self._is_late = False
-        """Meanwhile there was something to ask for."""
+        """Whether something became fetchable while the fetcher was blocked."""
         self._is_stopped = False
 
     # Partitions
 
     def add(self, following: Following) -> None:
-        """Fetch this one, too, from the next request on."""
         topic_partition = following.log.topic_partition
         self._followed[topic_partition] = _Followed(
             following.topic_id, following.log, following.leader_epoch, self._request + 1
@@ -427,7 +425,7 @@ class _Fetcher:
         return self._followed.get(TopicPartition(name, fetched.topic_partition.partition))
 
     def _wait_longer(self) -> None:
-        """There was nothing to fetch."""
+        """Double the wait after an empty answer, up to a limit."""
         settings = self._replicas.dynamic
         longest_ms = max(
             settings.replica_lag_time_max_ms // IDLE_SHARE, settings.replica_fetch_wait_max_ms
@@ -454,7 +452,7 @@ class _Fetcher:
     # Answers
 
     async def _cut_where_parted(self, log: PartitionLog, diverging: tuple[int, int]) -> None:
-        """Cut off what the leader does not have."""
+        """Truncate a log to the offset at which it diverges from the leader's."""
         own = log.end_offset_for_epoch(diverging[0])
         offset = truncation_offset(
             log_end_offset=log.log_end_offset,

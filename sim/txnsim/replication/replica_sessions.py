@@ -66,7 +66,7 @@ class _Session:
     out_of_isr: dict[TopicPartition, None] = field(default_factory=dict)
     """Partitions in whose ISR the follower is not."""
     reported_all_ms: int = 0
-    """When it last got the high watermark of all of them."""
+    """Time at which the session last got the high watermarks of all its partitions."""
     parked: Pending[ReplicaFetchReply] | None = None
     is_due: bool = False
     last_fetch_ms: int = 0
@@ -153,7 +153,6 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     # Parts: sessions
 
     def _begin(self, follower_id: BrokerId, last: _Session | None) -> _Session:
-        """A new session, in place of the ``last`` one."""
         if last is not None:
             if last.parked is not None:
                 self._supersede(last)
@@ -416,7 +415,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             parked.resolve(self._reply(session, []))
 
     def _supersede(self, session: _Session) -> None:
-        """The follower does not wait for this answer any more: its next request is here."""
+        """Resolve the parked answer empty: the follower's next request has arrived."""
         parked, session.parked = session.parked, None
         if parked is not None:
             parked.resolve(ReplicaFetchReply(session_id=session.session_id))

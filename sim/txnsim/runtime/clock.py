@@ -29,7 +29,7 @@ _COMPACT_TIMERS_MIN: Final = 64
 """The heap is rebuilt once more than half of it is cancelled, but not for fewer timers than this.
 """
 SLICE_NS: Final = 5_000_000
-"""What is due at once is done in slices of this length."""
+"""Longest time for which due timers run in one slice."""
 
 
 class TimerHandle(Protocol):
@@ -85,7 +85,7 @@ class Clock(Protocol):
         """
 
     async def advance_with_breaks(self, ms: int) -> None:
-        """The same, with breaks where much is due."""
+        """Advance the time, with breaks where many timers are due."""
 
     def shift(self, ms: int) -> None:
         """Set the cluster clock ``ms`` ahead, or back where negative, as an operator or NTP does:
@@ -260,7 +260,7 @@ class LoopClock:
             pass
 
     def _fired(self) -> Iterator[None]:
-        """The same, one timer at a time."""
+        """Fire the due timers, with a yield after each."""
         if self._firing:
             return  # an advance from within a timer: the outer call goes on with the new time
         self._firing = True
@@ -373,5 +373,4 @@ class SkewedClock:
         self._cluster.advance(ms)
 
     async def advance_with_breaks(self, ms: int) -> None:
-        """The same, with breaks where much is due."""
         await self._cluster.advance_with_breaks(ms)

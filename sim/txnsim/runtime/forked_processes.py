@@ -31,9 +31,8 @@ _BACK: Final = 100
 """Exit status of a process that returns to its newest checkpoint; above: to an older one."""
 BACK_MAX: Final = 100
 CHILD_BYTES_MAX: Final = 1 << 30
-"""Memory that a child may take. It may have to do what a stranger has written down."""
+"""Memory limit of a child, which may run a stranger's file."""
 CHILD_CPU_S_MAX: Final = 600
-"""So much time of a processor it may take."""
 END_S: Final = 1.0
 """The helper's end is waited for so long, then it is killed. On a busy machine the end of 200
 processes takes the system seconds, and a server has five for all of its own.
@@ -43,7 +42,7 @@ LOWEST: Final = 19
 
 
 class EndedError(Exception):
-    """The process at the other end is gone."""
+    """The process at the other end has ended."""
 
 
 class _Forked:
@@ -227,7 +226,7 @@ class Child:
             raise EndedError("the process of the run has ended") from error
 
     def kill(self) -> None:
-        """End it, and its checkpoints, at once."""
+        """Kill the process and its checkpoints at once."""
         self._killed.set()
         if self._streams is not None:
             self._streams[1].close()
@@ -269,7 +268,7 @@ class Channel:
             os._exit(0)
 
     def hear(self) -> bytes:
-        """The next message; the process ends where none can come any more."""
+        """The next message; the process exits when the channel is closed."""
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
         return self._exactly(length)
 
@@ -287,13 +286,11 @@ class Channel:
 
 
 class Checkpoints:
-    """Moments that a process can return to: at each the process forks, one goes on and the other
-    waits until it is wanted again.
-    """
+    """Moments to return to: at each the process forks, and one of the two waits there."""
 
     def __init__(self) -> None:
         self.kept = 0
-        """How many there are to return to."""
+        """Number of checkpoints to return to."""
 
     def keep(self) -> bool:
         """Keep this moment and go on.
@@ -325,9 +322,7 @@ class Checkpoints:
 
 
 def _bound() -> None:
-    """Let this process, and those that it forks, take so much and no more. It ends where it would
-    take more time; more memory is a MemoryError.
-    """
+    """Limit memory (MemoryError) and CPU time (the process ends), also for forked children."""
     import resource  # no such module on Windows
 
     resource.setrlimit(resource.RLIMIT_DATA, (CHILD_BYTES_MAX, CHILD_BYTES_MAX))

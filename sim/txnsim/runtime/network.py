@@ -156,7 +156,7 @@ class _ContextOfOne(ssl.SSLContext):
 
 
 class TlsGates:
-    """Those of a listener, one for each connection: what its server makes protocols with."""
+    """Protocol factory of a TLS listener: makes a gate for each connection."""
 
     def __init__(
         self,
@@ -171,11 +171,10 @@ class TlsGates:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __call__(self) -> asyncio.Protocol:
-        """One for a connection that is there now."""
         return TlsGate(self)
 
     def close(self) -> None:
-        """Give up on handshakes that go on."""
+        """Cancel the unfinished handshakes."""
         for task in self._tasks:
             task.cancel()
 
@@ -205,7 +204,7 @@ class TlsGates:
 
 
 class TlsGate(asyncio.Protocol):
-    """What one connection has until its handshake is over."""
+    """Protocol of one connection until its TLS handshake is over."""
 
     def __init__(self, gates: TlsGates) -> None:
         self._gates = gates
@@ -225,17 +224,16 @@ class TlsGate(asyncio.Protocol):
         self._gates.lead(self, self._raw)
 
     def data_received(self, data: bytes) -> None:
-        """It is kept."""
+        """Keep the bytes until the protocol is connected."""
         self._early += data
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """It ended before the protocol was there."""
         self.is_lost = True
 
     # Of the handshake
 
     def take_over(self) -> bytes:
-        """What has come before; from now on it comes in clear."""
+        """Bytes received so far; later bytes arrive decrypted."""
         early = bytes(self._early)
         self._early.clear()
         return early

@@ -27,7 +27,6 @@ class Unanswered(msgspec.Struct, frozen=True, kw_only=True):
     target: BrokerId
     api_key: int
     subject: Subject
-    """Whom it is about."""
     timeout_ms: int
     left_ms: int
     """Until its sender gives up, by the monotonic clock."""
@@ -43,11 +42,11 @@ class TracedAs(IntEnum):
     """What the trace gets of an exchange; settled when it begins."""
 
     OFF = 0
-    """Nothing: the trace is off."""
+    """Not traced: the trace is off."""
     POLL = 1
-    """Nothing: brokers ask this all the time."""
+    """Not traced: brokers poll with this call all the time."""
     CAUSE = 2
-    """Its messages are left out, but what follows from it is due to what led to it."""
+    """The messages are not traced; later events are linked to the call's cause."""
     MESSAGES = 3
     """Each message."""
 
@@ -61,7 +60,7 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
     command: object
     correlation_id: int
     asked_ns: int
-    """When it was made, by the stopwatch."""
+    """Start of the call by the stopwatch."""
     timeout_ms: int
     answer: Pending[Any]
     pending: dict[int, PeerCall]
@@ -77,7 +76,6 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether its sender has not given up on it."""
         return self.correlation_id in self.pending
 
     def unheard(self, *, is_copy: bool = False) -> PeerCall:
@@ -116,7 +114,6 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
             self.answer.resolve(reply)
 
     def fail(self, error: PeerError) -> None:
-        """Tell those who still wait that there will be no reply."""
         if self.pending.pop(self.correlation_id, None) is not None:
             self.answer.fail(error)
 

@@ -450,7 +450,7 @@ class PeerLinks:
             self._time_out(call, timeout_ms)
 
     def _tell(self, point: FaultPoint, kind: str, call: PeerCall) -> None:
-        """What a fault does to a message."""
+        """Trace the effect of a fault on a message."""
         if self._tracer.on:
             source, target = call.link
             response = point is FaultPoint.PEER_RESPONSE

@@ -104,7 +104,7 @@ def resident_bytes() -> int:
 
 
 def memory_bytes() -> int | None:
-    """Memory that the machine, or the container, has; None where the system does not say."""
+    """Memory of the machine or container; None if the system does not tell."""
     if not Path("/proc/self/statm").exists():
         return None
     limits = [os.sysconf("SC_PHYS_PAGES") * _PAGE_BYTES]

@@ -20,7 +20,7 @@ def derive(seed: int, name: str) -> int:
 
 
 def random_seed() -> int:
-    """A seed for a run that was not given one; print it, so that the run can be repeated."""
+    """A seed for a run without one; print it, so that the run can be repeated."""
     return secrets.randbits(48)
 
 

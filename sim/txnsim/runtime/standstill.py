@@ -15,7 +15,7 @@ DEVIATIONS: Final = (
     " cluster of machines, a broker whose machine stands still is fenced.",
 )
 STANDSTILL_MS: Final = 1_000
-"""A timer that comes later than that was held up by the process, not by what it waits for."""
+"""A timer this much too late was held up by the process, not by its wait."""
 
 
 def stood_still(due_ms: float, now_ms: int) -> bool:

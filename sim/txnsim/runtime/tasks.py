@@ -51,18 +51,14 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
     _stepper: Stepper
     is_done: bool = False
     value: T | None = None
-    """The result, where there is one."""
     error: BaseException | None = None
-    """Why there is none."""
     callbacks: list[Callable[[Pending[T]], object]] = []
-    """Called when it is resolved (``on_done``)."""
 
     def done(self) -> bool:
-        """Whether it is resolved."""
         return self.is_done
 
     def resolve(self, result: T) -> None:
-        """Here is the result; without effect where one is there already."""
+        """Resolve with a result; ignored if resolved already."""
         if self.is_done:
             return
         self.value = result
@@ -72,7 +68,7 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
             callback(self)
 
     def fail(self, error: BaseException) -> None:
-        """There will be no result; without effect where there is one."""
+        """Resolve with an error; ignored if resolved already."""
         if self.is_done:
             return
         self.error = error
@@ -82,7 +78,6 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
             callback(self)
 
     def exception(self) -> BaseException | None:
-        """Why there is no result, None where there is one."""
         return self.error
 
     def result(self) -> T:
@@ -96,7 +91,7 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
         return self.value  # type: ignore[return-value] # a cast is a call
 
     def on_done(self, callback: Callable[[Pending[T]], object]) -> None:
-        """Call back when it is resolved; at once where it is."""
+        """Call back when it is resolved; at once if it is already."""
         if self.is_done:
             callback(self)
         else:
@@ -162,7 +157,7 @@ class LoopTasks:
         """For records that unpack to more than one turn bears."""
         self._stopwatch_ns = stopwatch_ns
         self.turns = Turns(loop)
-        """For those who have more to do than one turn bears."""
+        """Shares turns among workers whose work exceeds one turn."""
         self._tracer = tracer
         self._running: dict[
             asyncio.Task[Any], None
@@ -338,7 +333,7 @@ class LoopTasks:
             tracer.scope, tracer.scope_waker = outer, outer_waker
 
     def _step(self, drive: _Drive, woken_by: Pending[Any] | None = None) -> None:
-        """The next step of a coroutine; ``woken_by`` is what it has waited for, if it has."""
+        """Run the next step of a coroutine; ``woken_by`` is the wait that ended, if any."""
         if woken_by is not None:
             if self._parked.pop(drive, _GONE) is _GONE:
                 return
@@ -364,8 +359,8 @@ class LoopTasks:
             self._wait(drive, awaited)
 
     def _step_traced(self, drive: _Drive, tracer: Tracer) -> None:
-        """The same in a scope of its own: what a step leaves as the current cause is that of the
-        next one, and of what ``done`` does with what it came to.
+        """Run a step in its own trace scope; its last cause holds for the next step and
+        ``done``.
         """
         context = drive.context
         outer, outer_waker = tracer.scope, tracer.scope_waker
@@ -391,7 +386,6 @@ class LoopTasks:
             tracer.scope, tracer.scope_waker = outer, outer_waker
 
     def _wait(self, drive: _Drive, awaited: Any) -> None:
-        """Go on with a coroutine when what it waits for is there."""
         if isinstance(awaited, Pending):
             self._parked[drive] = None
             if awaited.is_done:
@@ -412,7 +406,7 @@ class LoopTasks:
         task.add_done_callback(self._ended)
 
     def _task_context(self, drive: _Drive) -> Context | None:
-        """Where the rest of a coroutine goes on as a task."""
+        """Context in which the rest of a coroutine runs as a task."""
         tracer = self._tracer
         if tracer is None or not tracer.on:
             return drive.context
@@ -464,11 +458,11 @@ class _Drive(msgspec.Struct, eq=False):
     done: Done
     name: str
     context: Context | None
-    """Of its own, where what it sets must reach no caller; None for that of its caller."""
+    """Own context of the coroutine; None for that of its caller."""
     cause: int = NO_CAUSE
     """In the trace: what its next step is due to."""
     waker: int = NO_CAUSE
-    """And what has ended its last wait."""
+    """Trace event that ended the last wait."""
 
 
 class _Rest(msgspec.Struct, eq=False):
@@ -479,7 +473,6 @@ class _Rest(msgspec.Struct, eq=False):
     _done: Done | None
 
     async def run(self) -> None:
-        """Go on to the end and report."""
         try:
             result = await _go_on(self._coroutine, self._awaited)
         except asyncio.CancelledError as error:

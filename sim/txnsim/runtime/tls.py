@@ -90,7 +90,7 @@ def _load_text(context: ssl.SSLContext, certificate: str, key: str, password: st
 
 
 def _password(password: str | None) -> str:
-    """Never None: OpenSSL would ask at the terminal."""
+    """Never None: OpenSSL would ask for the password at the terminal."""
     return password or ""
 
 

@@ -41,14 +41,14 @@ from txnsim.runtime.trace_ring import NO_LIVES, Ring, lives_of
 SCHEMA_VERSION: Final = 2
 KEPT_AT_ONCE: Final = 256
 SNAPSHOT_SHARE: Final = 8
-"""A ring holds about so many snapshots, and they are at most one in so many bytes of the trace."""
+"""Snapshots per ring; a snapshot is also at most one in 8 bytes of the trace."""
 NO_CAUSE: Final = -1
 MAIL_MAX: Final = 4_096
-"""Messages of clients in this process that are on their way."""
+"""Limit of noted messages on their way between clients of this process."""
 
 
 class TraceLevel(StrEnum):
-    """How much is recorded."""
+    """How much a trace records."""
 
     OFF = "off"
     BRIEF = "brief"
@@ -74,7 +74,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[tuple[str, bool], ...] = ()
     """Behaviours that differ from those of the release, by their names in ``Rules``."""
     releases: tuple[str, ...] = ()
-    """Of Apache Kafka, as they were asked for; none for the newest."""
+    """Apache Kafka releases as requested; empty for the newest."""
     brokers: int = 0
     clock: str = "real"
     """``real`` or ``virtual``."""
@@ -141,7 +141,7 @@ class Tracer:
         self._parts: Iterator[Payload] = iter(())
         """Of the newest snapshot, those that are not written yet."""
         self._snapshot_due: int | None = None
-        """How many bytes are written when the next one is due."""
+        """Number of written bytes at which the next snapshot is due."""
         # Variables of its own: what another run in the same context was about is no cause here.
         self._cause: ContextVar[int] = ContextVar("txnsim_trace_cause", default=NO_CAUSE)
         self._waker: ContextVar[int] = ContextVar("txnsim_trace_waker", default=NO_CAUSE)
@@ -151,7 +151,7 @@ class Tracer:
 
     @property
     def level(self) -> TraceLevel:
-        """How much is recorded; may be changed at any time. More than before: a snapshot first."""
+        """May change at any time; a higher level writes a snapshot first."""
         return self._level
 
     @level.setter
@@ -376,7 +376,7 @@ class Tracer:
             del mail[next(iter(mail))]
 
     def take(self, key: tuple[str, int, bool]) -> int:
-        """The sending of a message that has come; -1 where it was not noted."""
+        """Trace event of the sending of a received message; -1 if it was not noted."""
         return self.mail.pop(key, NO_CAUSE)
 
     # Reading
@@ -394,13 +394,13 @@ class Tracer:
 
     @property
     def size(self) -> int:
-        """Bytes of memory of what is kept."""
+        """Bytes of memory of the kept events."""
         self._keep()
         return self._ring.size
 
     @property
     def written(self) -> int:
-        """Bytes of all events ever recorded, in the form in which they are kept."""
+        """Bytes of all events ever recorded, in their kept form."""
         self._keep()
         return self._written
 

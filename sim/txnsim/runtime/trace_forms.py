@@ -38,7 +38,7 @@ Transaction = str | tuple[str, int, int]
 Noted = tuple[int, int, tuple[int, ...], str, Transaction, Payload | LaterPayload, int | None]
 """An event as it happens: time, node, parents, kind, transaction, payload, importance."""
 Row = tuple[int, int, Sequence[int], str, str | Sequence[Any], object, int | None]
-"""The same with its payload made."""
+"""An event as a row, with its payload made."""
 
 _read: Final = msgspec.json.Decoder(Event).decode
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
@@ -72,9 +72,7 @@ class Lines:
         self._lamport = array("Q")
 
     def kept(self, rows: Sequence[Row], first: int) -> bytes:
-        """The next events, of which this is the first, as they are kept: lines with the Lamport
-        clocks of all events so far.
-        """
+        """The events as lines with Lamport clocks; ``first`` is the index of the first one."""
         clocks, lamport = self._clocks, self._lamport
         for _, node, parents, *_ in rows:
             clock = clocks.get(node, 0)
@@ -86,7 +84,7 @@ class Lines:
         return _exact(_lines(rows, first, lamport[first:], self._start_ns))
 
     def lines(self, kept: bytes, first: int) -> bytes:  # noqa: ARG002 - as Rows has it
-        """What was kept as lines, each with its line end: they are."""
+        """The kept lines, unchanged; each ends with a newline."""
         return kept
 
     def packed(self, kept: bytes, first: int) -> bytes:  # noqa: ARG002 - as Rows has it
@@ -141,12 +139,12 @@ class Rows:
 
     @property
     def rows_start_ns(self) -> int | None:
-        """From when the times of these rows count, in ns; None: they are those of the lines."""
+        """Time from which the rows count, in ns; None if rows use the times of the lines."""
         return self._start_ns
 
 
 Form = Lines | Rows
-"""How events are kept."""
+"""How a trace keeps its events."""
 
 
 def _lines(rows: Sequence[Row], first: int, lamport: Sequence[int], start_ns: int | None) -> bytes:

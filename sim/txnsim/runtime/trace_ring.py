@@ -22,7 +22,7 @@ import msgspec
 from txnsim.runtime.trace_forms import Form, Row
 
 CHUNK_BYTES: Final = 65_536
-"""A chunk takes in more until it has so many."""
+"""Size at which a chunk is full."""
 LINES_AT_ONCE: Final = 256
 BATCH_OVERHEAD: Final = 140
 """Bytes of memory that a batch takes besides its events."""
@@ -31,9 +31,9 @@ LINE_OVERHEAD: Final = 125
 READ_KEPT: Final = 8
 """Batches whose lines are kept for the next reader: listeners read the same ones."""
 CARRIED_SHARE: Final = 4
-"""One in so many bytes of the ring may go to transactions that began before its first event."""
+"""At most 1/4 of the ring's bytes keeps transactions older than its first event."""
 OVERDUE_SHARE: Final = 8
-"""While a snapshot is due and does not come, the ring may be fuller by one in so many bytes."""
+"""While a snapshot is overdue, the ring may grow 1/8 past its bound."""
 
 _TX: Final = re.compile(rb'"k":"([^"]*)","tx":"((?:[^"\\]|\\.)*)/-?\d+:-?\d+"')
 """Kind and transactional id of an event of a transaction; they stand side by side in no payload."""
@@ -49,12 +49,12 @@ class Lives(msgspec.Struct):
     """What some consecutive events tell of transactions, by transactional id."""
 
     open: set[str]
-    """Has events behind its last end here, or has none here."""
+    """Transactional ids with events after their last end here, or without an end here."""
     ended: set[str]
-    """Has ended here, and may have begun anew."""
+    """Transactional ids that ended here; they may have begun anew."""
 
     def follow(self, later: Lives) -> None:
-        """Take in what the events right behind these tell."""
+        """Merge the lives in the events that follow these."""
         self.open = (self.open - later.ended) | later.open
         self.ended |= later.ended
 
@@ -112,7 +112,6 @@ class _Chunk:
         """Its first event is a snapshot."""
 
     def add(self, batch: _Batch, lives: Lives) -> None:
-        """Take in the next one."""
         self.batches.append(batch)
         before = self._size_of_lives()
         self.lives.follow(lives)
@@ -128,7 +127,7 @@ class Ring:
     def __init__(self, bytes_max: int | None, form: Form) -> None:
         """Start empty."""
         self.bytes_max = bytes_max
-        """About how many bytes are kept; None for all."""
+        """Approximate bound of the kept bytes; None for no bound."""
         self._form = form
         self._chunks: list[_Chunk] = []
         self.first = 0
@@ -143,7 +142,7 @@ class Ring:
 
     @property
     def size(self) -> int:
-        """Bytes of memory of what is kept."""
+        """Bytes of memory of the kept events."""
         return self._size + self._carried_size
 
     # Writing

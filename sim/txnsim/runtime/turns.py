@@ -30,15 +30,13 @@ REQUEST_NS: Final = 20_000
 """What a request counts for besides the time that it took."""
 LIMIT_NS_DEFAULT: Final = 2_000_000
 SLICE_NS: Final = 1_000_000
-"""What one request with a lot of work may do before it waits for its next turn."""
+"""Time limit of a large request's work before it waits for its next turn."""
 READ_BYTES: Final = 1 << 20
 """Of large requests, so much is read in one turn: it takes about a slice."""
 ROUND: Final = 32
-"""So many slices a large request has before the next one has as many: fewer of them are half done,
-and take memory for that, at a time.
-"""
+"""Slices that a large request runs in a row, so that fewer are half done at a time."""
 BYTE_NS: Final = 100
-"""What a byte that waits is taken to cost: who wants little goes first."""
+"""Assumed cost of a waiting byte: small requests go first."""
 SHARES_MAX: Final = 10
 """Into no more pieces a turn is cut for those who wait; more of them wait for more turns."""
 
@@ -50,14 +48,14 @@ LOOKS: Final = 64
 
 
 class Worker(Protocol):
-    """Somebody with more to do than one turn bears."""
+    """A user of turns whose work exceeds one turn."""
 
     used_ns: int
     """What it has been given since it began to wait among others (``contest``), counted from what
     they had been given.
     """
     contest: int
-    """When it waited last."""
+    """Number of the contest in which it waited last."""
 
     def go_on(self, limit_ns: int) -> None:
         """Work on until ``Turns.spent_ns`` has reached ``limit_ns``, one piece of work at least;
@@ -99,9 +97,7 @@ class Turns:
         """Work of this turn so far."""
 
     def wait(self, worker: Worker, *, wanted_ns: int) -> None:
-        """Let ``worker``, who does not wait yet, go on in a later turn; what it will do then may
-        take so long.
-        """
+        """Give a worker that does not wait yet a later turn; ``wanted_ns`` is its next work."""
         if worker.contest != self._contest or worker.used_ns < self._least_ns:
             # Newcomers are neither ahead of all others for long nor behind for what was before.
             worker.contest, worker.used_ns = self._contest, self._least_ns
@@ -199,7 +195,6 @@ class LargeReads:
         self._line.append(resume)
 
     def go_on(self, limit_ns: int) -> None:  # noqa: ARG002 - one goes on, however much time there is
-        """Let the next one read."""
         self._bytes = 0
         self._turns.spent_ns += SLICE_NS
         self.used_ns += SLICE_NS
@@ -226,7 +221,6 @@ class Slices:
         await self._granted
 
     def grant(self) -> None:
-        """It may have one."""
         self._done += 1
         if self._done % ROUND == 0:
             self.place = self._turns.large.place()
@@ -235,7 +229,7 @@ class Slices:
 
 
 async def rest_where_due(pace: Pace | None, elements: int) -> None:
-    """Note so many elements that are done; let the others have their turns where it is time."""
+    """Count finished elements; rest if the slice is used up."""
     if pace is not None and pace.has_done(elements):
         await pace.rest()
 
@@ -263,7 +257,7 @@ class Pace:
         self._begun_ns = stopwatch_ns()
         self._elements = self._looks = 0
         self.has_rested = False
-        """Whether it was too much for one slice."""
+        """Whether the work exceeded one slice."""
         self.is_wanted: Callable[[], bool] = _always
         """Asked after each break: work that nobody waits for ends there."""
 

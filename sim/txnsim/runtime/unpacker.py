@@ -44,7 +44,6 @@ class Unpacker:
         await self._lock.acquire()
 
     def leave(self) -> None:
-        """Somebody else may have it."""
         self._lock.release()
 
     async def unpack(self, do: Callable[[W, mmap.mmap], T], work: W) -> T:

@@ -26,7 +26,7 @@ LOST: Final = "CONNECTION_LOST"
 TIMED_OUT: Final = "REQUEST_TIMED_OUT"
 ABORTABLE: Final = "TRANSACTION_ABORTABLE"
 UNKNOWN_ERRORS: Final = frozenset({LOST, TIMED_OUT, "NETWORK_EXCEPTION"})
-"""It is not known whether what was asked took effect."""
+"""Errors that leave open whether the request took effect."""
 
 
 class StoryFailedError(TxnsimError):
@@ -41,16 +41,16 @@ class StoryFailedError(TxnsimError):
 
 
 class CallResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call came to."""
+    """The result of a call."""
 
     error: str = NONE
     """Kafka's name of it, or ``CONNECTION_LOST``."""
     offset: int = -1
-    """Where the first record is."""
+    """Offset of the first record; -1 without one."""
     because: str = ""
     """What the client said, or what was seen, in words."""
     in_doubt: bool = False
-    """It is refused, and an earlier attempt may have taken effect, or the error does not say."""
+    """Whether an earlier attempt may have taken effect despite the error."""
 
     @property
     def outcome(self) -> Outcome:
@@ -89,9 +89,7 @@ def _is_unknown(error: ErrorCode | None) -> bool:
 
 
 def read_answer(message: Any) -> CallResult:
-    """The error of an answer, the first of its partitions' that tells something, and the first
-    offset.
-    """
+    """Error of an answer, the first telling one of its partitions, and first offset."""
     errors, offsets = _errors(message), _offsets(message)
     bad = [error for error in errors if error != ErrorCode.none]
     telling = [error for error in bad if error != ErrorCode.operation_not_attempted]

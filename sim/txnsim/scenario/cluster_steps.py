@@ -83,7 +83,7 @@ def _broker(act: ClusterAct) -> BrokerId:
 
 
 async def _place(stage: Stage, cluster: SimCluster, act: ClusterAct) -> TopicPartition:
-    """The partition that is meant; of a transactional id, the one that keeps it."""
+    """The partition of the act; for a transactional id, that of its coordinator's log."""
     if act.partition is not None:
         return act.partition
     admin, owner = await stage.operator.admin(), needed(act.coordinator_of)

@@ -14,14 +14,13 @@ MODULE: Final = "txnsim.scenario.driven"
 
 
 class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A step that is to come."""
+    """A step about to be taken."""
 
     number: int
     """From 0 on."""
     of: int
-    """How many steps there are."""
+    """Number of steps in the story."""
     text: str
-    """What it does, in words."""
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,7 +33,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What run a process is to make."""
+    """The run that a process has to make."""
 
     yaml: str
     """The scenario."""
@@ -52,7 +51,7 @@ class Go(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Go on."""
 
     steps: int | None = None
-    """So many steps; to the end unless given."""
+    """None to run to the end."""
 
 
 class Drive(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -80,11 +79,11 @@ class Stopped(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """All so far: with seed and scenario they repeat the run."""
     trace: bytes
     error: str | None = None
-    """Why the last command was not obeyed; the run is as it was before it."""
+    """Reason why the last command failed; the run is as before the command."""
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The run has come to its end."""
+    """The run has ended."""
 
     result: bytes
     """``runner.RunResult`` in msgpack."""
@@ -94,7 +93,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """It could not be made."""
+    """The run could not be made."""
 
     error: str
 

@@ -30,12 +30,12 @@ from txnsim.suggestions import unknown
 from txnsim.types import IsolationLevel, TopicPartition
 
 NO_LEADER: Final = "none"
-"""In place of a leader."""
+"""Condition word for a partition without a leader."""
 POLL_FIRST_MS: Final = 2
 POLL_MAX_MS: Final = 250
 """Between two looks at a condition; the pause grows."""
 Look = Callable[[], Awaitable[tuple[bool, list[str]]]]
-"""Tells whether a condition holds, and what is the case, in words."""
+"""Returns whether a condition holds, and the present state in words."""
 
 
 async def wait_until(stage: Stage, condition: Condition) -> None:
@@ -66,7 +66,7 @@ async def wait_until(stage: Stage, condition: Condition) -> None:
 
 
 def _wanted(stage: Stage, condition: Condition) -> tuple[str, Look]:
-    """What is looked for, and how."""
+    """A description of the condition, and its look."""
     if condition.answered is not None:
         background = stage.called(condition.answered)
         return f"{condition.answered} is answered", partial(_answered, background)
@@ -123,7 +123,7 @@ async def until_struck(stage: Stage, rule_id: str, *, count: int) -> None:
 
 
 def strangers(stage: Stage, rule: FaultRule) -> Iterator[str]:
-    """The names of a rule that nobody in the story has, with the nearest."""
+    """The names in a rule that the story does not have, each with the nearest known name."""
     cast = stage.scenario.cast
     clients = {name: actor.client_id or name for name, actor in cast.items()}
     ids = [
@@ -189,9 +189,7 @@ def _compare(what: str, seen: object, wanted: object) -> None:
 
 
 def still_held(stage: Stage, said: Sequence[str] = ()) -> list[str]:
-    """One line for each fault that holds something, unless a line that was said names it: what is
-    held may well be what was waited for.
-    """
+    """Lines for faults that still hold something, unless a line already names the fault."""
     return [
         f"the fault {one.rule.id} still holds {len(one.held)} at {one.rule.point}: a step before"
         f" has to release it (`release: {one.rule.id}`)"

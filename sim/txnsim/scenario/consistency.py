@@ -30,7 +30,6 @@ _ERRORS = frozenset({*(name.upper() for name in ErrorCode.__members__), ANY, LOS
 
 
 def contradictions(scenario: Scenario) -> Problems:
-    """What does not fit together, with its place."""
     yield from _head(scenario)
     checks = _Checks(scenario)
     for at, step in enumerate(scenario.steps):
@@ -99,12 +98,11 @@ class _Checks:
         self._background: dict[str, str] = {}
         """Name -> what the caller plays."""
         self._topics = {name: topic.partitions for name, topic in scenario.topics.items()}
-        """Every topic so far -> its partitions, as many as there ever were."""
+        """Topic -> highest number of partitions so far."""
         self._values: dict[tuple[TopicPartition, str], list[Only]] = {}
         """Records by partition and value -> in which tellings they are written."""
 
     def step(self, place: Place, step: Step) -> Problems:
-        """What is wrong with one more step."""
         words = self._scenario.words
         for number, group in enumerate(step.only):
             for at, word in enumerate(group):
@@ -229,9 +227,7 @@ class _Checks:
             yield from self._known(place, "generation", given, self._generations)
 
     def _records(self, place: Place, call: Call, only: Only) -> Problems:
-        """Each record of a telling has a value of its own; a step that says which sequence it sends
-        again, or that it may be refused, may send the same record.
-        """
+        """Check that each value is written once; a retry or a refusable record may repeat one."""
         target = call.partition
         may_repeat = call.sequence is not None or call.error is not None
         if target is None or may_repeat or call.do not in WRITES:
@@ -306,7 +302,6 @@ class _Checks:
     # Names
 
     def _partitions(self, place: Place, part: Model, *fields: str) -> Problems:
-        """What is wrong with the partitions in these fields, where they are given."""
         for field in fields:
             value = getattr(part, field)
             for partition in (value,) if isinstance(value, TopicPartition) else value or ():
@@ -327,14 +322,14 @@ class _Checks:
             yield place, f"topic {partition.topic} has the partitions 0 to {last}"
 
     def _by_run(self, place: Place, given: ByRun | None) -> Problems:
-        """Words that there are, and errors."""
+        """Check that words and errors of a by-run value are known."""
         for where, error in self._by_words(place, given):
             if isinstance(error, str) and error not in _ERRORS:
                 yield where, unknown("error", error, sorted(_ERRORS))
         yield from self._words(place, given)
 
     def _by_words(self, place: Place, given: Any) -> Iterator[tuple[Place, Any]]:
-        """What is expected, at its place, however many words lead there."""
+        """Each expected value with its place, through any depth of words."""
         if not isinstance(given, Mapping):
             yield place, given
             return

@@ -49,11 +49,9 @@ POSTED: Final = "posted.yaml"
 
 
 class Talk(Protocol):
-    """The way to the one who drives."""
+    """The channel to the driver of the run."""
 
-    def send(self, message: bytes) -> None:
-        """Tell where the run stands."""
-        ...
+    def send(self, message: bytes) -> None: ...
 
     def hear(self) -> bytes:
         """The next command."""
@@ -64,7 +62,6 @@ class Kept(Protocol):
     """Earlier moments of the run, to return to."""
 
     kept: int
-    """How many there are."""
 
     def keep(self) -> bool:
         """Keep this moment; True where the run has returned to it."""
@@ -86,11 +83,10 @@ class Driver:
         self._channel = channel
         self._given = GivenInputs(order.inputs)
         self._left: int | None = 0 if order.paused else None
-        """Steps until it stops; None for never."""
+        """Steps until the run stops; None for never."""
         self._checkpoints = checkpoints
         self._goals = goals(order.lesson) if order.lesson else []
         self.inputs = self._given.done
-        """Those that were done."""
 
     @property
     def kept(self) -> int:
@@ -98,7 +94,7 @@ class Driver:
         return self._checkpoints.kept
 
     async def before(self, stage: Stage, step: PlannedStep) -> None:
-        """Do the inputs that are given for this step; wait for commands where it is time to."""
+        """Do the inputs for this step; then wait for commands, if a stop is due."""
         await self._given.before(stage, step)
         if self._left is None:
             return
@@ -164,16 +160,12 @@ class Driver:
             tracer.emit("goal", "lesson", parents=(NO_CAUSE,), data=data)
 
     def _tell_failure(self, error: str) -> None:
-        """An input that could not be done: the run goes back to what it was before, whose process
-        tells where it stands; the error comes first.
-        """
+        """Report an input's error, then go back to the checkpoint before the input."""
         self._channel.send(encode(Failed(error=error)))
         self._checkpoints.back(1)
 
     def take_back(self, why: str) -> None:
-        """The story can't go on with what was done to it: a rule holds what it waits for, say. Its
-        last command is undone where it can be, so that something else can be done there.
-        """
+        """Undo the last command, which blocks the story, if a checkpoint is left."""
         if self.kept:
             self._tell_failure(f"{why}. What was done to the run is in its way: change that here.")
 

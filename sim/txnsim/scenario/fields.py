@@ -85,8 +85,6 @@ def changed(value: Any, change: Change, part: Model | None = None, field: str = 
 
 
 def with_numbers(value: Any, settings: Settings) -> Any:
-    """A step, or a part of it, in which every partition has its number."""
-
     def change(_part: Model | None, _field: str, one: Any) -> Any:
         return located(one, settings) if isinstance(one, TopicPartition) else one
 
@@ -169,7 +167,7 @@ def listed(value: Any) -> Any:
 
 
 def groups(value: Any) -> Any:
-    """Words, or groups of words."""
+    """``only`` as a tuple of groups of words."""
     if isinstance(value, list | tuple) and any(isinstance(one, list | tuple) for one in value):
         return tuple(listed(one) for one in value)
     found = listed(value)
@@ -258,7 +256,7 @@ Partitions = Annotated[
 
 
 class RecordAt(Model):
-    """A record by its place, as ``in-0@5``."""
+    """A record's partition and offset, written as ``in-0@5``."""
 
     partition: Partition
     offset: int = Field(ge=0)
@@ -301,7 +299,7 @@ Values = tuple[str | None, ...]
 ValuesByRun = Values | dict[str, Values | dict[str, Values]]
 ELSE: Final = "else"
 HARMLESS: Final = ("disarmed", "control")
-"""Takes in which nothing goes wrong: what runs expect does not hold for them."""
+"""Takes without the fault: the expectations of runs do not apply."""
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
@@ -312,11 +310,11 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     take: str
     """``armed``, ``disarmed`` or ``control``."""
     program: bool = False
-    """A program plays a producer, and does everything in one go."""
+    """Whether a program plays a producer, in one go."""
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Every word that names this run, the most telling one first."""
+        """All words that name this run, the most specific first."""
         player = "program" if self.program else "step-by-step"
         if self.take == "armed":
             return (self.run, self.mode, self.take, player)

@@ -22,7 +22,7 @@ SETTLE_POLL_MS: Final = 40
 SETTLE_MAX_MS: Final = 5_000
 DECIDED_POLL_MS: Final = 1_000
 DECIDED_MAX_MS: Final = 35_000
-"""A little more than the 30 s after which brokers ask each other again."""
+"""A little more than the 30 s after which brokers retry."""
 LATE_GAUGE: Final = "PartitionsWithLateTransactionsCount"
 LONG_MS: Final = 21 * 60_000
 """Longer than find-hanging's 15 minutes, and than the late gauge's 20."""
@@ -91,7 +91,7 @@ async def _look_at_producers(stage: Stage) -> None:
 
 
 class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What changes while something is under way."""
+    """The state that changes while transactions are unfinished."""
 
     states: tuple[str, ...]
     """Of transactional ids, by broker."""

@@ -42,7 +42,6 @@ class GivenInputs:
         self.done: list[Input] = []
 
     async def before(self, stage: Stage, step: PlannedStep) -> None:
-        """Do those that are given for this step."""
         while self._left and self._left[0].before <= step.number:
             await do_input(stage, read_step(self._left[0].step))
             self.done.append(self._left.pop(0))

@@ -20,7 +20,7 @@ MODES: Final = {
 }
 """The generations of the protocol, and what they are called."""
 TAKES: Final = ("armed", "disarmed", "control")
-"""With the fault; without it; and, where a file has one, what looks like it and is healthy."""
+"""With the fault, without it, and a healthy run that looks similar, if declared."""
 PLAYING: Final = ("program", "step-by-step")
 HEALTHY: Final = "healthy"
 RESERVED: Final = (*TAKES, *PLAYING, "else")
@@ -44,7 +44,7 @@ class Topic(Model):
 
     partitions: int = Field(default=1, ge=1, le=100)
     replication_factor: int | None = Field(default=None, ge=1, le=15)
-    """As many as there are brokers, at most three, unless given."""
+    """None: the number of brokers, at most 3."""
     leaders: tuple[int, ...] = ()
     """Of each partition; brokers 1, 2, 3, … in turn unless given."""
     configs: dict[str, str | int | float | bool] = Field(default_factory=dict)
@@ -85,14 +85,13 @@ class Run(Model):
     as_version: str | None = None
     settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
     players: tuple[str, ...] | None = None
-    """Who of an application's players is able to in this run; all unless given."""
+    """Players able to play the application in this run; None for all."""
     verdict: DeclaredVerdict
     cured: DeclaredVerdict | None = None
-    """After the cure; the same as before it where there is no cure."""
+    """Verdict after the cure; None: the same as before it."""
 
     @property
     def description(self) -> str:
-        """Its world in a few words."""
         return self.title or MODES[self.mode]
 
 
@@ -129,18 +128,16 @@ class Scenario(Model):
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """How it can be played."""
         return TAKES if self.control else TAKES[:2]
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What ``only`` may name."""
         modes = dict.fromkeys(run.mode for run in self.runs.values())
         return tuple(dict.fromkeys((*self.runs, *modes, *self.takes, *PLAYING)))
 
     @property
     def situations(self) -> tuple[Situation, ...]:
-        """Every way to tell it."""
+        """All combinations of run, take and player."""
         return tuple(
             Situation(run=name, mode=run.mode, take=take, program=program)
             for name, run in self.runs.items()
@@ -149,7 +146,7 @@ class Scenario(Model):
         )
 
     def meant_for(self, only: Only, situation: Situation) -> bool:
-        """Whether something restricted to ``only`` belongs to a run: to each of its groups."""
+        """Whether the run has a word of each group in ``only``."""
         return all(self._fits(group, situation) for group in only)
 
     def _fits(self, only: Names, situation: Situation) -> bool:

@@ -67,7 +67,7 @@ async def _read(
     isolation: IsolationLevel,
     recorder: Recorder,
 ) -> None:
-    """Everything that there is, up to where it does not go on."""
+    """Read until a fetch makes no progress."""
     while True:
         result = await fetch(
             outside,

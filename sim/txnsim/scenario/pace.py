@@ -1,4 +1,4 @@
-"""Who decides when a story goes on: asked before each of its steps."""
+"""The pace of a story: asked before each of its steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Pace(Protocol):
     """Lets a story go on."""
 
     async def before(self, stage: Stage, step: PlannedStep) -> None:
-        """Return when the step may be taken. What is done to the cluster meanwhile is an input."""
+        """Return when the step may be taken; changes to the cluster meanwhile are inputs."""
         ...
 
 

@@ -75,7 +75,7 @@ async def make(cluster: SimCluster) -> None:
 
 
 async def _late_produce(client: Cluster, target: TopicPartition, *, timestamp_ms: int) -> None:
-    """A Produce of a transaction that is over, as a request that was late on the way."""
+    """A Produce of an ended transaction, as if delayed on the network."""
     admin = Admin(client)
     await admin.set_broker_default(VERIFICATION, "false")
     billing = Producer(client, transactional_id="billing")

@@ -95,7 +95,7 @@ def _field(place: Place) -> str:
 
 
 def _line(lines: dict[Place, int], place: Place) -> int:
-    """Where that is, or the nearest place around it that has a line."""
+    """Line of a place, or of the nearest enclosing place that has a line."""
     if place not in lines:  # in its other spelling, perhaps
         lines, place = {_hyphened(one): line for one, line in lines.items()}, _hyphened(place)
     while place not in lines:

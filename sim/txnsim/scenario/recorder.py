@@ -57,16 +57,16 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
     partition: TopicPartition
     values: tuple[str | None, ...]
-    """None is a tombstone."""
+    """None for a tombstone."""
     key: bytes | None = None
     item: str | None = None
-    """The unit of work; each value is its own unless given."""
+    """Unit of work; None: each value is its own."""
     of: tuple[Position, ...] = ()
     """The inputs whose output they are."""
     identity: ProducerIdAndEpoch | None = None
     sequence: int | None = None
     asked_ms: int | None = None
-    """When it was sent, where that is another time than that of the call that is noted."""
+    """Time of sending; None: that of the noted call."""
 
 
 class Recorder:
@@ -161,7 +161,7 @@ class Recorder:
             )
 
     def wrote(self, who: str, transaction: str | None, batch: Batch, answer: CallResult) -> None:
-        """A batch was answered, or given up."""
+        """Note the records of a batch that was answered or given up."""
         for index, value in enumerate(batch.values):
             self._add(
                 Wrote,
@@ -334,7 +334,7 @@ class Recorder:
         self._add(Deleted, who, topic=topic, asked_ms=asked_ms)
 
     def healed(self, who: str) -> None:
-        """Nothing is broken on purpose any more."""
+        """The faults that the story made are over."""
         self._add(Healed, who)
 
     def gauge(self, who: str, name: str, value: float) -> None:

@@ -37,13 +37,13 @@ from txnsim.scenario.steps_model import Step
 from txnsim.trace.story import Sentence, story
 
 FAILED: Final = "story-failed"
-"""In place of a verdict where the story could not be played to its end; never the declared one."""
+"""Stands for the verdict of a story that did not reach its end; never declared."""
 SEED_DEFAULT: Final = 1
 JUDGES: Final = "judges"
 
 
 class JudgesResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What the judges came to, before or after the cure."""
+    """The verdict of the judges, before or after the cure."""
 
     expected: tuple[str, ...]
     observed: tuple[str, ...]
@@ -52,12 +52,11 @@ class JudgesResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def as_declared(self) -> bool:
-        """Whether it is what the file says."""
         return self.expected == self.observed
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run came to."""
+    """The result of one run."""
 
     scenario: str
     animal: str
@@ -69,10 +68,10 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     players: tuple[str, ...]
     verdict: JudgesResult
     cured: JudgesResult | None
-    """None where there is no cure."""
+    """None without a cure."""
     story: tuple[Sentence, ...]
     remarks: tuple[str, ...]
-    """Who else might have played, and what clients said on their own."""
+    """Other players available, and unprompted messages of clients."""
     duration_ms: int
     history: bytes
     """What everybody saw, JSON lines."""
@@ -83,12 +82,11 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def as_declared(self) -> bool:
-        """Whether every verdict is the declared one."""
         return self.verdict.as_declared and (self.cured is None or self.cured.as_declared)
 
 
 class Telling(msgspec.Struct, frozen=True, kw_only=True):
-    """One run to be made."""
+    """A request to tell one run."""
 
     scenario: Scenario
     run: str
@@ -251,7 +249,7 @@ class _Notes:
         self.failure: str | None = None
         self.answered = ""
         self.before_cure: int | None = None
-        """Length of the history when the cure began; None where it did not come to that."""
+        """Length of the history at the start of the cure; None if it was not reached."""
 
 
 async def _tell(built: Stage, notes: _Notes, pace: Pace | None) -> None:
@@ -325,7 +323,7 @@ def _verdicts(
 
 
 def _tell_verdict(tracer: Tracer, finding: JudgesResult) -> None:
-    """What the judges came to, who know nothing of the trace, as its last events."""
+    """Append the verdict to the trace; the judges themselves see only the history."""
     for sentence in finding.because:
         rule, _, found = sentence.partition(": ")
         expected = rule if rule in finding.expected else ""

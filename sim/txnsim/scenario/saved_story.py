@@ -1,4 +1,4 @@
-"""A run and what somebody did to it, as the file of a story of its own."""
+"""Saves a run with a user's inputs as a story file of its own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def saved(
     name: str,
     verdict: str,
 ) -> str:
-    """The story up to the last input, with all inputs as steps of it."""
+    """The story up to the last input, with all inputs as steps."""
     done = deque(sorted(inputs, key=lambda one: one.before))
     situation = Situation(run=run, mode=scenario.runs[run].mode, take=take)
     without_faults = msgspec.structs.replace(situation, take="disarmed")
@@ -67,12 +67,12 @@ def _plain(step: Step) -> dict[str, Any]:
 
 
 def _is_giving_up(step: Mapping[str, Any]) -> bool:
-    """Nobody gives up where no fault strikes."""
+    """Whether a step gives up a call: dropped in a run without the fault."""
     return "give-up" in step or step.get("call", {}).get("do") == "give-up"
 
 
 def _of_one_run(value: Any, others: set[str]) -> Any:
-    """Without what is said of other runs."""
+    """The value without the parts for other runs."""
     if isinstance(value, dict):
         return {key: _of_one_run(one, others) for key, one in value.items() if key not in others}
     return [_of_one_run(one, others) for one in value] if isinstance(value, list) else value

@@ -39,7 +39,7 @@ PATIENCE_MS: Final = 60_000
 
 
 class Background:
-    """A call that goes on while the story does."""
+    """A call that runs while the story continues."""
 
     def __init__(
         self, who: Acting, call: Call, task: asyncio.Task[CallResult | StoryFailedError]
@@ -62,7 +62,7 @@ class Stage:
         self.actors: dict[str, Acting] = {}
         self.background: dict[str, Background] = {}
         self.armed: dict[str, ArmedRule] = {}
-        """Every fault that was armed, also those that are not in force any more."""
+        """All faults armed so far, also those no longer in force."""
         self.armed_at: dict[str, str] = {}
         """Where the story arms each, as ``late.yaml:24: steps.3.hold: ``; empty without a file."""
         self.healed = False
@@ -120,7 +120,6 @@ class Stage:
         return found
 
     def _is_ours(self, place: TopicPartition) -> bool:
-        """Whether the story has to do with a partition, in a cluster that has others."""
         return place in self._touched or not self.ground.is_hidden(place)
 
     def called(self, name: str) -> Background:
@@ -152,12 +151,10 @@ class Stage:
         return armed
 
     def beginner(self) -> ReaderActor:
-        """A reader that has read nothing yet."""
         self._beginners.append(ReaderActor(LOOKER, Actor(plays="reader"), self.around))
         return self._beginners[-1]
 
     def say(self, who: str, text: str) -> None:
-        """Put a sentence of somebody into the trace."""
         tracer = self.environment.tracer
         if tracer.on:
             tracer.emit("note", who, data={"text": text})

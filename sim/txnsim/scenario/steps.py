@@ -95,7 +95,7 @@ def need_strikes(stage: Stage) -> None:
 
 
 async def _act_on_cluster(stage: Stage, act: ClusterAct) -> None:
-    """Do something to the cluster; what a judge has to know of it is noted."""
+    """Act on the cluster, and note the acts that judges need to know."""
     asked_ms = stage.environment.clock.now_ms()
     await stage.ground.act(stage, act)
     if act.do == "clean" and act.partition is not None:
@@ -137,13 +137,13 @@ async def _kept(call: Awaitable[CallResult]) -> CallResult | StoryFailedError:
 
 
 def _nothing() -> None:
-    """A call in the foreground is over when it is over."""
+    """Default: a foreground call needs no signal that its request was sent."""
 
 
 async def done(
     stage: Stage, actor: Actor, call: Call, *, wanted: str, sent: Callable[[], object] = _nothing
 ) -> CallResult:
-    """Let an actor do its part, as a call of its own in the trace; its answer."""
+    """Let an actor make a call, traced as its own; returns the result."""
     part = stage.scenario.cast.get(call.who)
     client = (None if part is None else part.client_id) or call.who
     trace = ClientTrace(stage.environment.tracer, client)

@@ -117,7 +117,7 @@ CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
         "producers": (("partition",), ("broker", "open_since", "background", "error")),
     },
 }
-"""Who plays what -> what it can be asked to do -> the fields that it needs and may have."""
+"""Role -> call -> fields that the call needs, fields that it may have."""
 
 FOR_OTHER_MEMBERS: Final = frozenset({"subscribe", "poll"})
 """A member that does this waits for the others of its group, whatever faults there are."""
@@ -141,22 +141,22 @@ CLUSTER: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "clean": (("partition",), ()),
     "delete-old": (("partition",), ()),
 }
-"""What can be done to the cluster -> the fields that it needs and may have."""
+"""Act -> fields that the act needs, fields that it may have."""
 
 
 class OneOf(Model):
-    """Exactly one of its fields is given, besides those that go with any."""
+    """Exactly one field is given, besides those in ``BESIDES``."""
 
     BESIDES: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def choices(cls) -> tuple[str, ...]:
-        """The fields of which there is one, by the names of Python."""
+        """Python names of the fields of which exactly one is given."""
         return tuple(name for name in cls.model_fields if name not in cls.BESIDES)
 
     @property
     def choice(self) -> str:
-        """The one that is given."""
+        """Python name of the given field."""
         return next(name for name in self.choices() if getattr(self, name) is not None)
 
     @model_validator(mode="after")
@@ -167,7 +167,7 @@ class OneOf(Model):
 
 
 class Doing(Model):
-    """Something is done; which fields there may be depends on what."""
+    """A step that does something; its ``do`` determines the allowed fields."""
 
     @property
     def given(self) -> frozenset[str]:
@@ -176,7 +176,7 @@ class Doing(Model):
 
 
 class Call(Doing):
-    """Somebody does something; which fields there may be depends on who and what (``CALLS``)."""
+    """A call of an actor; its role and ``do`` determine the allowed fields (``CALLS``)."""
 
     who: str
     do: str
@@ -209,7 +209,7 @@ class Call(Doing):
     always: bool | None = None
     """Also where a client of transactions v2 would not send it."""
     offset: OffsetByRun | None = None
-    """Where the answer must say that the record is."""
+    """Offset that the answer must contain."""
     group: str | None = None
     offsets: Offsets | None = None
     positions: Offsets | None = None
@@ -225,7 +225,7 @@ class Call(Doing):
     """Commit as this actor's member is now, what it has polled unless ``offsets`` say more."""
     topics: Names | None = None
     assigned: Partitions | None = None
-    """Go on until the member has these partitions, and no others."""
+    """Wait until the member has exactly these partitions."""
     count: int | None = Field(default=None, ge=1, le=COUNT_MAX)
     keys: int | None = Field(default=None, ge=1, le=COUNT_MAX)
     from_: int | None = Field(default=None, alias="from", ge=0)
@@ -236,7 +236,7 @@ class Call(Doing):
     name: str | None = None
     """Of a feature."""
     level: int | None = Field(default=None, ge=0)
-    """Of a feature, from now on; 0 takes it out."""
+    """New level of a feature; 0 removes the feature."""
     names: Partitions | None = None
     tool: Literal["before-3.1", "today"] | None = None
     """Whose rules find-hanging follows; before 3.1 internal topics were left out (KAFKA-13288)."""
@@ -259,11 +259,11 @@ class Call(Doing):
     connection: str | None = None
     """Requests of one connection are handled one after the other; ``main`` unless given."""
     once: bool | None = None
-    """Take the first answer, even where clients ask again."""
+    """Take the first answer, even where clients retry."""
     background: str | None = None
     """Go on at once; the call is awaited under this name."""
     error: ByRun | None = None
-    """The error that must be answered; NONE unless given."""
+    """Expected error; None means ``NONE``."""
 
     @property
     def records(self) -> Values:
@@ -277,7 +277,7 @@ class Call(Doing):
 
 
 class ClusterAct(Doing):
-    """Something is done to the cluster; which fields there may be depends on what (``CLUSTER``)."""
+    """An act on the cluster; its ``do`` determines the allowed fields (``CLUSTER``)."""
 
     do: str
     partition: Partition | None = None
@@ -298,7 +298,7 @@ class ClusterAct(Doing):
     epoch: int | None = Field(default=None, ge=1, le=PRODUCER_EPOCH_MAX)
     """At which an idle transactional id goes on, as after so many transactions."""
     partitions: int | None = Field(default=None, ge=1, le=PARTITIONS_MAX)
-    """How many there are from now on."""
+    """New number of partitions."""
     replication_factor: int | None = Field(default=None, ge=1, le=15)
     leaders: tuple[int, ...] = ()
     """Of each new partition; brokers 1, 2, 3, … in turn unless given."""
@@ -335,7 +335,7 @@ class LeaderIs(Model):
 
 
 class StruckTimes(Model):
-    """A rule that must have struck more than once."""
+    """A rule that must have struck several times."""
 
     rule: str
     times: int = Field(ge=1, le=COUNT_MAX)
@@ -393,16 +393,16 @@ class Expectation(Model):
 
 
 class Awaited(Model):
-    """A call in the background that must be over."""
+    """A background call that must be over."""
 
     call: str
     error: ByRun | None = None
-    """The error that must have been answered; NONE unless given, ``any`` for whatever it is."""
+    """Expected error; None means ``NONE``, ``any`` accepts every result."""
     offset: OffsetByRun | None = None
 
 
 class ReleasedAs(Model):
-    """What a rule holds does not simply go on."""
+    """Releases a rule's held messages by dropping or duplicating them."""
 
     rule: str
     as_: Literal["drop", "duplicate"] = Field(alias="as")
@@ -442,7 +442,7 @@ class Step(OneOf):
 
     @property
     def unit(self) -> tuple[int, int] | None:
-        """The block in any order that it stands in, and the part of it; None outside of one."""
+        """Number of the ``any-order`` block and of the part in it; None outside of one."""
         return self.__dict__.get(_UNIT)
 
     def stands_in(self, unit: tuple[int, int]) -> None:
@@ -487,7 +487,7 @@ class Step(OneOf):
 
 
 def needed(value: T | None) -> T:
-    """A field without which the file would not have been accepted."""
+    """A field that validation has guaranteed."""
     assert value is not None, "the file was accepted"
     return value
 

@@ -135,7 +135,7 @@ class _Story:
             self._tracer.emit("note", NARRATOR, data={"text": text})
 
     async def _identity(self) -> ProducerIdAndEpoch:
-        """As a producer that starts gets it, with an epoch of its own."""
+        """A new epoch, as InitProducerId gives a starting producer."""
         return await Producer(self._client, transactional_id=self._id).init_transactions()
 
     async def _begin(self, identity: ProducerIdAndEpoch) -> None:

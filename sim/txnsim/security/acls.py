@@ -69,7 +69,7 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """What an ACL says of it."""
+    """The permission type of an ACL."""
 
     UNKNOWN = 0
     ANY = 1
@@ -83,7 +83,7 @@ _VALUES: Final[Mapping[type[IntEnum], frozenset[int]]] = {
 
 
 class AclBinding(msgspec.Struct, frozen=True, kw_only=True, order=True, gc=False):
-    """One rule: a resource pattern, and who may or may not do which operation on it."""
+    """One ACL: a resource pattern, a principal, a host, an operation, a permission."""
 
     resource_type: int
     name: str
@@ -142,7 +142,7 @@ class AclFilter(msgspec.Struct, frozen=True, kw_only=True):
 _Resource = tuple[int, int, str]
 """What ACLs are for: the type of a resource, the type of its pattern, its name."""
 _Holders = Mapping[tuple[str, str], int]
-"""What those who call as a principal from a host may and may not do: bits (``bit_of``)."""
+"""(Principal, host) -> allowed and denied operations as bits (``bit_of``)."""
 
 
 def bit_of(operation: int, permission: int) -> int:
@@ -171,7 +171,6 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
     prefixes: Mapping[tuple[int, int], int] = {}
     """How many prefixed resources there are, by type and length of the name."""
     count: int = 0
-    """How many bindings there are."""
 
     def all(self) -> Iterator[AclBinding]:
         """Every binding."""
@@ -196,7 +195,7 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
         return reduce(or_, found) if found else None
 
     def found(self, wanted: AclFilter) -> Iterator[AclBinding]:
-        """The bindings that a filter may take: all, or those of its name."""
+        """Candidates for a filter: all bindings, or those that its name may match."""
         if wanted.name is None:
             return self.all()
         resources: list[_Resource] = []
@@ -209,11 +208,11 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
         return self._bindings(filter(self.by_resource.__contains__, resources))
 
     def plus(self, acls: Iterable[AclBinding]) -> Acls:
-        """With those bindings too; this very set where it has them all."""
+        """The set with these bindings; the same object if all are present."""
         return self._changed(acls, or_)
 
     def minus(self, acls: Iterable[AclBinding]) -> Acls:
-        """Without those bindings; this very set where it has none of them."""
+        """The set without these bindings; the same object if none is present."""
         return self._changed(acls, lambda bits, bit: bits & ~bit)
 
     def _bindings(self, resources: Iterable[_Resource]) -> Iterator[AclBinding]:
@@ -307,7 +306,7 @@ def creation_complaint(acl: AclBinding) -> Rejection | None:
 
 
 def is_for_filters(acl: AclBinding) -> bool:
-    """Whether it has a kind that only a filter may have."""
+    """Whether a binding has a type that only a filter may have."""
     return (
         acl.resource_type == ResourceType.ANY
         or acl.pattern in (PatternType.ANY, PatternType.MATCH)

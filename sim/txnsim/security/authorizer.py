@@ -46,7 +46,7 @@ _ALLOWS: Final = {
     )
     for operation in Operation
 }
-"""And those that allow it."""
+"""Operation -> bits that allow the operation."""
 
 
 class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +66,6 @@ class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
         resource_type: ResourceType,
         name: str,
     ) -> bool:
-        """Whether the principal may do that to the resource of that name."""
         if principal in self.super_users:
             return True
         bits = acls.bits_for(resource_type, name, principal, host)

@@ -47,14 +47,14 @@ Credential = Password | Bearer
 
 
 class LoginError(Exception):
-    """The broker is not the one that it says, or its token makes no sense."""
+    """The broker failed to prove its identity, or its token is malformed."""
 
 
 class Login(Protocol):
     """One run of a mechanism."""
 
     def first(self) -> bytes:
-        """What the client says first."""
+        """The first token of the client."""
 
     def next(self, token: bytes) -> bytes | None:
         """The answer to a token of the broker; None: nothing more is to be said.

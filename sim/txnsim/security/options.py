@@ -55,7 +55,7 @@ class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
     """PEM files of a broker."""
 
     certificate: str
-    """Its certificate, and those up to the authority."""
+    """The certificate, and its chain up to the authority."""
     key: str
     key_password: str | None = None
     authority: str | None = None
@@ -118,9 +118,7 @@ class SecurityOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     listeners: tuple[SecureListener, ...] = ()
     has_plain_listener: bool = True
-    """Whether brokers have the listener in clear too; without it the first of ``listeners`` is the
-    one that a cluster is known by.
-    """
+    """Whether brokers have a plain listener; else the first of ``listeners`` is the main one."""
     tls: TlsFiles | TlsPem | None = None
     principal_mapping_rules: str = DEFAULT
     """``ssl.principal.mapping.rules``."""

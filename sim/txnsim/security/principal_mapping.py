@@ -25,7 +25,7 @@ _REFERENCE: Final = re.compile(r"\\(?P<literal>.)|\$\{(?P<name>\w+)\}|\$(?P<digi
 
 class _Rule(msgspec.Struct, frozen=True, kw_only=True):
     pattern: re.Pattern[str] | None
-    """None: the subject as it is."""
+    """None for the unchanged subject (rule ``DEFAULT``)."""
     replacement: str = ""
     case: str = ""
 

@@ -39,7 +39,7 @@ class Challenge(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Authenticated(msgspec.Struct, frozen=True, kw_only=True):
-    """It is who it says."""
+    """The client's identity is proved."""
 
     user: str
     token: bytes = b""
@@ -48,7 +48,7 @@ class Authenticated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
-    """It is not, or it said nothing that makes sense."""
+    """The client failed to prove its identity, or its token is malformed."""
 
     message: str | None = None
     """The text for the client; None: only that its credentials are invalid, because more would tell

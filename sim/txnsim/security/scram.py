@@ -77,7 +77,7 @@ class Upsertion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Outcomes = dict[str, Rejection | None]
-"""User -> why not; None for what is done."""
+"""User -> error; None for success."""
 
 
 def credential_of(
@@ -89,9 +89,7 @@ def credential_of(
 
 
 def derived(upsertion: Upsertion) -> ScramCredential | Rejection:
-    """The credential that is to be set, or why it can't be: most of the work of ``alter``, and
-    nothing of it depends on what there is.
-    """
+    """The credential to set, or an error; independent of state, and most of ``alter``'s time."""
     complaint = _upsertion_complaint(upsertion)
     if complaint is not None:
         return complaint

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ORGANIZATION: Final = "txnsim"
 YEAR: Final = datetime.timedelta(days=365)
 BEFORE: Final = datetime.timedelta(days=1)
-"""Clocks of clients may be a little behind."""
+"""How far a certificate is antedated: clocks of clients may be slow."""
 
 
 class KeyPair(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ NONCE_BYTES: Final = 18
 
 
 class ChannelBuilder:
-    """The way into one kind of listener."""
+    """Builds TLS and SASL for the connections of a listener (Kafka's ChannelBuilder)."""
 
     __slots__ = ("_environment", "_mapping", "_security", "failure_delay_ms", "listener", "tls")
 
@@ -117,7 +117,6 @@ def first_credentials(security: SecurityOptions, draw: Callable[[int], bytes]) -
 
 
 def authorizer_of(security: SecurityOptions) -> Authorizer | None:
-    """The cluster's authorizer, if it has one."""
     if not security.has_authorizer:
         return None
     return Authorizer(

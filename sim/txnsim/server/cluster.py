@@ -156,16 +156,14 @@ class SimCluster:
 
     @property
     def bootstrap(self) -> str:
-        """``host:port`` of every broker, as clients take it, at the listener in clear; at the first
-        one where there is none.
-        """
+        """``host:port`` of all brokers; the first secure listener if there is no plain one."""
         if self.options.security.has_plain_listener:
             return self.bootstrap_of(CLIENT_LISTENER)
         return self.bootstrap_of(self._channel_builders[0].listener.name)
 
     @property
     def kip_text_bootstrap(self) -> str | None:
-        """The same of the listeners that answer by the letter of the KIPs; None without them."""
+        """``host:port`` of all brokers' KIP-text listeners; None if switched off."""
         return self.bootstrap_of(kip_text.LISTENER) if self.options.settings.kip_text else None
 
     def bootstrap_of(self, listener: str) -> str:
@@ -558,7 +556,7 @@ class SimCluster:
             budget.begin({broker_id: member.disk for broker_id, member in self.members.items()})
 
     def _new_budget(self) -> BudgetKeeper | None:
-        """The budget of the logs; None where there is no end."""
+        """A new budget for the logs; None for no bound."""
         log_budget = self.options.settings.log_budget_bytes
         if not log_budget:
             return None

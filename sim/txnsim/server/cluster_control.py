@@ -88,7 +88,7 @@ class SimClusterControl:
     def __init__(self, cluster: ControlledCluster) -> None:
         self._cluster = cluster
         self._cuts: dict[tuple[BrokerId, BrokerId], int] = {}
-        """How many partitions keep a link cut that was whole before the first of them."""
+        """Number of partitions that cut each link; links cut before the first are not counted."""
 
     async def carry_out(self, action: ClusterAction, *, struck: BrokerId | None) -> Undo | None:
         """Do what an action says; where it lasts, the answer ends it.
@@ -275,7 +275,7 @@ class SimClusterControl:
         return found
 
     def _is_here(self, member: Member) -> bool:
-        """Whether the cluster has not been made anew since."""
+        """Whether the member still belongs to the cluster, which may have been rebuilt."""
         return self._cluster.members.get(member.broker_id) is member
 
     async def _try(self, member: Member, what: str) -> None:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _log: Final = Logger("txnsim.server")
 _ENCODED: Final = (bytes, NoResponse)
-"""Replies of which nothing is left to encode."""
+"""Types of replies that need no encoding."""
 
 
 class Connection(asyncio.Protocol):
@@ -80,7 +80,7 @@ class Connection(asyncio.Protocol):
         self.link = ClientLink()
         self._channel_builder = channel_builder
         self.principal = ANONYMOUS
-        """Who the client is, as far as is known by now."""
+        """Principal as authenticated so far."""
         self._sasl: SaslSession | None = None
         self._crossings: ClientCrossings | None = None
         self._trace: RequestTrace | None = None
@@ -130,7 +130,7 @@ class Connection(asyncio.Protocol):
             )
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """The connection is gone: what was taken up goes on, what only waited is forgotten."""
+        """Drop the requests still waiting; the one being handled continues."""
         self._outbox.forget()
         self._listener.strangers.forget(self)
         self._intake.close()
@@ -173,14 +173,12 @@ class Connection(asyncio.Protocol):
     # Requests
 
     def pump(self) -> None:
-        """Take up what waits, as long as nothing is being handled and this turn has room."""
+        """Handle waiting requests while none is being handled and the turn has time left."""
         if not self._is_pumping:
             self.go_on(0 if self._waits_for_turn else self._turns.limit_ns)
 
     def go_on(self, limit_ns: int = 0) -> None:
-        """Send more and take up more until so much of this turn is spent; wait for another one
-        where there is more to do then, and see to the answers.
-        """
+        """Send and handle until the limit of this turn; ask for another turn if work is left."""
         intake, turns, outbox = self._intake, self._turns, self._outbox
         frames = intake.frames
         if limit_ns:
@@ -233,13 +231,12 @@ class Connection(asyncio.Protocol):
             transport.close()
 
     def give_up(self, why: str = "clients that are not known have sent too much") -> None:
-        """Several hold too much together of what they have sent, and this one most of it."""
+        """Close: unauthenticated clients hold too many bytes, and this one most of them."""
         self._intake.close()
         self._give_up(why)
 
     @property
     def unfinished_bytes(self) -> int:
-        """What it has sent of a frame that is not whole."""
         return self._intake.reader.buffered_bytes
 
     def _give_up(self, why: str = "answers are not read") -> None:
@@ -287,7 +284,7 @@ class Connection(asyncio.Protocol):
     def _handle(
         self, request: Request, frame: bytes, received_ns: int, pace: Pace | None = None
     ) -> int:
-        """Answer a request; when the first step of that was over, by the stopwatch."""
+        """Handle a request; returns the stopwatch's time after the first step."""
         handler, refused = self.apis.handlers[request.api_key], request.refused
         request.pace = pace
         self._request_bytes = len(frame) - request.body_offset
@@ -370,7 +367,7 @@ class Connection(asyncio.Protocol):
         return False
 
     def _limit_frames(self, session: SaslSession) -> None:
-        """Who is not known may not send as much (SaslServerAuthenticator)."""
+        """Lower the frame size limit of unauthenticated clients (SaslServerAuthenticator)."""
         settings = self._listener.settings
         if session.state is SaslState.COMPLETE:
             self._intake.reader.limit = settings.socket_request_max_bytes
@@ -434,7 +431,6 @@ class Connection(asyncio.Protocol):
             self._handled(request, handler, reply, error, pieces)
 
     def _send(self, request: Request, reply: Any, pieces: list[bytes] | None = None) -> None:
-        """Put an answer into the outbox, and tell of it."""
         outbox, meter = self._outbox, self._meter
         key, version = request.api_key, request.api_version
         self._response_bytes = 0
@@ -532,7 +528,7 @@ class Connection(asyncio.Protocol):
         self._handled_watched(request, handler, reply, error)
 
     def _watcher(self) -> ClientCrossings:
-        """Made when it is needed for the first time: most connections are never watched."""
+        """Created on first use: most connections are never watched."""
         if self._crossings is None:
             line = f"{self._peer} -> {self._listener.node}"
             self._crossings = ClientCrossings(self._listener, line, self._parse)
@@ -551,7 +547,7 @@ class Connection(asyncio.Protocol):
     def _handled_watched(
         self, request: Request, handler: Handler, reply: Any, error: BaseException | None
     ) -> None:
-        """The handler is through, and a fault may have done something to the connection."""
+        """Finish a handled request, after a fault that may break or mute the connection."""
         if type(reply) is not Struck:
             self._handled(request, handler, reply, error)
         elif reply.complaint is not None:

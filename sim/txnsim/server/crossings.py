@@ -50,7 +50,7 @@ PASS: Final = FaultEffect(outcome=SubmitOutcome.PASS)
 PRODUCE: Final = 0
 
 LOST_COPY: Final = (SubmitOutcome.DROP, SubmitOutcome.ERROR, SubmitOutcome.DISCONNECT)
-"""What keeps a copy from being handled."""
+"""Outcomes after which a copy is not handled."""
 
 Parse = Callable[[bytes], Request]
 
@@ -62,9 +62,8 @@ class Struck(msgspec.Struct, frozen=True, kw_only=True):
     """The one to answer: damaged, a request may have become another."""
     reply: Any = NoResponse.NEVER
     mute_ms: int = 0
-    """Nothing is taken up for so long after the answer."""
+    """Time after the answer in which no request is handled."""
     damage: Damage | None = None
-    """What is done to the answer's bytes."""
     is_broken: bool = False
     """The connection breaks."""
     is_reset: bool = False
@@ -85,7 +84,7 @@ class ClientCrossings(msgspec.Struct, eq=False):
     """Reads a frame of this connection."""
 
     async def opened(self) -> FaultEffect:
-        """The connection is there, nothing of it has been read."""
+        """The effect of fault rules on the opened connection; nothing has been read yet."""
         return await self._cross(opening(self._listener.node, self._line))
 
     async def handle(self, request: Request, handler: Handler, frame: bytes) -> Any:
@@ -122,7 +121,7 @@ class ClientCrossings(msgspec.Struct, eq=False):
         return await self.leave(request, handler, reply, mute_ms=verdict.throttle_ms)
 
     async def _handle_damaged(self, sent: Request, frame: bytes, damage: Damage) -> Any:
-        """Handle what has become of a request, if it still is one."""
+        """Handle a damaged request, if it can still be parsed."""
         try:
             batch = batch_in_request(sent.api_key, sent.message)
             request = self._parse(damaged_frame(frame, damage, batch=batch))
@@ -208,7 +207,7 @@ class ClientCrossings(msgspec.Struct, eq=False):
 
 
 def opening(node: str, line: str) -> Crossing:
-    """A connection that is there, of which nothing has been read."""
+    """The crossing of an opened connection, before any byte is read."""
     return Crossing(
         point=FaultPoint.CONNECTION_OPEN,
         source="client/",
@@ -222,7 +221,7 @@ def opening(node: str, line: str) -> Crossing:
 
 
 async def crossed(crossing: Crossing, interceptor: Interceptor, tracer: Tracer) -> FaultEffect:
-    """The word on a crossing, which takes as long as it takes."""
+    """The effect of the fault rules on a crossing, after any delay or hold."""
     verdict = interceptor.cross(crossing) if interceptor.armed else None
     if verdict is not None and not isinstance(verdict, FaultEffect):
         tell(tracer, "msg.hold", crossing)
@@ -269,7 +268,6 @@ def batch_in_answer(api_key: int, reply: Any) -> bytes | None:
 
 
 def batch_in_request(api_key: int, message: Any) -> bytes | None:
-    """The first record batches in a Produce, if it has any."""
     if api_key != PRODUCE:
         return None
     return _first_batch(row for topic in message.topic_data for row in topic.partition_data)

@@ -15,7 +15,7 @@ from txnsim.runtime.turns import LargeReads
 from txnsim.wire.framing import FrameReader
 
 LARGE_BYTES: Final = 256 << 10
-"""A frame of which so much has come, and which is not whole, is a large one."""
+"""Received size from which an incomplete frame counts as large."""
 FRAME_BYTES: Final = 256
 """What a request that waits counts for besides its bytes: an empty one takes room and time too."""
 
@@ -32,7 +32,7 @@ class Intake:
         they count for.
         """
         self.queued_bytes = 0
-        """What they count for."""
+        """Bytes that the waiting frames count for."""
         self.is_paused = False
         """The socket is not read: too much waits."""
         self.is_in_line = False

@@ -30,17 +30,16 @@ class ClientConnection(Protocol):
     """One client's connection, as far as its listener drives it."""
 
     apis: ApiTable
-    """What is spoken there."""
 
     def pump(self) -> None:
         """Handle what has been read meanwhile."""
 
     @property
     def unfinished_bytes(self) -> int:
-        """What it has sent of a frame that is not whole."""
+        """Bytes received of an incomplete frame."""
 
     def give_up(self, why: str) -> None:
-        """End it: it holds too much of what it has sent."""
+        """Close the connection, which holds too many received bytes."""
 
     def close(self) -> None:
         """End it."""
@@ -51,9 +50,8 @@ class Door(msgspec.Struct, frozen=True, kw_only=True):
 
     host: str
     port: int
-    """0 until it is bound, where any free one will do."""
+    """0 for any free port until the socket is bound."""
     apis: ApiTable = SHIPPED
-    """What is spoken there."""
     channel_builder: ChannelBuilder | None = None
     """What clients have to pass there before they are served."""
 
@@ -85,9 +83,9 @@ class BrokerListener:
         self.send_buffer_bytes = given if given > 0 else DEFAULTS.socket_send_buffer_bytes
         self.meters: Final = RequestMeters()
         self.unread: Final = HeldBytes(settings.queued_max_response_bytes)
-        """Answers that are not read, as far as they take memory of their own."""
+        """Unread answers, as far as they take memory of their own."""
         self.strangers: Final = HeldBytes(settings.unknown_clients_max_bytes)
-        """What clients have sent that are not known yet."""
+        """Bytes received from unauthenticated clients."""
         self.node = ""
         self.accepted = 0
         """Connections so far."""
@@ -141,9 +139,7 @@ class BrokerListener:
         self.is_open = False
 
     def give_up_largest_frame(self) -> bool:
-        """Close the connection that holds most of a frame that is not whole; whether one holds
-        much.
-        """
+        """Close the connection with the largest incomplete frame; False if none is large."""
         largest = max(self.connections, key=lambda one: one.unfinished_bytes, default=None)
         if largest is None or largest.unfinished_bytes <= self.settings.connection_queue_bytes:
             return False
@@ -200,10 +196,10 @@ class _BoundDoor(msgspec.Struct, eq=False):
     connect: Connect
     socket: Listener | None = None
     other: Door | None = None
-    """What it speaks above the mark of memory, or below it."""
+    """The other door: with normal APIs, or with refusing ones above the memory mark."""
 
     def full(self) -> Door:
-        """The door as it is above the mark."""
+        """A copy of the door above the memory mark: its APIs refuse requests."""
         return msgspec.structs.replace(self.door, apis=refusing(self.door.apis))
 
     def __call__(self) -> asyncio.Protocol:

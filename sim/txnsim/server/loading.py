@@ -38,7 +38,7 @@ DEVIATIONS: Final = (
 
 
 class LoadedCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cluster goes on with. The logs are written from then on: for one start only."""
+    """State to start a cluster with, once only: the start writes to the logs."""
 
     image: ClusterImage
     """Without brokers: they have other addresses now."""
@@ -53,7 +53,7 @@ class LoadedCluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lacks_coordinators(self) -> bool:
-        """Whether transactions are open and it is not known whose they are."""
+        """Whether transactions are open without a transaction state topic to own them."""
         return TRANSACTION_STATE_TOPIC not in self.image.topics and any(
             one.log.producers.state.first_undecided_offset() is not None
             for own in self.logs.values()
@@ -134,9 +134,7 @@ def _why_stray(folder: StoredFolder, topic: TopicImage | None, broker_id: Broker
 
 
 def _first_producer_id(disks: Disks, logs: Logs) -> ProducerId:
-    """The first one that is free: the controller's word; without it, a block behind all that
-    are seen.
-    """
+    """First free id: the controller's, else the start of the block behind all ids seen."""
     stored = 0 if disks.metadata is None else disks.metadata.next_producer_id
     seen = max(_seen_ids(one.log for own in logs.values() for one in own.values()), default=-1)
     if seen < stored:

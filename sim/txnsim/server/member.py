@@ -41,7 +41,7 @@ itself (log.dir.failure.timeout.ms).
 
 
 class MemberState(Enum):
-    """What a member does."""
+    """State of a member."""
 
     STARTING = "it registers, follows the metadata and waits to be unfenced"
     RUNNING = "it serves clients"
@@ -62,20 +62,19 @@ class Member:
         disk: BrokerLogs,
         doors: tuple[Door, ...],
     ) -> None:
-        """A member that does not run yet."""
         self.broker_id = broker_id
         self.clock = clock
         """What its machine takes for the time; it outlives the broker."""
         self.disk = disk
         self.lagging: set[TopicPartition] = set()
-        """What it is to fall behind in, in every life."""
+        """Partitions in which it falls behind on purpose, in every life."""
         self.doors = doors
         self.state = MemberState.DOWN
         self.is_cut_off_from_clients = False
         self.broker: Broker | None = None
         self.listener: BrokerListener | None = None
         self._kept: list[Listener] = []
-        """Its ports, while it is down."""
+        """Listeners that keep the ports of a broker that is down."""
         self._environment = environment
         self._metadata = metadata
         self._crossings = Crossings(
@@ -239,7 +238,7 @@ class Member:
             self._kept = await listener.keep_ports()
 
     async def free_ports(self) -> None:
-        """Keep the ports of a broker that is down no longer."""
+        """Close the listeners that keep the ports of a broker that is down."""
         kept, self._kept = self._kept, []
         for port in kept:
             await port.close()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from txnsim.server.loading import LoadedCluster
 
 KIP_TEXT_PORT_DISTANCE: Final = 100
-"""From the first client port to the first one that answers by the letter of the KIPs."""
+"""Distance from the first client port to the first KIP-text port."""
 _TOPIC_FORMS: Final = "expected NAME or NAME:PARTITIONS, as orders:3, or several of them"
 
 
@@ -65,7 +65,7 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     security: SecurityOptions = NO_SECURITY
     """Listeners with TLS and SASL, users, ACLs (docs/security.md)."""
     loaded: LoadedCluster | None = None
-    """Disks to go on with, for one start; ``brokers`` is as many as have left one."""
+    """Disks to start with, once only; ``brokers`` is their number."""
 
     @property
     def broker_ids(self) -> tuple[BrokerId, ...]:
@@ -77,9 +77,7 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def port_step(options: ClusterOptions) -> int:
-    """From a port of one broker to the same listener's of the next: 1, or as much more as it takes
-    that no two listeners want the same.
-    """
+    """Distance of a listener's ports on two brokers: 1, or more so that no two collide."""
     ports = {options.port} if options.security.has_plain_listener else set()
     ports.update(listener.port for listener in options.security.listeners)
     ports.discard(0)

@@ -51,7 +51,7 @@ class Sender(Protocol):
 
     @property
     def unread(self) -> HeldBytes:
-        """What all of its connections hold."""
+        """Unread answers of all connections of the listener."""
 
 
 class Outbox:
@@ -95,7 +95,7 @@ class Outbox:
         self.output: list[bytes] = []
         """Answers of this turn."""
         self.parked: ParkedAnswers | None = None
-        """Answers that are too large to be handed to the socket in one go."""
+        """Answers too large for the socket at once."""
         self._own_bytes = 0
         """Of both, without records as they lie in the log."""
         self.bytes = 0
@@ -127,7 +127,7 @@ class Outbox:
         return len(self.output)
 
     def since(self, place: int) -> bytes:
-        """What was put after that place."""
+        """Output added after ``place``."""
         return b"".join(self.output[place:])
 
     def replace(self, place: int, changed: bytes) -> None:
@@ -138,7 +138,7 @@ class Outbox:
     # Out
 
     def is_wanted(self) -> bool:
-        """Whether there is still somebody to send to."""
+        """Whether the connection is open."""
         return self.transport is not None
 
     def flush(self) -> None:
@@ -230,9 +230,7 @@ class ParkedAnswers:
         self._pieces.extend(pieces)
 
     def next_part(self) -> list[Piece]:
-        """Take up to ``PART_BYTES`` from the front, in one piece where they are small; there is
-        something.
-        """
+        """Up to ``PART_BYTES`` from the front, small pieces joined; there must be a piece."""
         pieces = self._pieces
         part: list[Piece] = []
         room = PART_BYTES
@@ -248,7 +246,6 @@ class ParkedAnswers:
         return [b"".join(part)] if is_small else part
 
     def rest(self) -> Sequence[Piece]:
-        """Everything that is left."""
         return tuple(self._pieces)
 
 
@@ -256,7 +253,7 @@ class Holder(Protocol):
     """Who has answers that wait."""
 
     def give_up(self) -> None:
-        """They take too much memory."""
+        """Drop the answers: they take too much memory."""
 
 
 class HeldBytes:
@@ -283,12 +280,11 @@ class HeldBytes:
             largest.give_up()
 
     def forget(self, holder: Holder) -> None:
-        """Nothing waits for it any more."""
         self.total -= self._held.pop(holder, 0)
 
 
 def _nothing() -> None:
-    """Nobody is there any more."""
+    """Do nothing: the connection is closed."""
 
 
 def whole(request: Request, reply: Any) -> bytes:

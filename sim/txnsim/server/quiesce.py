@@ -13,13 +13,11 @@ from txnsim.server.member import Member, MemberState
 from txnsim.types import BrokerId
 
 TURNS_TO_END: Final = 20
-"""Turns of the loop in which everything that was let go, however deep, has come to its end."""
+"""Turns of the loop after which every released task has ended, however deep."""
 
 
 async def end_starts(members: Iterable[Member]) -> None:
-    """End the brokers that are being started: each has only some of its ports, so it is as good as
-    down.
-    """
+    """Kill the starting brokers: their ports are only partly open."""
     starting = [member for member in members if member.state is MemberState.STARTING]
     for member in starting:
         await member.kill()
@@ -28,7 +26,7 @@ async def end_starts(members: Iterable[Member]) -> None:
 
 
 async def let_end() -> None:
-    """Let go on, and end, what was let go."""
+    """Release the held tasks, and wait until they have ended."""
     for _ in range(TURNS_TO_END):
         await asyncio.sleep(0)
 

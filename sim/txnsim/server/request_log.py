@@ -65,9 +65,7 @@ async def logged(
 
 
 def outcome(request: Request, reply: Any) -> dict[str, Any]:
-    """What a request came to: ``errors``, by Kafka's names, each once, or ``answer``, why there is
-    none; nothing where all is well.
-    """
+    """``errors``: Kafka's names, once each; ``answer``: why there is none; else empty."""
     if type(reply) is Struck:
         reply = reply.reply
     found: list[int] = []

@@ -62,11 +62,11 @@ class RequestTrace:
         self._is_ours = False
         self._tx = ""
         self._causes: tuple[int, ...] | None = None
-        """Of the answer that is about to be written; None where there is none to tell of."""
+        """Causes of the answer about to be written; None if none is traced."""
         self._errors = ""
 
     def received(self, request: Request, handler: Handler, size: int) -> int:
-        """A request of so many bytes is taken up: the event that its handling is due to."""
+        """Trace a received request; returns the event that causes its handling."""
         tracer = self._tracer
         self._request = request
         is_new = self._peer == "client/" or request.client_id != self._client_id
@@ -113,7 +113,6 @@ class RequestTrace:
         self._causes = (news, tracer.cause, received)
 
     def sent(self, size: int) -> None:
-        """An answer of so many bytes is written, if there is one."""
         causes, self._causes = self._causes, None
         request = self._request
         if causes is None or request is None:

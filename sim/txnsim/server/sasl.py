@@ -33,7 +33,7 @@ REAUTHENTICATION_PAUSE_MS: Final = 1_000
 
 
 class SaslState(Enum):
-    """What is expected next."""
+    """The requests that are accepted next."""
 
     FIRST = "ApiVersions or SaslHandshake"
     HANDSHAKE = "SaslHandshake; ApiVersions is answered once"
@@ -44,7 +44,7 @@ class SaslState(Enum):
 
 
 class Then(Enum):
-    """What is to be done with a frame."""
+    """The treatment of a frame."""
 
     HANDLE = "it is an ordinary request"
     SEND = "it is answered"
@@ -116,9 +116,7 @@ class SaslSession(msgspec.Struct, eq=False):
         return _failed(f"{api_name(header.api_key)} during the SASL handshake")
 
     def handled(self, request: Request) -> None:
-        """A request is answered: after ApiVersions a handshake has to come, unless the client is to
-        ask again in a version that is known, or by a better name.
-        """
+        """A valid ApiVersions was answered: now a handshake has to follow."""
         if self.state is SaslState.FIRST and api_versions.is_valid(request):
             self.state = SaslState.HANDSHAKE
 
@@ -233,7 +231,7 @@ class SaslSession(msgspec.Struct, eq=False):
         return min(limits, default=default)
 
     def _complete(self, step: sasl.Authenticated) -> int:
-        """It is known who it is; returns how long for, 0 for no end."""
+        """The client is authenticated; returns the session lifetime in ms, 0 for no end."""
         self.principal = user(step.user)
         self.state = SaslState.COMPLETE
         self._exchange = self._previous = None

@@ -19,7 +19,7 @@ from txnsim.types import BrokerId
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What there was at one moment."""
+    """The state of a cluster at one moment."""
 
     image: ClusterImage
     releases: Mapping[BrokerId, Release]

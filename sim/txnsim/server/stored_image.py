@@ -35,7 +35,7 @@ class LoadedLog(msgspec.Struct, frozen=True, kw_only=True):
     topic_id: uuid.UUID
     log: PartitionLog
     high_watermark: int
-    """What was noted of it last."""
+    """Last checkpointed value."""
 
 
 Logs = Mapping[BrokerId, Mapping[TopicPartition, LoadedLog]]
@@ -80,7 +80,7 @@ def described(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage
 def _within(
     partition: PartitionImage, here: frozenset[BrokerId], topic_partition: TopicPartition
 ) -> PartitionImage:
-    """The partition with the brokers that are here."""
+    """The partition without the absent brokers."""
 
     def kept(ids: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
         return tuple(one for one in ids if one in here)
@@ -139,7 +139,6 @@ def _derived(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage:
 def _leaderless(
     topic: str, replicas: Mapping[int, Sequence[BrokerId]]
 ) -> tuple[PartitionImage, ...]:
-    """The partitions of a topic, before it is known who leads."""
     missing = set(range(max(replicas) + 1)) - set(replicas)
     if missing:
         raise ConfigError(

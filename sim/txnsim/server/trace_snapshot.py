@@ -51,7 +51,7 @@ class NodeNow(msgspec.Struct, frozen=True, kw_only=True):
 
     node: str
     state: str
-    """``running``, ``down`` or what it is between them."""
+    """``running``, ``down``, or a state between them."""
 
 
 class ProducerNow(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +68,7 @@ class ProducerNow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A partition, as its leader has it. Offsets that are 0 or unknown are left out."""
+    """A partition as its leader knows it; offsets that are 0 or unknown are omitted."""
 
     tp: str
     leader: int
@@ -76,7 +76,7 @@ class PartitionNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Leader epoch."""
     isr: tuple[int, ...]
     replicas: int
-    """How many there are."""
+    """Number of replicas."""
     start: int = 0
     end: int = 0
     hw: int = 0

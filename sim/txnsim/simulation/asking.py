@@ -31,13 +31,13 @@ _UNTOLD: Final = {
     "member_epoch": 0,
     "generation_id": -1,
 }
-"""What is remembered of answers, and what is said before."""
+"""Remembered fields of answers -> value before any answer."""
 _EITHER: Final = "generation_id_or_member_epoch"
 _GONE: Final = (ErrorCode.unknown_member_id, ErrorCode.fenced_member_epoch)
 
 
 class Curious:
-    """Somebody who asks for anything, and remembers what he was told."""
+    """Requests anything, and remembers the answers."""
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around

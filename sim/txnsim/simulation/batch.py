@@ -33,7 +33,7 @@ CHUNK: Final = 8
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What a seed came to."""
+    """The result of a seed."""
 
     seed: int
     kinds: tuple[str, ...]
@@ -43,29 +43,27 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     virtual_ms: int
     cpu_ms: int
     acts: int
-    """How many were begun."""
+    """Number of acts begun."""
     answered: int
-    """How many came to something: no error."""
+    """Number of acts without an error."""
     committed: int
     """Commits that were answered; of a workload of the user's, their markers."""
     struck: int
-    """What was done to the cluster, and was possible."""
+    """Number of acts on the cluster that were possible."""
     cells: tuple[tuple[Cell, int], ...] = ()
     mode: str = ""
     """The transaction protocol; "" where a row does not say."""
     names: tuple[str, ...] | None = None
-    """Of the causes that together explain what was found: none where nothing known does, None
-    where a row does not say.
-    """
+    """Names of the causes, empty if none is known; None if the row does not say."""
 
     @property
     def group(self) -> tuple[str, ...]:
-        """By which findings of one kind are known: their causes, else what they are."""
+        """Key of similar findings: the causes, else the kinds."""
         return self.names or self.kinds
 
 
 class Tally:
-    """What a batch has come to so far."""
+    """The running totals of a batch."""
 
     def __init__(self) -> None:
         self.seeds = 0
@@ -91,7 +89,7 @@ class Tally:
 
     @property
     def idle(self) -> str | None:
-        """What was not exercised, where that makes the verdict worthless; None if all was."""
+        """What was not exercised, so that the verdict means nothing; None if all was."""
         missing = [
             what
             for what, count in (
@@ -142,7 +140,6 @@ def row_of(seed: int, wanted: Wanted, *, cpu_s: float | None = None) -> Row:
 
 
 def named(row: Row, wanted: Wanted) -> Row:
-    """The row with the names of its causes, where it does not say them."""
     if row.names is not None or not row.kinds:
         return row
     return msgspec.structs.replace(row, names=_names(draw(row.seed, wanted)))

@@ -63,11 +63,11 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     switch: str = ""
     """A switch of the releases."""
     healthy: bool = False
-    """The position in which it is."""
+    """Position of the switch in which the run is healthy."""
     habit: str = ""
     """Else a habit without whose acts it is."""
     ticket: str
-    """The ticket of the switch; of a habit, what it is, in words."""
+    """Ticket of the switch; for a habit, a description."""
     animals: tuple[str, ...]
     """Short names of the scenarios that show it: ``z27``."""
 
@@ -79,7 +79,6 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """In a word."""
         return " or ".join(self.animals) or self.switch or self.habit
 
 
@@ -92,7 +91,7 @@ SHIFT_MS: Final = 40
 """By how much one track is moved, to see whether a cure depends on time alone."""
 
 _Cure = tuple[Plan, Callable[[], Cause]]
-"""The plan without something, and what that is."""
+"""A changed plan, and the cause that the change removes."""
 
 
 def causes_of(plan: Plan) -> tuple[Cause, ...]:

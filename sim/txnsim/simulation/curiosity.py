@@ -62,7 +62,7 @@ _LARGE: Final = "x" * 4_096
 _SUBSCRIPTION: Final = "000000000001" + f"{len(TOPICS[0]):04x}" + TOPICS[0].encode().hex() + "f" * 8
 
 Values = tuple[Sequence[Any], Sequence[Any]]
-"""Those that make sense, and odd ones."""
+"""Sensible values, then odd ones."""
 _OFFSETS: Final[Values] = ((0, 1, 2), (-1, 1 << 40))
 _BY_NAME: Final[Mapping[str, Values]] = {
     "acks": ((-1,), (1, 2)),
@@ -130,7 +130,6 @@ class _Hint(msgspec.Struct, frozen=True):
 
 @cache
 def hints_of(message: Any) -> tuple[_Hint, ...]:
-    """The fields of a message, or of a part of one."""
     hints, found = get_type_hints(message), []
     for one in fields(message):
         kind, null = _without_null(hints[one.name])
@@ -165,7 +164,6 @@ class _Drawing:
         self._member = dice.one_of(("m1", "m2", "m3", "m4"))
 
     def message(self, kind: Any) -> Body:
-        """A message, or a part of one."""
         return {hint.name: self._field(hint) for hint in hints_of(kind)}
 
     def to(self) -> Body:
@@ -250,12 +248,12 @@ class _Drawing:
         return self._dice.one_of(odd if odd and self._is_odd() else sensible)
 
     def _others(self, name: str) -> list[str]:
-        """What others use, for who only looks."""
+        """Names of other actors' resources; empty unless it only looks."""
         actors = [one.actor or {} for one in self._plan.tracks]
         return [one[name] for one in actors if name in one] if self._looks else []
 
     def _of_member(self, name: str) -> Any:
-        """The identity of a member, as it was told; or of nobody."""
+        """Identity of a group member as answered, or an odd one."""
         if self._api == "ConsumerGroupHeartbeat":
             told: Body = {"told": name, "of": f"{self._group} {self._member}"}
             if name == "member_id":
@@ -306,7 +304,7 @@ def _values_of(config: str) -> list[str]:
 
 
 def curious(dice: Dice, plan: Plan) -> Track:
-    """Somebody who tries what brokers can be asked."""
+    """A track that sends all kinds of requests to brokers."""
     release = REFERENCE if plan.world.as_version is None else release_named(plan.world.as_version)
     known = shipped(release).accepted
     interests = dice.some(INTERESTS, dice.weighted(defaults.INTERESTS))
@@ -340,7 +338,7 @@ def curious(dice: Dice, plan: Plan) -> Track:
 
 
 def _own(dice: Dice, world: World, *, may_be_old: bool) -> Iterator[Act]:
-    """What is its own: topics, and an id that may have ended many transactions."""
+    """Acts that create its own topics, and an id that may have ended many transactions."""
     replicas = min(world.brokers, dice.weighted(defaults.REPLICATION))
     for topic, policy in zip(TOPICS, ("delete", "compact"), strict=True):
         made: Body = {"topic": topic, "partitions": 2, "replication-factor": replicas}

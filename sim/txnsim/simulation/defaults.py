@@ -83,22 +83,22 @@ STEPS: Final = (
     "clock.timer",
     "coordinator.unload",
 )
-"""What a broker does by itself, and may do late."""
+"""Background steps of a broker that may be delayed."""
 REFUSED: Final = 0.3
 """How often its log refuses something instead."""
 KINDS: Final = ("data", "marker", "coordinator", "coordinator")
 REFUSAL: Final = "NOT_ENOUGH_REPLICAS"
-"""A leader does not say that it is none: a coordinator would wait for its successor for ever."""
+"""Never NOT_LEADER: a coordinator would wait for its successor for ever."""
 CURIOSITY: Final = 0.1
 """Of seeds; from a stream of its own as well."""
 INTERESTS: Final = ((1, 0.4), (2, 0.4), (3, 0.2))
-"""Of somebody who is curious."""
+"""Number of interests of a curious actor."""
 ODDITIES: Final = ((0.04, 0.35), (0.12, 0.4), (0.3, 0.25))
-"""How often what he asks for is odd in something: each field, each list."""
+"""Probability of an odd value, per field and per list."""
 ASKED_FOR: Final = ((4, 0.3), (8, 0.4), (16, 0.3))
 """How many APIs he knows of these kinds."""
 FAVOURITES: Final = 0.4
-"""How often he asks for one of two again."""
+"""Probability of reusing one of two favourite values."""
 QUESTIONS: Final = ((20, 0.3), (60, 0.4), (120, 0.3))
 CARE: Final = 0.06
 """How often he has a log of his own rolled or cleaned instead."""
@@ -117,7 +117,7 @@ DELETE_RETENTIONS_MS: Final = ((100, 0.6), (86_400_000, 0.4))
 TOGETHER: Final = 0.4
 """Of seeds with a client that sends requests by hand: it writes to several partitions at once."""
 MONITORED: Final = 0.4
-"""Of seeds with a group: somebody looks again and again where it stands."""
+"""Share of seeds with a group in which a monitor polls its positions."""
 REPLACED_MEMBERS: Final = 0.3
 """Of seeds with a group: producers commit positions in the name of what their member was first."""
 BOTH_WAYS: Final = 0.35
@@ -151,7 +151,7 @@ TRANSACTIONS: Final = ((1, 0.15), (2, 0.2), (3, 0.2), (5, 0.25), (8, 0.2))
 RECORDS: Final = ((1, 0.5), (2, 0.3), (4, 0.2))
 """Per transaction."""
 COMMITTED: Final = 0.72
-"""How many transactions are to be committed."""
+"""Share of transactions to commit."""
 TIMEOUTS_S: Final = ((10, 0.2), (20, 0.3), (60, 0.5))
 """transaction.timeout.ms"""
 PAUSES_MS: Final = ((0, 0.35), (20, 0.2), (200, 0.2), (1_000, 0.15), (6_000, 0.1))
@@ -161,15 +161,15 @@ LONG_PAUSES_MS: Final = ((8_000, 0.4), (25_000, 0.4), (70_000, 0.2))
 DISTURBERS: Final = ((0, 0.1), (1, 0.4), (2, 0.35), (3, 0.15))
 """How many act on the cluster, each in turn."""
 DISTURBANCES: Final = ((1, 0.2), (2, 0.3), (3, 0.3), (5, 0.2))
-"""How often each does."""
+"""Number of disturbances of each disturber."""
 DISTURBANCE_PAUSES_MS: Final = ((300, 0.25), (2_000, 0.35), (8_000, 0.25), (25_000, 0.15))
 OUTAGES_MS: Final = ((1_000, 0.2), (6_000, 0.2), (20_000, 0.4), (60_000, 0.2))
-"""How long a broker is down or cut off: up to so much."""
+"""Upper bounds of the time for which a broker is down or cut off."""
 FAULT_TIMES: Final = ((1, 0.5), (2, 0.3), (5, 0.2))
 FAULT_DELAYS_MS: Final = ((50, 0.25), (600, 0.3), (4_000, 0.3), (32_000, 0.15))
 TIME_JUMPS_S: Final = ((2, 0.3), (15, 0.3), (70, 0.3), (1_300, 0.1))
 EXPIRATIONS_MS: Final = ((10_000, 0.3), (30_000, 0.4), (120_000, 0.3))
-"""When what is not in use is forgotten, in seeds where that is soon."""
+"""Expirations of unused state, in seeds where it expires early."""
 LATENCIES_US: Final = (((50, 500), 0.6), ((20, 5_000), 0.25), ((500, 60_000), 0.15))
 """One way, of clients and between brokers."""
 PEER_APIS: Final = (

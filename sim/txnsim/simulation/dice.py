@@ -19,25 +19,23 @@ class Dice:
         self._stream = SeededRng(seed).stream(name)
 
     def weighted(self, table: Sequence[tuple[T, float]]) -> T:
-        """One of these, by its weight."""
+        """A choice by weight."""
         return self._stream.choices(
             [one for one, _ in table], weights=[weight for _, weight in table]
         )[0]
 
     def up_to(self, table: Sequence[tuple[int, float]]) -> int:
-        """A number from 0 to one of these bounds, by their weights."""
+        """A number from 0 to a bound drawn by weight."""
         return self._stream.randint(0, self.weighted(table))
 
     def happens(self, probability: float) -> bool:
-        """Whether it is so."""
         return self._stream.random() < probability
 
     def one_of(self, among: Sequence[T]) -> T:
-        """Any of them."""
         return self._stream.choice(among)
 
     def some(self, among: Sequence[T], count: int) -> list[T]:
-        """So many different ones, at most all, in the order that they have."""
+        """Up to ``count`` different elements, in their order."""
         chosen = set(self._stream.sample(range(len(among)), min(count, len(among))))
         return [one for index, one in enumerate(among) if index in chosen]
 

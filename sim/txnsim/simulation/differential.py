@@ -30,7 +30,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """Where two runs part."""
 
     sentence: str
-    """The first answer to a client that differs, or that none does."""
+    """The first client answer that differs, or the statement that none does."""
     inside: str | None
     """The first thing that differs inside of the clusters; None where nothing does."""
     left: Played

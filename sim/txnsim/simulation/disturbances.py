@@ -11,11 +11,11 @@ from txnsim.simulation.habits import Scene
 from txnsim.simulation.plan import CLUSTER, Act, Body, Track
 
 Steps = Iterator[tuple[int, Body]]
-"""A pause, and what is done after it."""
+"""Pairs of a pause in ms and the step after it."""
 
 
 def disturber(dice: Dice, scene: Scene, number: int) -> Track:
-    """Somebody who does one thing to the cluster after the other."""
+    """A track that disturbs the cluster, one disturbance after the other."""
     known = [name for name in MAKERS if scene.has(name)]
     acts: list[Act] = []
     for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
@@ -186,7 +186,7 @@ def _slow_loading(dice: Dice, scene: Scene, rule: str) -> Steps:
 
 
 def slow(dice: Dice, rule: Body) -> Steps:
-    """Some are held until the rule is taken back, others late by a drawn time."""
+    """Hold some messages until the rule is disarmed, or delay each by a drawn time."""
     limit = dice.weighted(defaults.FAULT_TIMES)
     if dice.happens(0.4):
         yield 0, {"arm": {**rule, "action": {"do": "hold"}, "limit": limit}}
@@ -223,4 +223,4 @@ MAKERS: Final[Mapping[str, Callable[[Dice, Scene, str], Steps]]] = {
     "slow-logs": _slow_logs,
     "slow-loading": _slow_loading,
 }
-"""Feature -> what it does."""
+"""Feature -> maker of its steps."""

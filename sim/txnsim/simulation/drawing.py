@@ -29,7 +29,7 @@ from txnsim.simulation.plan import Body, Plan, Track, World
 
 STREAM: Final = "plan"
 POWER_FAILURE: Final = "power-failure"
-"""The feature that takes away what is not on disk: with one replica that is no bug."""
+"""Loses data that is not on disk: no bug with a single replica."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,13 +19,13 @@ from txnsim.wire.control import COMMIT, read_control_record
 
 
 class Guest(msgspec.Struct, frozen=True):
-    """What a workload of the user's is given."""
+    """The surroundings of a user's workload."""
 
     bootstrap: str
     environment: Environment
     """Its ``clock`` is the run's, and so is ``rng``: ``rng.stream("mine").random()``."""
     recorder: Recorder
-    """What it was answered, if it wants that to be judged."""
+    """Takes the workload's answers, for those it wants judged."""
     client: Callable[[str], Cluster]
     """Connections of txnsim's own client, by a client id; any asyncio client will do."""
 

@@ -19,7 +19,7 @@ AMONG: Final = 8
 """Seeds of which one is played."""
 
 TROUBLES: Final = frozenset(("cluster", "arm", "advance"))
-"""Kinds of steps that are done to the cluster. All others ask it for something."""
+"""Step kinds done to the cluster; all others are requests."""
 
 
 def guided(seeds: Iterable[int], wanted: Wanted) -> Iterator[int]:
@@ -38,7 +38,7 @@ def guided(seeds: Iterable[int], wanted: Wanted) -> Iterator[int]:
 
 
 def pairs_of(plan: Plan) -> set[tuple[str, str]]:
-    """What is asked for in a run, each with what it may meet: a trouble, a habit, a mode."""
+    """Pairs of a run's requests with a trouble, a habit or a mode that they may meet."""
     acts = {act.asked: act.step.keys() for act in plan.acts}
     troubles = {name for name, step in acts.items() if not TROUBLES.isdisjoint(step)}
     met = troubles | {plan.world.mode, *plan.features}

@@ -35,7 +35,6 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """Topics that groups read."""
 
     def has(self, feature: str) -> bool:
-        """Whether the seed has left it in."""
         return feature in self.features
 
 
@@ -115,9 +114,7 @@ def _wire_unit(dice: Dice, scene: Scene, name: str, number: int) -> list[Act]:
 
 
 def _add(dice: Dice, scene: Scene, unit: Unit, places: Sequence[str]) -> str:
-    """AddPartitionsToTxn, where the flow has it; or not, or all the same. Returns the habit of the
-    records where nothing is added.
-    """
+    """AddPartitionsToTxn if needed, or a habit's deviation; returns the records' habit."""
     if scene.is_v2:
         if scene.has("needless-adds") and dice.happens(0.3):
             unit.call("add-partitions", habit="needless-adds", partitions=[*places], always=True)
@@ -256,7 +253,7 @@ def bystander(dice: Dice, scene: Scene) -> Track:
 
 
 def reader(dice: Dice, scene: Scene) -> Track:
-    """Somebody who reads on."""
+    """A track that reads on from its position."""
     acts: list[Act] = []
     for number in range(1, dice.weighted(defaults.TRANSACTIONS) * 2 + 1):
         unit = Unit(dice, READER, number)
@@ -304,7 +301,6 @@ _OPERATOR: Final = (
 
 
 def has_operator(scene: Scene) -> bool:
-    """Whether the seed has left in anything for an operator to do."""
     return any(scene.has(name) for name in _OPERATOR)
 
 

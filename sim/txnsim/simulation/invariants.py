@@ -32,7 +32,7 @@ from txnsim.types import (
 from txnsim.wire.batch import iter_batches, read_control_record
 
 DAY_MS: Final = 86_400_000
-"""For so long a producer is remembered unless settings say less; no run is as long."""
+"""Default of ``producer.id.expiration.ms``; no run is as long."""
 Violation = tuple[str, str]
 """A kind, and a sentence."""
 
@@ -58,7 +58,6 @@ KINDS: Final = (
 
 
 def violations(cluster: SimCluster) -> list[Violation]:
-    """Everything that does not hold now."""
     found: list[Violation] = []
     for broker in cluster.brokers.values():
         for check in (_logs, _coordinator, _groups, _producers):
@@ -237,7 +236,7 @@ def _open_before(log: PartitionLog) -> dict[int, int]:
 
 
 def _without_snapshots(_log: PartitionLog, _again: ProducerStateManager) -> None:
-    """The batches have to say all."""
+    """Replay without snapshots: the batches alone must give the same state."""
 
 
 def _copy_snapshots(log: PartitionLog, again: ProducerStateManager) -> None:

@@ -1,6 +1,4 @@
-"""What was added to runs after seeds were in use: drawn from a stream of its own, so that a seed
-without any of it has the run that it had before.
-"""
+"""Later features, drawn from a stream of their own: seeds without them keep their run."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ REPLACED: Final = "replaced-members"
 TROUBLED: Final = "troubled-brokers"
 BOTH_WAYS: Final = "commits-both-ways"
 LATE: Final = "late-followers"
-"""These have streams of their own as well."""
+"""The features above draw from streams of their own too."""
 MONITOR: Final = "monitor"
 SHORT_EXPIRATIONS: Final = "short-expirations"
 INTERNAL: Final = ("transaction.state.log", "offsets.topic")
@@ -183,9 +181,7 @@ def _places(world: World, tracks: Iterable[Track], groups: Iterable[str]) -> Ite
 
 
 def _moves_while_held(dice: Dice, brokers: int, places: Sequence[str]) -> Iterator[Act]:
-    """A leader moves again and again, as when brokers are taken out and put back one after the
-    other, while something that they do in the background comes late.
-    """
+    """Leader moves, as in a rolling restart, while one background step is held."""
     everyone = range(1, brokers + 1)
     for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
         rule, place, to = f"held.{unit}", dice.one_of(places), 0
@@ -200,7 +196,7 @@ def _moves_while_held(dice: Dice, brokers: int, places: Sequence[str]) -> Iterat
 
 
 def _held(dice: Dice, broker: int, what: str) -> Body:
-    """What one broker fetches, sends or loads, or all that it is asked by others."""
+    """Match of a fault: a broker's loading, or its requests or responses to peers."""
     if what == "load":
         return {"point": "coordinator.load", "broker": broker}
     way = "peer.request" if what == "Fetch" or dice.happens(0.5) else "peer.response"
@@ -306,9 +302,7 @@ def _joined(one: Act, other: Act) -> Act:
 
 
 def _of_replaced(dice: Dice, track: Track) -> Track:
-    """A producer that now and then commits for its member as that was at first: it has kept what it
-    was told before the member began anew.
-    """
+    """A producer that sometimes commits with its member's first identity."""
 
     def first(act: Act) -> Act:
         call = act.step.get("call", {})

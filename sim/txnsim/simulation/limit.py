@@ -1,4 +1,4 @@
-"""A limit on the processor time of one run, so that one that goes on for ever ends as a finding."""
+"""A limit on a run's processor time; a run without end becomes a finding."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from types import FrameType
 from typing import Final
 
 SOON_S: Final = 0.001
-"""Until it strikes again where it was not heard."""
+"""Pause before the signal is raised again where it was swallowed."""
 _WEAK: Final = frozenset((_weakrefset.__file__, weakref.__file__))
 AGAIN_S: Final = 5.0
-"""How long it may take to clean up."""
+"""Time allowed for cleaning up."""
 
 
 class OverLimitError(KeyboardInterrupt):
@@ -30,9 +30,7 @@ class Limit:
     """Of one run."""
 
     is_over: bool = False
-    """Whether it has struck. What comes out of the run may be another error: what is cut off in the
-    middle is not as its cleaning up expects it.
-    """
+    """Whether it has struck; the run may then raise any error, as cleaning up was cut short."""
 
 
 def _is_forgotten(frame: FrameType | None) -> bool:

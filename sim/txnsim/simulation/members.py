@@ -23,7 +23,7 @@ TWO_MEMBERS: Final = "partition-of-two-members"
 OLD_GENERATION: Final = "granted-to-old-generation"
 NOT_FENCED: Final = "replaced-member-is-not-told"
 UNFENCED: Final = ("NONE", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION")
-"""Answers that do not tell a member that it was replaced."""
+"""Answers that do not tell a member of its replacement."""
 SAME_GENERATION: Final = "two-assignments-of-one-generation"
 
 Told = dict[tuple[str, int], frozenset[TopicPartition]]
@@ -86,7 +86,7 @@ class Asked(NamedTuple):
 
 
 def asked_of_group(around: Surroundings, cluster: SimCluster, call: Call | None) -> Asked | None:
-    """What a call asks of a group in the name of a member; None where it doesn't."""
+    """A call's request to a group in a member's name; None for other calls."""
     if call is None or call.do != "commit-offsets":
         return None
     member = around.members.get(call.member or call.who)

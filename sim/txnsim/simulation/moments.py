@@ -1,4 +1,4 @@
-"""What is true of a sound cluster at every moment, looked at from inside while it is played.
+"""Invariants of a healthy cluster at every moment, checked from inside during the run.
 
 At rest much of it can't be seen any more: what was told too early is replicated by then.
 """
@@ -27,7 +27,7 @@ EARLY_POSITION: Final = "position-before-replication"
 
 
 class Moments:
-    """Looks at a cluster again and again, and says each kind of thing once."""
+    """Checks a cluster repeatedly, and reports each kind of violation once."""
 
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
@@ -37,7 +37,7 @@ class Moments:
         self._told: set[str] = set()
 
     def look(self) -> list[Broken]:
-        """What does not hold now, and was not said before."""
+        """The violations now that were not reported before."""
         brokers, image = self._cluster.brokers, self._cluster.metadata.image
         found: Iterator[Broken] = iter(())
         if image is not self._image:
@@ -67,9 +67,7 @@ class Moments:
         return is_new
 
     def _watermarks(self, brokers: Mapping[BrokerId, Broker]) -> Iterator[Broken]:
-        """What is below the high watermark of a replica is on every replica that is in sync: else
-        the next leader may be without it.
-        """
+        """Records below a replica's high watermark must be on every in-sync replica."""
         for place, in_sync in self._replicated:
             highest, at, ends = -1, 0, []
             for broker_id, broker in brokers.items():
@@ -149,7 +147,6 @@ def _have(
     replicas: tuple[int, ...],
     marker: BatchHeader,
 ) -> bool:
-    """Whether all of these replicas are seen to have this marker."""
     having = {
         broker_id
         for broker_id, broker in brokers.items()
@@ -181,9 +178,7 @@ def _headers(log: PartitionLog, start: int) -> Iterator[BatchHeader]:
 
 
 def _early(read: PositionsRead, log: PartitionLog) -> Iterator[Broken]:
-    """Positions that were told, and which the group has by records alone that are not replicated
-    yet.
-    """
+    """Positions answered from group records that are not replicated yet."""
     told = {one.place: one.offset for one in read.positions if one.offset >= 0}
     again, replicated = GroupShard(partition=0, coordinator_epoch=0), set[TopicPartition]()
 

@@ -31,11 +31,11 @@ class Act(msgspec.Struct, frozen=True, omit_defaults=True):
 
     step: Body
     after_ms: int = 0
-    """The pause before it, from the end of the act before."""
+    """Pause between the end of the previous act and this one."""
     unit: int = 0
     """Acts of one unit belong together; they follow each other."""
     habit: str = ""
-    """The feature that it was drawn for."""
+    """Feature for which the act was drawn."""
 
     @property
     def asked(self) -> str:
@@ -86,13 +86,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     world: World
     tracks: tuple[Track, ...]
     features: tuple[str, ...] = ()
-    """What the seed has left in."""
     workload: str | None = None
     """A coroutine of the user's that runs beside the tracks, as ``package.module:name``."""
 
     @property
     def size(self) -> int:
-        """How many acts there are."""
+        """Number of acts."""
         return sum(len(track.acts) for track in self.tracks)
 
     @property

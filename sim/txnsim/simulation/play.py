@@ -63,12 +63,10 @@ from txnsim.types import TopicPartition
 HORIZON_MS: Final = 240_000
 """When everything is healed, whoever still acts."""
 FAREWELL_MS: Final = 180_000
-"""How long the calls that are under way then may take: longer than any time-out of a client."""
+"""Time left to unfinished calls: longer than any timeout of a client."""
 HEALING_MS: Final = 60_000
 SETTLING_MS: Final = 30_000
-"""How long the cluster is left alone then, before much time passes at once: replicas catch up, and
-what was due while it was broken is tried again.
-"""
+"""Pause before time jumps: replicas catch up, and delayed work is retried."""
 BEGINNING: Final = 0
 """The unit of what somebody needs before anything else."""
 ATTEMPTS: Final = 10
@@ -81,11 +79,11 @@ OVER_LIMIT: Final = "over-limit"
 """The run took more processor time than it was given."""
 WORKLOAD: Final = "workload"
 _PASSING: Final = (ClientError, StoryFailedError, ConfigError)
-"""What may go wrong for those who act, without being a finding."""
+"""Errors of actors that are no findings."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something that must not be."""
+    """A violation, by kind and reason."""
 
     kind: str
     because: str
@@ -109,23 +107,23 @@ class Done(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Cell(msgspec.Struct, frozen=True, order=True):
-    """A place of the coverage map: somebody asks for something in a state, and that is answered."""
+    """A cell of the coverage map: transaction state, request and outcome."""
 
     state: str
-    """Of the transaction that is asked about, as its coordinator has it; "" without one."""
+    """State of the transaction at its coordinator; "" without a transaction."""
     asked: str
     outcome: str
 
 
 class Played(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run came to."""
+    """The result of a run."""
 
     findings: tuple[Finding, ...]
     done: tuple[Done, ...]
     cells: dict[Cell, int]
     virtual_ms: int
     digest: str
-    """Of every act, when it was and what was answered: the same run has the same."""
+    """Digest over every act, its time and answer; equal for equal runs."""
     guest_commits: int = 0
     """Markers of commits in the topics, where a workload of the user's was played."""
     history: bytes = b""
@@ -219,7 +217,6 @@ class _Run:
         self._guest_commits = 0
 
     def played(self, broken: Iterable[Finding]) -> Played:
-        """What it came to."""
         history, trace = b"", b""
         findings = [*broken, *self._findings, *self._shared]
         if self._recorder is not None:
@@ -374,7 +371,7 @@ class _Run:
     async def _begins_after_all(
         self, built: Stage, cluster: SimCluster, track: Track, one: Act
     ) -> bool:
-        """Whether what somebody must have before all else is had at another attempt."""
+        """Whether a retry succeeded for an act that the track needs before all else."""
         for _ in range(ATTEMPTS):
             await pause(built.environment.clock, ATTEMPT_PAUSE_MS)
             if self._is_over:
@@ -438,13 +435,12 @@ class _Run:
         return answer
 
     def _look(self, cluster: SimCluster) -> list[Broken]:
-        """What does not hold at this moment."""
         if self._moments is None:
             self._moments = Moments(cluster)
         return self._moments.look()
 
     def _told_early(self, built: Stage, who: str) -> list[Broken]:
-        """Whether the positions that somebody has just been told are replicated."""
+        """Violations by the positions just answered to an actor, if not replicated."""
         assert self._moments is not None
         history = built.recorder.history
         seen = (history[at] for at in range(len(history) - 1, -1, -1))
@@ -453,7 +449,7 @@ class _Run:
 
     @staticmethod
     def _state(states: Mapping[str, str], track: Track) -> str:
-        """Of the transaction of somebody who has one."""
+        """State of an actor's transaction; "" for an actor that has none."""
         if track.actor is None or track.actor["plays"] not in ("wire", "application"):
             return ""
         return states.get(track.actor.get("transactional-id", track.name), "absent")
@@ -469,7 +465,7 @@ def _keeps_positions(plan: Plan) -> bool:
 
 
 async def _look_at_positions(built: Stage, plan: Plan) -> None:
-    """Where each group stands in the end."""
+    """Read the final positions of each group."""
     places = [
         TopicPartition(name, index)
         for name, topic in plan.world.topics.items()
@@ -522,7 +518,7 @@ async def _answered(built: Stage, step: Step) -> CallResult:
 
 
 async def _until_done(clock: Any, tasks: list[asyncio.Task[Any]], patience_ms: int) -> None:
-    """Wait until all have ended, or for so long."""
+    """Wait until all tasks have ended, but no longer than the limit."""
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     waiting = {task for task in tasks if not task.done()}
 

@@ -77,7 +77,7 @@ def _granted_to_replaced(history: History) -> Iterator[Broken]:
 
 
 class _Sent(NamedTuple):
-    """A position that was sent, and when it may have taken effect."""
+    """A sent position, and the time span in which it may have taken effect."""
 
     offset: int
     who: str
@@ -85,19 +85,17 @@ class _Sent(NamedTuple):
     latest_ms: int
     is_certain: bool
     may_count: bool
-    """Its transaction, where it has one, may have been committed."""
+    """False if its transaction certainly did not commit."""
     written_ms: int
     """When it was in the log at the latest; ever where nobody was told."""
     pends_from_ms: int
     pends_until_ms: int
-    """From its answer to when a commit was asked for that was granted; no time where it is not
-    known that its transaction was open so long.
-    """
+    """Time of the granted commit request; no span unless the transaction was surely open."""
     transaction: str | None
 
 
 def _positions(history: History) -> dict[tuple[str, TopicPartition], list[_Sent]]:
-    """Those that were not refused."""
+    """Sent positions by group and partition, without those refused."""
     found: defaultdict[tuple[str, TopicPartition], list[_Sent]] = defaultdict(list)
     for _, sent in history.all_of(SentOffsets):
         if sent.outcome is not Outcome.FAILED:
@@ -146,7 +144,7 @@ def _within(sent: SentOffsets, transaction: Transaction) -> _Sent:
 
 
 def _told(sent: _Sent, at_ms: int) -> _Sent:
-    """A position of which somebody was told then."""
+    """The position after a reader saw it: certain, and in effect by then at the latest."""
     return sent._replace(is_certain=True, latest_ms=min(sent.latest_ms, at_ms))
 
 

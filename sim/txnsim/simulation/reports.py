@@ -28,7 +28,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...]
     because: tuple[str, ...]
     causes: tuple[Cause, ...]
-    """What together makes it healthy; none where nothing known does."""
+    """Changes that together make the run healthy; empty if none is known."""
     files: tuple[str, ...]
     of_smallest: str = ""
     """What makes the smallest run healthy, where nothing known explains the whole."""
@@ -38,7 +38,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Steps of the scenario file; None where steps can't say it."""
     tries: int = 0
     release: str = REFERENCE.patch_release
-    """Of Kafka, of which a real broker can be asked the same."""
+    """Kafka release; a real broker of that release can be compared."""
     told: tuple[str, ...] = ()
     """The smallest run, in numbered sentences."""
 

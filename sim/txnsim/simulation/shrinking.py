@@ -31,7 +31,7 @@ EARLY_MARKERS: Final = "early-markers"
 
 
 class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left."""
+    """The smallest plan found."""
 
     plan: Plan
     played: Played
@@ -75,12 +75,12 @@ class _Shrinking:
         self._left = tries_max
         self._max = tries_max
         self._is_calm = False
-        """One act is over, with all that follows from it, before the next begins."""
+        """Whether each act, with its consequences, ends before the next one begins."""
         self.plan = plan
         self.played = play(plan)
 
     def run(self) -> Shrunk:
-        """Until nothing can be left out, or there were enough tries."""
+        """Shrink until nothing more can be left out, or the tries are used up."""
         size = None
         while size != (size := self._measure()) and self._left > 0:
             self._tracks()
@@ -97,7 +97,7 @@ class _Shrinking:
         return self.plan.size, pauses, len(self.plan.to_json())
 
     def _try(self, plan: Plan) -> bool:
-        """Take a plan, if it shows the same."""
+        """Accept a plan if its run shows the same finding."""
         if self._left <= 0 or plan == self.plan:
             return False
         self._left -= 1
@@ -185,7 +185,7 @@ class _Shrinking:
         ]
 
     def _pauses(self) -> None:
-        """Shorter ones: none at all, else a half, as long as that goes."""
+        """Shorten each pause to zero, else by halves, while the finding stays."""
         for index in range(len(self.plan.tracks)):
             for at in range(len(self.plan.tracks[index].acts)):
                 for shorter in (lambda _: 0, lambda ms: ms // 10 * 5):
@@ -246,7 +246,7 @@ def without_habit(plan: Plan, habit: str) -> Plan:
 
 
 def is_early_marker(act: Act) -> bool:
-    """Whether it writes markers by hand, and one has an epoch that its producer was not given."""
+    """Whether an act sends WriteTxnMarkers with an epoch that its producer never had."""
     asked = act.step.get(ASK, {})
     if asked.get("api") != "WriteTxnMarkers":
         return False
@@ -265,7 +265,7 @@ def later(plan: Plan, track: int, ms: int) -> Plan:
 
 
 def with_care(plan: Plan) -> Plan:
-    """The same plan, with nobody who goes on after an error as if nothing had been."""
+    """The plan, with wire actors that start anew instead of continuing after an error."""
     tracks = [
         msgspec.structs.replace(track, on_error="anew")
         if track.on_error == "go-on" and track.actor is not None and track.actor["plays"] == "wire"

@@ -23,7 +23,7 @@ from txnsim.simulation.sentences import sentence_of
 
 TRIES_MAX: Final = 120
 _NEVER: Final = ("IMPOSSIBLE", "IN_VAIN")
-"""What came to nothing needs no step."""
+"""Errors of acts without an effect, which need no step."""
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +68,7 @@ def _say(step: Body) -> str:
 
 
 def _verdict(plan: Plan, steps: Sequence[Body]) -> tuple[str, ...]:
-    """What the judges say to it; nothing where it can't be told."""
+    """Verdict of the judges on the steps; empty if the story can't be told."""
     try:
         scenario = Scenario.model_validate(_file(plan, steps, ()))
         result = tell_virtual(Telling(scenario=scenario, run=RUN), seed=plan.seed)
@@ -102,7 +102,7 @@ def _file(plan: Plan, steps: Sequence[Body], verdict: tuple[str, ...]) -> Body:
 
 
 def _steps(done: Sequence[Done]) -> Iterator[Body]:
-    """Each act as a step, and what must have come about before the next."""
+    """A step per act, with the conditions that must hold before the next."""
     acts = sorted((one for one in done if one.error not in _NEVER), key=lambda one: one.at_us)
     open_calls: list[tuple[int, str]] = []
     for number, one in enumerate(acts):
@@ -125,7 +125,7 @@ def _steps(done: Sequence[Done]) -> Iterator[Body]:
 
 
 def _healing(acts: Sequence[Done]) -> Iterator[Body]:
-    """What the end of a run takes back, and the end of a story does not."""
+    """Steps that undo the remaining damage: a run's end does so, a story's does not."""
     broken: dict[int, str] = {}
     for one in acts:
         match one.step.get("cluster"):
@@ -160,7 +160,7 @@ def _waits(acts: Sequence[Done], number: int) -> Iterator[Body]:
 
 
 def pytest_of(plan: Plan) -> str:
-    """A test that plays the plan; it is green once nothing is found any more."""
+    """A pytest test of the plan; it passes once the run has no findings."""
     body: Any = plan.to_json().decode()
     return f'''"""Found by `txnsim simulate`, seed {plan.seed}, and shrunk."""
 

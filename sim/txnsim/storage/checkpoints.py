@@ -60,7 +60,7 @@ def _encode(lines: list[str]) -> str:
 
 
 def _lines(text: str, place: str) -> list[tuple[str, str]]:
-    """(line, where it is) of each entry."""
+    """Pairs of an entry's line and its place."""
     lines = text.splitlines()
     if not lines:  # a broker makes the file before it has anything to note
         return []
@@ -75,7 +75,7 @@ def _lines(text: str, place: str) -> list[tuple[str, str]]:
 
 
 def _fields(line: str, count: int, at: str, *, words: int = 0) -> list[str]:
-    """The fields of a line, of which all behind the first ``words`` are numbers."""
+    """The fields of a line; all after the first ``words`` are numbers."""
     fields = line.split(" ")
     if len(fields) != count or not all(map(_is_number, fields[words:])):
         raise CorruptLogRecordError(f"{at}: {line!r} is no entry")

@@ -69,11 +69,9 @@ class Disks(msgspec.Struct, frozen=True, kw_only=True):
         return sum(one.size for _, one in self.all_folders())
 
     def all_folders(self) -> Iterator[tuple[BrokerId, StoredFolder]]:
-        """Each replica with the broker that has it."""
         return ((broker_id, one) for broker_id, owned in self.folders.items() for one in owned)
 
     def only(self, topics: Iterable[str]) -> Disks:
-        """The same without the folders of other topics."""
         wanted = frozenset(topics)
         return msgspec.structs.replace(
             self,

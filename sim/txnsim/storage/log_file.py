@@ -26,7 +26,7 @@ from txnsim.wire.batch_header import (
 )
 
 CHUNK_BYTES: Final = 1 << 20
-"""How much is read at once; more only for a larger batch."""
+"""Bytes per read; more only for a larger batch."""
 BATCH_BYTES_MAX: Final = 1 << 30
 """No broker takes a larger batch; a larger size means damage."""
 
@@ -42,7 +42,7 @@ class TornTail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OldMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A message of format 0 or 1 and its place in the file."""
+    """A message of format 0 or 1 and its position in the file."""
 
     position: int
     size: int
@@ -50,7 +50,7 @@ class OldMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class StoredBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A batch and its place in the file."""
+    """A batch and its position in the file."""
 
     position: int
     header: BatchHeader

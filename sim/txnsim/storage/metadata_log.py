@@ -33,7 +33,7 @@ FOLDER_NAME: Final = "__cluster_metadata-0"
 FRAME_VERSION: Final = 1
 _SNAPSHOT: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _NO_CHANGE: Final = -2
-"""The leader of a PartitionChangeRecord that leaves it as it is."""
+"""Leader of a PartitionChangeRecord that does not change the leader."""
 
 
 class Key(IntEnum):
@@ -84,7 +84,7 @@ class StoredMetadata(msgspec.Struct, frozen=True, kw_only=True):
     broker_ids: frozenset[BrokerId]
     """The registered brokers."""
     next_producer_id: int
-    """No block has held this id yet, nor any above."""
+    """No block has handed out this id yet, nor any above."""
     controller_epoch: int
     """Epoch of the controller that wrote the end of the log."""
     removed: frozenset[uuid.UUID] = frozenset()
@@ -250,7 +250,7 @@ class _Metadata:
                 }
 
     def frozen(self, cluster_id: str) -> StoredMetadata:
-        """All of it as values."""
+        """An immutable copy."""
         configs = {
             resource: {name: kept for name, kept in sorted(every.items()) if kept}
             for resource, every in self._configs.items()

@@ -73,9 +73,7 @@ def directory_name(topic_partition: TopicPartition) -> str:
 
 
 def topic_partition_of(name: str) -> TopicPartition | None:
-    """Whose replica a folder of this name is; None where it is no replica's, or that of one which
-    is going.
-    """
+    """Partition of a replica's folder; None for other folders and for deleted replicas."""
     if _GOING.fullmatch(name):
         return None
     found = _DIRECTORY.fullmatch(name)

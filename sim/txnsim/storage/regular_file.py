@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SMALL_BYTES_MAX: Final = 32 << 20
 """Limit for a checkpoint file: one of 100,000 partitions with names of 249 characters is 27 MB."""
 _BUFFER_BYTES: Final = 64 << 10
-"""So much is asked of a store at once, at least."""
+"""Smallest read from a store."""
 
 
 class RangeFile(Protocol):
@@ -46,9 +46,7 @@ class RangeFile(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """It is read no more."""
-        ...
+    def close(self) -> None: ...
 
 
 class Mounted(Protocol):
@@ -73,7 +71,7 @@ def mount(root: Path, store: Mounted) -> None:
 
 
 def mounted_at(path: Path) -> Mounted | None:
-    """The store that a file is read from; None where it is this machine's."""
+    """Store that holds a path; None for a local path."""
     if not _MOUNTS:
         return None
     text = str(path)
@@ -162,7 +160,6 @@ class _LocalFile:
         return os.preadv(self.descriptor, [view], position)
 
     def close(self) -> None:
-        """It is read no more."""
         os.close(self.descriptor)
 
 
@@ -206,7 +203,6 @@ class _Stream(io.RawIOBase):
         return self._position
 
     def close(self) -> None:
-        """It is read no more."""
         if not self.closed:
             self._file.close()
         super().close()

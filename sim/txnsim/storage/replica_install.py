@@ -33,7 +33,7 @@ from txnsim.wire.batch import assign
 from txnsim.written_files import whole, working_in
 
 EPOCH: Final = 0
-"""Leader epoch of everything that is put there."""
+"""Leader epoch of all installed batches."""
 _NUMBERED: Final = re.compile(r"\d{20}\..+")
 
 
@@ -43,11 +43,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     log_dir: Path
     replica: names.PartitionDirectory
     is_empty: bool
-    """No record has been written there yet."""
 
 
 class Planted(msgspec.Struct, frozen=True, kw_only=True):
-    """The log that was put into a folder."""
+    """The log installed in a folder."""
 
     directory: str
     files: int

@@ -237,7 +237,7 @@ def _aborted(
 
 
 def _epochs(folder: Path, losses: list[Loss]) -> tuple[tuple[int, int], ...]:
-    """What the checkpoint says; the batches have to say it where it is missing or damaged."""
+    """Epochs of the checkpoint; empty if missing or damaged: the batches replace them."""
     path = folder / names.LEADER_EPOCHS_NAME
     if not path.exists():
         return ()

@@ -22,7 +22,6 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
         return sum(map(len, self.parts))
 
     def below(self, folder: str) -> StoredFile:

@@ -67,7 +67,7 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import the name that is asked for."""
+    """Import a public name on first use."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

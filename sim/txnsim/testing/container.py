@@ -39,7 +39,7 @@ ADVERTISED: Final = "advertised.listeners"
 _LISTENER_RE: Final = re.compile(r"([^:/,\s]+)://[^,]*?:(\d+)(?=\s*(?:,|$))")
 """A listener: its name and its port."""
 _OF_DEFAULT_RE: Final = re.compile(r"(\s*PLAINTEXT://[^,]*:9092\s*)?")
-"""What is advertised of the listener that there is where none is named."""
+"""Advertised listeners that fit the default listener, which exists if none is set."""
 
 NOT_FOR_BROKERS: Final = frozenset(
     {
@@ -164,7 +164,7 @@ def main() -> int:
 
 
 def health(environment: Mapping[str, str]) -> int:
-    """0 where the control port says that the cluster is up; without one nothing can be said."""
+    """Exit status: 0 if the control port reports a running cluster, or is switched off."""
     port = environment.get("TXNSIM_HTTP_PORT", HTTP_PORT)
     if port == OFF:
         return 0

@@ -24,7 +24,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MISTAKES: Final = (ConfigError, UnknownRuleError, WrongValueError)
-"""What the caller has got wrong, as the message says: where it was found out would bury that."""
+"""Mistakes of the caller: their message says all, so the traceback is cut."""
 JOIN_SECONDS: Final = 10
 """How long a loop's thread may take to end."""
 
@@ -80,7 +80,6 @@ class LoopThread:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still runs."""
         return self._thread.is_alive()
 
     def _run(self, started: Future[ClusterLoop]) -> None:

@@ -47,7 +47,6 @@ class FaultResults:
 
     @property
     def struck(self) -> int:
-        """How many it has struck so far."""
         return self.armed.struck
 
     @property
@@ -57,7 +56,7 @@ class FaultResults:
 
     @property
     def failure(self) -> str | None:
-        """Why its action on the cluster could not be carried out, the last time."""
+        """Reason for the last failure of the rule's action on the cluster; None if it worked."""
         return self.armed.failure
 
 
@@ -93,7 +92,7 @@ class AsyncFaults(ClusterPart):
     def __init__(self, rebuilt: RebuiltCluster) -> None:
         super().__init__(rebuilt)
         self._armed: list[AsyncFault] = []
-        """Every rule since the last ``forget``, also those that are not in force any more."""
+        """All rules since the last ``forget``, also those no longer in force."""
         self._numbered = 0
 
     @in_cluster_loop

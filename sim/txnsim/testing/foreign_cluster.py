@@ -277,7 +277,7 @@ class AsyncForeignKafka(_OnlyWhatKafkaHas, AsyncSimulatedKafka):
 
     @property
     def bootstrap(self) -> str:
-        """As it was given, or the proxy's."""
+        """Address of the cluster as given, or the proxy's."""
         return self._foreign.reached_at
 
     async def reset(self) -> None:

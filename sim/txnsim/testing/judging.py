@@ -87,7 +87,7 @@ async def exactly_once(
 
 
 TEST: Final = "test"
-"""Who has done it, in the history."""
+"""The test itself, as an actor of the history."""
 
 
 class AsyncHistory(ClusterPart):

@@ -16,7 +16,7 @@ from txnsim.types import TopicPartition
 
 
 class MemberState:
-    """What a member of a group has."""
+    """The assignment and the positions of a group member."""
 
     def __init__(self, member: GroupMember) -> None:
         self.member = member
@@ -28,12 +28,11 @@ class MemberState:
 
     @property
     def assigned(self) -> frozenset[TopicPartition]:
-        """What it may read."""
         return self.member.assigned
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        """Where it reads on."""
+        """Next offset by partition."""
         return dict(self.member.positions)
 
 
@@ -117,7 +116,7 @@ class AsyncMember(MemberState):
 
     @in_cluster_loop
     async def die(self) -> None:
-        """End without a word; harmless where it has left."""
+        """Close without leaving the group; no effect after leaving."""
         await self.member.close()
         await self._cluster.close()
 

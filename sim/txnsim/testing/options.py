@@ -43,7 +43,6 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     port: int = 0
     """First of consecutive ports; 0 picks free ones."""
     trace: Literal["off", "brief", "full"] = "brief"
-    """How much is recorded."""
     seed: int | None = None
     """Seed of all chance; a random one unless given."""
     faults_may_miss: bool = False
@@ -51,7 +50,6 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def trace_level(self) -> TraceLevel:
-        """How much is recorded."""
         return TraceLevel(self.trace)
 
     def options(self) -> ClusterOptions:

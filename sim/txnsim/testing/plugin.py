@@ -98,7 +98,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Whether runs repeat, and on which other cluster, where that was asked for."""
+    """Report whether runs are repeated, and the other cluster, if requested."""
     elsewhere = _elsewhere(config)
     if elsewhere is not None:
         return f"txnsim: on {elsewhere}, without a simulator"
@@ -238,7 +238,7 @@ def txnsim_virtual(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any
 
 
 def _cluster_in_use(request: pytest.FixtureRequest) -> SimulatedKafka:
-    """The cluster that the test has asked for; a fresh one if it has asked for none."""
+    """The cluster fixture of the test; a fresh cluster if it requests none."""
     names = {"txnsim_session_cluster", "async_txnsim_session_cluster"}
     shared = not names.isdisjoint(request.fixturenames)
     name = "txnsim_session_cluster" if shared else "txnsim_cluster"
@@ -361,7 +361,7 @@ def pytest_runtest_makereport(
 
 
 def _is_mistake(item: pytest.Item, error: BaseException) -> bool:
-    """Whether this says what is wrong in something that a test has written down for us."""
+    """Whether the error is a mistake in the test's own input."""
     if GUARD not in item.config.stash:
         return False
     from txnsim.errors import ConfigError

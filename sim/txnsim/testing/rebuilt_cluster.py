@@ -51,7 +51,7 @@ class RebuiltCluster:
         self.starts = 0
         """How often a cluster was built."""
         self.tracer: Tracer | None = None
-        """The trace of the last one, also when it is gone."""
+        """Trace of the last cluster; remains after its end."""
 
     @property
     def sim(self) -> SimCluster:
@@ -76,7 +76,6 @@ class RebuiltCluster:
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a cluster."""
         return self._sim is not None
 
     @property
@@ -95,7 +94,7 @@ class RebuiltCluster:
         await self._build(self.wanted.options())
 
     async def stop(self) -> None:
-        """Take it down; harmless where nothing runs."""
+        """Stop the cluster; no effect if none runs."""
         sim, self._sim = self._sim, None
         outside, self._outside = self._outside, None
         if sim is None:

@@ -42,7 +42,6 @@ def arrange(config: pytest.Config) -> None:
 
 
 def header(limits: Sequence[str]) -> str:
-    """The first line of the report where repeating was asked for."""
     if not limits:
         return "txnsim: virtual runs repeat in every process"
     return f"txnsim: virtual runs may not repeat in another process: {'; '.join(limits)}"

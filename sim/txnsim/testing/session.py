@@ -32,7 +32,7 @@ MARKER: Final = "txnsim"
 SHARED: Final = "txnsim_session_cluster"
 _PREFIX: Final = "txnsim_"
 ANSWER_SECONDS: Final = 5
-"""How long a cluster may take to say what its transactions wait for."""
+"""Time that a cluster may take to report what its transactions wait for."""
 _MAY_MISS: Final = "faults_may_miss"
 
 
@@ -64,7 +64,7 @@ class _Watched(msgspec.Struct, frozen=True, kw_only=True):
         return sections(tracer, self.states, since=since, waits=self._waits())
 
     def _waits(self) -> str:
-        """What its transactions wait for, asked in its own loop; nothing where that is gone."""
+        """What the cluster's transactions wait for; empty once its loop has stopped."""
         rebuilt = self.kafka.rebuilt
         if not rebuilt.is_running or not rebuilt.cluster_loop.loop.is_running():
             return ""
@@ -143,7 +143,7 @@ class Guard:
                 self._shared = None
 
     def _cluster(self, asked: Asked) -> SimulatedKafka:
-        """A cluster that was not started; the other one, if one was chosen."""
+        """A cluster not started yet; the other cluster if one was chosen."""
         thread = self._loop_thread()
         if self._elsewhere is None:
             return SimulatedKafka.of(asked.cluster, thread=thread)
@@ -179,7 +179,7 @@ class Guard:
         return self._described({**said, **(changes or {})})
 
     def _said(self, item: pytest.Item) -> dict[str, Any]:
-        """What the markers of a test say, the inner ones last."""
+        """Keyword arguments of a test's markers; the inner ones win."""
         said: dict[str, Any] = {}
         for marker in reversed(list(item.iter_markers(MARKER))):
             if marker.args:
@@ -286,7 +286,7 @@ class Guard:
 
 
 def _names(item: pytest.Item) -> Sequence[str]:
-    """The fixtures of a test, those included that they are made of."""
+    """Fixtures of a test, direct and indirect."""
     names: Sequence[str] = getattr(item, "fixturenames", ())
     return names
 

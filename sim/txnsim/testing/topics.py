@@ -142,7 +142,7 @@ class AsyncTopics(ClusterPart):
 
     @in_cluster_loop
     async def names(self) -> tuple[str, ...]:
-        """Every topic that is not Kafka's own."""
+        """All topics except Kafka's internal ones."""
         topics = self._rebuilt.sim.metadata.image.topics
         return tuple(sorted(name for name, topic in topics.items() if not topic.is_internal))
 
@@ -208,7 +208,7 @@ class AsyncTransactions(ClusterPart):
 
     @in_cluster_loop
     async def describe(self, transactional_id: str) -> TransactionDescription | None:
-        """What the coordinator says of a transactional id; None where it does not know it."""
+        """The coordinator's description of a transactional id; None for an unknown id."""
         return await self._described(transactional_id)
 
     @in_cluster_loop

@@ -32,9 +32,9 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     """One run where they part."""
 
     at: int | None
-    """Position of the first event of its own; None where its role tells nothing more."""
+    """Position of its first divergent event; None if its role has no more events."""
     context: tuple[int, ...]
-    """Positions of the events of that role before it, and itself."""
+    """Positions of the role's events up to and including the divergent one."""
 
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def diff(left: Recording, right: Recording) -> Divergence | None:
-    """The first divergence of two runs; None where they do the same."""
+    """The first divergence of two runs; None if they are equal."""
     lanes = [_lanes(left), _lanes(right)]
     found: list[tuple[int, str, int]] = []
     only = [0, 0]

@@ -41,7 +41,7 @@ BRIEF_REMARK: Final = (
 
 
 class LsoExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a last stable offset stands where it stands."""
+    """Why a last stable offset does not advance."""
 
     partition: str
     at: int
@@ -90,7 +90,7 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     """The producer's epoch as the coordinator has it."""
     is_two_phase: bool = False
     decided: Decided | None = None
-    """The marker that one that hangs should have had; None for all others."""
+    """Marker due to a hanging transaction; None for all others."""
 
 
 def explain_lso(run: Recording, partition: str, *, at: int | None = None) -> LsoExplanation:
@@ -210,9 +210,7 @@ def mismatches(
 
 
 def places(state: TraceState, open_ones: Iterable[Mismatch]) -> list[str]:
-    """The partitions that somebody may ask about: first where a transaction is open, what hangs
-    before the rest; then the other ones of users.
-    """
+    """Partitions to explain: hanging transactions, other open ones, then users' others."""
     worst_first = sorted(open_ones, key=lambda one: one.verdict is not OpenTxnStatus.HANGING)
     opened = [
         one.partition

@@ -27,14 +27,14 @@ class Strike(msgspec.Struct, frozen=True, kw_only=True):
 
     rule: str
     about: tuple[Mapping[str, Any], ...]
-    """Whose it is, as ``fault.hit`` tells it; empty where it is of no transaction."""
+    """Subjects as in ``fault.hit``; empty if no transaction is concerned."""
 
 
 class Remembered(msgspec.Struct, kw_only=True):
     """Follow every event in order, or begin with nothing."""
 
     strikes: dict[int, Strike] = {}
-    """Position of each crossing that is held."""
+    """Position -> strike, of each crossing that is held."""
     ended: dict[str, int] = {}
     """Transactional id -> position of the move that ended its last transaction."""
     decisions: dict[int, list[Noted]] = {}
@@ -77,9 +77,7 @@ class Remembered(msgspec.Struct, kw_only=True):
     def held(
         self, transactional_id: str | None, producer_id: int, partition: str
     ) -> Iterator[tuple[int, str]]:
-        """Positions and rules of what is held of the newest transaction of an id, and may hold it
-        back on a partition. What an older transaction of the same id has sent is not of this one.
-        """
+        """Held crossings of the id's newest transaction: positions and rules."""
         since = -1 if transactional_id is None else self.ended.get(transactional_id, -1)
         for at, strike in self.strikes.items():
             if at > since and any(

@@ -23,7 +23,7 @@ TOLD_EVERY: Final = 10_000
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """From one event on, until the next moment."""
+    """A state of the explanations, from one event until the next moment."""
 
     at: int
     """Position of the event."""
@@ -36,7 +36,7 @@ def moments(
     *,
     tell: Callable[[int, int], object] = lambda _so, _of: None,
 ) -> Iterator[Moment]:
-    """The moments at which something else is to be said; only of partitions of users."""
+    """Moments at which the explanations change; only for users' partitions."""
     nodes = run.nodes
     named = {tp for event in run.events if (tp := _partition(event.d)) is not None}
     begin = len(run.events) - ANSWERS_MAX // max(1, len(named))

@@ -34,7 +34,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def level(self) -> str:
-        """How much was recorded; what an old file does not tell is taken for everything."""
+        """Trace level; an old file without one counts as ``full``."""
         return str(self.header.get("level", "full"))
 
     def to_lines(self) -> bytes:

@@ -33,16 +33,16 @@ Data = Mapping[str, Any]
 
 
 class TraceState(msgspec.Struct, kw_only=True):
-    """What the events up to one of them say. Plain values: it is JSON as it stands."""
+    """The state after the events up to one of them, in plain JSON values."""
 
     at_us: int = 0
-    """Of the trace, of the last event."""
+    """Trace time of the last event, in microseconds."""
     wall_ms: int = 0
     """What the wall clock showed when the trace began, as far as inputs tell."""
     level: str = "full"
-    """How much is recorded: the header's, until a snapshot tells another."""
+    """Level in the header, until a snapshot has another."""
     brokers: dict[str, str] = {}
-    """Node -> ``running``, ``down``, or what the controller has made of it."""
+    """Node -> ``running``, ``down``, or the controller's state for the broker."""
     logs: dict[str, dict[str, Any]] = {}
     """Partition -> ``leader`` (a broker's id), ``epoch`` of the leader, ``replicas`` (how many; 0
     where the trace does not tell), ``start``, ``end``, ``hw``, ``lso``, and ``producers``: producer
@@ -119,7 +119,7 @@ def _role(state: TraceState, _event: Event, node: str, data: Data) -> None:
 
 
 def _log(leader: int, data: Data) -> dict[str, Any]:
-    """A log as its leader tells of it whole; offsets that are 0 are left out there."""
+    """A log as its leader's snapshot shows it; omitted offsets are 0."""
     return {
         "leader": leader,
         "epoch": data["epoch"],
@@ -147,7 +147,7 @@ def _producer(data: Data) -> dict[str, Any]:
 
 
 def _log_of(state: TraceState, node: str, data: Data) -> dict[str, Any] | None:
-    """The log of an event, where its leader tells of it."""
+    """The log of an event if its node is the leader; None otherwise."""
     log = state.logs.get(data["tp"])
     return log if log is not None and node.startswith(f"broker/{log['leader']}/") else None
 

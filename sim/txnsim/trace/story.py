@@ -32,7 +32,7 @@ class Sentence(msgspec.Struct, frozen=True, kw_only=True):
     who: str
     text: str
     is_narrated: bool = False
-    """Said by the story itself, not by what happened."""
+    """Whether the story itself says it, not an event."""
 
 
 def story(events: Iterable[Event], nodes: Sequence[str]) -> tuple[Sentence, ...]:
@@ -60,7 +60,7 @@ class _Teller:
 
     def __init__(self, nodes: Sequence[str]) -> None:
         self.sentences: list[Sentence | None] = []
-        """None where one was taken back."""
+        """None for a retracted sentence."""
         self._nodes = nodes
         self._on_the_way: dict[str, int] = {}
         """Transactional id -> index of the sentence about its last Prepare…."""

@@ -30,13 +30,11 @@ class ListTransactions(msgspec.Struct, frozen=True, kw_only=True):
     """Only transactions that are open or being ended (text of KIP-994)."""
     id_pattern: str | None = None
     may_describe: Callable[[str], bool] | None = None
-    """Which ids may be seen. The pattern is not matched with others."""
+    """Decides which ids may be seen; others are not even matched with the pattern."""
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """All entries, and how to tell whether one passes the filters: there may be many, so who lists
-    them takes breaks.
-    """
+    """All entries, and the filter; the caller takes breaks, as there may be many."""
 
     txns: Sequence[TxnMetadata]
     unknown_state_names: tuple[str, ...]

@@ -226,7 +226,7 @@ _COUNTS: Final = (b"\x00", b"\x01", b"\x02", b"\x03", b"\x04")
 # Reading
 
 _NO_TAGS: Final = (-1, -1, 0, -1)
-"""What the tagged fields are where there are none."""
+"""Tagged fields of a record without tags."""
 
 
 def decode_record(key: bytes, value: bytes | None, *, rules: Rules) -> TxnRecord | None:

@@ -54,7 +54,7 @@ _ADDED_RULES: Final = {
     TransactionState.COMPLETE_COMMIT: "add.opens-after-commit",
     TransactionState.COMPLETE_ABORT: "add.opens-after-abort",
 }
-"""By the state before."""
+"""Previous state -> rule."""
 
 
 # Partitions

@@ -312,7 +312,7 @@ def _identity(txn: TxnMetadata) -> ProducerIdAndEpoch:
 
 
 def _agrees(txn: TxnMetadata, command: EndTxn) -> bool:
-    """The transaction was, or is being, ended the way the producer asks for."""
+    """Whether the transaction's end is the one that the producer asks for."""
     commits = txn.state is TransactionState.PREPARE_COMMIT or txn.state is _COMPLETE_COMMIT
     return commits == command.committed
 

@@ -85,7 +85,7 @@ class Debt(msgspec.Struct, frozen=True, kw_only=True):
     transaction_version: int
     completion: TxnTransition
     fences: bool = False
-    """Whether it aborts for a fence that has raised the epoch; False if that is not known."""
+    """Whether a fence that raised the epoch aborts; False if unknown."""
     cause: int = -1
     """Trace event that caused the debt."""
 
@@ -119,12 +119,12 @@ class MarkerOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     debt: Debt
     done: frozenset[TopicPartition]
-    """Marked, or in no need of it."""
+    """Partitions that have the marker or do not need one."""
     retry: frozenset[TopicPartition]
     retried: int = 0
-    """Error for which they are sent again, 0 where no answer came."""
+    """Error after which markers are sent again; 0 without an answer."""
     refusal: int = 0
-    """Error for which the transaction is given up, 0 for none."""
+    """Error for which the transaction is given up; 0 for none."""
     refused: frozenset[TopicPartition] = frozenset()
     """Partitions that answered so."""
 
@@ -287,7 +287,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         return gone
 
     def take_waiting(self) -> list[_Unrouted]:
-        """All markers to route, also those that had no known leader the last time."""
+        """Take all markers to route, also those whose leader was unknown last time."""
         taken, self._waiting, self.unknown = self.unknown + self._waiting, [], []
         return taken
 

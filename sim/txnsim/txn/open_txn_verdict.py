@@ -54,7 +54,7 @@ class OpenTxnStatus(StrEnum):
 
 
 class Cause(StrEnum):
-    """What holds readers back."""
+    """The obstacle that holds readers back."""
 
     NOTHING = "nothing"
     """No open transaction; the end is where the high watermark is."""
@@ -66,7 +66,7 @@ class Cause(StrEnum):
     WRITTEN = "not yet on all replicas"
     """No transaction is open at the leader; nobody told where the high watermark is."""
     UNTOLD = "open transaction that can't be judged"
-    """The brokers are too old to say what becomes of it."""
+    """The brokers are too old to tell how it ends."""
     OFFLINE = "no leader"
 
 
@@ -78,7 +78,7 @@ CAUSE_OF: Final = {
 
 
 class Coordinated(msgspec.Struct, frozen=True, kw_only=True):
-    """What a coordinator says of a transaction."""
+    """A transaction as its coordinator describes it."""
 
     transactional_id: str
     coordinator_id: int
@@ -105,7 +105,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_id: int | None
     is_two_phase: bool = False
     decided: Decided | None = None
-    """The marker that it should have had, where it hangs and somebody could be asked."""
+    """Marker due to a hanging transaction; None unless a coordinator answered."""
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,7 +212,7 @@ def sentences(known: Standing) -> tuple[str, ...]:
 
 
 def withheld(last_stable_offset: int, high_watermark: int) -> str:
-    """How much readers do not get."""
+    """Sentence on the offsets that read_committed consumers do not get."""
     count = high_watermark - last_stable_offset
     last = "offset" if count == 1 else f"{count} offsets"
     return (
@@ -241,7 +241,7 @@ def repair_command(
 
 
 def with_guess(command: str, decided: Decided | None) -> str:
-    """The command for people: where the decision is unknown, they have to say it."""
+    """The command for people, with ``--guess`` if the decision is unknown."""
     if decided is not None and decided.decision is not Decision.UNKNOWN:
         return command
     return f"{command} --guess abort, or --guess commit"

@@ -50,11 +50,11 @@ MARKERS: Final = {
 }
 """What ends a transaction that was so decided."""
 GUESSES: Final = {"abort": Decision.ABORTED, "commit": Decision.COMMITTED}
-"""What an operator says who has to guess."""
+"""Values of ``--guess`` for an unknown decision."""
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision, and why it is taken for the one."""
+    """A decision, and the evidence for it."""
 
     decision: Decision
     because: str

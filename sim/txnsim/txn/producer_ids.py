@@ -23,7 +23,7 @@ RETRY_BACKOFF_MS: Final = 50
 """Pause after a failed request for a block (RPCProducerIdManager.RETRY_BACKOFF_MS)."""
 
 FIRST_PRODUCER_ID: Final = ProducerId(0)
-"""The first one that a formatted cluster gives out."""
+"""First id of a newly formatted cluster."""
 
 _PREFETCH_NUMERATOR: Final = 9
 _PREFETCH_DENOMINATOR: Final = 10
@@ -76,7 +76,7 @@ class ProducerIdPool(msgspec.Struct, eq=False):
 
     @property
     def has_id(self) -> bool:
-        """``take`` would give one."""
+        """Whether ``take`` would return an id."""
         return self._next_id <= self._block.last or self._following is not None
 
     @property
@@ -85,7 +85,7 @@ class ProducerIdPool(msgspec.Struct, eq=False):
         return self._in_flight
 
     def want(self) -> None:
-        """Make the next ``start_request`` ask, even if ids are left."""
+        """Make the next ``start_request`` send a request, even if ids are left."""
         self._wanted = True
 
     def start_request(self, *, now_ms: int) -> bool:

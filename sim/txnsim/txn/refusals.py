@@ -58,7 +58,6 @@ def other_producer(txn: TxnMetadata, producer_id: int, rule: str) -> Rejection:
 
 
 def fenced(txn: TxnMetadata, producer_epoch: int, rule: str) -> Rejection:
-    """The epoch is not the present one."""
     return Rejection(
         error=ErrorCode.producer_fenced,
         reason=f"{txn.transactional_id}: epoch of producer id {txn.producer_id} is "

@@ -71,7 +71,7 @@ def decide_keep(
 def decide_end_kept(
     txn: TxnMetadata, command: EndTxn, *, now_ms: int, fresh: ProducerId | None
 ) -> KeptDecision | Rejection | NeedsProducerId:
-    """EndTxn for a transaction that was kept: only who holds the next identity may ask for it."""
+    """EndTxn of a kept transaction: only the holder of the next identity may send it."""
     refusal = _refuse_stranger(txn, command.producer_id, command.producer_epoch)
     if refusal is not None:
         return refusal

@@ -29,7 +29,7 @@ LOG_OVERHEAD: Final = 12
 """Bytes before those that ``batch_length`` counts: base offset and the length itself."""
 LENGTH_MIN: Final = HEADER_SIZE - LOG_OVERHEAD
 CRC_START: Final = 21
-"""The CRC covers everything from here on."""
+"""The CRC covers all bytes from here on."""
 MAGIC_POSITION: Final = 16
 
 COMPRESSION_MASK: Final = 0x07
@@ -45,7 +45,7 @@ _LENGTH: Final = Struct(">i").unpack_from
 PLACE: Final = Struct(">qii").pack
 """Base offset, length, leader epoch: what a batch begins with once it has its place."""
 AFTER_PLACE: Final = slice(16, None)
-"""What its place leaves as it is; the CRC covers none of what is before."""
+"""Bytes that setting the place leaves unchanged; the CRC covers none before."""
 _STAMP: Final = Struct(">q").pack_into
 _CRC_INTO: Final = Struct(">I").pack_into
 

@@ -35,7 +35,7 @@ from txnsim.wire.records import (
 )
 
 _PIECE_BYTES: Final = 65_536
-"""What goes to a codec at a time."""
+"""Bytes given to a codec at once."""
 _KEPT_FLAGS: Final = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
 NO_TIMESTAMP: Final = -1
 _ONE_BYTE_MAX: Final = 0x7F
@@ -44,17 +44,16 @@ _NULL: Final = 0x01
 
 
 class Scanned(NamedTuple):
-    """What a broker asks of one record."""
+    """The parts of a record that a broker validates."""
 
     timestamp_delta_ms: int
     offset_delta: int
     key: bytes | None
     value_size: int
-    """-1 where there is none."""
+    """-1 for null."""
 
     @property
     def has_value(self) -> bool:
-        """Whether it is no tombstone."""
         return self.value_size >= 0
 
 
@@ -169,7 +168,7 @@ class _Numbering:
         self._payload = memoryview(payload)
         self._header = header
         self.base_ms = self.newest_ms = 0
-        """Of the records that ``pieces`` has come to."""
+        """Timestamps of the records that ``pieces`` has reached."""
 
     def pieces(self) -> Iterator[bytes]:
         """Neither a large record nor many small ones are copied together."""

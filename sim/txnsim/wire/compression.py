@@ -115,7 +115,7 @@ def compress_in_pieces(
 
 
 def _cut(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """The same bytes in blocks of one size; the last one may be shorter."""
+    """The bytes in blocks of ``size``; the last block may be shorter."""
     rest = b""
     for piece in pieces:
         data = rest + piece if rest else piece
@@ -169,9 +169,7 @@ def decompress_at_once(codec: int, data: bytes) -> bytes | None:
 
 
 class Packed(NamedTuple):
-    """Records that take long to decompress; the work needs nothing but itself, so that it may be
-    done beside a loop.
-    """
+    """Records slow to decompress, with all that a thread needs for the work."""
 
     codec: int
     data: bytes

@@ -36,7 +36,7 @@ Reader = Callable[[bytes, int, int], tuple[Any, int]]
 """(buffer, position, end of buffer) -> value and the position after it."""
 
 Steps = Generator[int, None, tuple[Any, int]]
-"""The same with a break after every so many elements; it yields how many they were."""
+"""A reader in steps; it yields the number of elements read since the last break."""
 StepReader = Callable[[bytes, int, int], Steps]
 
 STEP_ELEMENTS: Final = 64
@@ -68,7 +68,7 @@ _readers: dict[tuple[Any, _Kind], Reader] = {}
 
 
 _elements: Final[ContextVar[list[int]]] = ContextVar("elements")
-"""How many elements the message that is being read may still have; each thread has its own."""
+"""Elements that the current message may still have; separate for each thread."""
 
 
 class DecodeFaultError(Exception):
@@ -126,7 +126,7 @@ def read_in_steps(
 
 @cache
 def _has_loops(cls: Any) -> bool:
-    """Whether elements are read one by one; those of tagged fields are, but in one go."""
+    """Whether elements are read one by one; tagged fields do not count."""
     return any(
         (row.array and not _is_packed(row)) or (row.kind == ENTITY and _has_loops(row.entity))
         for row in describe(cls).plain

@@ -29,7 +29,7 @@ _CONVERT: Final[dict[str, Callable[[Any], Any]]] = {
     "uuid": uuid_bytes,
 }
 StepWriter = Callable[[Any, Put], Generator[int, None, None]]
-"""The same with a break after some elements; it yields how many they were."""
+"""A writer in steps; it yields the number of elements written since the last break."""
 STEP_ELEMENTS: Final = 64
 
 _writers: dict[Any, Writer] = {}
@@ -45,7 +45,7 @@ def writer(cls: Any) -> Writer:
 
 
 def write_in_steps(message: Any, put: Put) -> Generator[int, None, None]:
-    """Encode a message that has many elements; yields after some of them, and says how many."""
+    """Encode a large message; yields the number of elements written since the last break."""
     cls = message.__class__
     if _has_entities(cls):
         yield from _step_writer(cls)(message, put)
@@ -63,7 +63,7 @@ def _step_writer(cls: Any) -> StepWriter:
 
 @cache
 def _has_entities(cls: Any) -> bool:
-    """Whether it has elements that are more than a value; tagged ones are written in one go."""
+    """Whether a message has arrays of structs; tagged fields do not count."""
     return any(
         row.kind == ENTITY and (row.array or _has_entities(row.entity))
         for row in describe(cls).plain
@@ -298,7 +298,7 @@ def _has_repeats(items: Sequence[object]) -> bool:
 
 
 def _write_repeats(items: Sequence[Any], put: Put) -> Generator[int, None, None]:
-    """Encode each of them once, and write its bytes as often as it is there."""
+    """Encode each distinct element once, and write its bytes for every repetition."""
     encoded: dict[int, bytes] = {}
     for item in items:
         known = encoded.get(id(item))

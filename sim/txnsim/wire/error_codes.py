@@ -29,12 +29,12 @@ class _Tellers(dict[Any, Teller | None]):
 
 
 errors_of: Final = _Tellers().__getitem__
-"""The function that finds the errors of such a message; None where it can hold none."""
+"""Message class -> function that finds its errors; None for a class without any."""
 
 
 @cache
 def position_of_error(cls: Any) -> int | None:
-    """Where in its bytes an answer's own error stands; None unless that is always one place."""
+    """Position of the top-level error code in an answer; None if it varies or is missing."""
     position = 0
     for row in describe(cls).plain:
         if row.array or row.kind not in FIXED:

@@ -38,7 +38,7 @@ class FrameReader:
         self._size_bytes = b""
         """The first bytes of a size field that is cut off."""
         self._assembled = BytesIO()
-        """The frame that is not whole, as far as it has come."""
+        """The received part of an incomplete frame."""
         self.buffered_bytes = 0
         """Bytes received that belong to a frame not yet whole."""
         self._missing = 0

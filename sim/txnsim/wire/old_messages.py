@@ -34,7 +34,7 @@ def size_of(front: Buffer) -> int:
 
 
 def offset_of(front: Buffer) -> int:
-    """Its offset; of a compressed one that of the last message in it."""
+    """Offset of a message; of a compressed one, the offset of its last inner message."""
     offset: int = _FRONT(front)[0]
     return offset
 

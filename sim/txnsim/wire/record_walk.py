@@ -28,7 +28,7 @@ _SIZE_MIN_ENCODED: Final = RECORD_MIN - 1 << 1
 Bytes = bytes | memoryview
 
 NO_DELTA: Final = -(1 << 63)
-"""Before the first record."""
+"""Timestamp delta before the first record."""
 WALK_PIECES: Final = 2_500
 """Records, and headers besides, that are walked over without a break: a millisecond of each."""
 
@@ -39,13 +39,13 @@ class Walked(msgspec.Struct, frozen=True, gc=False):
     newest: int
     """The greatest timestamp delta so far."""
     at: int
-    """The end of the last record; with records left, where the headers of the next one begin."""
+    """End of the last record; with records left, the start of the next one's headers."""
     headers: int = 0
-    """Of the records behind."""
+    """Number of headers of the walked records."""
     left: int = 0
-    """Records that are not walked over to their ends: there were too many headers."""
+    """Records not walked to their ends, because they have too many headers."""
     end: int = 0
-    """Where the first of those ends."""
+    """End of the first record that is left."""
 
 
 def newest_delta_ms(records: Bytes, at: int, count: int) -> int | None:
@@ -92,9 +92,7 @@ def walk_in_steps(records: Bytes, at: int, count: int) -> Generator[int, None, W
 
 
 def _behind_many_headers(records: Bytes, at: int, end: int) -> Generator[int, None, int]:
-    """The position after the headers of a record that ends at ``end``; -1 where they are not what
-    they say. It yields how many there were since the break before.
-    """
+    """Position after a record's headers, -1 if malformed; yields the headers since a break."""
     try:
         left, at = _size(records, at)
         if not 0 <= left <= end - at:
@@ -196,7 +194,7 @@ def _size(records: Bytes, at: int) -> tuple[int, int]:
 
 
 def _behind_headers(records: Bytes, at: int, count: int) -> int:
-    """The position after so many headers; -1 where one has no key."""
+    """Position after ``count`` headers; -1 if one has no key."""
     for _ in range(count):
         size, at = _size(records, at)
         if size < 0:

@@ -20,7 +20,7 @@ LIST: Final = "list"
 TRUTH: Final = "boolean"
 OTHER: Final = "other"
 _VERSIONS_MAX: Final = 32
-"""More than any API has."""
+"""More versions than any API has."""
 
 Change = Callable[[Any], Any]
 """From the value of a field to the new one."""
@@ -80,9 +80,7 @@ def rewritten(message: Any, field: str, change: Change) -> Any:
 
 
 def with_entry(message: Any, field: str, entry: Entry) -> Any:
-    """A copy of an answer with a row more at the end of every list of that name; the answer itself
-    where it has none.
-    """
+    """The answer with a row appended to each list of that name; unchanged without one."""
 
     def longer(owner: Any, before: Any) -> Any:
         row = codec.build(_row_class(type(owner), field), **entry)
@@ -92,7 +90,7 @@ def with_entry(message: Any, field: str, entry: Entry) -> Any:
 
 
 def misfit(api_key: int, field: str, entry: Entry) -> str | None:
-    """Why a list of an answer can't have such a row in any version; None where it can."""
+    """Reason why no version of an answer's list takes such a row; None if one does."""
     problem: str | None = "it is no list of rows"
     for version in range(_VERSIONS_MAX):
         try:
@@ -123,7 +121,7 @@ def _misfit_of_row(row: Any, entry: Entry) -> str | None:
 
 
 def _messages(cls: Any) -> Iterator[Any]:
-    """A message's class and those of what is in it."""
+    """A message class, and the classes of its fields."""
     yield cls
     for hint in typing.get_type_hints(cls).values():
         for one in _alternatives(hint):
@@ -133,7 +131,7 @@ def _messages(cls: Any) -> Iterator[Any]:
 
 
 def _row_class(owner: Any, field: str) -> Any:
-    """What the rows of a message's list are; None where that is none."""
+    """Class of a list's rows; None for a field that is no list of rows."""
     for one in _alternatives(typing.get_type_hints(owner).get(field)):
         for row in typing.get_args(one) if typing.get_origin(one) is tuple else ():
             if is_dataclass(row):

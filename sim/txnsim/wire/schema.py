@@ -15,7 +15,7 @@ from typing import Any, Final, get_args, get_origin
 import msgspec
 
 REQUIRED: Final = object()
-"""Default of a field that has none."""
+"""Default of a required field."""
 
 ENTITY: Final = "entity"
 """Type of a field that holds another message class."""
@@ -52,7 +52,7 @@ class FieldRow(msgspec.Struct, frozen=True, kw_only=True):
     nullable: bool
     tag: int | None
     default: Any
-    """``REQUIRED`` where there is none."""
+    """``REQUIRED`` for a field without a default."""
 
     @property
     def element(self) -> FieldRow:

@@ -28,7 +28,7 @@ class Batches:
     __slots__ = ("_size", "pieces")
 
     def __init__(self, pieces: tuple[bytes, ...], size: int) -> None:
-        """``size`` is that of all of them together."""
+        """``size`` is the total length of the pieces in bytes."""
         self.pieces = pieces
         self._size = size
 
@@ -47,7 +47,7 @@ class Rows:
     __slots__ = ("_make", "_values")
 
     def __init__(self, make: Callable[[T], Any], values: Collection[T]) -> None:
-        """``make`` gives the element of each of the values."""
+        """``make`` turns each value into an element."""
         self._make: Callable[[Any], Any] = make
         self._values: Collection[Any] = values
 

@@ -13,7 +13,7 @@ def uvarint(value: int) -> bytes:
 
 
 def encode(value: int) -> bytes:
-    """The same for one that is not among ``SMALL``."""
+    """Encode a value that is not in ``SMALL``."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)

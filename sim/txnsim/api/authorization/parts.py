@@ -22,7 +22,7 @@ from txnsim.wire import codec
 
 R = TypeVar("R")
 Guard = Callable[[Request, Access, Handler], Awaitable[Reply]]
-"""Asks the handler for as much as is allowed."""
+"""Asks the handler for the allowed part of a request."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     answered: str
     """Field of the answer."""
     error: Callable[[Request, Access, Any], ErrorCode | None]
-    """Why an element is forbidden; None where it is not."""
+    """The error of a forbidden element; None for an allowed one."""
     has_entries: bool = False
     """Whether a refusal has an entry for each element, whatever the others are."""
     shown: Callable[[Request, Access, Any], Any] | None = None
@@ -79,7 +79,7 @@ async def shown_parts(request: Request, access: Access, handler: Handler, part: 
 async def divided(
     request: Request, denial: Callable[[Any], R | None], elements: Collection[Any]
 ) -> tuple[list[Any], list[tuple[Any, R]]]:
-    """The allowed elements, and each of the others with what ``denial`` says of it."""
+    """The allowed elements, and each denied element with its denial."""
     allowed: list[Any] = []
     denied: list[tuple[Any, R]] = []
     denials = await request.each(denial, elements, weight=4)

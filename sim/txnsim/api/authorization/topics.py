@@ -67,7 +67,7 @@ async def metadata(request: Request, access: Access, handler: Handler) -> Reply:
 
 
 def _metadata_denial(request: Request, access: Access, topic: Any) -> Any | None:
-    """The answer for a topic that may not be described, or not be created."""
+    """The error for a topic that the client may not describe, or not create."""
     image = request.broker.image
     topic_id = getattr(topic, "topic_id", None)
     if topic_id is not None and topic_id.int:

@@ -14,7 +14,7 @@ from txnsim.security.acls import Operation, ResourceType
 
 
 def _described(_request: Request, access: Access, state: Any) -> Any:
-    """Topics of a transaction that may not be described are left out."""
+    """Leave out the topics that the client may not describe."""
     topics = tuple(
         topic for topic in state.topics if access.may_topic(Operation.DESCRIBE, topic.topic)
     )

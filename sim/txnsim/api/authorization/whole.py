@@ -33,8 +33,6 @@ def refusal(request: Request, access: Access) -> ErrorCode | None:
 
 
 def _cluster(*operations: Operation) -> tuple[Check]:
-    """Any of these rights on the cluster."""
-
     def check(_request: Request, access: Access) -> ErrorCode | None:
         return None if any(map(access.may_cluster, operations)) else _NO_CLUSTER
 

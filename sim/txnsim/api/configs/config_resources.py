@@ -47,7 +47,7 @@ def resource_type(number: int) -> ResourceType:
 
 
 def topic_refusal(request: Request, name: str) -> Rejection | None:
-    """Why there are no configs of a topic of that name; None where there are."""
+    """The error for a topic without configs: an invalid name or an unknown topic."""
     complaint = name_complaint(name)
     if complaint is not None:
         return Rejection(

@@ -123,7 +123,6 @@ def errors_of(outcome: PartitionErrors | Rejection) -> Iterable[ErrorCode]:
 
 
 def everywhere(topics: Iterable[Any], error: ErrorCode) -> Results:
-    """The same error for every partition asked for."""
     return [
         (named_topic(topic), [(each.partition_index, error) for each in topic.partitions])
         for topic in topics

@@ -90,7 +90,6 @@ def _group(request: Request, group_id: str, **values: object) -> Any:
 
 
 def _elements(group: ConsumerGroup, member: ConsumerMember) -> int:
-    """What the answer has of a member."""
     owned = len(member.assigned) + len(member.pending_revocation)
     return 1 + owned + len(group.target.get(member.member_id, ())) + len(member.topic_names)
 

@@ -32,5 +32,4 @@ async def handle(request: Request) -> Reply:
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error, or that there is none."""
     return only_error(KEY, request.api_version, int(error))

@@ -67,7 +67,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The partitions asked for by name; a group that asks for all names none."""
+    """The requested partitions; empty for a group that asks for all."""
     message = request.message
     groups = message.groups if request.api_version >= GROUPS_FROM else (message,)
     return Subject(
@@ -186,7 +186,6 @@ def _topic(request: Request, named: NamedTopic, rows: Iterable[Any]) -> Any:
 
 
 def _row_maker(request: Request) -> Callable[[Position], Any]:
-    """What makes the row of a position."""
     is_grouped = request.api_version >= GROUPS_FROM
     entity = "OffsetFetchResponsePartition" + "s" * is_grouped
     make = builder(getattr(request.schema, entity))

@@ -22,7 +22,6 @@ check = check_creations
 
 
 async def handle(request: Request) -> Reply:
-    """Add each by itself."""
     creations = request.message.creations
     if request.access is None:
         return _all_alike(request, security_disabled())

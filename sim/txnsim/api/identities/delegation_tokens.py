@@ -30,5 +30,5 @@ def no_expiry(request: Request, error: ErrorCode) -> Reply:
 
 
 def time_of(principal: str) -> int:
-    """The times of a token that there is not."""
+    """The timestamp in an error answer: -1 for an anonymous client, else 0."""
     return NO_TIME if principal == ANONYMOUS else NEVER_SET

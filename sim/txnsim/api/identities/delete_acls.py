@@ -92,7 +92,7 @@ async def _removed(request: Request) -> _Outcomes | None:
 
 
 async def _found(request: Request, acls: Acls, wanted: AclFilter) -> list[AclBinding]:
-    """The bindings that a filter takes, and no more than are too many for ``_has_room``."""
+    """The bindings that match the filter, cut off just above ``RECORDS_MAX``."""
     found: list[AclBinding] = []
     async with aclosing(taken(request, acls, wanted)) as matching:
         async for acl in matching:

@@ -20,7 +20,6 @@ refuse = at_top(names_it=True, results=())
 
 
 async def handle(request: Request) -> Reply:
-    """Describe the users asked for, or all."""
     schema = request.schema
     known = _known(request)
     asked = [user.name for user in request.message.users or ()] or list(known)

@@ -47,7 +47,7 @@ class KeyType(IntEnum):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A coordinator, or why there is none."""
+    """The coordinator of a key, or the error."""
 
     error: ErrorCode
     broker: BrokerImage | None = None

@@ -48,7 +48,7 @@ async def handle(request: Request) -> Reply:
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error on every topic asked for; where none was named there is no place for it."""
+    """The error on every requested topic; an empty request gets an empty answer."""
     return request.answer(
         topics=tuple(
             _failed(request, topic.name, error, operations=NOT_ASKED)

@@ -40,7 +40,6 @@ _NOT_MADE: Final = INTERNAL_TOPICS - {TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_
 
 
 async def handle(request: Request) -> Reply:
-    """Describe the topics asked for, or all."""
     message = request.message
     image = request.broker.image
     topics = message.topics
@@ -75,7 +74,7 @@ async def handle(request: Request) -> Reply:
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error on every topic asked for, and nothing of the cluster."""
+    """The error on every requested topic, without brokers or controller."""
     return request.answer(
         brokers=(),
         cluster_id=None,
@@ -89,7 +88,6 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def _note(ids: dict[uuid.UUID, None], names: dict[str | None, None], topic: Any) -> None:
-    """Note by what a topic is asked for."""
     topic_id = getattr(topic, "topic_id", None)
     if topic_id is not None and topic_id != ZERO_ID:
         ids[topic_id] = None
@@ -110,7 +108,7 @@ def _by_id(request: Request, topic_id: uuid.UUID) -> Any:
 
 
 async def _ordered(request: Request, names: Collection[Any]) -> list[str]:
-    """The topics that there are as they were asked for, then the others (getTopicMetadata)."""
+    """Existing topics in the order of the request, then the others (getTopicMetadata)."""
     topics = request.broker.image.topics
     unknown = [name for name in names if name not in topics]
     where = await request.each(partial(hash_bucket, hash_buckets(len(names))), unknown)

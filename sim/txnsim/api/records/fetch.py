@@ -203,7 +203,7 @@ async def _asked_in_slices(request: Request) -> dict[PartitionKey, FetchPartitio
 
 
 def _wanted(request: Request, topic: Any) -> Callable[[Any], tuple[PartitionKey, FetchPartition]]:
-    """What is made of each partition of a topic that is asked for."""
+    """The function that maps a requested partition of a topic to its key and fetch."""
     key: str | uuid.UUID | None
     name: str | None
     if request.api_version < TOPIC_IDS_FROM:

@@ -51,7 +51,7 @@ OFFSET_NOT_AVAILABLE_FROM: Final = 5
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer for one partition; -1 where there is no such offset."""
+    """The answer for one partition; -1 where no offset matches."""
 
     error: ErrorCode = ErrorCode.none
     timestamp_ms: int = -1

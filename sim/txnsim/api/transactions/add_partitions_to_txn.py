@@ -87,7 +87,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The transaction, or all those of a batch."""
+    """The transaction of the request; every transaction of a batch."""
     message = request.message
     if request.api_version >= BATCHED_FROM:
         return subject_of(batch_command(message))
@@ -172,7 +172,6 @@ async def _of_transaction(
 
 @prepared
 def _added(api_version: int, topics: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
-    """The answer when all of them were added."""
     found = ((name, [(index, 0) for index in indexes]) for name, indexes in topics)
     results = _topics(response_schema(KEY, api_version), found)
     return encode_body(answer(KEY, api_version, results_by_topic_v3_and_below=results))

@@ -86,7 +86,6 @@ async def _describe(
 
 
 def _failed(request: Request, transactional_id: str, error: ErrorCode) -> Any:
-    """The element of one id that was not."""
     return build(
         request.schema.TransactionState,
         error_code=error,

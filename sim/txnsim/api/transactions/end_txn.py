@@ -46,7 +46,7 @@ async def handle(request: Request, *, v2_from: int = TRANSACTIONS_V2_FROM) -> Re
 
 
 def refuse(request: Request, error: ErrorCode, *, v2_from: int = TRANSACTIONS_V2_FROM) -> Reply:
-    """The error in the words of this version."""
+    """The error in the answer format of this version."""
     if error is ErrorCode.producer_fenced and request.api_version < FENCED_KNOWN_FROM:
         error = ErrorCode.invalid_producer_epoch
     layout = TRANSACTIONS_V2_FROM if request.api_version >= v2_from else request.api_version

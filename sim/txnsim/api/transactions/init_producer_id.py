@@ -67,7 +67,7 @@ async def handle(request: Request, *, by_text: bool = False) -> Reply:
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error in the words of this version; the identity is -1, -1."""
+    """The error in the answer format of this version, with producer id and epoch -1."""
     if error is ErrorCode.producer_fenced and request.api_version < FENCED_KNOWN_FROM:
         error = ErrorCode.invalid_producer_epoch
     return request.answer(error_code=error, producer_id=-1, producer_epoch=-1)

@@ -212,7 +212,6 @@ def _armed(armed: Json) -> list[str]:
 
 
 def _about(rule: Mapping[str, Any]) -> str:
-    """A rule in one line: where, whom, what."""
     named = ("id", "point", "action", "then", "api")
     criteria = " ".join(f"{key}={value}" for key, value in rule.items() if key not in named)
     api = f" {rule['api']}" if "api" in rule else ""

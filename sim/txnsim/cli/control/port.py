@@ -27,14 +27,14 @@ HTTP_VARIABLE: Final = "TXNSIM_HTTP"
 READY_FILE_VARIABLE: Final = "TXNSIM_READY_FILE"
 URL_DEFAULT: Final = "http://127.0.0.1:9080"
 PATIENCE_SECONDS: Final = 40.0
-"""Longer than the port itself takes its time unless it is asked to (30 s)."""
+"""Longer than the default limit of the control port, 30 s."""
 
 _IN_COMMANDS: Final = {
     "GET /api/v1/faults": "`txnsim faults list`",
     "GET /api/v1/topics": "`txnsim topics list`",
     "DELETE /api/v1/faults/": "`txnsim faults disarm` ",
 }
-"""The port's advice, in the words of who asks it by commands."""
+"""Request in the port's advice -> the command for it."""
 
 Json = Any
 """JSON, as Python has it."""
@@ -54,7 +54,7 @@ class ControlPort:
         self._opener = build_opener(ProxyHandler({}))
 
     def get(self, *path: str | int, patience: float = PATIENCE_SECONDS, **query: object) -> Json:
-        """Read something; a query that is None is left out."""
+        """Send a GET request without the query parameters that are None."""
         return self._ask("GET", path, query, None, patience)
 
     def post(

@@ -65,7 +65,6 @@ def run(args: argparse.Namespace) -> int:
 def _write(
     args: argparse.Namespace, wanted: Export, *, new_session: NewSession, progress: Progress
 ) -> list[Written]:
-    """Write them, by this process or by as many as it takes."""
     from txnsim.pipeline.libraries import require_libraries
 
     require_libraries()

@@ -169,7 +169,7 @@ def _print(report: Report, *, everything: bool) -> None:
 
 
 def _below(one: Finding) -> Iterator[str]:
-    """What stands below a finding: what is wrong with the evidence, and what to do."""
+    """The lines below a finding: faults of the evidence, and what to do."""
     from txnsim.durations import time_text
     from txnsim.txn.open_txn_verdict import with_guess
 
@@ -189,7 +189,6 @@ def _below(one: Finding) -> Iterator[str]:
 
 
 def summarize(report: Report) -> None:
-    """What was looked at, and how many of which verdict, for people."""
     from txnsim.durations import time_text
     from txnsim.pipeline.forensics.identity import stale_words
     from txnsim.txn.open_txn_verdict import OpenTxnStatus

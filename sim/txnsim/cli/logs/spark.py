@@ -26,7 +26,6 @@ GIVEN: ContextVar[Mapping[str, str]] = ContextVar("GIVEN", default={})  # noqa: 
 
 
 def add_directories(parser: argparse.ArgumentParser) -> None:
-    """Which log directories, and what of them."""
     parser.add_argument(
         "directory",
         type=place,

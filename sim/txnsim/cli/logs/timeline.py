@@ -36,7 +36,6 @@ def _status(found: Timeline) -> int:
 
 
 def _read(args: argparse.Namespace) -> Timeline:
-    """By this process, or by as many as it takes."""
     from txnsim.pipeline.libraries import require_libraries
     from txnsim.pipeline.scan.segments import replicas_in
 

@@ -113,7 +113,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _write_apart(args: argparse.Namespace) -> list[dict[str, object]]:
-    """The directories of all brokers, or none of them."""
+    """Write the directories of all brokers, or of none."""
     brokers = args.broker or [one["id"] for one in json.load(_open(args.url, "brokers"))]
     targets = {broker: args.directory / f"broker-{broker}" for broker in brokers}
     for target in targets.values():
@@ -220,7 +220,6 @@ def _open(url: str, path: str) -> HTTPResponse:
 
 
 def _told(error: Exception) -> str:
-    """An error with what to do next."""
     match error:
         case HTTPError():
             return f"{error.url}: {error.read().decode(errors='replace') or error.reason}"

@@ -283,7 +283,6 @@ def _plan(chosen: Sequence[Scenario], args: argparse.Namespace) -> list[Telling]
 
 
 def _runs(scenario: Scenario, args: argparse.Namespace, *, alone: bool) -> list[str]:
-    """The runs to make; those that the player who is asked for can't play are left out aloud."""
     words = [*scenario.runs, *(run_.mode for run_ in scenario.runs.values())]
     for wanted in args.mode:
         if alone and wanted not in words:
@@ -342,7 +341,7 @@ def _run_all(plan: Sequence[Telling], args: argparse.Namespace) -> list[RunResul
 
 
 def _told(telling: Telling, args: argparse.Namespace, pace: GivenInputs | None) -> RunResult:
-    """The first telling that differs, of those with each wanted seed; the last one if none does."""
+    """The first recording that differs, over the seeds; the last one if none differs."""
     from txnsim.scenario.runner import tell_virtual
 
     seeds = [args.seed] if args.seeds is None else range(1, args.seeds + 1)

@@ -132,7 +132,7 @@ def _settings(args: argparse.Namespace) -> ClientSettings:
 def _teller(
     cells: list[Cell], simulated: Mapping[str, RunResult], args: argparse.Namespace
 ) -> Callable[[Cell], None]:
-    """Keeps cells, and shows each as soon as it is done."""
+    """A callback that stores each cell and prints it at once."""
     import msgspec
 
     from txnsim.scenario.ground import comparison
@@ -161,7 +161,7 @@ def _teller(
 
 
 def table(cells: Sequence[Cell]) -> str:
-    """A row per cell; below, what differs, what was left out and why, what could not be cleaned."""
+    """One row per cell; then differences, skipped cells with reasons, and leftovers."""
     rows = [_row(cell) for cell in cells]
     lines = [line.rstrip() for line in format_table(HEADERS, rows).rstrip("\n").splitlines()]
     for cell in cells:
@@ -205,7 +205,7 @@ def _row(cell: Cell) -> tuple[str, ...]:
 
 
 def verdicts(result: RunResult) -> str:
-    """What judges found, and what they found after the cure."""
+    """Verdicts of the judges, before and after the repair."""
     found = kinds(result.verdict.observed)
     return found if result.cured is None else f"{found}; cured: {kinds(result.cured.observed)}"
 

@@ -31,7 +31,7 @@ def kinds(verdict: Sequence[str]) -> str:
 
 
 def show_of(scenario: Scenario, path: Path) -> str:
-    """All that is to be known of a scenario before it is run."""
+    """The description of a scenario before a run."""
     aliases = f" ({', '.join(scenario.aliases)})" if scenario.aliases else ""
     lines = [f"{scenario.name}{aliases}: {scenario.title}"]
     for heading, text in (
@@ -121,7 +121,6 @@ def table_of(results: Sequence[RunResult]) -> str:
 
 
 def reasons(results: Sequence[RunResult]) -> Iterator[str]:
-    """Why those came to another verdict that did."""
     from txnsim.scenario.runner import SEED_DEFAULT
 
     for result in results:
@@ -133,7 +132,6 @@ def reasons(results: Sequence[RunResult]) -> Iterator[str]:
 
 
 def findings(result: RunResult) -> Iterator[JudgesResult]:
-    """Its verdicts, before and after the cure."""
     yield result.verdict
     if result.cured is not None:
         yield result.cured

@@ -226,7 +226,6 @@ class _Progress:
         self._is_shown = not quiet and sys.stderr.isatty()
 
     def show(self, tally: Tally) -> None:
-        """Say how far it is."""
         now_ms = wall_ms()
         if not self._is_shown or now_ms < self._next_ms:
             return
@@ -245,7 +244,7 @@ class _Progress:
 
 
 def _reports(tally: Tally, wanted: Wanted, args: argparse.Namespace) -> Iterator[Report]:
-    """One for each cause, and each kind of finding without one, of the first seed."""
+    """A report per cause, and per kind without a cause, for the first seed of each."""
     from txnsim.simulation.reports import report_on
 
     for row in _firsts(tally.failed):

@@ -44,7 +44,6 @@ def print_shown(part: Part, guess: str, key: str) -> bool:
 
 
 def print_predictions(predictions: Sequence[bool]) -> None:
-    """How many came true."""
     if predictions:
         print_text(f"{sum(predictions)} of your {len(predictions)} predictions came true.")
 

@@ -104,14 +104,13 @@ def _play(chosen: Lesson) -> int:
 
 
 class _Player:
-    """The pace of a lesson: it asks before the story goes on."""
+    """The player of a lesson: pauses the scenario to ask the learner."""
 
     def __init__(self, chosen: Lesson) -> None:
         self._lesson = chosen
         self._part = -1
-        """That was told last."""
         self._is_open = False
-        """Whether what it shows is still to come."""
+        """Whether the part's events are still to come."""
         self._guess = ""
         self._told = 0
         """How many sentences of the story."""
@@ -122,9 +121,8 @@ class _Player:
         self._begins = 0
         """The first part of the present story."""
         self.predictions: list[bool] = []
-        """Whether each came true."""
         self.telling = self._telling(0)
-        """What is to be played; None at the end of the lesson."""
+        """The scenario to play next; None at the end of the lesson."""
 
     def _telling(self, part: int) -> Telling | None:
         from txnsim.scenario.teaching.played import telling_of
@@ -143,7 +141,7 @@ class _Player:
                 self._beside[number] = _told_beside(told, part.beside)
 
     async def before(self, stage: Stage, step: PlannedStep) -> None:
-        """Tell a part when the one before has been played."""
+        """Explain a part once the previous part has been played."""
         from txnsim.scenario.teaching.played import PlayedError
 
         parts = self._lesson.parts
@@ -191,7 +189,6 @@ class _Player:
         print_paragraphs(part.then)
 
     def _show(self, stage: Stage) -> None:
-        """What has happened since it was asked last."""
         from txnsim.scenario.teaching.played import so_far
         from txnsim.trace.story import story
 
@@ -284,7 +281,7 @@ class _Until:
         self.found: Recording | None = None
 
     async def before(self, stage: Stage, step: PlannedStep) -> None:
-        """Take the trace, and end it, where it is time to."""
+        """Take the trace and end the run at the wanted step."""
         from txnsim.scenario.teaching.played import PlayedError, so_far
 
         if step.number == self._number:

@@ -173,7 +173,7 @@ def _cluster(one: Lesson) -> Iterator[ControlPort]:
 
 
 def _log_directories() -> list[Path]:
-    """Those of a cluster of ``txnsim practise`` that was stopped; made unless they are there."""
+    """The log directories of a stopped practice cluster; created if missing."""
     folder = Path(LOGS)
     if not folder.exists():
         print_text(f"A cluster of `txnsim practise` leaves its log directories in {folder} …")

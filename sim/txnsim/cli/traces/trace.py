@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from txnsim.pipeline.session import Row, SparkSession
 
 INCOMPLETE_STATUS: Final = 1
-"""Done, but not every line could be read."""
 IDS_DEFAULT: Final = 5
 SHOWN_MAX: Final = 5
 """How many unreadable lines are shown."""
@@ -139,7 +138,7 @@ def _analyse(spark: SparkSession, args: argparse.Namespace) -> int:
 
 @contextmanager
 def _views(spark: SparkSession, traces: Sequence[str], work: str | None) -> Iterator[None]:
-    """Of an export or of traces as they are."""
+    """Register the views of an export or of raw traces."""
     from txnsim.pipeline.traces.tables import (
         TraceError,
         is_export,
@@ -182,7 +181,7 @@ def _summary(spark: SparkSession) -> dict[str, object]:
 
 
 def _warned(summary: Mapping[str, object]) -> int:
-    """Tell what could not be read or is not known; returns the exit status."""
+    """Warn of unreadable lines and unknown kinds; return the exit status."""
     unreadable, unknown = summary["unreadable"], summary["unknown_kinds"]
     assert isinstance(unreadable, list)
     assert isinstance(unknown, dict)

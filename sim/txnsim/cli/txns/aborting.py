@@ -27,7 +27,6 @@ class Guarded(msgspec.Struct, frozen=True, kw_only=True):
     """An abort that looks before it writes."""
 
     force: bool = False
-    """Also what is known to be committed."""
     audit_file: Path = AUDIT_FILE
     again: str = PROGRAM
     """How this program was called."""
@@ -74,7 +73,7 @@ class Guarded(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     async def _judged(admin: Admin, spec: AbortSpec, now_ms: int) -> JudgedTransaction | None:
-        """What is known of it; None where it can't be judged: Kafka's tool does not ask either."""
+        """The judged transaction; None if the survey fails, which does not stop the abort."""
         try:
             found = await survey(
                 admin, now_ms=now_ms, partitions=[spec.partition], older_than_ms=ANY_AGE
@@ -97,7 +96,7 @@ class NeedsForceError(ClientError):
 
 
 def _remark(known: JudgedTransaction) -> None:
-    """What may have been wrong about it, behind Kafka's own words."""
+    """Warn, after Kafka's own output, of what the abort may have destroyed."""
     if known.verdict is OpenTxnStatus.ALIVE:
         warn(
             f"It did not hang: {known.reason}. What it had written here is aborted, what it writes"
@@ -108,7 +107,6 @@ def _remark(known: JudgedTransaction) -> None:
 
 
 def _committed(known: JudgedTransaction) -> str | None:
-    """Why it is known to be committed; None where it is not."""
     if known.verdict is OpenTxnStatus.DECIDED:
         return known.reason if known.state == "PrepareCommit" else None
     if known.decided is None or known.decided.decision is not Decision.COMMITTED:

@@ -19,7 +19,6 @@ from txnsim.errors import ConfigError
 from txnsim.written_files import append
 
 AUDIT_FILE: Final = Path("txnsim-repairs.jsonl")
-"""Unless another one is named."""
 
 
 def _wait_for(file: FileIO, path: Path | None) -> None:

@@ -297,9 +297,7 @@ async def _watch(
     args: argparse.Namespace,
     pause_s: float,
 ) -> NoReturn:
-    """Again and again; what fails after the cluster has been reached once is reported, and tried
-    again.
-    """
+    """Repeat the command; report and retry failures after the first connection."""
     async with Cluster(bootstrap, settings=settings) as cluster:
         while True:
             now_ms = cluster.clock.now_ms()

@@ -39,7 +39,6 @@ from txnsim.txn.past_decision import GUESSES
 from txnsim.types import TopicPartition
 
 NONE: Final = "None"
-"""Cell of a value that there is none of."""
 _MINUTE_MS: Final = 60_000
 
 

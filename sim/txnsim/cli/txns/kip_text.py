@@ -66,7 +66,7 @@ def rewrite(arguments: Sequence[str]) -> list[str]:
 
 
 class _Option(msgspec.Struct, frozen=True):
-    """A word of the texts."""
+    """An option in the notation of KIP-664."""
 
     name: str
     dest: str
@@ -104,7 +104,7 @@ def add_options(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def misplaced(args: argparse.Namespace) -> str | None:
-    """A word of the texts that was given without the flag."""
+    """The first KIP option given without ``--kip-text``; None if there is none."""
     if args.kip_text:
         return None
     return next(
@@ -150,7 +150,7 @@ class Describe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _duration_ms(found: TransactionDescription, now_ms: int) -> int:
-    """Until now while it is in progress, until its last update once it is over."""
+    """Milliseconds from start to now, or to the last update of a finished transaction."""
     if found.start_time_ms is None:
         return UNKNOWN
     if found.state in _OPEN_STATES:
@@ -230,7 +230,7 @@ class ShippedAbort(Command, Protocol):
         """What is done around the request."""
 
     async def spec(self, admin: Admin) -> AbortSpec:
-        """Whose transaction it is."""
+        """The transaction to abort."""
 
 
 class Abort(msgspec.Struct, frozen=True, kw_only=True):

@@ -92,7 +92,7 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
 
     scope: Scope
     yes: bool = False
-    """Really; else it only says what would be done."""
+    """False: only show what would be done."""
     audit_file: Path
     guess: Decision | None = None
     """What to write where the decision is unknown."""
@@ -174,7 +174,7 @@ _HEALED: Final = frozenset({Outcome.REPAIRED, Outcome.ENDED_TWICE, Outcome.NO_LO
 
 
 def _status(found: Found, left: Sequence[object]) -> int:
-    """Of a search, with what hangs still."""
+    """Exit status of a search, given the transactions that still hang."""
     if left or found.younger_hanging:
         return HANGS
     return INCOMPLETE if found.is_incomplete else 0

@@ -14,7 +14,7 @@ from txnsim.client.errors import ErrorCode
 
 _EVERY_ID: Final = "DESCRIBE on every transactional id (the name * or all prefixes)"
 EVERY_TOPIC: Final = "READ on every topic (the name *)"
-"""For a search of the whole cluster: what may not be described is left out of Metadata."""
+"""The right for a search of the whole cluster; Metadata omits hidden topics."""
 _READ_TOPIC: Final = "READ on the topic"
 _ALTER: Final = "ALTER or CLUSTER_ACTION on the cluster"
 
@@ -50,7 +50,6 @@ left out.
 
 
 def missing_right(command: str, error: ErrorCode | None) -> str | None:
-    """What to say of an error; None where it is none of a right."""
     if error is None:
         return None
     right = RIGHTS.get(command, {}).get(error)
@@ -58,5 +57,4 @@ def missing_right(command: str, error: ErrorCode | None) -> str | None:
 
 
 def lacking(right: str) -> str:
-    """What to say where a right is missing."""
     return f"The user lacks a right: {right}."

@@ -29,17 +29,16 @@ _FEW: Final = 5
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search has found."""
+    """The result of a search for open transactions."""
 
     partitions: int
     findings: tuple[JudgedTransaction, ...]
     """Open transactions of the age that was asked for, oldest write first."""
     younger: tuple[JudgedTransaction, ...]
-    """The other open ones."""
+    """Open transactions younger than the requested age."""
     unread: Mapping[TopicPartition, ClientError]
-    """Partitions whose leader could not say, and why."""
     unseen: tuple[ClientError, ...]
-    """Rights without which there may be more than was seen."""
+    """Missing rights, because of which the search may be incomplete."""
 
     @property
     def hanging(self) -> tuple[JudgedTransaction, ...]:
@@ -53,7 +52,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether there is something that could not be looked at."""
+        """Whether some partitions or transactions could not be examined."""
         return bool(self.unread or self.unseen)
 
 
@@ -105,7 +104,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tell_rest(found: Found) -> None:
-    """What was searched, and what is open and yet does not hang, for people."""
+    """Print what was searched, and open transactions that do not hang."""
     counts = Counter(one.verdict for one in found.findings)
     parts = [
         f"partitions searched: {found.partitions}",

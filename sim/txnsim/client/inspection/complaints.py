@@ -17,7 +17,6 @@ from txnsim.txn.open_txn_verdict import program_at, with_guess
 
 
 def about_hanging(found: Sequence[JudgedTransaction], *, bootstrap: str) -> str | None:
-    """What hangs, why, and its end; None where nothing does."""
     if not found:
         return None
     lines = [f"{len(found)} transaction{'s hang' if len(found) > 1 else ' hangs'}:"]

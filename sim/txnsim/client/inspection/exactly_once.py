@@ -23,7 +23,6 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The differences, each with its count."""
 
     missing: Mapping[Value, int] = {}
-    """Owed and not there."""
     repeated: Mapping[Value, int] = {}
     """There more often than owed; how many times too often."""
     aborted_but_read: Mapping[Value, int] = {}
@@ -35,7 +34,6 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_exact(self) -> bool:
-        """Whether everything is there once."""
         return not (self.missing or self.repeated or self.aborted_but_read or self.unexpected)
 
     def __str__(self) -> str:

@@ -73,7 +73,6 @@ def candidates(
 
 
 def producer_ids(open_transactions: Iterable[OpenTransaction]) -> set[int]:
-    """Whose they are."""
     return {one.producer.producer_id for one in open_transactions}
 
 

@@ -37,10 +37,10 @@ class JudgedTransaction(msgspec.Struct, frozen=True, kw_only=True):
     is_two_phase: bool = False
     """It has no timeout: prepared, it waits for its external coordinator (KIP-939)."""
     decided: Decided | None = None
-    """The marker that one that hangs should have had; None for all others."""
+    """The missing marker of a hanging transaction; None for all others."""
 
     def command(self, program: str) -> str | None:
-        """What ends it, with the program as it is called for this cluster; None unless it hangs."""
+        """The repair command for the cluster, as called by ``program``; None unless hanging."""
         return repair_command(self.transaction.partition, self.verdict, program=program)
 
 
@@ -64,7 +64,7 @@ def judging(
     transactional_ids: Mapping[int, str],
     descriptions: Mapping[str, TransactionDescription | None],
 ) -> Iterator[JudgedTransaction]:
-    """The same, one when it is asked for."""
+    """The judgements, computed one at a time."""
     listed: dict[str, frozenset[TopicPartition]] = {}
     for one in open_transactions:
         transactional_id = transactional_ids.get(one.producer.producer_id)

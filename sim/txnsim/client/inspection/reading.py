@@ -23,7 +23,7 @@ from txnsim.errors import AnswerTooLargeError
 from txnsim.types import IsolationLevel, TopicPartition
 
 SETTLE_MS: Final = 2_000
-"""How long to wait for markers that are on their way: milliseconds, unless something holds them."""
+"""Milliseconds to wait for markers in flight, unless a fault holds them."""
 
 
 RECORD_BYTES: Final = 400
@@ -190,9 +190,7 @@ def _fate(offset: int, committed: set[int], last_stable: int) -> Fate:
 async def _settled(
     admin: Admin, topic: str, partition: int, deadline: Deadline, reader: Reader
 ) -> int:
-    """The last stable offset, once everything below the high watermark is decided; or as it stands
-    when the time is up.
-    """
+    """The last stable offset once the high watermark is decided, or at the deadline."""
     backoff = admin.cluster.backoff()
     while True:
         seen = await _fetch(

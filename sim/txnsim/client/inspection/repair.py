@@ -36,24 +36,20 @@ class Outcome(StrEnum):
     """How an attempt to end a transaction ended."""
 
     REPAIRED = "repaired"
-    """The transaction is gone; unless another one begins at the same place, the last stable offset
-    has moved.
-    """
+    """Ended by the repair; the last stable offset moves, unless another one starts there."""
     WOULD_REPAIR = "would be repaired"
     NO_LONGER_HANGS = "no longer hangs"
     """It ended by itself, or a coordinator knows it now: nothing was done."""
     NEEDS_A_GUESS = "needs a guess"
-    """What was decided can't be known any more, and the operator has not said what to
-    write: nothing was done.
-    """
+    """The decision is lost and the operator gave no guess; nothing was written."""
     REFUSED = "refused"
     """The leader did not write the marker."""
     NOT_KNOWN = "not known"
-    """It could not be judged again, or not be checked afterwards: check it again."""
+    """The second judgement or the final check failed; check again."""
     ENDED_TWICE = "ended twice"
     """Somebody else wrote the same marker at the same time."""
     ENDED_OTHERWISE = "ended otherwise"
-    """Somebody else wrote the other marker at the same time, and that came first."""
+    """Somebody else's opposite marker came first."""
     STILL_OPEN = "still open"
     """The marker was written, but the transaction is still open."""
 
@@ -69,12 +65,12 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
     start_offset: int
     transactional_id: str | None
     reason: str
-    """Why it hangs; or why it does not, or what the leader said."""
+    """Why the transaction hangs or does not, or the leader's error."""
     outcome: Outcome
     decision: Decision = Decision.UNKNOWN
     """What was decided."""
     marker: str = ""
-    """``COMMIT`` or ``ABORT``: what is written, or would be; empty where that is not known."""
+    """``COMMIT`` or ``ABORT``, written or planned; empty where unknown."""
     records: int | None = None
     """Offsets from the start of the transaction to the end of the log: what its producer wrote
     there is given to readers by COMMIT and is lost to them by ABORT.
@@ -187,7 +183,7 @@ async def _markers_since(
 
 
 def _ended(done: Repair, markers: Sequence[SeenMarker]) -> Repair:
-    """It is gone: by our marker alone, or by the first one of two."""
+    """The outcome: repaired by one marker, or ended by the first of two."""
     if len(markers) < 2:
         return msgspec.structs.replace(done, outcome=Outcome.REPAIRED)
     first = MARKERS[Decision.COMMITTED if markers[0].committed else Decision.ABORTED]

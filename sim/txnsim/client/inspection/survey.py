@@ -51,7 +51,6 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[JudgedTransaction, ...]
     """The open transactions without a write for ``older_than_ms``, oldest write first."""
     unread: Mapping[TopicPartition, ClientError]
-    """Partitions whose leader could not say, and why."""
 
     @property
     def hanging(self) -> tuple[JudgedTransaction, ...]:
@@ -159,7 +158,7 @@ async def _producers(
 async def _ended_meanwhile(
     admin: TransactionAdmin, findings: Sequence[JudgedTransaction]
 ) -> frozenset[OpenTransaction]:
-    """Which of those that seem to hang are no longer there."""
+    """Transactions judged as hanging that have ended since the survey."""
     seeming = [one.transaction for one in findings if one.verdict is OpenTxnStatus.HANGING]
     asked = tuple(dict.fromkeys(one.partition for one in seeming))
     gone: set[OpenTransaction] = set()

@@ -41,7 +41,7 @@ class TransactionDescription(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int
     timeout_ms: int
     start_time_ms: int | None
-    """Also of finished transactions; None where there was none yet."""
+    """Also set for finished transactions; None before the first transaction."""
     partitions: tuple[TopicPartition, ...]
     """Partitions of an open transaction; while it ends, those without a marker yet."""
     last_update_time_ms: int | None = None
@@ -82,7 +82,6 @@ class AbortSpec(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def marker(self, *, committed: bool) -> Marker:
-        """What ends it, one way or the other."""
         return Marker(
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,

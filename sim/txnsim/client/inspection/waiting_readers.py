@@ -32,7 +32,7 @@ from txnsim.types import IsolationLevel, TopicPartition
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition as a reader meets it; -1 where an offset could not be asked for."""
+    """The state of a partition for a reader; -1 for offsets that the leader did not tell."""
 
     partition: TopicPartition
     cause: Cause
@@ -45,9 +45,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[JudgedTransaction, ...] = ()
     """Every open transaction, the one that holds readers back first."""
     command: str | None = None
-    """What ends the first one; None unless it hangs."""
+    """The repair command for the first open transaction; None unless it hangs."""
     sentences: tuple[str, ...] = ()
-    """What it means and what to do."""
 
 
 async def explain(
@@ -199,7 +198,7 @@ def _held_by(holder: JudgedTransaction, now_ms: int) -> Holder:
 
 
 def _untold(known: Explanation, first: ConsumedRecord | None, program: str) -> tuple[str, ...]:
-    """Whose transaction it is, as the batch says that begins there."""
+    """Sentences on the owner, read from the first batch; for brokers older than 3.0."""
     untold = (
         "These brokers are too old to tell whether it hangs (Kafka 3.0 is needed): ask its"
         " application, and wait for longer than any transaction.timeout.ms."

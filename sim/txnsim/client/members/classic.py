@@ -36,7 +36,7 @@ _OUT: Final = frozenset(
         ErrorCode.fenced_instance_id,
     }
 )
-"""It does not know it, or not as it is now."""
+"""Errors after which the member must rejoin: unknown, or of another generation."""
 
 
 class ClassicMembership(Membership):
@@ -57,7 +57,7 @@ class ClassicMembership(Membership):
         self._led: Mapping[str, int] | None = None
         """Topic -> how many partitions it has assigned of it, as the leader of a generation."""
         self._known_ms = 0.0
-        """When it learned that."""
+        """Time of the last look at the numbers of partitions."""
 
     @property
     def takes_part(self) -> bool:
@@ -120,7 +120,7 @@ class ClassicMembership(Membership):
         return {name: 0 if one is None else len(one.partitions) for name, one in found.items()}
 
     async def _join(self) -> Any:
-        """The answer to a JoinGroup that makes it a member of a generation; None: once more."""
+        """The JoinGroup answer of a new generation; None to try again."""
         options = self._options
         request = join_group(
             options.group_id,

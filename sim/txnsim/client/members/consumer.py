@@ -45,16 +45,16 @@ class ConsumerMembership(Membership):
             generation=JOIN, member_id=options.member_id, instance_id=options.instance_id
         )
         self._now = self.metadata
-        """Who it is; ``metadata`` stays what it was until it has joined again."""
+        """The current identity; ``metadata`` keeps the old one until the member has rejoined."""
         self._target: frozenset[TopicPartition] = frozenset()
         self._confirmed: frozenset[TopicPartition] = frozenset()
-        """What its coordinator knows that it has."""
+        """Partitions of the member that the coordinator knows of."""
         self._is_out = True
-        """It has not joined yet, or has left: it waits for a poll."""
+        """Not joined yet, or left; the next poll joins."""
         self._says_topics = False
-        """Its next heartbeat tells what it subscribes to."""
+        """Whether the next heartbeat carries the subscription."""
         self._refused: ClientError | None = None
-        """Why it is finished: nothing is asked any more (``MemberState.FATAL``)."""
+        """The fatal error (``MemberState.FATAL``), after which the member sends nothing."""
 
     @property
     def takes_part(self) -> bool:
@@ -85,7 +85,7 @@ class ConsumerMembership(Membership):
                 self._confirmed = target
 
     async def _join(self) -> None:
-        """Say all that a member says of itself."""
+        """Send the first heartbeat of a member, with all fields."""
         if self._must_join:
             self._lose_all()
         joining = (self._topics, self._options.rebalance_timeout_ms)
@@ -118,7 +118,6 @@ class ConsumerMembership(Membership):
         )
 
     async def _say(self, request: Request) -> bool:
-        """Returns whether it is still a member."""
         answer = await self._coordinator.ask(request)
         error = ErrorCode(answer.error_code)
         if error in _EXPELLED:
@@ -138,7 +137,6 @@ class ConsumerMembership(Membership):
         return True
 
     def _ids(self) -> dict[str, UUID]:
-        """The ids of the topics that it subscribes to, as far as they are known."""
         found = {name: self._cluster.view.topic(name) for name in self._topics}
         return {
             name: one.topic_id

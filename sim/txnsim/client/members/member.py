@@ -46,7 +46,7 @@ _PROTOCOLS: Final[
 
 
 class Polled(msgspec.Struct, frozen=True, kw_only=True):
-    """What a poll came to."""
+    """The result of a poll: new positions and fetched records."""
 
     positions: Mapping[TopicPartition, int] = {}
     """The group's positions of partitions that are new to the member; -1 where it has none."""
@@ -61,7 +61,6 @@ class GroupMember:
         """Nothing is sent before ``subscribe``."""
         self.options = options
         self.positions: dict[TopicPartition, int] = {}
-        """Where it reads on, for each partition that it has polled."""
         self._cluster = cluster
         self._membership: Membership | None = None
         self._turn = asyncio.Lock()
@@ -70,9 +69,8 @@ class GroupMember:
         self._stands_still = False
         self._has_left = False
         self._polled_ms = math.inf
-        """When its last call was over; infinite while one goes on."""
+        """End of the last call in milliseconds; infinite during a call."""
         self._refused: ClientError | None = None
-        """What its next call says."""
 
     @property
     def metadata(self) -> GroupMetadata:
@@ -81,7 +79,6 @@ class GroupMember:
 
     @property
     def is_joined(self) -> bool:
-        """Whether it has subscribed."""
         return self._membership is not None
 
     @property
@@ -91,7 +88,6 @@ class GroupMember:
 
     @property
     def assigned(self) -> frozenset[TopicPartition]:
-        """What it may read."""
         return self._joined.assigned
 
     @property

@@ -18,7 +18,7 @@ GroupProtocol = Literal["classic", "consumer"]
 """group.protocol of a consumer."""
 
 LANE: Final = "group"
-"""A JoinGroup waits for the others: it has a connection of its own."""
+"""A JoinGroup waits for other members, so it needs its own connection."""
 MOVED: Final = frozenset({ErrorCode.coordinator_not_available, ErrorCode.not_coordinator})
 """The group has another coordinator."""
 
@@ -41,14 +41,13 @@ class MemberOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Coordinator(msgspec.Struct, eq=False):
-    """Asks the coordinator of one group, which is looked up again where it has moved."""
+    """Requests to a group's coordinator; follows the coordinator when it moves."""
 
     _cluster: Cluster
     _group_id: str
     _broker_id: int | None = None
 
     def forget(self) -> None:
-        """Look it up before the next request."""
         self._broker_id = None
 
     async def ask(self, request: Request, *, timeout_ms: int | None = None) -> Any:
@@ -105,9 +104,8 @@ class Membership(ABC):
             positions: Where it reads on: what it gives up is taken out.
         """
         self.metadata = GroupMetadata(instance_id=options.instance_id)
-        """Who it is, as it would commit: as it joined last (``ConsumerGroupMetadata``)."""
+        """The member's identity for commits, as of the last join (``ConsumerGroupMetadata``)."""
         self.assigned: frozenset[TopicPartition] = frozenset()
-        """What it may read."""
         self._cluster = cluster
         self._options = options
         self._topics = topics
@@ -154,8 +152,7 @@ class Membership(ABC):
         """
 
     def _hold(self, assigned: frozenset[TopicPartition]) -> None:
-        """Have these partitions and no others. What is given up is read from the group's position
-        when it comes back."""
+        """Replace the assigned partitions and forget the positions of revoked ones."""
         self.assigned = assigned
         for place in self._positions.keys() - assigned:
             del self._positions[place]

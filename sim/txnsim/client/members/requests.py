@@ -25,7 +25,7 @@ def join_group(
     session_timeout_ms: int,
     rebalance_timeout_ms: int,
 ) -> Request:
-    """Ask to be in the next generation. The answer waits until all members have asked."""
+    """Ask to join the next generation; the answer waits for all members."""
     return asks(
         Api.JOIN_GROUP,
         group_id=group_id,

@@ -142,7 +142,6 @@ class GroupCoordinator:
         )
         self.trace: Final = OffsetTrace(tracer, self._ownership)
         self.is_running = False
-        """Whether groups can be asked for."""
         self._writer = GroupWriter(
             log=log,
             clock=clock,
@@ -201,7 +200,7 @@ class GroupCoordinator:
     # Membership
 
     async def join(self, command: JoinGroup) -> JoinReply | None:
-        """JoinGroup; None where it will never be answered."""
+        """Answer JoinGroup; None where no answer ever follows."""
         refusal = self._refuse_id(command.group_id)
         if refusal is not None:
             return JoinReply(error=refusal.error, member_id=command.member_id)
@@ -223,7 +222,7 @@ class GroupCoordinator:
         return await self.members.join(shard, command)
 
     async def sync(self, command: SyncGroup) -> SyncReply | None:
-        """SyncGroup; None where it will never be answered."""
+        """Answer SyncGroup; None where no answer ever follows."""
         shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return SyncReply(error=shard.error)
@@ -441,7 +440,7 @@ class GroupCoordinator:
         self._let_go(self._ownership.unload(partition, epoch))
 
     def topics_deleted(self, topics: frozenset[str]) -> None:
-        """Positions on topics that are gone go too."""
+        """Delete the positions on deleted topics."""
         for shard in self._ownership:
             self._clean_up(shard, delete_topic_offsets(shard, topics))
 
@@ -505,7 +504,7 @@ class GroupCoordinator:
     async def _admitted(
         self, shard: GroupShard, waiting: Awaitable[Rejection | None]
     ) -> Rejection | None:
-        """Wait for the log; why nothing may be appended to it any more."""
+        """Wait for the log; the error if appends are no longer possible."""
         refused = await waiting
         if refused is not None:
             return refused

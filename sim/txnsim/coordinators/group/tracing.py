@@ -55,7 +55,7 @@ class OffsetTrace(msgspec.Struct, eq=False):
                 self._emit("group.offset_pending", shard, data, tx=tx)
 
     def decided(self, shard: GroupShard, marker: TxnMarker) -> None:
-        """The marker of a transaction is in the log, and has not been applied yet."""
+        """Trace a transaction's marker that is in the log but not applied yet."""
         if not self.tracer.on:
             return
         kind = "group.offset_commit" if marker.committed else "group.offset_abort"
@@ -69,9 +69,7 @@ class OffsetTrace(msgspec.Struct, eq=False):
             self._emit(kind, shard, data)
 
     def positions(self) -> Iterator[PositionNow]:
-        """Every position, also pending ones: group by group, as they are when they
-        are asked for.
-        """
+        """Every position, also pending ones, by group; each group is read when reached."""
         for shard in self.ownership:
             node, offsets = self.ownership.node(shard.partition), shard.offsets
             for group_id in offsets.groups():

@@ -31,7 +31,7 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
     _waiting: list[Pending[None]] = []
 
     def take(self) -> ProducerId | None:
-        """An unused id; None where no block is at hand, which asks for one."""
+        """An unused producer id; None without a block, in which case a block is requested."""
         taken = self._pool.take()
         self._request()
         return taken

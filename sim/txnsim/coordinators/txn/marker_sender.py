@@ -61,9 +61,7 @@ Sent = Mapping[Debt, int]
 """Trace index of the sending of each debt in a request; empty while the trace is off."""
 
 RETRY_PAUSE_MS: Final = 10
-"""Before a marker that was refused for a passing reason, one whose leader is not known, or a
-completion that the log could not take, is tried again.
-"""
+"""Before a retry: marker refused, leader unknown, or completion not appended."""
 RECONNECT_PAUSE_MS: Final = 50
 """After a request without an answer (reconnect.backoff.ms)."""
 
@@ -190,7 +188,6 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self.tasks.soon(self._flush)
 
     def stop(self) -> None:
-        """Send nothing any more."""
         self._stopped = True
         if self._later is not None:
             self._later.cancel()
@@ -231,7 +228,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         self.flush_soon()
 
     def _settle_gone(self, debt: Debt, gone: frozenset[TopicPartition]) -> None:
-        """These partitions need no marker any more; there may be none at all."""
+        """Cancel the markers of ``gone`` partitions; complete the transaction if none is left."""
         owned = self.ownership.owned[debt.txn_partition]  # what waits is dropped with its partition
         assert owned.coordinator_epoch == debt.coordinator_epoch
         before = -1
@@ -347,7 +344,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     def _settle(
         self, owned: OwnedPartition, debt: Debt, done: frozenset[TopicPartition], now_ms: int
     ) -> None:
-        """Take partitions off the entry and complete it when none is left."""
+        """Remove partitions from the debt; complete the transaction after the last one."""
         transactional_id = debt.transactional_id
         if done:
             owned.entries[transactional_id] = acknowledge(owned.entries[transactional_id], done)
@@ -357,7 +354,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self._complete(owned, debt, now_ms)
 
     def _paid(self, transactional_id: TransactionalId) -> None:
-        """Nothing is sent again for it."""
+        """Stop all retries for the transactional id."""
         self._repeated.pop(transactional_id, None)
         self._unsent.done(transactional_id)
 

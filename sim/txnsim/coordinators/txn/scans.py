@@ -100,7 +100,7 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
         self.tasks.drive(pace.run(steps), settled, name=name)
 
     def _entries(self, owned: OwnedPartition) -> Iterator[tuple[TransactionalId, TxnMetadata]]:
-        """The entries as they are when their turn has come, as long as the partition is owned."""
+        """Entries as of the moment each is reached; ends when the partition is lost."""
         for tid in list(owned.entries):
             if not self.ownership.is_current(owned):
                 return

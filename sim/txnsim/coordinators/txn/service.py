@@ -140,9 +140,7 @@ class TransactionCoordinator:
         self._tasks = tasks
         self._tracer = tracer
         self.partitions: Final = partitions or settings.transaction_state_log_num_partitions
-        """Partitions of ``__transaction_state``: as many as the topic had when this coordinator was
-        made, or will have.
-        """
+        """Partitions of ``__transaction_state``, existing or to be created."""
         self._ids = ProducerIdSource(clock=clock, tasks=tasks, allocate=allocate_producer_ids)
         self._running = False
         self.timeouts_total = 0
@@ -377,9 +375,7 @@ class TransactionCoordinator:
         return iter(self._ownership)
 
     def entry(self, transactional_id: TransactionalId) -> TxnMetadata | None:
-        """What is known of an id here, with what is pending; None where it is not coordinated
-        here.
-        """
+        """The entry with its pending transition; None if not coordinated here."""
         owned = self._ownership.find(transactional_id)
         return None if isinstance(owned, Rejection) else owned.entries.get(transactional_id)
 

@@ -165,7 +165,7 @@ def marker(
     importance: int | None = None,
     **more: object,
 ) -> int:
-    """One event for each partition of a marker; the index of the last one, -1 for none."""
+    """Trace a marker once per partition; index of the last event, -1 without partitions."""
     if importance == 0 and not tracer.full:
         return tracer.joined(parents)
     last = -1

@@ -39,7 +39,7 @@ _TV_1: Final = TransactionVersion.TV_1
 _COMPLETE: Final = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
 _IN_THE_LOG: Final = (ErrorCode.request_timed_out, ErrorCode.not_enough_replicas_after_append)
-"""Errors after which a record is in the log all the same."""
+"""Errors after which the record is in the log nevertheless."""
 
 _RESULTS: Final = {
     TransactionState.PREPARE_COMMIT: True,

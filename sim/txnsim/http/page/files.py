@@ -80,14 +80,14 @@ def version(content: bytes) -> str:
 
 @cache
 def script() -> bytes:
-    """All modules as one, each in a function of its own, behind those that it imports."""
+    """All modules in one script, each wrapped in a function and behind its imports."""
     done: dict[str, str] = {}
     _join(_MAIN, done, ())
     return "\n".join([f"const {_PAGE} = (globalThis.{_PAGE} = {{}});", *done.values()]).encode()
 
 
 def _join(path: str, done: dict[str, str], below: tuple[str, ...]) -> None:
-    """Add a module to those that are ``done``, and before it all that it imports."""
+    """Append a module to ``done`` after all its imports."""
     if path in done:
         return
     if path in below:

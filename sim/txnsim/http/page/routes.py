@@ -43,7 +43,7 @@ class StaticRoutes:
         return _answer("index.html", served()["index.html"], kept=False)
 
     async def file(self, request: Request) -> Response:
-        """One of its files."""
+        """A file of the page."""
         path = str(request.path_params["path"])
         content = served().get(path)
         if content is None:

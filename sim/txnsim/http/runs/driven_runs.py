@@ -22,14 +22,14 @@ STEPS_MAX: Final = 1_000
 
 
 class GoOn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Go on with the story."""
+    """Continue the scenario."""
 
     steps: int | None = None
-    """So many steps of it; to its end unless given."""
+    """Number of steps to run; None: to the end."""
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Do something to the run, before its next step."""
+    """An intervention before the next step."""
 
     step: Mapping[str, Any]
     """A step, as a scenario's file has it (docs/writing-scenarios.md)."""
@@ -51,7 +51,6 @@ class DrivenRun(RunRequest):
 
     @property
     def is_over(self) -> bool:
-        """Whether it takes no command any more."""
         return self.is_cancelled or self.error is not None
 
     @property
@@ -80,7 +79,7 @@ class DrivenRun(RunRequest):
         )
 
     def trace_of(self, label: str | None, take: str) -> bytes:
-        """The trace as far as it is."""
+        """The trace up to the present step."""
         if isinstance(self._state, Stopped):
             (telling,) = self.plan
             if label not in (None, telling.run) or take != telling.take:

@@ -36,14 +36,14 @@ from txnsim.server.inputs import input_event
 from txnsim.trace.reading import recording
 
 NOTED_MAX: Final = 10_000
-"""So many observations of a lesson are kept; a client that goes on and on is no lesson's."""
+"""Maximum number of observations of a lesson; a runaway client exceeds it."""
 
 
 class LessonBegin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Make a lesson ready."""
 
     part: int = 0
-    """Where it goes on; from its first part on its topics are made anew."""
+    """Part to continue from; part 0 recreates the topics."""
 
 
 class LessonPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,13 +53,13 @@ class LessonPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Noted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the learner's client."""
+    """The observations of the learner's client."""
 
     observations: int
 
 
 class GoalFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact that a goal is made of."""
+    """A fact on which a goal depends."""
 
     fact: str
     """In words."""
@@ -68,15 +68,14 @@ class GoalFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LessonNow(msgspec.Struct, frozen=True, kw_only=True):
-    """What a part of a lesson comes to on the cluster as it is."""
+    """The state of a part of a lesson on the present cluster."""
 
     answer: LessonAnswer | None
     """To its question."""
     goal: tuple[GoalFact, ...]
     met: bool
-    """Whether there is a goal, and it is reached."""
+    """Whether the part has a goal and has reached it."""
     because: tuple[str, ...]
-    """What the judges say."""
 
 
 class OwnClusterRoutes(ClusterNoun):
@@ -163,7 +162,7 @@ class OwnClusterRoutes(ClusterNoun):
     async def _found(
         self, one: Lesson, wanted: Iterable[str]
     ) -> tuple[Mapping[str, str], tuple[str, ...]]:
-        """Facts by their words, and what the judges say; of what nothing is known yet, why."""
+        """Facts by name, or why unknown; and the findings of the judges."""
         words = tuple(wanted)
         history, because = await self._looked(one, words)
         pieces = self._cluster.environment.tracer.pieces()
@@ -195,7 +194,7 @@ class OwnClusterRoutes(ClusterNoun):
 
 
 def _of_trace(pieces: Iterable[bytes], words: list[str]) -> dict[str, str]:
-    """Facts of the cluster's trace; of what it tells nothing of, that."""
+    """Facts of the cluster's trace; the error text for facts that the trace lacks."""
     if not words:
         return {}
     run = recording("the cluster's trace", b"".join(pieces).splitlines())

@@ -19,7 +19,6 @@ from txnsim.runtime.forked_processes import CHILD_BYTES_MAX, EndedError
 from txnsim.scenario.commands import Failed, Order, Stopped, encode, to_state
 
 RUN_MS_MAX: Final = 300_000
-"""How long one run may take."""
 _ENDED: Final = (
     f"the process of the run has ended: it may take {RUN_MS_MAX // 1000} s and"
     f" {CHILD_BYTES_MAX >> 20:,} MiB"
@@ -40,7 +39,7 @@ class PostedRun(RunRequest):
     async def carry_out(
         self, make: Callable[[], Awaitable[Player]], orders: Iterable[Order], clock: Clock
     ) -> None:
-        """Make one run after the other; the first that fails is the last."""
+        """Make the runs one after the other, up to the first failure."""
         for order in orders:
             if self.is_cancelled or self.error is not None:
                 break
@@ -50,7 +49,7 @@ class PostedRun(RunRequest):
                 self.error = None if self.is_cancelled else _ENDED
 
     async def _make(self, child: Player, order: Order, clock: Clock) -> str | None:
-        """Make one run; why there is none."""
+        """Make a run; the error of a failed run, else None."""
         self._child = child
         timer = clock.call_later(RUN_MS_MAX, partial(child.kill))
         try:

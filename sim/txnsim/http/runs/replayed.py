@@ -13,7 +13,7 @@ from txnsim.scenario.driven import tell_driven
 
 
 class _NoMore(BaseException):  # no bug of a story: what catches those must let it pass
-    """All commands are obeyed: the run is left where it waits for the next one."""
+    """Leaves the telling once all commands are carried out, before the next one."""
 
 
 class _Return(BaseException):
@@ -30,7 +30,7 @@ class _Telling:
     def __init__(self, orders: list[bytes]) -> None:
         self._orders = iter(orders)
         self.last = b""
-        """What it has told last: where it stands, or why it went back."""
+        """The last answer: the present stop, or why the run went back."""
         self.kept = 0
 
     def send(self, message: bytes) -> None:
@@ -53,12 +53,12 @@ class _Telling:
 
 
 class Replayed:
-    """One run. Each command takes as long as the telling up to where it stops."""
+    """One driven run, repeated from the start up to the next stop for each command."""
 
     def __init__(self) -> None:
         self._order = b""
         self._obeyed: list[bytes] = []
-        """Commands that led to where it stands; each can be taken back."""
+        """Commands up to the present stop; each can be undone."""
 
     def tell(self, message: bytes) -> list[bytes]:
         """Obey an order or a command, as a process would that was sent it.

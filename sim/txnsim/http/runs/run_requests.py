@@ -1,4 +1,4 @@
-"""A request to run scenarios: how far it is, who waits for it, what it came to."""
+"""A request to run scenarios: its progress, waiting clients and results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEALTHY: Final = "healthy"
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a run that is driven stands, and what led there."""
+    """The stop of a driven run, and the inputs before it."""
 
     next: PlannedStep | None
     """The step that is taken next; null at the end."""
@@ -28,11 +28,11 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     inputs: tuple[Input, ...]
     """All so far: posted with scenario, run, take and seed they repeat the run."""
     error: str | None
-    """Why the last command was not obeyed; the run is as it was before."""
+    """Why the last command failed and left the run unchanged; None after a success."""
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run came to."""
+    """The result of a run."""
 
     run: str
     mode: str
@@ -60,7 +60,6 @@ class RunsView(msgspec.Struct, frozen=True, kw_only=True):
     """``running``, ``paused``, ``done``, ``failed`` or ``cancelled``."""
     done: int
     of: int
-    """So many runs of so many have ended."""
     as_declared: bool | None
     """Whether every run came to what its file says; null before the end."""
     error: str | None
@@ -83,7 +82,6 @@ class RunRequest:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will come of it."""
         return self.has_ended
 
     def end(self) -> None:

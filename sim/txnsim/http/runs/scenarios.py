@@ -95,7 +95,7 @@ class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     yaml: str | None = None
     """Instead of a name: the text of a scenario (docs/writing-scenarios.md)."""
     runs: tuple[str, ...] = ()
-    """Labels; all of them unless given."""
+    """Labels of the runs; empty for all runs."""
     takes: tuple[str, ...] = ("armed",)
     """``armed``, ``disarmed`` (no fault strikes), ``control``."""
     seed: int = SEED_DEFAULT
@@ -239,7 +239,7 @@ class ScenarioRoutes(Noun):
         refusals=("404", "422"),
     )
     async def result(self, request: Request) -> WithStatus[RunsView]:
-        """How far a request to run a scenario is, and what it came to."""
+        """Progress and results of a request to run scenarios."""
         wait_ms = number_of(request, "wait_ms", default=0, least=0, most=WAIT_MS_MAX)
         return await self._answer(self._known(request), wait_ms)
 
@@ -276,7 +276,7 @@ class ScenarioRoutes(Noun):
         refusals=("404", "409"),
     )
     async def story(self, request: Request) -> Response:
-        """A driven run, with all that was done to it, as the file of a story of its own."""
+        """A driven run with all its inputs as a scenario file."""
         one = self._driven(request)
         if one.stop is None:
             raise RefusedError(
@@ -346,7 +346,7 @@ class ScenarioRoutes(Noun):
         return one
 
     async def _player(self) -> Player:
-        """What makes the next run."""
+        """The player of the next run: a forked process, or a thread."""
         if not HAS_FORK:
             return ToldAgain(self._thread)
         self._has_nursery = True

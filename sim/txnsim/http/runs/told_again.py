@@ -33,13 +33,11 @@ class Player(Protocol):
         """
         ...
 
-    def kill(self) -> None:
-        """It is not wanted any more."""
-        ...
+    def kill(self) -> None: ...
 
 
 class ToldAgain:
-    """One run in a thread that tells all of them, one after the other."""
+    """A run in a thread shared by all runs."""
 
     def __init__(self, thread: WorkThread) -> None:
         self._thread = thread

@@ -1,4 +1,4 @@
-"""Traces that a visitor has opened from a file; they are kept as long as the page is there."""
+"""Traces opened by a visitor from files; kept until the page is closed."""
 
 from __future__ import annotations
 

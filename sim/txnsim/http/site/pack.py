@@ -28,7 +28,7 @@ NOT_NEEDED = (
 UNCHECKED = (1).to_bytes(4, "little")
 """A module that is known by a hash, which nobody compares (PEP 552)."""
 KNOWN = ("/scenarios", "/lessons")
-"""What the page is answered before Python is there: the same in every visit."""
+"""Paths with the same answer in every visit, packed for use before Python has loaded."""
 
 
 def compiled(source: bytes, name: str) -> bytes:
@@ -83,7 +83,7 @@ def pack_all() -> None:
 
 
 async def main() -> None:
-    """Pack, and ask what is answered the same in every visit."""
+    """Pack the site, with the answers that are the same in every visit."""
     pack_all()
     sys.path[:0] = [str(WORK / "modules"), str(WORK / "txnsim")]
     from txnsim.http.site.backend import Backend  # now it can be found

@@ -72,9 +72,7 @@ class CollectedReading(Reading):
         self._replicas: dict[str, CollectedReplica] = {}
         self._txns: dict[tuple[str, int], CollectedTxn] = {}
         self._unasked: dict[str, int] = {}
-        """Path of a replica -> from where on its markers are known, where they were asked before
-        that.
-        """
+        """Replica path -> start of the collected markers, for queries below that start."""
 
     def states(self) -> tuple[ReplicaState, ...]:
         """Every replica."""
@@ -158,7 +156,6 @@ class CollectedReading(Reading):
         )
 
     def has_marker(self, ends: ReplicaEnds, offset: int, producer_id: int) -> bool:
-        """Whether a replica has a marker of a producer at or behind an offset."""
         known = self._replicas[ends.replica.path]
         if known.markers.get(producer_id, -1) >= offset:
             return True

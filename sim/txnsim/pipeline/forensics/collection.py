@@ -49,7 +49,7 @@ METADATA: Final = "metadata.msgpack"
 TRIES: Final = 3
 """That a replica is read whose end makes no sense, while its broker may run."""
 MEMBER_BYTES_MAX: Final = 4 << 30
-"""Of a part of an archive, as it says and as it is met."""
+"""Limit for a member of an archive, by its declared and by its actual size."""
 MANIFEST_BYTES_MAX: Final = 16 << 20
 FREE_BYTES: Final = 1 << 30
 """Memory that reading an archive may take. It does not depend on the archive's size."""
@@ -75,7 +75,7 @@ class CollectedReplica(msgspec.Struct, frozen=True, kw_only=True):
     state: ReplicaState
     """Without its segments."""
     unread_bytes: int = 0
-    """That were left to read, and were read."""
+    """Bytes left to read, which were read for the archive."""
     was_read: bool = False
     notes: ReadNotes = ReadNotes()
     opened: tuple[CollectedTxn, ...] = ()
@@ -102,7 +102,7 @@ class CollectedMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in an archive, and what it cost."""
+    """Contents and costs of an archive."""
 
     version: int = VERSION
     collected_at_ms: int
@@ -122,13 +122,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     metadata_age: tuple[int, int] | None
     """Of the copy of the metadata log; null where there is none."""
     is_metadata_whole: bool = False
-    """That copy is there, and not torn."""
+    """Whether the copy of the metadata log exists and is complete."""
     cluster_id: str = ""
     problems: tuple[str, ...]
 
 
 class Collection(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it."""
+    """The contents of an archive."""
 
     manifest: Manifest
     replicas: tuple[CollectedReplica, ...]
@@ -279,9 +279,7 @@ def _last_bytes(state: ReplicaState) -> int:
 
 
 def _markers(state: ReplicaState) -> tuple[int, dict[int, int]]:
-    """From which offset on markers were looked for, and the last one of each producer: in what was
-    read, and in the last segment with anything in it.
-    """
+    """(first offset searched for markers, last marker per producer)."""
     filled = [one for one in state.segments if one.size]
     first = state.unread[0].base_offset if state.unread else state.ends.end_offset
     if filled:

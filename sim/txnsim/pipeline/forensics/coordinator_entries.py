@@ -64,12 +64,11 @@ class TxnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def producer_ids(self) -> tuple[int, int, int]:
-        """The one it has, the one before and the one to come; -1 for none."""
         return self.producer_id, self.previous_producer_id, self.next_producer_id
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What is known of a transactional id."""
+    """The coordinator's records on a transactional id."""
 
     newest: TxnRecord
     decision: TxnRecord | None = None
@@ -82,7 +81,7 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
     by_producer: Mapping[int, Entry] = {}
     """By the producer id that the entry has now."""
     by_other_id: Mapping[int, Entry] = {}
-    """By the id it had before, or will have next."""
+    """By the entry's previous or next producer id."""
     forgotten: Mapping[int, str] = {}
     """Producer id -> transactional id, where the entry is gone (a tombstone)."""
     decisions: Mapping[int, Sequence[TxnRecord]] = {}
@@ -92,24 +91,24 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int = 0
     """Of ``__transaction_state``, as far as is known."""
     missing: tuple[int, ...] = ()
-    """Of them those that no directory holds."""
+    """Partitions that no directory holds."""
     damaged: frozenset[int] = frozenset()
-    """Of them those that could not be read to their end, on any broker."""
+    """Partitions with unreadable records on every broker."""
     cut_off: Mapping[int, str] = {}
-    """Of them those whose end is lost: partition -> where and why."""
+    """Partition -> place and cause of a lost end."""
     newest_timestamp_ms: int = -1
-    """When one of them last wrote."""
+    """Newest timestamp of a record in the coordinators' logs; -1 without records."""
     not_in_sync: Mapping[int, str] = {}
-    """Of them those of which no replica in sync was seen -> which ones there are."""
+    """Partition without an in-sync replica in the directories -> replicas in them."""
 
     @property
     def is_complete(self) -> bool:
-        """Who is not found has no entry anywhere."""
+        """Whether a transactional id not found here has no entry anywhere."""
         return self.partitions > 0 and not self.missing and not self.damaged
 
     @property
     def gap(self) -> str:
-        """What is missing, in words; empty if nothing is."""
+        """The missing partitions in words; empty if complete."""
         if not self.partitions:
             return "the directories hold no partition of __transaction_state"
         lacks = []
@@ -123,7 +122,7 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EntryFolder:
-    """Entries as they are after each record, taken in the order of each partition."""
+    """Folds the records of each partition, in order, into entries."""
 
     __slots__ = ("_entries", "decisions", "gone")
 
@@ -150,7 +149,6 @@ class EntryFolder:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """Those that are there now."""
         return tuple(self._entries.values())
 
 

@@ -220,13 +220,12 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     decisions: Mapping[int, Sequence[TxnRecord]]
     """Producer id -> every decision, in order."""
     newest_timestamp_ms: int
-    """When its coordinator last wrote; -1 where it never did."""
+    """Newest record's timestamp; -1 without records."""
     is_damaged: bool
     cut_off: str
 
     @property
     def is_sound(self) -> bool:
-        """Nothing of it is lost."""
         return not self.is_damaged and not self.cut_off
 
     def concerning(self, producer_ids: Set[int]) -> Replayed:

@@ -47,7 +47,7 @@ class StartBatch(StrEnum):
 
 
 class CoordinatorEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the coordinators' logs."""
+    """The completeness of the coordinators' logs."""
 
     partitions: Annotated[int, said("Of __transaction_state, as far as is known.")]
     missing: tuple[int, ...]
@@ -61,7 +61,7 @@ class CoordinatorEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """Which replicas were seen of those that exist."""
+    """The replicas in the directories, compared with the existing ones."""
 
     seen: Annotated[tuple[int, ...], said("Brokers whose replica is among the directories.")]
     exist: Annotated[
@@ -107,7 +107,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_sound(self) -> bool:
-        """Whether a command may follow from it."""
+        """Whether the evidence suffices for a repair command."""
         return self.status is Status.SOUND
 
 
@@ -121,7 +121,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the replica whose word counts."""
+    """The replica on which the verdict is based."""
 
     state: ReplicaState
     notes: ReadNotes

@@ -73,14 +73,14 @@ NOT_JUDGED: Final = frozenset({TRANSACTION_STATE_TOPIC, "__cluster_metadata"})
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look at, and how."""
+    """The scope and the options of a search."""
 
     paths: tuple[Path, ...]
     """Log directories of brokers, folders of such directories, or replicas' own folders."""
     topics: frozenset[str] = frozenset()
     """Only these; all where empty. The coordinators' logs are read in any case."""
     as_of_ms: int | None = None
-    """When it was; None: the newest time that the directories tell."""
+    """Time of the verdicts; None for the newest time in the directories."""
     max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS
     now_ms: int = NEVER
     """This machine's clock: a later time is named and not used."""
@@ -90,9 +90,9 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     use_snapshots: bool = True
     """Without it everything is read, and the brokers' notes are not used."""
     with_spark: bool = False
-    """Also what is little."""
+    """Use Spark also for small jobs."""
     since: Path | None = None
-    """What the search before has kept; this one keeps what it reads."""
+    """File with the results of the previous search; updated by this one."""
     never_spark: bool = False
     """Read everything in this process, however much it is."""
 
@@ -185,7 +185,6 @@ class Reading:
         self._log_dirs: tuple[str, ...] = ()
         self._newest_ms = -1
         self._segments: Mapping[str, Sequence[SegmentFile]] = {}
-        """Path of a replica -> all of it."""
         self._marked: dict[tuple[str, int], frozenset[int]] = {}
         """Path of a replica, offset -> whose markers lie there or behind, as far as was asked."""
         self._memory = None if search.since is None else Memory(search.since)
@@ -195,7 +194,6 @@ class Reading:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Files that make no sense, each with its place."""
         return tuple(sorted([*self._problems, *self._in_the_future()]))
 
     def _in_the_future(self) -> Iterator[str]:
@@ -247,7 +245,7 @@ class Reading:
         return {} if doubts else logs_of(states)
 
     def undecided(self, topic: str) -> tuple[str, ...]:
-        """Why nothing tells which of the topics of this name lives, where that is so."""
+        """Why the current topic of the name is unknown; empty if known."""
         doubts = self._identities.undecided
         return tuple(doubts[one] for one in [topic] if one in doubts)
 
@@ -285,7 +283,7 @@ class Reading:
         self._newest_ms = max(self._newest_ms, self._not_future(written_ms, file))
 
     def opened(self, states: Sequence[ReplicaState]) -> Opened:
-        """What each replica has open at its end; those without anything are left out."""
+        """Replica path -> transactions open at its end; replicas without any are omitted."""
         unread = [state for state in states if state.unread]
         found = {
             state.replica.path: open_after(state.seeds, ()) for state in states if not state.unread
@@ -319,7 +317,6 @@ class Reading:
         }
 
     def keep(self) -> None:
-        """Have the next search go on from what was read."""
         if self._memory is not None:
             self._memory.write()
 
@@ -382,7 +379,6 @@ class Reading:
         return known_topics_in(log_dirs_in(paths), self._problem)
 
     def has_marker(self, ends: ReplicaEnds, offset: int, producer_id: int) -> bool:
-        """Whether a replica has a marker of a producer at or behind an offset."""
         key = ends.replica.path, offset
         if key not in self._marked:
             self._marked[key] = frozenset(self._markers_behind(*key))
@@ -429,7 +425,7 @@ class Reading:
         )
 
     def source(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> Source:
-        """What was read, and how."""
+        """The amount of data read, and the way of reading."""
         data = [one for one in states if one.replica.topic not in NOT_JUDGED]
         read = [size for one in data if (size := self._bytes_read(one)) is not None]
         cuts = (self.notes_on(one).cut_off for one in data)
@@ -448,7 +444,7 @@ class Reading:
         )
 
     def _bytes_read(self, state: ReplicaState) -> int | None:
-        """How much of a replica was read; None where nothing had to be."""
+        """Bytes read of a replica; None if its snapshot was enough."""
         return state.unread_bytes if state.unread else None
 
     def _problem(self, problem: str) -> None:

@@ -120,7 +120,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Where it is open."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -169,7 +168,7 @@ class Owed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read, and how."""
+    """The amount of data read, and the way of reading."""
 
     directories: tuple[str, ...]
     replicas: Annotated[int, said("Without the stale ones.")]
@@ -213,19 +212,17 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     source: Source
 
     def of(self, *verdicts: OpenTxnStatus) -> tuple[Finding, ...]:
-        """The findings with one of these verdicts."""
         return tuple(one for one in self.findings if one.verdict in verdicts)
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of the directories."""
+    """The question that a search answers from the directories."""
 
     as_of_ms: int
     max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS
     now_ms: int = NEVER
     """This machine's clock: a record of a later time does not say when it was written."""
     bootstrap: str = BOOTSTRAP
-    """For the commands that are given."""
     accepts_damage: bool = False
     """Tell commands on evidence that is not sound, too."""
 
@@ -390,7 +387,7 @@ def _commands(
     evidence: Evidence,
     question: Question,
 ) -> tuple[str | None, AbortCommands | None]:
-    """What ends it, and the same by Kafka's own tool, which can only abort."""
+    """The repair command, and Kafka's equivalent, which can only abort."""
     if not evidence.is_sound and not question.accepts_damage:
         return None, None
     command = repair_command(partition, verdict, program=program_at(question.bootstrap))

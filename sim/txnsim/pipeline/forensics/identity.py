@@ -32,7 +32,7 @@ _METADATA_TOPIC: Final = FOLDER_NAME.rpartition("-")[0]
 
 
 class Stale(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica of a topic that was deleted, or of none that its broker could tell."""
+    """A replica of a deleted topic, or of a topic that its broker could not tell."""
 
     topic: str
     partition: int
@@ -49,7 +49,7 @@ class Stale(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Identities(msgspec.Struct, frozen=True, kw_only=True):
-    """Which replicas are not of the topic that has their name."""
+    """Replicas whose topic id is not that of the present topic of the name."""
 
     stale: tuple[Stale, ...] = ()
     """By topic, partition and broker."""
@@ -57,7 +57,6 @@ class Identities(msgspec.Struct, frozen=True, kw_only=True):
     """Topic of whose ids nothing tells which one lives -> a sentence."""
 
     paths: frozenset[str] = frozenset()
-    """Of the stale ones."""
 
     def is_stale(self, replica: Replica) -> bool:
         """Whether a replica is of a topic that was deleted."""

@@ -74,7 +74,7 @@ class KnownTopics(msgspec.Struct, frozen=True, kw_only=True):
     brokers: frozenset[int] = frozenset()
     """Whose copy is among them, and whole."""
     age: tuple[int, int] | None = None
-    """Of the newest copy; None without any."""
+    """(controller epoch, offset) of the newest copy; None without a copy."""
 
 
 def known_topics_in(log_dirs: Iterable[Path], on_problem: OnProblem) -> KnownTopics:

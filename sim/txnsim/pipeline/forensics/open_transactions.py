@@ -32,7 +32,7 @@ class Fragment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Of its first batch in the piece: the order of pieces."""
     markers: int = 0
     coordinator_epoch: int | None = None
-    """Of the last marker."""
+    """From the last marker; None before the first."""
     open_offset: int | None = None
     """First record of a transaction behind the last marker."""
     open_position: int | None = None

@@ -106,9 +106,7 @@ def _light(state: ReplicaState) -> ReplicaState:
 
 
 def with_epochs(read: ReplicaRead, state: ReplicaState) -> ReplicaRead:
-    """What was read, with the coordinator's epoch of those that only had a marker below the
-    snapshot.
-    """
+    """The result with coordinator epochs from the snapshot, where no later marker was read."""
 
     def dated(txn: OpenTxn) -> OpenTxn:
         seed = state.seeds.get(txn.producer_id)
@@ -122,12 +120,12 @@ def with_epochs(read: ReplicaRead, state: ReplicaState) -> ReplicaRead:
 
 
 def place_of(segment: SegmentFile) -> Place:
-    """Where a segment, or a section of one, is in its replica."""
+    """(base offset, start position) of a segment or section in its replica."""
     return segment.base_offset, 0 if segment.section is None else segment.section.start
 
 
 def read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReplicaRead:
-    """What was read of a replica, put together from all its pieces, which come in any order."""
+    """The merged pieces of a replica, given in any order."""
     before = [] if state.known is None else list(_known_pieces(state.known, state.unread))
     by_segment = list(_in_order(state.unread, [*before, *pieces]))
     found = [one for _, many in by_segment for one in many]
@@ -207,9 +205,7 @@ def _is(found: Found, kind: NoteKind) -> bool:
 
 
 def _opened(seeds: Mapping[int, SnapshotEntry], tables: Sequence[Ints]) -> Mapping[int, OpenTxn]:
-    """What is open at the end of a log (``open_after``): asked of those alone that had something
-    open at the end of a piece.
-    """
+    """Transactions open at the end of a log, of producers with one open after a piece."""
     asked = {entry.producer_id for entry in seeds.values() if entry.txn_first_offset >= 0}
     for table in tables:
         asked.update(table[table[:, fk.OPEN_OFFSET] >= 0, fk.PRODUCER].tolist())

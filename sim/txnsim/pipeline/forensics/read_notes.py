@@ -18,7 +18,7 @@ def said(text: str) -> msgspec.Meta:
 
 
 class NoteKind(StrEnum):
-    """What came to light."""
+    """The kind of an irregularity."""
 
     GAP = "gap"
     CUT = "cut"
@@ -49,7 +49,7 @@ class CutOff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """What came to light in a segment."""
+    """An irregularity in a segment."""
 
     kind: NoteKind
     file: str
@@ -60,7 +60,6 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """It in words, with its place."""
         return f"{self.file}, byte {self.position}: {self.text}"
 
 

@@ -33,22 +33,22 @@ from txnsim.storage.regular_file import read_regular, why_unreadable
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found in a sound segment, up to where it was read."""
+    """The result for a sound segment, up to the position read."""
 
     size: int
     next_base_offset: int | None
-    """As it was then."""
+    """At the time of reading."""
     fragments: bytes = b""
     """Rows of ``walk.fragment_rows``."""
     gaps: tuple[tuple[int, int], ...] = ()
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a replica that was read before (``since``)."""
+    """The saved state of a replica from the previous search (``since``)."""
 
     topic_id: str | None = None
     end_offset: int = 0
-    """Behind the last batch that was read."""
+    """Offset behind the last batch read."""
     last_position: int = 0
     last_header: bytes = b""
     """Of that batch."""
@@ -58,7 +58,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     """By base offset."""
 
     def of(self, segment: SegmentFile) -> Kept | None:
-        """What still holds of a segment."""
+        """The saved result of a segment, if still valid."""
         kept = self.segments.get(segment.base_offset)
         if kept is None or segment.base_offset == self.newest:
             return kept
@@ -66,7 +66,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
         return kept if is_same else None
 
     def rest_of(self, segment: SegmentFile) -> SegmentFile | None:
-        """What of a segment is not known; None where nothing is."""
+        """The unread rest of a segment; None if fully read."""
         kept = self.of(segment)
         if kept is None:
             return segment
@@ -95,21 +95,21 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     is_clean: bool = False
     """Its broker stopped in order."""
     recovery_point: int | None = None
-    """As checkpointed; None where it is not."""
+    """From the checkpoint file; None if missing there."""
     damage: tuple[str, ...] = ()
-    """Files of it that can't be read, and an end that makes no sense, each with its place."""
+    """Unreadable files and implausible ends, each with its place."""
     lost_end: str = ""
     """How its files tell that the log was longer; empty if they don't."""
     newest_ms: int = -1
-    """When a segment was last written to."""
+    """Newest modification time of a segment; -1 without one."""
     topic_id: str | None = None
-    """None where it is not told, as before Kafka 2.8."""
+    """None where unknown, as before Kafka 2.8."""
     known: Known | None = None
-    """What was read before; None where nothing is to be kept."""
+    """Results of the previous search; None where no results are saved."""
 
     @property
     def new(self) -> tuple[SegmentFile, ...]:
-        """What is to be read of the segments that are left to read."""
+        """The unread parts of the unread segments."""
         if self.known is None:
             return self.unread
         rests = map(self.known.rest_of, self.unread)
@@ -117,7 +117,6 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def replica(self) -> Replica:
-        """Whose state it is."""
         return self.ends.replica
 
     @property
@@ -133,7 +132,6 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unread_bytes(self) -> int:
-        """That are to be read of segments."""
         return sum(segment.unread_bytes for segment in self.new)
 
 

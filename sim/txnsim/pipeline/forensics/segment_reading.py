@@ -71,7 +71,6 @@ def _whole(segment: SegmentFile) -> Section:
 def _notes(
     segment: SegmentFile, section: Section, found: Examined, *, is_cut: bool
 ) -> Iterator[Note]:
-    """What came to light in a segment, or in a section of one."""
     file = segment.path
     gaps = [*found.gaps]
     for position, kind in found.odd_controls:

@@ -60,7 +60,7 @@ class Memory:
         self._old = found.replicas
 
     def recalled(self, state: ReplicaState) -> ReplicaState:
-        """A replica with what is known of it."""
+        """The replica's state with the results of the previous search."""
         known = self._old.get(shown(state.replica.path))
         if known is None or not _holds(known, state):
             known = Known()
@@ -102,7 +102,7 @@ class Memory:
 
 
 def _holds(known: Known, state: ReplicaState) -> bool:
-    """Whether the log has the last batch that was read where it was."""
+    """Whether the log still has the last read batch at its position."""
     newest = known.newest
     segment = next((one for one in state.segments if one.base_offset == newest), None)
     if segment is None or segment.size < known.segments[newest].size:

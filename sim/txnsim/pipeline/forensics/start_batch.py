@@ -49,7 +49,7 @@ class Lookups:
         return StartBatch.THIS_PRODUCERS
 
     def dated(self) -> dict[int, OpenTxn]:
-        """All of them, with the time of the first batch, which snapshots don't tell."""
+        """All transactions, with start times that snapshots lack."""
         found = dict(self._txns)
         for producer_id, txn in self._txns.items():
             if txn.start_timestamp_ms is None:
@@ -98,7 +98,6 @@ class Lookups:
 
     @cached_property
     def _batches(self) -> Mapping[int, Seen]:
-        """Offset -> the batch of its record, of all that is asked."""
         places = {one.start_offset: one.start_position for one in self._txns.values()}
         last_ones = (self._deleted_from(one) for one in self._txns.values())
         places.update((offset, None) for offset in last_ones if offset is not None)
@@ -118,7 +117,7 @@ class Lookups:
 
 
 def _looked_up(segment: SegmentFile, places: Mapping[int, int | None]) -> dict[int, Seen]:
-    """The same in one segment; a place is the one that was noted."""
+    """First batches in one segment, looked up by a known position or by offset."""
     found: dict[int, Seen] = {}
     for offset, position in places.items():
         seen = None if position is None else batch_from(segment, position, offset)

@@ -42,7 +42,7 @@ class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record of ``__transaction_state`` about the id."""
 
     brokers: tuple[int, ...]
-    """In whose replicas it is."""
+    """Brokers whose replicas hold the record."""
     partition: int
     offset: int
     timestamp_ms: int = -1
@@ -58,7 +58,7 @@ class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def commits(self) -> bool | None:
-        """The decision, where this is one."""
+        """True for a commit decision, False for an abort, None for other records."""
         return DECISIONS.get(self.state or "")
 
 
@@ -66,12 +66,12 @@ class Stay(msgspec.Struct, frozen=True, kw_only=True):
     """One transaction on one partition: from its first record to its marker, if there is one."""
 
     brokers: tuple[int, ...]
-    """In whose replicas it is so; others may not have come that far."""
+    """Brokers whose replicas agree; other replicas may be behind."""
     topic: str
     partition: int
     producer_id: int
     producer_epoch: int
-    """Of its data; of the marker where there is no data."""
+    """Epoch of the data; of the marker for a transaction without data."""
     first_offset: int | None
     """None where the marker ended nothing."""
     last_offset: int | None
@@ -115,7 +115,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenStay(msgspec.Struct, frozen=True, kw_only=True):
-    """What has no end."""
+    """A transaction without a marker."""
 
     topic: str
     partition: int
@@ -129,7 +129,7 @@ class OpenStay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known of a transactional id."""
+    """The history of a transactional id."""
 
     transactional_id: str
     producer_ids: tuple[int, ...]

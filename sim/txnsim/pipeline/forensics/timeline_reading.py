@@ -239,9 +239,7 @@ _RECORD: Final = frozenset(CoordinatorRecord.__struct_fields__) - {"brokers"}
 
 
 def merged_stays(rows: Iterable[dict[str, Any]]) -> tuple[list[Stay], list[str]]:
-    """Each transaction once per partition, as the replicas have it that have come farthest; and
-    which have not.
-    """
+    """Each transaction per partition from the most advanced replicas; and those behind."""
     found: defaultdict[tuple[Any, ...], dict[Stay, set[int]]] = defaultdict(dict)
     for row in rows:
         stay = _stay_of(row)

@@ -77,13 +77,13 @@ class ReplicaEnds(msgspec.Struct, frozen=True, kw_only=True):
     log_start_offset: int
     end_offset: int
     high_watermark: int | None = None
-    """As checkpointed, every five seconds and at the end; None where it is not."""
+    """From the checkpoint, written every 5 s and at shutdown; None if missing."""
     epochs: tuple[tuple[int, int], ...] = ()
     """(leader epoch, first offset), as checkpointed."""
 
     @property
     def last_epoch(self) -> int:
-        """Of the leader that it last followed, or was."""
+        """Epoch of the last leader known to the replica."""
         return self.epochs[-1][0] if self.epochs else NO_EPOCHS
 
 
@@ -94,13 +94,13 @@ class OpenTxn(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int
     start_offset: int
     start_position: int | None = None
-    """Of the batch there in its segment, where the log was read; None: to be looked for."""
+    """Position of the first batch in its segment; None if not known yet."""
     start_timestamp_ms: int | None = None
-    """Of its first batch; None where it was not looked at."""
+    """Timestamp of the first batch; None if the batch was not read."""
     last_timestamp_ms: int
-    """Of its last batch."""
+    """Timestamp of the last batch."""
     coordinator_epoch: int | None = None
-    """Of the producer's last marker here; None before the first."""
+    """From the producer's last marker on the replica; None before the first."""
 
 
 HasMarker = Callable[[ReplicaEnds, int, int], bool]
@@ -118,7 +118,6 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     behind: tuple[ReplicaEnds, ...] = ()
     """Those that have not come that far, or would cut off what they have (KIP-101)."""
     against: tuple[ReplicaEnds, ...] = ()
-    """Those that contradict, below what both have."""
 
 
 class Opinion(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,11 +129,9 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
     """One sentence without its full stop."""
     entry: Entry | None = None
     outcome: str | None = None
-    """``commit``, ``abort`` or ``unknown``: the marker that it should have had; None where it is
-    not over.
-    """
+    """The due marker: ``commit``, ``abort`` or ``unknown``; None while still open."""
     because: str = ""
-    """Why that is taken for the outcome: a part of a sentence."""
+    """Evidence for the outcome, as part of a sentence."""
 
 
 # Across replicas

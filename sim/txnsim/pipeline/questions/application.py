@@ -41,7 +41,7 @@ class Bump(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What the producer wrote to a partition, by the replica that has most of it."""
+    """A producer's data in a partition, from the replica with most of it."""
 
     topic: str
     partition: int
@@ -65,13 +65,12 @@ class Neighbour(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Application(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a producer."""
+    """The identity and the writes of a producer."""
 
     producer_id: int
     transactional_id: str | None
     """Null: unknown."""
     why_unknown: str
-    """Empty where it is known."""
     state: str | None
     """Of its coordinator's newest record; null for a tombstone, and where the id is unknown."""
     producer_ids: tuple[int, ...]
@@ -137,7 +136,7 @@ Moves = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def moves_in(paths: Sequence[Path]) -> tuple[Moves, int]:
-    """The records of all coordinators, each once; and how many partitions are there."""
+    """Records of all coordinators without duplicates; and the number of partitions found."""
     columns = (
         *("partition", "offset", "timestamp_ms", "transactional_id", "state", "producer_id"),
         *("producer_epoch", "previous_producer_id", "next_producer_id", "partitions", "problem"),

@@ -96,7 +96,7 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
     """Sentences without their full stops."""
     partitions: tuple[PartitionSize, ...]
     largest: tuple[IdSize, ...]
-    """The ids that take most, largest first."""
+    """The largest ids in descending order."""
     problems: tuple[str, ...]
 
 
@@ -240,7 +240,7 @@ class _Found(NamedTuple):
     sizes: Ints
     """Of the first record in a batch with the batch's header."""
     bytes: int
-    """Of all batches, also of those that are not looked into."""
+    """Size of all batches, including those not decoded."""
 
 
 def _records_of(segment: SegmentFile, on_problem: OnProblem) -> Iterator[_Found]:
@@ -289,7 +289,7 @@ def _of_run(data: Bytes, run: Ints, start: int) -> _Found:
 
 
 _COLUMNS: Final = ("key", "records", "bytes", "tombstones", "live_bytes")
-"""Of what is added up by key."""
+"""Columns summed up by key."""
 
 
 def _table(keys: pa.Array, *numbers: Any) -> pa.Table:
@@ -305,7 +305,6 @@ class _Counts:
         self._rows = 0
 
     def take(self, records: pa.Table) -> None:
-        """More records, behind those before."""
         self._held.append(records)
         self._rows += records.num_rows
         if self._rows > MERGE_ROWS:
@@ -323,7 +322,7 @@ class _Counts:
 
 
 def _name_of(key: bytes | None, place: str, on_problem: OnProblem) -> str:
-    """The transactional id of a key; what the key is where it has none."""
+    """The transactional id of a key, or a description of another key."""
     if key is None or len(key) > KEY_BYTES_MAX:
         return "(no key)" if key is None else f"(a key of more than {KEY_BYTES_MAX} bytes)"
     try:

@@ -41,14 +41,14 @@ class LostLot(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     """Of keys and values."""
     keys: int
-    """Different ones, of the records that have one."""
+    """Number of distinct keys."""
 
 
 class Losses(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found and written."""
+    """The result of a search for lost records."""
 
     directory: str | None
-    """Null where nothing was to be written."""
+    """Null if nothing was to be written."""
     files: int
     records: int
     bytes: int

@@ -28,7 +28,7 @@ Place = tuple[str, TopicPartition]
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a group stands on a partition."""
+    """A group's position on a partition."""
 
     offset: int
     committed_at_ms: int
@@ -37,7 +37,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Positions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where all groups stand."""
+    """The positions of all groups."""
 
     by_place: Mapping[Place, Position]
     partitions: tuple[int, ...]

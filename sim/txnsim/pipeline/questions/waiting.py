@@ -25,26 +25,24 @@ class Waiter(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     committed_offset: int
-    """Where the group stands."""
     committed_at_ms: int
     last_stable_offset: int
     high_watermark: int
     to_read: int
-    """Offsets from where it stands to the last stable offset: what it still gets."""
+    """Number of offsets from the position to the last stable offset, still readable."""
     withheld: int
-    """Offsets from there, or from where it stands, to the high watermark."""
+    """Number of offsets from the LSO, or a later position, to the high watermark."""
     producer_id: int
     """Whose transaction blocks."""
     producer_epoch: int
     start_offset: int
     transactional_id: str | None
-    """None: not known."""
     verdict: str
-    """Of that transaction: what becomes of it."""
+    """Verdict on the blocking transaction."""
     since_ms: int | None
-    """When it began, where its first batch is there."""
+    """Start of the transaction; None without its first batch."""
     for_ms: int | None
-    """From then to ``as_of_ms``."""
+    """Milliseconds from ``since_ms`` to ``as_of_ms``."""
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):

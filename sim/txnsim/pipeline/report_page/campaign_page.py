@@ -37,7 +37,7 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     rows: Sequence[Mapping[str, Any]]
     """By seed."""
     places: Sequence[int]
-    """How many different ones had been visited after each of them."""
+    """Number of distinct places visited up to each seed."""
 
 
 def played_in(path: Path) -> Played:

@@ -39,7 +39,6 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """What became of it."""
         return "committed" if self.is_commit else "aborted"
 
 
@@ -50,7 +49,6 @@ class Life:
         self.ends = ends
         """Of the replica whose word counts."""
         self.brokers = tuple(brokers)
-        """Whose replicas were seen."""
         self.commits = 0
         self.aborts = 0
         self._newest: list[tuple[int, int, Ended]] = []
@@ -92,7 +90,7 @@ class Lives:
         self.ended_ms: dict[bool, array[int]] = {True: array("q"), False: array("q")}
         """Committed, or not -> when each ended."""
         self.took_ms: dict[bool, array[int]] = {True: array("q"), False: array("q")}
-        """Committed, or not -> from first record to marker, where the first one is known."""
+        """Committed or not -> durations from first record to marker, where known."""
 
     def read(self) -> None:
         """Go through the segments of the replicas that count."""

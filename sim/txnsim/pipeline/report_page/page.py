@@ -186,7 +186,7 @@ def _kind(one: Finding) -> str:
 
 BUCKETS: Final = 100
 PARTITIONS_MAX: Final = 12
-"""In the figure of what is withheld: those with most."""
+"""Maximum number of partitions in the figure, those with most withheld."""
 _OUTCOMES: Final = {True: ("committed", COLORS[2]), False: ("aborted", COLORS[1])}
 POINTS_MAX: Final = 500
 """Of a curve."""

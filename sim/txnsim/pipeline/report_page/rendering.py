@@ -12,7 +12,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 ROWS_MAX: Final = 2_000
 """Of a table, or a list."""
 NOTHING: Final = "–"
-"""In place of what is not known."""
 
 
 def rendered(template: str, **values: Any) -> str:

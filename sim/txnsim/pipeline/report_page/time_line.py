@@ -60,7 +60,7 @@ def time_line(name: str, bars: Sequence[Bar]) -> str:
 
 
 def in_lanes(bars: Iterable[Bar], *, gap_ms: int) -> Iterable[tuple[int, Bar]]:
-    """Each bar with its lane: the first one in which so much lies between it and the bar before."""
+    """Each bar with its lane, the first with ``gap_ms`` since the previous bar."""
     free_from: list[int] = []
     for bar in sorted(bars, key=lambda one: min(one.from_ms, one.to_ms)):
         start_ms, end_ms = sorted((bar.from_ms, bar.to_ms))

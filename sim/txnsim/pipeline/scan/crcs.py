@@ -47,7 +47,7 @@ def crcs_are_right(path: Path, table: Ints) -> Truths:
 
 
 def runs_of(table: Ints, *, bytes_max: int = PIECE_BYTES) -> Iterator[tuple[int, int]]:
-    """(first, last + 1) of rows that fit into so many bytes; of one row where it is larger."""
+    """(first, last + 1) of rows within ``bytes_max``; a larger row stands alone."""
     positions, ends = table[kernel.POSITION], table[kernel.POSITION] + table[kernel.SIZE]
     first = 0
     while first < table.shape[1]:

@@ -41,16 +41,16 @@ from txnsim.wire.control import COMMIT
 GAPS_MAX: Final = 20
 """That are listed for one segment: those of the highest offsets."""
 ODD_CONTROLS_MAX: Final = 20
-"""The same of control records: the first ones."""
+"""Maximum number of listed control records, the first ones."""
 
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
     """A segment with every CRC computed and every offset followed."""
 
     damage: Damage | None
-    """The first place that makes no sense, or has a wrong CRC."""
+    """The first malformed batch or wrong CRC."""
     damaged_offset: int
-    """The offset that was awaited there; behind the last batch where there is none."""
+    """Expected offset at the damage; without damage, the offset behind the last batch."""
     gaps: tuple[tuple[int, int], ...]
     """(first missing offset, next offset that exists)."""
     odd_controls: tuple[tuple[int, int], ...] = ()
@@ -59,7 +59,7 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     """The damage is where the batches end: nothing behind it can be read."""
     lowest_offset: int | None = None
     highest_offset: int | None = None
-    """Of sound batches; None where there are none."""
+    """Highest offset in sound batches; None without batches."""
 
 
 class Examiner:
@@ -130,7 +130,7 @@ class Examiner:
             yield self._folding.take()
 
     def _go_through(self, file: PieceReader, found: _Found) -> Damage | None:
-        """Up to a wrong CRC, or to where no batch follows: what is there, if anything is."""
+        """Scan up to a wrong CRC or a missing batch; return the damage there, if any."""
         position, why = self._start, kernel.AT_END
         while position < file.size:
             at, why = self._look_at(file, position, found)
@@ -149,7 +149,7 @@ class Examiner:
         return torn[0] if torn else None
 
     def _look_at(self, file: PieceReader, position: int, found: _Found) -> tuple[int, int]:
-        """The next piece, up to a wrong CRC: where in it the next one begins, and why it ended."""
+        """Scan a piece up to a wrong CRC; return the next position in it, and why it ended."""
         piece = file.read(position)
         at, why = 0, kernel.FULL
         while why == kernel.FULL and self._wrong is None:
@@ -178,7 +178,6 @@ class Examiner:
         return at, why
 
     def _fold(self, sound: Bytes, at: int, file_end: int, position: int) -> None:
-        """Take the batches of a piece from a place on."""
         why = kernel.FULL
         while self._is_folded and why == kernel.FULL and at < len(sound):
             _, at, why = self._folding.fold(sound, at, file_end, position)
@@ -189,7 +188,7 @@ class Examiner:
 
 
 class _Found:
-    """What is known of the batches up to a place, all of them sound."""
+    """The state of a scan up to a position, with sound batches only."""
 
     def __init__(self, offset: int, position: int) -> None:
         self._offset = offset
@@ -203,7 +202,6 @@ class _Found:
         self.highest: int | None = None
 
     def take(self, table: Ints) -> None:
-        """The batches that follow, at least one."""
         behind_old = {one.end: one.next_offset for one in self.old}
         self.gaps += _gaps(table, self._offset, self.position, behind_old)
         self.gaps = sorted(self.gaps)[-GAPS_MAX:]
@@ -258,9 +256,7 @@ def _behind(segment: SegmentFile) -> Damage:
 def cut_short(
     segments: Iterable[SegmentFile], *, is_cut: bool = True
 ) -> Iterator[tuple[SegmentFile, Damage | None]]:
-    """Segments, in order, as they are once a broker has started: (what is left, what goes and why);
-    as they are without ``is_cut``.
-    """
+    """(rest, damage) of each segment after a broker's start; uncut unless ``is_cut``."""
     ended: Replica | None = None
     for segment in segments:
         cut: Damage | None = None

@@ -85,9 +85,9 @@ BATCH_COLUMNS: Final = 15
 
 # Why a walk stopped.
 AT_END: Final = 0
-"""The buffer is used up, up to a batch whose header goes on behind it."""
+"""The buffer ends in or before the next header."""
 FULL: Final = 1
-"""There is no room for another row."""
+"""The table has no room for another row."""
 BAD_FORMAT: Final = 2
 BAD_LENGTH: Final = 3
 CUT_OFF: Final = 4
@@ -98,14 +98,12 @@ NO_CONTROL: Final = -1
 
 @compiled
 def be16(buffer: Any, at: int) -> int:
-    """The int16 at ``at``."""
     value = (np.int64(buffer[at]) << 8) | np.int64(buffer[at + 1])
     return int(value - 0x10000 if value >= 0x8000 else value)
 
 
 @compiled
 def be32(buffer: Any, at: int) -> int:
-    """The int32 at ``at``."""
     value = (
         (np.int64(buffer[at]) << 24)
         | (np.int64(buffer[at + 1]) << 16)
@@ -117,7 +115,6 @@ def be32(buffer: Any, at: int) -> int:
 
 @compiled
 def be64(buffer: Any, at: int) -> int:
-    """The int64 at ``at``."""
     return (be32(buffer, at) << 32) | (be32(buffer, at + 4) & 0xFFFFFFFF)
 
 

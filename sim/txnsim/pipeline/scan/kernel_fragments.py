@@ -39,7 +39,7 @@ LAST_TIMESTAMP: Final = 10
 COMMITS: Final = 11
 ABORTS: Final = 12
 COORDINATOR_EPOCH: Final = 13
-"""Of the last marker."""
+"""From the last marker."""
 HEAD_OFFSET: Final = 14
 """First record of a transaction in front of the first marker: where it began, unless before."""
 HEAD_MARKER: Final = 15
@@ -54,9 +54,7 @@ OPEN_LAST_TIMESTAMP: Final = 19
 OPEN_EPOCH: Final = 20
 OPEN_RECORDS: Final = 21
 SEQUENCE_GAPS: Final = 22
-"""Batches that do not go on where the one before ended, or begin an epoch with another sequence
-than 0.
-"""
+"""Batches with a sequence gap, or with a new epoch that does not start at 0."""
 EPOCHS_BACK: Final = 23
 """Batches and markers of a lower epoch than the one before."""
 IDLE_MARKERS: Final = 24
@@ -79,7 +77,7 @@ REACH: Final = 1
 ENDED_PRODUCER: Final = 0
 ENDED_EPOCH: Final = 1
 ENDED_FIRST_OFFSET: Final = 2
-"""-1 where it began before the piece, or there was none."""
+"""-1 without a transaction, or for a start before the piece."""
 ENDED_MARKER: Final = 3
 ENDED_COMMITTED: Final = 4
 ENDED_COORDINATOR_EPOCH: Final = 5

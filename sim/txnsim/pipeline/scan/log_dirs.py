@@ -26,11 +26,11 @@ from txnsim.types import TopicPartition
 
 T = TypeVar("T")
 OnProblem = Callable[[str], object]
-"""Called with each file that makes no sense, and its place."""
+"""Called with each malformed file and its place."""
 
 
 def untold(_found: object) -> None:
-    """It is told by another reader of the same place, or by nobody: the caller goes on without."""
+    """Ignore a problem that another reader reports, or that the caller can do without."""
 
 
 class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,9 +43,9 @@ class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
     high_watermarks: Mapping[TopicPartition, int]
     log_starts: Mapping[TopicPartition, int]
     recovery_points: Mapping[TopicPartition, int] | None
-    """None where there is no such file: a copy of folders only."""
+    """None without a checkpoint file, as in a copy of replica folders only."""
     written_ms: tuple[tuple[str, int], ...] = ()
-    """(file, when it was last written) of those that tell when the broker was last there."""
+    """(file, modification time) of the files that show when the broker last ran."""
 
     @classmethod
     def at(cls, path: Path, on_problem: OnProblem = untold) -> LogDirectory:
@@ -88,7 +88,7 @@ _TIMED: Final = (names.HIGH_WATERMARKS_NAME, names.CLEAN_SHUTDOWN_NAME)
 
 
 def modified_ms(path: Path) -> int:
-    """When a file was last written; -1 where it can't be asked."""
+    """Modification time in milliseconds; -1 where unavailable."""
     try:
         return path.stat().st_mtime_ns // 1_000_000
     except OSError:
@@ -96,7 +96,7 @@ def modified_ms(path: Path) -> int:
 
 
 def meta_of(path: Path) -> MetaProperties | None:
-    """Whose log directory it is; None where it does not tell."""
+    """The content of meta.properties; None without a valid file."""
     file = path / names.META_PROPERTIES_NAME
     return read_small(file, decode_meta_properties, untold)
 
@@ -116,7 +116,7 @@ def _offsets_of(file: Path, on_problem: OnProblem) -> dict[TopicPartition, int] 
 
 
 def read_small(path: Path, decode: Callable[..., T], on_problem: OnProblem) -> T | None:
-    """What a small file says; None where it is not there, or makes no sense, which is reported."""
+    """The decoded file; None if missing, or if malformed, which is reported."""
     try:
         text = read_regular(path, SMALL_BYTES_MAX).decode(errors="replace")
         return decode(text, place=str(path))

@@ -52,7 +52,7 @@ some that point behind the end of the file.
 """
 _MARKER_BYTES_MAX: Final = 1 << 12
 _WINDOW_BYTES: Final = 64 << 10
-"""So much is read at once: some entries of an index lie in it."""
+"""Bytes per read, enough for some entries of an index."""
 INTERPRETED_BYTES_MAX: Final = 4 << 20
 """Up to this size a log is walked over batch by batch in Python. Loading the compiled walk would
 take longer.
@@ -65,7 +65,7 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True):
     end_offset: int
     """Behind the last batch that counts."""
     problem: str = ""
-    """What is wrong with it, with its place; empty if nothing is."""
+    """The problem and its place; empty without one."""
 
 
 def end_offset_of(segment: SegmentFile) -> int:
@@ -138,7 +138,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, Seen]:
-    """Offset -> the batch of its record; without those that the segment has no more."""
+    """Offset -> batch that holds the offset; missing offsets are omitted."""
     found: dict[int, Seen] = {}
     starts: dict[int, list[int]] = {}
     for offset in sorted(offsets):
@@ -269,9 +269,7 @@ def _batches(
 def _walk(
     window: Window, segment: SegmentFile, position: int, chosen: Chosen
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """Whole batches with their places, up to where they make no sense; of many only the chosen
-    ones.
-    """
+    """Batches with positions up to the first malformed one; of many, only the chosen."""
     size = segment.size
     if size - position > INTERPRETED_BYTES_MAX and has_libraries():
         from txnsim.pipeline.scan.seek import positions_of

@@ -42,7 +42,7 @@ class PieceReader:
             raise ValueError(f"piece_bytes is {piece_bytes}, expected {PIECE_BYTES_MIN} or more")
         self._file = file
         self.size = file.size if until is None else min(file.size, until)
-        """Of what is read of the file."""
+        """Number of bytes to read."""
         room = min(piece_bytes, max(self.size, 1))
         self._buffer = np.empty(room, dtype=np.uint8) if buffer is None else buffer[:room]
         self._view = memoryview(self._buffer.data)

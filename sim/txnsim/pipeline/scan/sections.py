@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _BATCH_BYTES_MAX: Final = 4 << 20
 """No section begins at a larger batch: its CRC is computed before."""
 _TRIES: Final = 4
-"""Entries that are tried for a cut before it is left out."""
+"""Index entries tried per cut before the cut is omitted."""
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
 
     position: int
     offset: int
-    """Of the batch there."""
+    """Base offset of the batch at the cut."""
 
 
 def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[SegmentFile]:
@@ -120,9 +120,7 @@ def _cuts(file: BinaryIO, segment: SegmentFile, count: int) -> Iterator[Cut]:
 
 
 def cut_behind(segment: SegmentFile, offset: int, position: int) -> Cut | None:
-    """The last place up to a position where a batch behind an offset begins, else the first one
-    behind the position; None where the index has neither.
-    """
+    """The last cut behind ``offset`` up to ``position``, else the next one; None if neither."""
 
     def near(index: SparseIndex) -> Iterator[int]:
         at = bisect_right(index, position, key=itemgetter(1))
@@ -133,7 +131,7 @@ def cut_behind(segment: SegmentFile, offset: int, position: int) -> Cut | None:
 
 
 def cut_at(segment: SegmentFile, offset: int) -> Cut | None:
-    """Where the batch with this first offset begins; None where the index does not tell."""
+    """Position of the batch with this base offset; None if the index lacks the batch."""
 
     def there(index: SparseIndex) -> list[int]:
         return [bisect_left(index, offset - segment.base_offset, key=itemgetter(0))]
@@ -172,9 +170,7 @@ def _there(
 
 
 def stands_alone(segment: SegmentFile, section: Section, found: Examined) -> bool:
-    """Whether what was found in a section is what would be found if its segment were read as a
-    whole.
-    """
+    """Whether a section's result equals that of reading the whole segment."""
     if found.damage is not None and not segment.is_recovered:
         return False
     if found.is_torn and section.has_followers:  # the cut may lie within a batch

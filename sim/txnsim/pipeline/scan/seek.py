@@ -36,7 +36,7 @@ def positions_of(
 
 
 def ends_and_unsound(path: Path, table: Ints) -> Ints:
-    """The first and the last batch, those of a wrong CRC, and the one in front of each."""
+    """First and last batch, batches with a wrong CRC, and the batch before each of those."""
     matters = ~crcs_are_right(path, table)
     matters[:-1] |= matters[1:]
     matters[0] = matters[-1] = True
@@ -44,7 +44,7 @@ def ends_and_unsound(path: Path, table: Ints) -> Ints:
 
 
 def first_to_reach(table: Ints, offsets: Sequence[int]) -> Ints:
-    """For each offset the first batch that reaches it; without those that none does."""
+    """For each offset the first batch that reaches it; unreachable offsets are omitted."""
     reach = np.maximum.accumulate(table[kernel.LAST_OFFSET])
     rows = np.unique(np.searchsorted(reach, np.array(offsets, dtype=np.int64)))
     found: Ints = rows[rows < len(reach)]

@@ -28,7 +28,7 @@ _GOING: Final = re.compile(r"(.+)\.[0-9a-f]{32}-(?:delete|future|stray)")
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True):
-    """The folder of one replica, and whose it is."""
+    """The folder of one replica, with its broker and partition."""
 
     log_dir: str
     broker: int
@@ -39,7 +39,6 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """What it is a replica of."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -51,7 +50,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     first_offset: int
     """Of that batch."""
     next_offset: int | None
-    """Of what lies behind the section; all of its own offsets are below. None: nothing does."""
+    """Start of the next section or segment, above all own offsets; None if last."""
     has_followers: bool
     """Another section of the segment lies behind it."""
 
@@ -86,7 +85,7 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     span: tuple[int, int] | None = None
     """Only batches that begin in this range of offsets are rows; None: all."""
     section: Section | None = None
-    """The part that is read, up to ``size``; None: all of it."""
+    """The part to read, up to ``size``; None for all."""
 
     @property
     def topic(self) -> str:
@@ -100,12 +99,11 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unread_bytes(self) -> int:
-        """How much is read."""
         return self.size if self.section is None else self.size - self.section.start
 
     @property
     def may_be_cut(self) -> bool:
-        """A cut in it would end those behind, and nobody has looked for one."""
+        """Whether a cut is possible here, and not yet looked for; a cut ends later segments too."""
         return self.is_recovered and not self.is_looked_through
 
     @property
@@ -170,7 +168,7 @@ def size_of(path: Path) -> int:
 
 
 def broker_of(log_dir: Path) -> int:
-    """Whose directory it is; ``UNKNOWN_BROKER`` where it does not tell."""
+    """The directory's broker; ``UNKNOWN_BROKER`` where unknown."""
     meta = meta_of(log_dir)
     return UNKNOWN_BROKER if meta is None else meta.node_id
 
@@ -208,9 +206,7 @@ def refuse_two_clusters(owned: Iterable[tuple[str, str]]) -> None:
 def by_topic_id(
     replicas: Sequence[T], topic_id_of: Callable[[T], str | None]
 ) -> tuple[tuple[T, ...], ...]:
-    """The replicas of a partition, those together that are of one topic: a name is used again, an
-    id is not. One without an id goes with all others where these have one id.
-    """
+    """Replicas grouped by topic id; those without an id join the group if there is only one."""
     ids = {topic_id_of(one) for one in replicas}
     if len(ids - {None}) <= 1:
         return (tuple(replicas),)
@@ -291,9 +287,7 @@ def _replica(log_dir: Path, broker: int, whose: TopicPartition, path: Path) -> R
 
 
 def _named_replica(path: Path) -> TopicPartition | None:
-    """Whose folder it is, as a path that was named itself: one with segments, also of a replica
-    that is going.
-    """
+    """The partition of a replica folder given as a path, also of one being deleted."""
     going = _GOING.fullmatch(path.name)
     whose = names.whose_folder(going[1] if going is not None else path.name)
     if whose is None or (path / names.META_PROPERTIES_NAME).is_file():

@@ -36,9 +36,9 @@ class OldRun(msgspec.Struct, frozen=True, kw_only=True):
 
     position: int
     end: int
-    """Behind the last one, in bytes."""
+    """Position behind the last message."""
     next_offset: int
-    """Behind the last message."""
+    """Offset behind the last message."""
 
 
 OnOld = Callable[[OldRun], object]
@@ -47,7 +47,7 @@ _PRODUCERS_FIRST: Final = 1 << 9
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a walk holds in memory at once."""
+    """Memory limits of a scan."""
 
     piece_bytes: int = PIECE_BYTES
     rows: int = 1 << 14
@@ -239,7 +239,7 @@ class Folding:
 
     @property
     def is_full(self) -> bool:
-        """Whether the fragments have to be taken before it goes on."""
+        """Whether the fragments must be taken before the walk continues."""
         return self.count == self._producers_max
 
     def restart(self) -> None:

@@ -139,7 +139,7 @@ def judge_bounds(facts: ReplicaFacts, parts: Sequence[SegmentPart]) -> Iterator[
 
 
 class _Chain:
-    """What is known of a replica after so many segments."""
+    """The state of a replica after its segments so far."""
 
     def __init__(self, facts: ReplicaFacts, snapshots: Snapshots, cleaned_until: int) -> None:
         self._facts = facts
@@ -150,7 +150,7 @@ class _Chain:
         self._first_offset = self._blind_below = 0
 
     def link(self, part: SegmentPart) -> Iterator[Broken]:
-        """What shows when the next segment is put to those before."""
+        """Add the next segment; yield the violations."""
         before = self._before
         if before is not None and before.is_followed:
             yield from self._judge_seam(before, part)
@@ -176,7 +176,7 @@ class _Chain:
         return part.base_offset > before.end_offset and part.base_offset in self._snapshots
 
     def _begin(self, offset: int) -> None:
-        """Nothing before this offset can be followed."""
+        """Restart at the offset, with the snapshot there if there is one."""
         entries = self._snapshots.get(offset)
         self._first_offset = offset
         # Without a snapshot it is not known which transactions were open here.

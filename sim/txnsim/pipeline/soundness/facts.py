@@ -51,7 +51,7 @@ class LogDirFacts(msgspec.Struct, frozen=True, kw_only=True):
     is_clean: bool
     high_watermarks: dict[TopicPartition, int]
     recovery_points: dict[TopicPartition, int] | None
-    """None where there is no such file: a copy of folders only."""
+    """None without a checkpoint file, as in a copy of replica folders only."""
     log_starts: dict[TopicPartition, int]
     cleaned: dict[TopicPartition, int]
     broken: tuple[Broken, ...] = ()
@@ -59,22 +59,20 @@ class LogDirFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One replica's share of them, and how it is to be looked at."""
+    """The facts on one replica, and the checks to apply."""
 
     replica: Replica
     is_clean: bool
     high_watermark: int | None
     recovery_point: int | None
-    """From where on a broker recovers the log that did not stop in order; None: not known."""
+    """Offset from which recovery after an unclean shutdown starts; None if unknown."""
     log_start: int | None
     cleaned_until: int
-    """Below, the cleaner has been at work: 0 where it has not, ``END`` where that is unknown.
-    """
+    """Offset up to which the cleaner has worked; 0 for never, ``END`` for unknown."""
     topic_id: str | None = None
-    """None where it is not told."""
     compare_from: int = 0
     compare_until: int = 0
-    """Where replicas must hold the same; nothing where there is no other."""
+    """Offset up to which replicas must agree, exclusive; 0 without another replica."""
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS
 
     def finding(self, broken: Broken, *, segment_end: int = 0) -> Violation:
@@ -135,7 +133,6 @@ def read_log_dir(log_dir: Path) -> LogDirFacts:
 def replica_facts(
     known: LogDirFacts, replica: Replica, producer_expiration_ms: int = PRODUCER_EXPIRATION_MS
 ) -> ReplicaFacts:
-    """What is known of one of its replicas."""
     whose = replica.topic_partition
     # A coordinator's log is compacted also where no checkpoint names it: a copy of one folder.
     unknown = END if whose.topic in COORDINATED else 0

@@ -82,7 +82,7 @@ class IndexCheck:
                 self.broken.append(self._broken(Invariant.TIME_INDEX, offset, *told))
 
     def finish(self) -> list[Broken]:
-        """All that was found; entries that are left point behind the log."""
+        """All violations; the entries left over point behind the end of the log."""
         behind = [self._no_batch(offset, at) for offset, at in reversed(self._offsets)]
         late = [self._no_end(offset) for _, offset in reversed(self._times)]
         return [*self.broken, *behind, *late]

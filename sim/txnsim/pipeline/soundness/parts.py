@@ -21,11 +21,10 @@ GOES_ON: Final = kernel.BATCH_COLUMNS
 
 
 class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
-    """One segment, or a section of it."""
+    """The findings and facts of one segment, or of one section of a segment."""
 
     segment: SegmentFile
     first_offset: int | None
-    """None where it is empty."""
     last_base: int
     """Highest base offset; -1 where it is empty."""
     end_offset: int
@@ -65,5 +64,5 @@ class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_followed(self) -> bool:
-        """Whether its end is what was written, so that the next segment can be held against it."""
+        """Whether the next segment can be checked against the end of this one."""
         return not self.is_torn and self.doubtful_from is None

@@ -56,9 +56,7 @@ class Producers:
         self._facts = facts
         self._is_blind = is_blind
         self._marked: dict[int, int] = {}
-        """Producer id -> epoch, of those that were first met by markers of this one epoch: what was
-        written in it before is not known.
-        """
+        """Producer id -> epoch of a producer first seen by its markers; its past is unknown."""
         self.state = ProducerState.of_snapshot(seeds, now_ms=0, expiration_ms=NEVER_MS)
         self.last_offsets: dict[int, int] = {}
         """Producer id -> offset of its last batch, a marker included, of those that were met."""
@@ -92,9 +90,7 @@ class Producers:
         return entry.txn_first_offset == NO_OFFSET
 
     def _refusal_of_data(self, entry: ProducerEntry, row: Row) -> Refusal | None:
-        """Why a leader would have refused it; None where it would not, or may have forgotten the
-        producer and taken it for a new one.
-        """
+        """Reason for a leader to refuse the batch; None also if it may have lost the producer."""
         silent_ms = row[kernel.MAX_TIMESTAMP] - entry.last_timestamp
         if silent_ms >= self._facts.producer_expiration_ms:
             return None

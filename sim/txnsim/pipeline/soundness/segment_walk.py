@@ -44,7 +44,7 @@ SUM_MASK: Final = (1 << 64) - 1
 GAPS_MAX: Final = 100
 ENDLESS: Final = (1 << 63) - 1
 NO_FILE: Final[Entries] = []
-"""Of an index that is not there."""
+"""The entries of a missing index file."""
 T = TypeVar("T")
 
 Epochs = tuple[tuple[int, int], ...]
@@ -81,7 +81,7 @@ def _end_of(segment: SegmentFile) -> int | None:
 
 
 class _SegmentWalk:
-    """What is known after so many batches."""
+    """The state of the checks after the batches read so far."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class _SegmentWalk:
         self._old.append(old)
 
     def tear(self, torn: Damage) -> None:
-        """The segment makes no sense from here on."""
+        """Stop at a damaged part: the rest of the segment can't be read."""
         self._torn = True
         with open_regular(self._path) as file:
             file.seek(torn.position)
@@ -153,7 +153,6 @@ class _SegmentWalk:
     # Queries
 
     def part(self) -> SegmentPart:
-        """What is left of the segment."""
         end = self._awaited()
         aborted = self._read_aborted()
         for broken in self._indexes.finish():
@@ -198,7 +197,6 @@ class _SegmentWalk:
             self._tell(Invariant.OFFSET_ORDER, table, number, f"a batch from {base} on", expected)
 
     def _take_places(self, table: Ints, awaited: Ints) -> None:
-        """What the places of batches in the log have to say."""
         bases, lasts = table[kernel.BASE_OFFSET], table[kernel.LAST_OFFSET]
         is_gap = bases > awaited
         if self._first is None:
@@ -252,7 +250,6 @@ class _SegmentWalk:
             self._digests[bucket] = count + len(mine), total
 
     def _take_producers(self, table: Ints, is_valid: Truths) -> None:
-        """Keep what changes what is known of producers."""
         counts = table[kernel.PRODUCER_ID] >= 0
         is_control = (table[kernel.ATTRIBUTES] & CONTROL_FLAG) != 0
         kinds = table[kernel.CONTROL_TYPE]
@@ -308,7 +305,7 @@ class _SegmentWalk:
         return check
 
     def _entries(self, path: Path, decode: Callable[..., Entries], rule: Invariant) -> Entries:
-        """Those of a file that a broker makes anew when it is missing."""
+        """Entries of an index or snapshot file; a broker rebuilds a missing one."""
         base_offset = self._segment.base_offset
         entries = self._read_beside(
             path, lambda data: decode(data, base_offset=base_offset, place=path.name), NO_FILE
@@ -365,7 +362,7 @@ def with_what_goes_on(table: Ints) -> Ints:
 
 
 def _in_between(rows: Ints, snapshots: Ints) -> Truths:
-    """The batches that go on, and behind which another one goes on before the next snapshot."""
+    """Batches that continue and are followed by a continuing one before the next snapshot."""
     order = np.argsort(rows[kernel.PRODUCER_ID], kind="stable")
     goes_on = rows[-1, order] != 0
     stretch = np.searchsorted(snapshots, rows[kernel.BASE_OFFSET, order], side="right")
@@ -386,7 +383,7 @@ def epoch_at(epochs: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:
 
 
 def digests_of(table: Ints) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """A number for what each batch is and where it lies. Its CRC stands for the bytes."""
+    """One number per batch from its header and position; its CRC covers the bytes."""
     found = np.zeros(table.shape[1], dtype=np.uint64)
     for column in (kernel.BASE_OFFSET, kernel.LAST_OFFSET, kernel.LEADER_EPOCH, kernel.CRC):
         found = (found ^ table[column].astype(np.uint64)) * _FACTOR

@@ -45,14 +45,14 @@ SECTION_BYTES_MIN: Final = 8 << 20
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """One segment, or a section of one, and whose it is."""
+    """A segment, or a section of one, to verify, with the facts of its replica."""
 
     facts: ReplicaFacts
     segment: SegmentFile
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to be done."""
+    """The tasks of a verification, their totals, and early findings."""
 
     tasks: tuple[tuple[Work, ...], ...]
     replicas: int
@@ -122,12 +122,11 @@ def verify(engine: Engine, planned: Plan, way: Way) -> Iterator[Violation]:
 
 
 def cost(planned: Plan) -> int:
-    """What it takes."""
     return cost_of(work.segment.unread_bytes for task in planned.tasks for work in task)
 
 
 def _place(finding: Violation) -> tuple[object, ...]:
-    """In a partition; what has no place comes first."""
+    """Sort key of a finding; a missing position or offset sorts first."""
     position = -1 if finding.position is None else finding.position
     offset = -1 if finding.offset is None else finding.offset
     return (finding.broker, finding.log_dir, finding.file, position, offset, finding.rule)
@@ -212,7 +211,7 @@ def _works(
 
 
 def _in_sections(work: Work, section_bytes: int) -> Iterator[Work]:
-    """A segment as it is, or its sections where it is large."""
+    """A segment whole, or cut in sections if it is large."""
     cuts = cuts_of(work.segment, section_bytes)
     if not cuts:
         yield work

@@ -21,11 +21,11 @@ from txnsim.storage.regular_file import read_regular
 
 T = TypeVar("T")
 SAME_FINDINGS_MAX: Final = 100
-"""Of one rule in one segment; where there are more, the last one says how many."""
+"""Limit per rule and segment; a last finding counts the rest."""
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """How bad a finding is."""
 
     ERROR = "error"
     """No broker would have written this log."""
@@ -103,14 +103,14 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     rule: Invariant
     severity: Severity
     broker: int
-    """-1 where the directory does not tell."""
+    """-1 if the directory does not name the broker."""
     log_dir: str
     topic: str
     partition: int
     file: str
     """Name within the replica's folder, or within the log directory."""
     position: int | None
-    """First byte, where there is one."""
+    """Position of the first byte in the file; None where the finding has no bytes."""
     offset: int | None
     found: str
     expected: str
@@ -119,7 +119,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding before it is known whose replica it is, and how bad it is there."""
+    """A violation before its replica, and so its severity, is known."""
 
     rule: Invariant
     file: str
@@ -134,7 +134,7 @@ class Broken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Findings:
-    """What is found in one file; of one rule so much that a reader can take in."""
+    """The findings of one file, at most ``SAME_FINDINGS_MAX`` of each rule."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -142,17 +142,17 @@ class Findings:
         self.found: list[Broken] = []
 
     def add(self, rule: Invariant, found: str, expected: str, **where: Any) -> None:
-        """One more; ``where`` are fields of ``Broken``."""
+        """Add a violation; ``where`` are fields of ``Broken``."""
         self.take(Broken(rule=rule, file=self._file, found=found, expected=expected, **where))
 
     def take(self, broken: Broken) -> None:
-        """One that may be of a file beside it."""
+        """Add a violation, which may be of a file beside this one."""
         self._counts[broken.rule] += 1
         if self._counts[broken.rule] <= SAME_FINDINGS_MAX:
             self.found.append(broken)
 
     def all(self) -> tuple[Broken, ...]:
-        """The findings that are listed, and of each rule how many more there are."""
+        """The listed findings, and a count of the others of each rule."""
         more = (
             Broken(
                 rule=rule,

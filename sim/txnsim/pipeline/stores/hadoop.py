@@ -25,7 +25,7 @@ from txnsim.pipeline.stores.settings import StoreSettings, class_path
 from txnsim.pipeline.stores.uris import Status
 
 BUFFER_BYTES: Final = 4 << 20
-"""So much is read at once at most."""
+"""Upper bound of one read from Hadoop."""
 JAVA_OPTIONS: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _STATUS: Final = re.compile(
     r"path=(?P<path>.+?); isDirectory=(?P<folder>true|false);(?: length=(?P<size>\d+);)?"
@@ -118,7 +118,7 @@ class Gateway:
         return HadoopFile(self, stream, channel, uri=uri, size=size)
 
     def expect(self, files: Sequence[Status]) -> None:
-        """Nothing is asked for early."""
+        """Ignored: Hadoop reads no file ahead."""
 
     def read(self, stream: Any, channel: Any, view: memoryview, position: int) -> int:
         """Fill a view, or less of it at the end; what the JVM throws comes through.
@@ -159,7 +159,6 @@ class HadoopFile:
         self.size = size
 
     def read_into(self, view: memoryview, position: int) -> int:
-        """A range of it."""
         count = max(0, min(len(view), self.size - position, BUFFER_BYTES))
         if not count:
             return 0
@@ -169,12 +168,11 @@ class HadoopFile:
             raise os_error(error, self._uri) from error
 
     def close(self) -> None:
-        """It is read no more."""
         self._stream.close()
 
 
 def of_session() -> Gateway | None:
-    """By the JVM of this process's session; None where it has none."""
+    """The gateway of this process's Spark session; None without a session or a JVM."""
     from pyspark import SparkContext
 
     spark = active_session()
@@ -217,7 +215,7 @@ def launched(settings: StoreSettings) -> Gateway:
 
 
 def reason_of(error: Exception) -> str:
-    """The first line of what Java said."""
+    """First line of a Java exception's message."""
     return _java_text(error).partition("\n")[0]
 
 

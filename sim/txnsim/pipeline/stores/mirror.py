@@ -28,7 +28,7 @@ from txnsim.storage import names
 from txnsim.storage.regular_file import RangeFile, mount
 
 NO_AUTHORITY: Final = "-"
-"""Stands for the missing one of ``file:///``."""
+"""Path component for the empty authority of ``file:///``."""
 LISTED_NAME: Final = ".listed"
 """Below the root: when the process that planned has asked the store for names the last time."""
 
@@ -36,9 +36,7 @@ LISTED_NAME: Final = ".listed"
 class Store(Protocol):
     """What reads a store (``native``, ``hadoop``)."""
 
-    def globbed(self, uri: str) -> tuple[Status, ...]:
-        """The folders that a name or a pattern stands for; a BadInputError says why not."""
-        ...
+    def globbed(self, uri: str) -> tuple[Status, ...]: ...
 
     def below(self, uri: str) -> tuple[Status, ...]:
         """All files below a folder; a BadInputError says why not."""
@@ -48,9 +46,7 @@ class Store(Protocol):
         """Files and folders in a folder; an OSError says why not."""
         ...
 
-    def open(self, file: Status, *, is_sequential: bool) -> RangeFile:
-        """A file; an OSError says why not."""
-        ...
+    def open(self, file: Status, *, is_sequential: bool) -> RangeFile: ...
 
     def expect(self, files: Sequence[Status]) -> None:
         """Files that are going to be read from beginning to end, in this order."""
@@ -64,13 +60,12 @@ class Mirror:
         self._settings = settings
         self._listed: set[Path] = set()
         self._known: dict[str, Status] = {}
-        """Place -> the file there."""
+        """Local path -> status of the file in the store."""
         # The scheme; an authority follows, or NO_AUTHORITY, which is dropped.
         self.pattern = rf"{re.escape(settings.root)}/([^/\s]+)/(?:{NO_AUTHORITY}/)?"
 
     @property
     def settings(self) -> StoreSettings:
-        """What another process needs to have the same."""
         return self._settings
 
     @cached_property
@@ -110,7 +105,7 @@ class Mirror:
         return self.shown(str(place))
 
     def has(self, place: Path) -> bool:
-        """Whether it stands for something of a store."""
+        """Whether a path lies below the mirror's root."""
         return str(place).startswith(f"{self._settings.root}/")
 
     # Filling
@@ -154,7 +149,7 @@ class Mirror:
             self._listed.add(folder)
 
     def goes_by(self, listed_ms: int) -> None:
-        """What was listed before a time is asked for again."""
+        """Drop all listings made before ``listed_ms``; the store is asked again."""
         if listed_ms > self._settings.listed_ms:
             self._settings = msgspec.structs.replace(self._settings, listed_ms=listed_ms)
             self._listed.clear()
@@ -175,7 +170,7 @@ class Mirror:
         self._take(folder, listed, is_deep=False)
 
     def _take(self, folder: Path, found: Iterable[Status], *, is_deep: bool = True) -> None:
-        """Have what a store has in a folder, and nothing else."""
+        """Make a mirrored folder hold exactly the files that the store lists."""
         folder.mkdir(parents=True, exist_ok=True)
         gone = set(_files_below(str(folder), is_deep=is_deep))
         make = _renew if gone else _make  # nobody looks into a folder that is being filled first
@@ -286,15 +281,12 @@ def carry(settings: Iterable[StoreSettings]) -> None:
 
 
 def is_mirrored(path: Path) -> bool:
-    """Whether a path stands for one in a store."""
     return any(mirror.has(path) for mirror in _HERE.values())
 
 
 @contextmanager
 def at_once(places: Iterable[str]) -> Iterator[Callable[..., Iterator[Any]]]:
-    """What ``map`` does; where some of the places are of a store by threads, as each file of it is
-    a request and their latencies add up.
-    """
+    """``map``, or a thread pool's if a place is in a store, to overlap the requests."""
     if not any(is_mirrored(Path(one)) for one in places):
         yield map
         return

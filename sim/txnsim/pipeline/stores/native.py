@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES: Final = 8 << 20
 AHEAD_BYTES: Final = 64 << 20
-"""So much of files that come next is held at most."""
+"""Upper bound of the bytes read ahead."""
 RECENT_BYTES: Final = 32 << 20
 SMALL_BYTES: Final = 1 << 20
 """A file of so much is read at once, wherever somebody looks."""
@@ -46,12 +46,12 @@ THREADS: Final = 32
 """Requests that wait at a time."""
 _ANONYMOUS: Final = "AnonymousAWSCredentialsProvider"
 _NAMES_AT_ONCE: Final = 1_000
-"""As many as a store tells in one answer."""
+"""Keys in one page of a store's listing."""
 _RETRY: Final[RetryConfig] = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
 _PROFILES: Final = ("AWS_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
 
 ReadRange = Callable[[int, int], Any]
-"""Bytes of a file, from a position on and so many."""
+"""Reads bytes of a file; arguments are position and length."""
 
 
 class NativeStore:
@@ -98,7 +98,6 @@ class NativeStore:
                     yield one.uri
 
     def _has(self, uri: str) -> bool:
-        """Whether there is something in a folder."""
         import obstore
 
         with _told(uri):
@@ -198,7 +197,6 @@ class ObjectFile:
         self._blocks: dict[int, Future[memoryview]] = {}
 
     def read_into(self, view: memoryview, position: int) -> int:
-        """A range of it."""
         count = max(0, min(len(view), self.size - position))
         if not count:
             return 0
@@ -212,7 +210,7 @@ class ObjectFile:
 
     @property
     def is_held(self) -> bool:
-        """Whether what was read of it is kept for the next reader."""
+        """Whether the bytes read are kept for the next reader."""
         return self._pool is not None
 
     def begin(self) -> None:
@@ -221,7 +219,6 @@ class ObjectFile:
             self._ask(0)
 
     def close(self) -> None:
-        """It is read no more, unless another one opens it."""
         if self.size > BLOCK_BYTES:
             self.forget()
 
@@ -251,18 +248,18 @@ class ObjectFile:
 
 
 class _Ahead:
-    """Files that are going to be read, the next ones of them asked for already."""
+    """Files to be read in order; the next ones are requested ahead."""
 
     def __init__(self, open_one: Callable[[Status], ObjectFile]) -> None:
         self._open = open_one
         self._files: Sequence[Status] = ()
         self._numbers: dict[Status, int] = {}
         self._next = 0
-        """Number of the first one that is not asked for."""
+        """Number of the first file not requested yet."""
         self._asked: dict[int, ObjectFile] = {}
 
     def begin(self, files: Sequence[Status]) -> None:
-        """These come next; others do not, unless these are among them."""
+        """Set the files that are read next; ignored where they are among the current ones."""
         if files and all(self._numbers.get(one, -1) >= self._done for one in files):
             return
         self._pass(self._next)
@@ -272,7 +269,7 @@ class _Ahead:
         self._ask()
 
     def taken(self, file: Status) -> ObjectFile | None:
-        """A file that was asked for; those before it were passed by."""
+        """The file, if it was requested ahead; earlier files are dropped."""
         number = self._numbers.get(file)
         if number is None:
             return None
@@ -383,7 +380,7 @@ def _role(
 
 
 def _profile() -> Any:
-    """What has the keys of a profile."""
+    """A credential provider for the keys of an AWS profile."""
     _boto3()
     from obstore.auth.boto3 import Boto3CredentialProvider
 
@@ -458,7 +455,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _uri(beside: str, path: str) -> str:
-    """Of a path in the bucket of another one."""
+    """URI of a path in the bucket of another URI."""
     scheme, _, rest = beside.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}/{path}"
 

@@ -36,7 +36,7 @@ class Stores:
         return self._mirror.located(uris)
 
     def located(self, options: KafkaLogOptions) -> KafkaLogOptions:
-        """With the folders that the paths stand for."""
+        """Options with the mirrored folders in place of the URIs and patterns."""
         mirror = self._mirror
         own = tuple(map(mirror.shown, map(str, filter(mirror.has, options.paths))))
         here = tuple(path for path in options.paths if not mirror.has(path))
@@ -64,11 +64,10 @@ class Stores:
 
     @property
     def listed_ms(self) -> int:
-        """When the store was asked for names."""
         return self._mirror.settings.listed_ms
 
     def fill(self, share: Share, listed_ms: int) -> None:
-        """Have the names that a task looks at on this machine, as they were then or later."""
+        """Mirror the folders of a share as they were at ``listed_ms`` or later."""
         self._mirror.goes_by(listed_ms)
         replicas = [*share.replicas, *(segment.replica for segment in share.segments)]
         folders = [*share.log_dirs]

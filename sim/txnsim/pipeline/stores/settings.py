@@ -59,11 +59,11 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
         return {one.findtext("name", ""): one.findtext("value", "") for one in found}
 
     def reaches_as(self, other: StoreSettings) -> bool:
-        """Whether the other ones reach stores in the same way."""
+        """Whether both reach the same stores; the listing time does not count."""
         return msgspec.structs.replace(self, listed_ms=other.listed_ms) == other
 
     def with_conf(self, given: Mapping[str, str]) -> StoreSettings:
-        """With more of Hadoop's settings, over those that there are."""
+        """A copy with further Hadoop settings, which override the present ones."""
         if not given:
             return self
         properties = "".join(

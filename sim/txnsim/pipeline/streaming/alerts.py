@@ -22,7 +22,7 @@ from txnsim.types import TopicPartition
 
 
 class AlertEvent(StrEnum):
-    """What became of it."""
+    """What an alert reports of a hanging transaction."""
 
     RAISED = "raised"
     ENDED = "ended"
@@ -33,7 +33,6 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
     event: Annotated[AlertEvent, "string", "raised or ended."]
     id: Annotated[String, "The same for both events of a transaction."]
-    """And in every repetition of them."""
     at_ms: Annotated[Bigint, "Time of the probe that saw it."]
     since_ms: Annotated[Bigint, "Time of the probe that raised it."]
     topic: Annotated[String, "Where the transaction is open."]

@@ -31,12 +31,11 @@ class Checkpoint:
         self._folder = folder
 
     def query_id(self) -> str | None:
-        """The id that a query keeps over its restarts; None where it has not begun."""
+        """Id that a query keeps over its restarts; None before its first start."""
         data = self._folder.read("metadata")
         return None if data is None else str(json.loads(data)["id"])
 
     def has_committed(self) -> bool:
-        """Whether a batch is behind it."""
         return any(name.isdigit() for name in self._folder.names("commits"))
 
     def sweep(self) -> None:
@@ -95,7 +94,7 @@ class Folder:
         self._files: Any = self._path("").getFileSystem(conf)
 
     def names(self, path: str) -> list[str]:
-        """What lies in a folder, sorted; nothing where there is none."""
+        """Names in a folder, sorted; empty for a missing folder."""
         if not self._files.exists(self._path(path)):
             return []
         return sorted(
@@ -103,7 +102,7 @@ class Folder:
         )
 
     def read(self, path: str) -> bytes | None:
-        """A file's bytes; None where there is none."""
+        """Bytes of a file; None for a missing file."""
         if not self._files.exists(self._path(path)):
             return None
         stream = self._files.open(self._path(path))
@@ -113,7 +112,7 @@ class Folder:
             stream.close()
 
     def remove(self, path: str) -> None:
-        """Remove a folder with all that is in it; nothing where there is none."""
+        """Remove a folder and its contents; a missing folder is no error."""
         self._files.delete(self._path(path), True)  # noqa: FBT003 - Java knows no names
 
     def _path(self, path: str) -> Any:

@@ -45,7 +45,6 @@ class HeldBy(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, finding: JudgedTransaction) -> HeldBy:
-        """As a survey has found it."""
         producer = finding.transaction.producer
         assert producer.txn_start_offset is not None, "a transaction without a start is not open"
         return cls(
@@ -62,12 +61,12 @@ class HeldBy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition at one probe; what could not be asked is None, and ``error`` says why."""
+    """A partition at one probe; unknown fields are None, and ``error`` says why."""
 
     topic: str | None = None
-    """None: not even the partitions could be asked for."""
+    """None if the cluster did not even list the partitions."""
     partition: int | None = None
-    """None: nor those of this topic."""
+    """None if the partitions of the topic are unknown."""
     last_stable_offset: int | None = None
     high_watermark: int | None = None
     held_by: tuple[HeldBy, ...] = ()
@@ -169,7 +168,7 @@ async def _judged(
     now_ms: int,
     older_than_ms: int,
 ) -> dict[TopicPartition, PartitionLag]:
-    """The rows of partitions that hold readers back, with who does, or why that is not known."""
+    """Rows of lagging partitions with the transaction that holds each, or an error."""
     try:
         found = await survey(admin, now_ms=now_ms, partitions=lagging, older_than_ms=older_than_ms)
     except ClientError as failure:

@@ -73,7 +73,7 @@ class LagReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: LagOptions) -> None:
         self._options = options
         self._last_ms: int | None = None
-        """Of the last probe of a query that takes what is there and ends."""
+        """Time of the only probe of a query that stops (Trigger.AvailableNow)."""
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Before any probe."""
@@ -123,5 +123,4 @@ def _as_tuple(probed_at_ms: int, row: PartitionLag) -> tuple[Any, ...]:
 
 
 def lag_of(row: Any) -> PartitionLag:
-    """A row of the table as the value that it was made from."""
     return msgspec.convert(row.asDict(recursive=True), PartitionLag)

@@ -39,7 +39,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     older_than_ms: int = MAX_TRANSACTION_TIMEOUT_MS
     """Transactions without a write for longer are judged (KIP-664)."""
     once: bool = False
-    """Take what is there, probe once, end."""
+    """Process the available data with one probe, then stop."""
     alerts_topic: str | None = None
     """Where alerts are sent to as well."""
     program: str = "txnsim txns"
@@ -83,7 +83,7 @@ class LagOptions(msgspec.Struct, frozen=True, kw_only=True):
     bootstrap: str
     settings: ClientSettings
     topics: tuple[str, ...] | None = None
-    """None: all but Kafka's own."""
+    """None means all topics except Kafka's internal ones."""
     older_than_ms: int = MAX_TRANSACTION_TIMEOUT_MS
     interval_ms: int = LAG_INTERVAL_MS
 

@@ -114,7 +114,7 @@ class RecordsQuery:
 
 
 def _ends(rows: DataFrame | None) -> Offsets:
-    """Behind the last record of each partition."""
+    """End of each partition: the offset behind its last record."""
     found: dict[str, dict[str, int]] = {}
     if rows is None:
         return found
@@ -124,7 +124,7 @@ def _ends(rows: DataFrame | None) -> Offsets:
 
 
 def are_ahead(held: Offsets, reached: Offsets) -> Iterator[str]:
-    """The partitions of which there are records behind what was reached."""
+    """Partitions with records behind the offsets reached."""
     for topic, ends in held.items():
         for partition, end in ends.items():
             if end > reached.get(topic, {}).get(partition, 0):

@@ -41,7 +41,7 @@ class SinkFormat(StrEnum):
 
 
 class SinkError(BadInputError):
-    """The sink does not go with the checkpoint; nothing was written."""
+    """The sink does not match the checkpoint; nothing was written."""
 
 
 class TableSink:
@@ -73,9 +73,7 @@ class TableSink:
     # Queries
 
     def rows(self, *, but: str | None = None) -> DataFrame | None:
-        """All rows with their ``query`` and ``batch``, without those of one query; None where
-        nothing was written.
-        """
+        """All rows with ``query`` and ``batch``, without query ``but``; None for an empty sink."""
         found = self._folder.names("")
         if self._format is SinkFormat.DELTA:
             if _DELTA_LOG not in found:

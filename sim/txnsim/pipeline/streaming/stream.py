@@ -161,7 +161,9 @@ class Stream:
 
     @property
     def connector_lag(self) -> int | None:
-        """How far behind the latest offset the connector says it is; None before it has said."""
+        """Lag behind the latest offset, as the connector reports it; None before its first
+        report.
+        """
         records = self._running.get(RECORDS)
         progress = None if records is None else records.lastProgress
         if progress is None:

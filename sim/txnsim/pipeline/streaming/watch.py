@@ -48,7 +48,7 @@ class AlertsQuery:
         """Alerts that have been raised and have not ended."""
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """What is read; the alerts that last are taken from the table before."""
+        """The stream of probes; standing alerts are first restored from the sink."""
         kept = self._sink.rows()
         if kept is not None:
             self.standing = _standing(kept.where(F.col("topic").isin([*self._options.topics])))
@@ -56,7 +56,7 @@ class AlertsQuery:
         return spark.readStream.format(FORMAT).options(**self._options.lag_options).load()
 
     def take(self, rows: DataFrame, batch: int) -> None:
-        """Take in a probe; only what an alert may come of leaves the workers."""
+        """Process a probe; only rows that may cause an alert leave the workers."""
         wanted = (
             (F.size("held_by") > 0)
             | F.col("error").isNotNull()
@@ -88,13 +88,13 @@ class AlertsQuery:
         return self._sink.write(rows, batch, query_id=query_id) is not None
 
     def _send(self, alerts: Iterable[Alert], spark: SparkSession, topic: str) -> None:
-        """To a topic, keyed by the alert's id: a compacted one holds how each of them stands."""
+        """Write alerts to a topic, keyed by alert id: compaction keeps the state of each."""
         rows = [(one.id, msgspec.json.encode(one).decode()) for one in alerts]
         writer = spark.createDataFrame(rows, "key string, value string").write.format("kafka")
         writer.options(**self._options.kafka_options, topic=topic).save()
 
     def _tell_not_asked(self, lags: Iterable[PartitionLag]) -> None:
-        """Each trouble once, until it is over."""
+        """Report each failing partition once, until its error is over."""
         failing = frozenset((_place(one), one.error) for one in lags if one.error is not None)
         for where, error in sorted(failing - self._not_asked):
             self._on_event(NotAsked(where=where, error=error))
@@ -102,7 +102,7 @@ class AlertsQuery:
 
 
 def _standing(rows: DataFrame) -> tuple[Alert, ...]:
-    """Alerts that have been raised and have not ended, of all that were kept."""
+    """Alerts that were raised and have not ended, from the stored rows."""
     columns = [column.name for column in ALERT_TABLE.columns]
     newest = rows.groupBy("id").agg(F.max_by(F.struct(*columns), "at_ms").alias("alert"))
     raised = newest.where(F.col("alert.event") == AlertEvent.RAISED)

@@ -18,7 +18,7 @@ import pyarrow as pa
 _BYTES_MAX: Final = (1 << 31) - 1
 """Of all texts of an array, whose places in it are numbers of 32 bits."""
 _REPEATED_KEPT: Final = 32
-"""Columns of one value that are not made again: those of a segment have it in thousands of rows."""
+"""Constant columns kept for reuse: thousands of rows of a segment share each."""
 
 
 def of_numbers(numbers: Any, kind: pa.DataType, *, absent: Any = None) -> pa.Array:
@@ -103,7 +103,7 @@ def of_pieces(buffer: Any, begins: Any, sizes: Any, kind: pa.DataType) -> pa.Arr
 
 
 def of_lists(inner: pa.Array, counts: Any, kind: pa.DataType) -> pa.Array:
-    """Lists, of which each has so many of the values."""
+    """Lists built of ``inner``; ``counts`` holds the length of each."""
     return _array(kind, len(counts), None, _summed(counts), children=[inner])
 
 
@@ -138,7 +138,7 @@ def _of_texts(found: Sequence[Any], kind: pa.DataType, absent: Any) -> pa.Array:
 
 
 def _places(parts: Sequence[Any]) -> Any:
-    """Where each begins among all that lie one behind the other, and the end of the last one."""
+    """Start of each part in their concatenation, then the end of the last one."""
     return _summed(np.fromiter(map(len, parts), np.int64, len(parts)))
 
 

@@ -41,7 +41,7 @@ from txnsim.storage.replica_files import replica_files
 
 
 def read(segment: SegmentFile, job: Job, cut: Damage | None) -> Iterator[Rows]:
-    """The rows of a segment: what is left of it where a broker cuts, and where and why it does."""
+    """Rows of a segment's damage: what a broker cuts off, where and why."""
     return of_structs(_of_segment(segment, job, cut), partial(of_segment, segment))
 
 

@@ -33,7 +33,7 @@ def endings(segment: SegmentFile, job: Job) -> Iterator[Ints]:
 
 
 def _of_producers(table: Ints, producers: Ints, job: Job) -> Ints:
-    """The rows of the producers that are wanted."""
+    """Rows of the wanted producers; all rows if no ids are given."""
     if job.producer_ids is None:
         return table
     found: Ints = table[np.isin(producers, list(job.producer_ids))]
@@ -48,7 +48,7 @@ def columns_of_endings(table: Ints, held: Held) -> dict[str, Make]:
 
 
 def columns_of(table: Ints, held: Held = ()) -> dict[str, Make]:
-    """The same of fragments."""
+    """Columns of fragments."""
     del held
     head = table[:, fk.HEAD_IS_COMMIT]
     return {
@@ -58,9 +58,7 @@ def columns_of(table: Ints, held: Held = ()) -> dict[str, Make]:
 
 
 def _numbers_of(name: str, table: Ints) -> dict[str, Make]:
-    """The numbers that the kernel has of each row: its columns are the last ones of the table, in
-    that order.
-    """
+    """Columns of the kernel's numbers, which are the last columns of the table, in order."""
     columns = TABLES[name].names[-table.shape[1] :]
     return {
         column: not_negative(np.ascontiguousarray(table[:, at]))

@@ -104,7 +104,7 @@ def row_of(record: Record, batch: Ints) -> OffsetRow:
 
 
 def _decoded(key: bytes, value: bytes | None, kind: str) -> tuple[GroupRecord | None, str | None]:
-    """The record, or why there is none."""
+    """The record, or the reason why it could not be decoded."""
     try:
         found = decode_record(key, value)
     except CorruptLogRecordError as error:

@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 DECODED: Final = frozenset({"records", "transactions", "offsets"})
 TASK_BYTES: Final = 16 << 20
-"""Segments that are read as one task: what is cut off in one ends those behind it."""
+"""Bytes of the segments in one task: a cut in one segment ends those behind it."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         topics: frozenset[str] = frozenset(),
         wanted: Wanted = Wanted(),  # noqa: B008 - frozen
     ) -> Asked:
-        """As they are asked for: these columns, these topics, all where empty."""
+        """Empty columns or topics mean all."""
         options = KafkaLogOptions(
             paths=tuple(path.absolute() for path in paths),
             table=table,
@@ -58,7 +58,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return shares_of(self.options, self.wanted, READS[self.options.table])
 
     def shared_out(self, engine: Engine) -> tuple[Asked, list[Share], Way]:
-        """The same rows in tasks for an engine, and where they are done."""
+        """The request, its shares, and the way that an engine runs them."""
         shares = self.shares()
         sizes = (segment.size for share in shares for segment in share.segments)
         way = engine.way(cost_of(sizes, is_decoded=self.options.table in DECODED))

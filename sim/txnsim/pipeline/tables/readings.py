@@ -41,7 +41,7 @@ OF_SEGMENTS: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Ints]]]] =
     "fragments": fragments.fragments,
     "endings": fragments.endings,
 }
-"""Those whose rows are made of several segments at once: what is found in one of them."""
+"""Tables whose rows come of several segments: the reader of one segment."""
 BY_PRODUCER: Final = frozenset({"batches", "endings", "fragments", "records"})
 """Tables of segments whose rows are each of one producer."""
 OF_REPLICA: Final[Mapping[str, Callable[[Replica, Job], Iterator[Rows]]]] = {

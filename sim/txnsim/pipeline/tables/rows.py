@@ -28,19 +28,18 @@ Held = Sequence[tuple[SegmentFile, Ints]]
 """Tables of integers, the columns of each row, and the segments they are of."""
 
 ROWS_MAX: Final = 1 << 13
-"""How many rows of a decoded table are made at once."""
+"""Rows of a decoded table that are made at once."""
 JOINED_BYTES_MAX: Final = 4 << 20
 """Of batches that are put together."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What a table is read for: everything that is the same in all tasks."""
+    """The request for a table: everything that is the same in all tasks."""
 
     options: KafkaLogOptions
     columns: tuple[str, ...]
-    """Those that are wanted."""
     producer_ids: frozenset[int] | None = None
-    """Only these; None for all."""
+    """None for all producers."""
     by_replica: bool = False
     """No rows of two replicas at once."""
 
@@ -87,7 +86,6 @@ def _whole(held: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 def of_replica(replica: Replica, count: int) -> dict[str, Make]:
-    """The columns that say which replica it is."""
     return {
         "log_dir": same(replica.log_dir, count),
         "broker": same(replica.broker, count),
@@ -97,17 +95,16 @@ def of_replica(replica: Replica, count: int) -> dict[str, Make]:
 
 
 def of_file(replica: Replica, base_offset: int | None, count: int) -> dict[str, Make]:
-    """The columns that say which segment's file it is; None of a file of them all."""
+    """Columns that identify a segment's file; base offset None for a file of all segments."""
     return {**of_replica(replica, count), "segment_base_offset": same(base_offset, count)}
 
 
 def of_segment(segment: SegmentFile, count: int) -> dict[str, Make]:
-    """The columns that say which segment it is."""
     return of_file(segment.replica, segment.base_offset, count)
 
 
 def of_segments(segments: Sequence[SegmentFile], counts: Sequence[int]) -> dict[str, Make]:
-    """The same of segments that have so many rows each."""
+    """Columns that identify segments; ``counts`` holds the rows of each."""
     if len(segments) == 1:
         return of_segment(segments[0], counts[0])
     numbers = np.repeat(np.arange(len(segments)), counts)
@@ -194,7 +191,7 @@ def integers(values: Ints, *, absent: Any = None) -> Make:
 
 
 def not_negative(values: Ints) -> Make:
-    """Numbers; null where there is none, which the kernel says with one below 0."""
+    """Numbers; the kernel's negative ones become null."""
     return integers(values, absent=values < 0)
 
 
@@ -204,7 +201,7 @@ def truths(values: Any, *, absent: Any = None) -> Make:
 
 
 def words(indexes: Any, choice: Sequence[str]) -> Make:
-    """Words by number; null where there is no word of that number."""
+    """Words by index; null for an index without a word."""
 
     def make(kind: pa.DataType) -> Any:
         least = int(indexes.min(initial=len(choice)))
@@ -229,7 +226,7 @@ def values(found: Callable[[], list[Any]]) -> Make:
 
 
 def or_none(number: int) -> int | None:
-    """A number of Kafka's, which says with one below 0 that there is none."""
+    """A number of Kafka's; None if it is negative."""
     return None if number < 0 else number
 
 

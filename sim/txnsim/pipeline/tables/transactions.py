@@ -31,7 +31,6 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
 
 
 def row_of(record: Record) -> TransactionRow:
-    """What a record says."""
     key, value = record.key or b"", record.value
     try:
         decoded = decode_record(key, value, rules=LATEST)

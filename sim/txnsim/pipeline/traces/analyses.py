@@ -190,7 +190,7 @@ def lso_lag_by_partition(spark: SparkSession) -> DataFrame:
 
 
 def worst_ids(frame: DataFrame, analysis: Analysis, most: int) -> DataFrame:
-    """An answer with only so many transactional ids, those that stand out."""
+    """At most ``most`` transactional ids per group, those with the worst values."""
     from pyspark.sql import Window
     from pyspark.sql import functions as fn
 

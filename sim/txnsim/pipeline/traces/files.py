@@ -15,9 +15,9 @@ SUFFIXES: Final = (".gz", ".zst", ".jsonl", ".ndjson", ".json", ".sse", ".txt")
 """Left out of a run's name."""
 HEADER_START: Final = '{"k":"run"'
 TRAILER_START: Final = '{"k":"end"'
-"""How the first line and the last one begin: they are found without reading the others."""
+"""Starts of the first and the last line, found without reading the others."""
 DATA_PREFIX: Final = "data: "
-"""Of the lines of an event stream that have something to say."""
+"""Prefix of event stream lines that carry an event."""
 SILENT_LINE: Final = r"^(id|event|retry)?:|^\s*$"
 """What is neither an event nor damage: the other lines of an event stream."""
 

@@ -76,7 +76,7 @@ ORDER BY run, bucket
 
 
 class Plot(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure: where its rows come from, and how they are drawn."""
+    """A figure, the query for its rows, and the function that draws it."""
 
     title: str
     rows: Callable[[SparkSession], DataFrame]
@@ -102,7 +102,7 @@ def svg(plot: Plot, rows: Iterable[Row]) -> bytes:
 
 
 def _shares(axes: Axes, rows: Iterable[Row]) -> None:
-    """How many are done after how long, by version."""
+    """Cumulative share of transactions by duration, a line per version."""
     _curves(axes, ((_version(version), ms, share) for version, share, ms in rows))
     axes.set_xscale("symlog", linthresh=0.1)
     axes.set_xlabel("milliseconds")

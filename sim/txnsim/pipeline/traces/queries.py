@@ -25,7 +25,7 @@ LINE_DDL: Final = (
 where Spark puts a line that does not fit.
 """
 TEXT_MAX: Final = 200
-"""How much of an unreadable line is kept."""
+"""Characters kept of an unreadable line."""
 
 _TX: Final = "^(.*)/(-?[0-9]+):(-?[0-9]+)$"
 _TP: Final = "^(.*)-([0-9]+)$"
@@ -531,4 +531,4 @@ FROM (
 )
 """,
 }
-"""Table -> its query, in the order in which they can be made."""
+"""Table -> query; later queries may use earlier tables."""

@@ -29,7 +29,7 @@ EXPECTED: Final = (
 
 
 class TraceError(BadInputError):
-    """There is no trace to read; the message says where, and what one looks like."""
+    """No trace was found; the message says where, and what a trace looks like."""
 
 
 def export_traces(spark: SparkSession, paths: Sequence[str], directory: str) -> None:

@@ -261,7 +261,6 @@ class Libraries:
     """
 
     def __init__(self, stack: ExitStack, *, is_ours: Callable[[], bool]) -> None:
-        """Nothing is lent yet."""
         self._stack = stack
         self._is_ours = is_ours
         self._lent: set[type] = set()
@@ -300,7 +299,7 @@ class Libraries:
             setattr(producer, _NUMBER, 0)
 
     def _order(self, broker: Any) -> None:
-        """A broker hashes by what it says."""
+        """Hash a client library's broker by its content in the run's thread."""
         if "__hash__" in vars(broker):
             return
         is_ours = self._is_ours
@@ -316,7 +315,7 @@ _PYTHON_API: Final = getattr(ctypes, "pythonapi", None)
 
 
 def native_attribute(owner: type, name: str) -> Any:
-    """What stands in the namespace of ``owner``, not bound to anything; None if nothing does."""
+    """Unbound value in the namespace of ``owner``; None for a missing name."""
     return vars(owner).get(name)
 
 

@@ -131,7 +131,6 @@ class VirtualTransport(asyncio.Transport):
         self._writer_paused = False
 
     def join(self, peer: VirtualTransport, pipe: _Pipe) -> None:
-        """Put in the other end and the way there."""
         self._peer = peer
         self._pipe = pipe
 
@@ -162,7 +161,7 @@ class VirtualTransport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Send all of it as one piece."""
+        """Send all buffers as one piece."""
         self.write(b"".join(list_of_data))
 
     def write_eof(self) -> None:

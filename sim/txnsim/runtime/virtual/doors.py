@@ -36,7 +36,7 @@ class Owner:
 
 
 class Door:
-    """A function of the process, and what the run's thread is given in its place."""
+    """A function of the process, and its virtual replacement in the run's thread."""
 
     __slots__ = ("_owner", "answer", "function", "virtual")
 
@@ -46,9 +46,7 @@ class Door:
         self.virtual: Function = function
         self._owner = owner
         self.answer: Final[Function] = self._answer
-        """What is put in place of the function. It is a bound method, so that a class which keeps
-        it as an attribute does not turn it into a method of its own.
-        """
+        """A bound method: a class that keeps it as an attribute does not bind it again."""
 
     def _answer(self, *args: Any, **options: Any) -> Any:
         if get_ident() == self._owner.thread:
@@ -61,9 +59,9 @@ class Place(msgspec.Struct, frozen=True):
 
     put: Callable[[Any], object]
     real: Any
-    """What stands there outside of a run."""
+    """The object outside of a run."""
     lent: Any
-    """The same with doors in it."""
+    """The object with doors in place of its functions."""
 
 
 Doors = Mapping[int, Door]

@@ -205,7 +205,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def _nothing() -> None:
-    """Nothing is to be done."""
+    """Do nothing."""
 
 
 def _refuse(name: str) -> Callable[..., NoReturn]:
@@ -287,7 +287,6 @@ class Numbers:
         self._next_name: Callable[[], int] = itertools.count(1).__next__
 
     def future(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
-        """A future that nothing has answered yet."""
         return NumberedFuture(self._next(), loop=loop)
 
     def task(

@@ -25,7 +25,7 @@ LATENCY_US_DEFAULT: Final = (50, 500)
 """One way, drawn evenly: about what a local network has."""
 
 PORT_FIRST: Final = 49_152
-"""First port given out where none is asked for (the dynamic range of RFC 6335)."""
+"""First port given out if none is requested (the dynamic range of RFC 6335)."""
 
 HOST: Final = "virtual-time.invalid"
 """What clients in a run call this machine. No name under ``.invalid`` has an address (RFC 6761), so
@@ -170,10 +170,9 @@ class VirtualServer(asyncio.AbstractServer):
             self._net.forget(self)
 
     async def wait_closed(self) -> None:
-        """Nothing to wait for."""
+        """Returns at once: a virtual server closes immediately."""
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
-        """The loop that it was made on."""
         return self._loop
 
     def is_serving(self) -> bool:

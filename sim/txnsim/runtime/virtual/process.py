@@ -70,14 +70,14 @@ def _addresses_are_fixed() -> bool:
 
 
 def _fix_addresses() -> None:
-    """From the next start on, in this process and those that it starts."""
+    """Switch address randomization off from the next exec on, also for children."""
     found = _personality(_ASK)
     if found is not None:
         _personality(found | _ADDR_NO_RANDOMIZE)
 
 
 def _personality(wanted: int) -> int | None:
-    """Linux' personality(2): what it was; None where there is no such call or it is refused."""
+    """Linux' personality(2): the previous value; None if missing or refused."""
     call = getattr(ctypes.CDLL(None), "personality", None) if sys.platform == "linux" else None
     if call is None:
         return None

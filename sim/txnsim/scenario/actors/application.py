@@ -27,7 +27,7 @@ class ApplicationActor:
         self._transaction: str | None = None
         self._begun = 0
         self._sent: list[Batch] = []
-        """What is neither acknowledged nor given up."""
+        """Records neither acknowledged nor given up."""
         self._has_sent = False
 
     async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
@@ -83,7 +83,7 @@ class ApplicationActor:
         return CallResult()
 
     def _note(self, answer: CallResult) -> None:
-        """What became of everything that was sent; an offset is that of the last record."""
+        """Note the result of all sent batches; only the last one gets the offset."""
         sent, self._sent = self._sent, []
         for batch in sent:
             known = answer if batch is sent[-1] else CallResult(error=answer.error)
@@ -93,7 +93,7 @@ class ApplicationActor:
         self._recorder.ended(self.name, self._transaction, answer, committed=committed)
 
     async def give_up(self, call: Call) -> None:
-        """Never asked for: an application has no calls in the background."""
+        """Never called: an application has no calls in the background."""
 
     async def close(self) -> None:
         """Leave."""

@@ -18,9 +18,9 @@ from txnsim.scenario.steps_model import Call
 from txnsim.types import TopicPartition
 
 PATIENCE_MS: Final = 60_000
-"""How long it asks again, and waits for an answer."""
+"""Limit for retries and for the wait for an answer."""
 BACKGROUND_PATIENCE_MS: Final = 3_600_000
-"""What is in the background may be held for as long as a story needs."""
+"""Long: a story may hold a call in the background as long as it needs."""
 MAIN: Final = "main"
 """The connection of requests that name none."""
 ASKED_AGAIN: Final = frozenset(
@@ -37,7 +37,7 @@ ASKED_AGAIN: Final = frozenset(
         ErrorCode.unknown_topic_or_partition,
     )
 )
-"""Errors after which every client asks again."""
+"""Errors after which every client tries again."""
 _UNSAID: Final = frozenset(map(code_name, UNSAID))
 
 
@@ -47,7 +47,6 @@ class Asking:
     def __init__(
         self, cluster: Cluster, call: Call, *, wanted: str, sent: Callable[[], object]
     ) -> None:
-        """Know whom to ask for."""
         self.message: Any = None
         """The last answer."""
         self._cluster = cluster

@@ -25,7 +25,7 @@ RETRY_BACKOFF_MAX_MS: Final = 100
 
 
 class Actor(Protocol):
-    """Somebody in a story."""
+    """Anyone who takes steps in a story."""
 
     async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
         """Do what a step says.
@@ -54,9 +54,9 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """(who, text): a sentence of somebody, for the trace."""
     transactions_v2: bool
     is_ours: Callable[[TopicPartition], bool]
-    """Whether the story has to do with a partition, in a cluster that others use too."""
+    """Whether a partition belongs to the story; others may share the cluster."""
     first_identities: dict[str, ProducerIdAndEpoch] = msgspec.field(default_factory=dict)
-    """What each wire actor was given first."""
+    """First identity of each wire actor, by its name."""
     members: dict[str, GroupMember] = msgspec.field(default_factory=dict)
     """Each member that has subscribed, by its actor's name; also one that has died."""
     generations: dict[str, int] = msgspec.field(default_factory=dict)
@@ -97,7 +97,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClientActor:
-    """Somebody with connections of his own, who is connected when he needs it first."""
+    """An actor with its own connections, opened when first needed."""
 
     def __init__(self, name: str, around: Surroundings, client_id: str | None = None) -> None:
         self.name = name
@@ -112,7 +112,7 @@ class ClientActor:
         return self._cluster
 
     async def give_up(self, call: Call) -> None:
-        """Never asked for: nothing of most actors is in the background."""
+        """Never called: most actors have no calls in the background."""
 
     async def close(self) -> None:
         """Leave."""

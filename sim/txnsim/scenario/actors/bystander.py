@@ -14,7 +14,7 @@ from txnsim.scenario.recorder import Batch, encoded, shown
 from txnsim.scenario.steps_model import UPDATE, Call, needed
 
 AT_ONCE_MAX: Final = 200
-"""Records that are on their way at once, where many are written."""
+"""Limit of unacknowledged records when many are written."""
 TOLD_MAX: Final = 5
 """Records that are named one by one in a story."""
 

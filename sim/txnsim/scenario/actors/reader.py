@@ -1,4 +1,4 @@
-"""A consumer that goes on from where it stands, and an application that asks for its positions."""
+"""A consumer that continues from its position, and an application that reads positions."""
 
 from __future__ import annotations
 

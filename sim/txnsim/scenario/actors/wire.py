@@ -41,7 +41,7 @@ class WireActor(ClientActor):
     def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
         super().__init__(name, around, part.client_id)
         self.identity = NO_IDENTITY
-        """What it was given last."""
+        """Identity that the coordinator gave last."""
         self._part = part
         self._recorder = around.recorder
         self._id = part.transactional_id or name
@@ -51,7 +51,7 @@ class WireActor(ClientActor):
         self._transaction: str | None = None
         self._begun = 0
         self._unanswered: dict[int, tuple[Call, Note]] = {}
-        """What is not answered and not given up, by the call's own identity."""
+        """Calls neither answered nor given up, by ``id(call)``."""
 
     async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
         """See ``base.Actor``."""
@@ -249,7 +249,7 @@ class WireActor(ClientActor):
         return self._noted(call, answer)
 
     def _noted(self, call: Call, answer: CallResult) -> CallResult:
-        """Write down what a call came to, unless it was given up."""
+        """Record the result of a call, unless the call was given up."""
         _, note = self._unanswered.pop(id(call), (call, None))
         if note is not None:
             note(answer)
@@ -293,7 +293,7 @@ class WireActor(ClientActor):
         first: int | None = None,
         item: str | None = None,
     ) -> Batch:
-        """The next records of a partition, unless another sequence is said to be the first."""
+        """The next batch of a partition; ``first`` overrides its first sequence."""
         first = self._sequences.get(target, 0) if first is None else first
         self._sequences[target] = (first + len(values)) % _SEQUENCES
         return Batch(

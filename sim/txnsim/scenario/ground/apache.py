@@ -54,7 +54,7 @@ class _Node(msgspec.Struct, kw_only=True):
     node_id: int
     home: Path
     port: int
-    """For clients; of the controller, its own."""
+    """Client port; of the controller, its own port."""
     peer_port: int = 0
     process: asyncio.subprocess.Process | None = None
 
@@ -88,7 +88,7 @@ class ApacheBrokers:
 
     @property
     def peers(self) -> tuple[Endpoint, ...]:
-        """Where brokers really are for each other."""
+        """Addresses at which brokers reach each other, around the proxy."""
         return tuple(Endpoint(one.node_id, HOST, one.peer_port) for one in self._brokers.values())
 
     async def start(self, doors: Mapping[int, int]) -> None:
@@ -133,7 +133,7 @@ class ApacheBrokers:
         return sorted(int(path.stem) for path in logs)
 
     def cleaned_until(self, number: int, place: TopicPartition) -> int:
-        """Up to where a broker's cleaner has come in a replica; -1 where it never was."""
+        """Offset that a broker's cleaner has reached in a replica; -1 if it never ran."""
         checkpoint = self._data(number) / CLEANER_OFFSETS_NAME
         if not checkpoint.exists():
             return -1
@@ -147,7 +147,7 @@ class ApacheBrokers:
                 await self.start_again(number)
 
     def exited(self) -> str:
-        """What a process said last that ended without being asked to; empty while all live."""
+        """Log tail of a process that ended on its own; empty while all run."""
         for node in (self._controller, *self._brokers.values()):
             process = node.process
             if process is not None and process.returncode is not None:

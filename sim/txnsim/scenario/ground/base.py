@@ -1,4 +1,4 @@
-"""What every ground has in common: what a story asks of the cluster that it is played on."""
+"""The interface of all grounds: what a story asks of the cluster it is played on."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ class Ground(Protocol):
         """
 
     async def advance(self, ms: int) -> None:
-        """Let time go on."""
+        """Let time pass."""
 
     async def wait_out(self, ms: int) -> None:
-        """Let so much time go on at the end of a story that no timeout is left."""
+        """Let enough time pass at the end of a story that no timeout is pending."""
 
     def late(self) -> int | None:
         """Partitions with late transactions, as brokers' metrics say; None where they were not
@@ -79,7 +79,7 @@ class Ground(Protocol):
         """
 
     def why_unfinished(self, transactional_id: str) -> list[str]:
-        """What is known of a transaction that is waited for in vain, a line each."""
+        """Lines with the known causes of a transaction that does not finish."""
 
     def is_hidden(self, place: TopicPartition) -> bool:
         """Whether a partition belongs to others who use the same cluster."""

@@ -28,7 +28,7 @@ POLL_MS: Final = 100
 ONGOING: Final = "Ongoing"
 SETTLED: Final = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
 CONFIG_OF_OPERATOR: Final = "admin.properties"
-"""Stands in commands for the client properties of somebody who may."""
+"""Placeholder in commands for the client properties of an authorized operator."""
 
 _E = ErrorCode
 _RIGHTS: Final = {
@@ -48,21 +48,21 @@ Described = Mapping[str, TransactionDescription | ClientError]
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
-    """Something of a story that is still there."""
+    """A remainder of a story that could not be cleaned up."""
 
     kind: Kind
     name: str
     """Topic, group, transactional id; of a hanging transaction its partition."""
     why: str
     command: str
-    """By which an operator takes it away, or sees what keeps it."""
+    """Command with which an operator removes it, or finds what keeps it."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}: {self.why}"
 
 
 class Belongings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a story may have made."""
+    """Everything that a story may have created."""
 
     topics: Mapping[str, int]
     """Name → partitions."""
@@ -73,7 +73,7 @@ class Belongings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cleaner:
-    """Takes away what one story has made."""
+    """Removes everything that one story has created."""
 
     def __init__(
         self, cluster: Cluster, clock: Clock, *, prefix: str, bootstrap: str, secured: bool
@@ -216,7 +216,7 @@ class Cleaner:
             left.append(Left(kind="group", name=group, why=why, command=command))
 
     async def _is_there(self, group: str) -> bool:
-        """Whether a group that may not be deleted was made at all."""
+        """Whether a group exists that may not be deleted."""
         message = await ask_group_coordinator(self._cluster, group, list_groups())
         if message.error_code:
             raise ClientError(code_name(message.error_code), error=ErrorCode(message.error_code))
@@ -227,7 +227,9 @@ class Cleaner:
     async def _abort_hanging(
         self, made: Belongings, kept: Mapping[str, int], described: Described, left: list[Left]
     ) -> None:
-        """No coordinator will end these: in a topic that is deleted they go with it."""
+        """Abort hanging transactions, which no coordinator ends; deleted topics take
+        theirs along.
+        """
         states = [one for one in described.values() if not isinstance(one, ClientError)]
         open_ids = {one.producer_id for one in states if _is_open(one)}
         ours = {one.producer_id for one in states} - open_ids
@@ -300,12 +302,12 @@ def _is_open(one: TransactionDescription | ClientError) -> bool:
 
 
 def _is_retriable(error: ClientError) -> bool:
-    """Whether its coordinator may end it all the same."""
+    """Whether a coordinator may end the transaction despite the error."""
     return error.error is None or error.error.retriable
 
 
 def _because(error: ClientError, rights: Mapping[ErrorCode, str]) -> str:
-    """Kafka's name of a refusal and the right that it takes; any other error in its own words."""
+    """Kafka's name of a refusal and the right it requires; any other error in its own words."""
     if error.error is None:
         return str(error)
     right = rights.get(error.error)

@@ -80,11 +80,10 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""
     """Why it was not played on real brokers."""
     left: tuple[Left, ...] = ()
-    """What could not be cleaned."""
 
     @property
     def agrees(self) -> bool:
-        """Whether both sides came to the same verdicts, or only one was to be asked."""
+        """Whether both sides reached the same verdicts; True if only one was asked."""
         if self.simulated is None:
             return True
         if self.real is None:  # it could be played, and the brokers did not let it begin
@@ -252,7 +251,7 @@ async def tell_on_cluster(
 
 
 class _There(msgspec.Struct, frozen=True, kw_only=True):
-    """Where stories are told, and by whom."""
+    """The cluster and the players that tell stories there."""
 
     environment: Environment
     cluster: RealCluster

@@ -25,15 +25,15 @@ _STRICT_MARKERS_SINCE: Final = 2
 
 
 class Generation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cluster is."""
+    """The features and the behaviour of a cluster's brokers."""
 
     transaction_version: int
     verification: frozenset[bool] = frozenset()
-    """What its brokers say; empty where it may not be read."""
+    """Values that the brokers report; empty if their configs may not be read."""
     has_strict_markers: bool
 
     def why_not(self, mode: str, *, markers_matter: bool) -> str | None:
-        """Why it is not the world of a mode; None if it is."""
+        """Reason why the cluster does not fit a mode; None if it does."""
         is_v2 = self.transaction_version >= TRANSACTION_VERSION["TV2"]
         fits = is_v2 == (TRANSACTION_VERSION[mode] >= TRANSACTION_VERSION["TV2"])
         fits &= self.verification <= {VERIFICATION[mode]}
@@ -73,7 +73,7 @@ async def generation_of(bootstrap: str, settings: ClientSettings) -> Generation:
 
 
 async def _verification_of(cluster: Cluster, broker_id: int) -> set[bool]:
-    """Whether a broker verifies: one before 3.6 has no such config. Empty where it does not say."""
+    """Whether a broker verifies; empty if unknown. Releases before 3.6 lack the config."""
     request = describe_configs(BROKER_RESOURCE, str(broker_id), [_VERIFICATION])
     try:
         (found,) = (await cluster.ask(broker_id, request)).results

@@ -87,7 +87,7 @@ def version_of(name: str) -> str:
 
 
 def directory_of(version: str) -> Path:
-    """Where the jars of a release are, or will be."""
+    """Directory of a release's jars; it need not exist yet."""
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(home) / "txnsim" / "kafka" / version / "libs"
 

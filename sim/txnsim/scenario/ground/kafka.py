@@ -45,13 +45,13 @@ from txnsim.types import (
 
 FOLLOWED_MAX_MS: Final = 60_000
 REALLY_WAITED_MS: Final = 35_000
-"""An advance of at most so much is waited for: brokers ask each other again after 30 s."""
+"""Longest advance that is really waited: brokers retry after 30 s."""
 SCAN_MS: Final = 15_000
 """How much later than its timeout a coordinator may end a transaction: its scan, and markers."""
 
 
 class Hands(log_care.Disks, Protocol):
-    """What can be done to the processes of a cluster, and seen on its disks."""
+    """Acts on the processes of a cluster, and reads its disks."""
 
     async def kill(self, number: int) -> None:
         """End a broker at once."""
@@ -211,7 +211,6 @@ class KafkaGround:
             await self.wait_out(ms)
 
     async def wait_out(self, ms: int) -> None:
-        """The same: what is not open any more has no timeout."""
         await self._wait_for_timeouts(ms)
         self.environment.clock.advance(ms)
 
@@ -224,7 +223,6 @@ class KafkaGround:
         return [f"{transactional_id} is not in that state on the real cluster"]
 
     def is_hidden(self, place: TopicPartition) -> bool:
-        """Whether it belongs to another story, or to others."""
         return place.topic not in self._topics
 
     # Transactions

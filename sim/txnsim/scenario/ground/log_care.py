@@ -20,7 +20,7 @@ POLL_MS: Final = 100
 CLEANER_PAUSE_MS: Final = 200
 """``log.cleaner.backoff.ms`` of brokers that are started for a story; Kafka's is 15 s."""
 CLEANER_IDLE_MS: Final = 25 * CLEANER_PAUSE_MS
-"""A cleaner that has not moved for so many of its pauses can't go on."""
+"""A cleaner without progress for this long is stuck."""
 RETENTION_MAX_MS: Final = 40_000
 """Brokers look for the first time 30 s after their start."""
 RETAINED_MS: Final = 86_400_000
@@ -33,13 +33,13 @@ LATEST: Final = -1
 
 
 class Disks(Protocol):
-    """What can be seen on the disks of brokers."""
+    """What can be read from the disks of brokers."""
 
     def segments(self, number: int, place: TopicPartition) -> Sequence[int]:
         """The base offset of each segment of a replica, in order."""
 
     def cleaned_until(self, number: int, place: TopicPartition) -> int:
-        """Up to where a broker's cleaner has come in a replica; -1 where it never was."""
+        """Offset that a broker's cleaner has reached in a replica; -1 if it never ran."""
 
 
 async def configure(admin: Admin, topic: str, name: str, value: str | None) -> None:
@@ -75,7 +75,7 @@ async def roll(admin: Admin, clock: Clock, place: TopicPartition) -> None:
 
 
 async def clean(admin: Admin, clock: Clock, disks: Disks, place: TopicPartition) -> None:
-    """Wait until the cleaner of each replica has come as far as it can."""
+    """Wait until the cleaner of each replica stops making progress."""
     brokers = await _in_sync(admin, place)
     stable = await admin.offset_of(place, LATEST, IsolationLevel.READ_COMMITTED)
     reached: list[int] = []
@@ -114,7 +114,7 @@ async def _in_sync(admin: Admin, place: TopicPartition) -> Sequence[int]:
 
 
 async def until(clock: Clock, holds: Callable[[], Awaitable[bool]], most_ms: int) -> bool:
-    """Look until it holds; whether it came to that in time."""
+    """Poll until the condition holds; returns whether it held in time."""
     deadline = Deadline(clock, most_ms)
     while True:
         with suppress(ClientError):  # a broker that does not answer yet is asked again

@@ -24,7 +24,7 @@ from txnsim.scenario.steps_model import ClusterAct, Step
 from txnsim.types import INTERNAL_TOPICS
 
 OLDEST_HERE: Final = (3, 6)
-"""A release before it is compared with this one."""
+"""Older releases are compared with this one."""
 WAITED_MAX_MS: Final = 120_000
 """A longer advance is more than a transaction's timeout: something else is to expire."""
 OF_STRICT_MARKERS: Final = ("repeated_v2_markers_are_written",)
@@ -57,9 +57,7 @@ class Counterpart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def counterpart_of(version: str) -> Counterpart:
-    """What a real release is compared with: the newest simulated one that is not newer, without
-    what the real one does not have yet. Before 3.6 it is 3.6.
-    """
+    """Newest simulated release not newer than the real one, without its later rules."""
     line = max(line_of(version), OLDEST_HERE)
     newest = max((name for name in RELEASES if line_of(name) <= line), key=line_of)
     release = RELEASES[newest]
@@ -68,7 +66,7 @@ def counterpart_of(version: str) -> Counterpart:
 
 
 def why_not_there(scenario: Scenario, run_name: str, version: str) -> str | None:
-    """Why a release is not the world of a run; None if it is."""
+    """Reason why a release does not fit a run; None if it does."""
     run = scenario.runs[run_name]
     counterpart = counterpart_of(version)
     if run.mode == "V+" and not counterpart.effective.transactions_are_verified:

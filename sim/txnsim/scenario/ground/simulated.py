@@ -1,4 +1,4 @@
-"""The simulated cluster as a ground: the one on which everything can be done."""
+"""The simulated cluster as a ground, on which every step is possible."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class SimulatedGround:
         ]
 
     def is_hidden(self, place: TopicPartition) -> bool:
-        """Never: there is one story."""
+        """Never: no other story uses the cluster."""
         del place
         return False
 

@@ -17,9 +17,9 @@ ONLY: Final = "only"
 ANY_ORDER: Final = "any-order"
 STEPS: Final = "steps"
 TURN: Final = "{n}"
-"""Stands for the number of the turn, from 1 on."""
+"""Placeholder for the number of the turn, from 1 on."""
 BESIDE: Final = {STEPS: (REPEAT, ONLY), ANY_ORDER: (ONLY,)}
-"""What holds the steps of a block -> what may stand beside it."""
+"""Key of a block's steps -> keys allowed beside it."""
 
 
 class Unit(NamedTuple):
@@ -36,15 +36,14 @@ class Origins:
         self._places: dict[tuple[str, int], Place] = {}
         self._only: dict[tuple[str, int], tuple[Place, ...]] = {}
         self.units: dict[tuple[str, int], Unit] = {}
-        """Of the steps that stand in a block in any order."""
+        """Units of the steps in ``any-order`` blocks."""
 
     def note(self, part: str, at: int, place: Place, only: tuple[Place, ...]) -> None:
-        """The step that is ``part[at]`` now stands at ``place``, its restrictions at ``only``."""
         self._places[part, at] = place
         self._only[part, at] = only
 
     def of(self, place: Place) -> Place:
-        """The place in the file; the same where nothing is rolled out."""
+        """The place in the file; the same if no block was expanded."""
         if len(place) < 2 or not isinstance(place[1], int):
             return place
         step = (str(place[0]), place[1])
@@ -65,7 +64,7 @@ class _Around(NamedTuple):
 
 
 class _WrongBlockError(Exception):
-    """A block is none."""
+    """A block is malformed."""
 
     def __init__(self, place: Place, words: str) -> None:
         super().__init__(words)

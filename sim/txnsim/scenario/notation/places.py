@@ -19,12 +19,12 @@ from txnsim.types import (
 
 AT: Final = "@"
 BY_NAME: Final = -1
-"""In place of a partition's number: its topic says whose it is."""
+"""Stands for a partition number: the topic and a name determine the partition."""
 PLACED: Final = (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
 
 
 def by_name(text: str) -> TopicPartition | None:
-    """The partition that serves somebody; None where the text does not ask for one."""
+    """The partition that serves a named id; None if the text names none."""
     topic, at, whose = text.partition(AT)
     if not at or topic not in PLACED or not whose:
         return None
@@ -32,12 +32,10 @@ def by_name(text: str) -> TopicPartition | None:
 
 
 def shown(place: TopicPartition) -> str:
-    """As a file says it."""
     return place.topic if place.partition == BY_NAME else str(place)
 
 
 def is_internal(place: TopicPartition) -> bool:
-    """Whether a coordinator keeps its log there."""
     return place.topic in PLACED or place.partition == BY_NAME
 
 

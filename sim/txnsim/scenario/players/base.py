@@ -19,9 +19,7 @@ REQUEST_TIMEOUT_MS: Final = 1_000
 and does not forgive that one: a busy machine must be able to answer within it.
 """
 DELIVERY_TIMEOUT_MS: Final = 1_200
-"""How long it waits for a record before it gives up: short, so that stories are, and longer than
-one attempt, which must have closed its connection by then.
-"""
+"""Longer than one attempt, whose connection must be closed by then; short for the story."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +30,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str
     topic: str
     partition: int
-    """Where a program sends its record; others get it with each one."""
+    """Partition of a program's record; other players get one per record."""
     now_ms: int
     """The cluster clock, for players whose records carry a time they are given."""
     security: ClientSecurity = ClientSecurity()
@@ -47,7 +45,7 @@ class Player(Protocol):
     name: str
 
     async def begin(self) -> None:
-        """Get an identity, unless it has one, and begin a transaction."""
+        """Initialize the producer if needed, and begin a transaction."""
 
     async def send(self, value: str, place: TopicPartition) -> None:
         """Send a record; don't wait for its acknowledgement."""

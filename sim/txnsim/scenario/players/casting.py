@@ -37,7 +37,7 @@ class Cast(msgspec.Struct, frozen=True, kw_only=True):
     make: Callable[[Part], Player]
     program: bool = False
     remark: str = ""
-    """Why it is not the preferred one."""
+    """Reason why the preferred player was not used."""
 
 
 def cast(able: tuple[str, ...], casting: Casting, *, where: str) -> Cast:
@@ -79,7 +79,7 @@ def _first_installed(able: tuple[str, ...]) -> Cast:
 
 
 def _named(name: str) -> Cast | None:
-    """Who is called so; None where it is not installed."""
+    """A player by name; None if its library is not installed."""
     if name == "own":
         return Cast(make=OwnPlayer)
     try:

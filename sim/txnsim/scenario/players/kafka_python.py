@@ -22,7 +22,7 @@ from txnsim.types import TopicPartition
 T = TypeVar("T")
 
 WAIT_SECONDS: Final = 30
-"""For what should take milliseconds."""
+"""Limit for operations that should take milliseconds."""
 CLOSE_SECONDS: Final = 1
 LINE_CHARACTERS_MAX: Final = 100
 
@@ -73,7 +73,6 @@ class KafkaPythonPlayer(Player):
         self._ear.open()
 
     async def begin(self) -> None:
-        """Get an identity, unless it has one, and begin a transaction."""
         await _in_thread(self._begin)
 
     def _begin(self) -> None:
@@ -129,7 +128,7 @@ class KafkaPythonPlayer(Player):
 
 
 def explain(records: list[logging.LogRecord]) -> tuple[str, ...]:
-    """What the client logged in this story, shortened, and what is to be made of it."""
+    """A summary of the client's log in this story, and what it means."""
     if not records:
         return ()
     first = records[0].getMessage().splitlines()[0]

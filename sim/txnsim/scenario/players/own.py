@@ -40,7 +40,6 @@ class OwnPlayer(Player):
         self._sent: asyncio.Future[RecordMetadata] | None = None
 
     async def begin(self) -> None:
-        """Get an identity, unless it has one, and begin a transaction."""
         if self._producer.session.state is SessionState.UNINITIALIZED:
             await self._cluster.connect()
             await self._producer.init_transactions()

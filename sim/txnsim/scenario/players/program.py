@@ -26,7 +26,7 @@ END_TIMEOUT_SECONDS: Final = 10
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program tells."""
+    """A line of a program's output."""
 
     event: str
     client: str = ""
@@ -58,7 +58,7 @@ class ProgramPlayer(Player):
         self._process: asyncio.subprocess.Process | None = None
 
     async def begin(self) -> None:
-        """Nothing yet: the program does everything in one go, once it is to send."""
+        """Nothing yet: a program does everything in one go, once it has to send."""
 
     async def send(self, _value: str, _place: TopicPartition) -> None:
         """Start the program; its record's value, ``late``, is its own."""
@@ -76,12 +76,11 @@ class ProgramPlayer(Player):
         )
 
     async def await_ack(self) -> int:
-        """Wait until it says that its record was acknowledged; it does not say where."""
+        """Wait until the program reports the acknowledgement; -1, as no offset is reported."""
         await self._until("produced")
         return -1
 
     async def give_up(self) -> None:
-        """Wait until it says that it has given up."""
         await self._until("produce-failed")
 
     async def commit(self) -> None:
@@ -93,7 +92,6 @@ class ProgramPlayer(Player):
         raise ClientError(f"{self.name} aborts, and can't commit")
 
     async def abort(self) -> None:
-        """Wait until it says that it has aborted."""
         await self._until("aborted")
 
     async def close(self) -> None:

@@ -37,14 +37,13 @@ def fact(run: Recording, words: str) -> str:
 
 
 def in_words(words: str) -> str:
-    """What a fact is, in words; also one of what was seen."""
     name, _, subject = words.partition(" ")
     said = FACTS[name][0] if name in FACTS else SEEN[name][0]
     return f"{said} {subject}"
 
 
 def is_fact(words: str) -> bool:
-    """Whether there is a fact of that name, and it says of what."""
+    """Whether the fact exists, and the words name its subject."""
     name, _, subject = words.partition(" ")
     return name in FACTS and bool(subject)
 
@@ -106,7 +105,7 @@ def _markers(run: Recording, partition: str) -> str:
 
 
 def _written(run: Recording, partition: str) -> Sequence[Data]:
-    """Markers; what a follower tells of the same one is left out."""
+    """Markers of a partition by offset, once each: replicas report the same ones."""
     found = {data["offset"]: data for data in _of(run, ("marker.written",), partition)}
     return [found[offset] for offset in sorted(found)]
 
@@ -183,4 +182,4 @@ FACTS: Final[Mapping[str, tuple[str, Callable[[Recording, str], str]]]] = {
     "answer": ("answer to", _answer),
     "struck": ("strikes of the fault rule", _struck),
 }
-"""Fact -> in words, and how it is read from a trace."""
+"""Fact -> its description, and its function on a trace."""

@@ -70,7 +70,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     arms: tuple[FaultRule, ...] = ()
     """Put in force on a cluster of one's own."""
     then: str
-    """What to say if the goal is not reached by it."""
+    """Text for a goal not reached by the action."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -83,14 +83,14 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     say: str
     then: str
-    """What has been shown; of a goal, what to say when it is reached."""
+    """Text after the part; of a goal, after it is reached."""
     story: Told | None = None
     """Another story begins here."""
     until: int = 0
-    """The story goes on up to this step, which is not taken; it stays where it is unless given."""
+    """Step before which the story stops; 0 leaves the story where it is."""
     ask: str = ""
     choices: Mapping[str, str] = {}
-    """What the fact may be -> in words."""
+    """Possible value of the fact -> its text."""
     fact: str = ""
     """Which fact answers the question, once the story has gone on."""
     mistakes: Mapping[str, str] = {}
@@ -102,7 +102,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """What of the page shows it."""
     beside: Beside | None = None
     goal: Mapping[str, str] = {}
-    """Fact -> what it must be."""
+    """Fact -> value it must have."""
     actions: tuple[Action, ...] = ()
     solution: tuple[int, ...] = ()
     """Actions that reach the goal, by their numbers from 1 on."""
@@ -115,13 +115,12 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     arms: tuple[FaultRule, ...] = ()
     """Put in force once the question is answered."""
     disarms: tuple[str, ...] = ()
-    """Ids of rules that are taken back then."""
+    """Ids of the rules to disarm after the answer."""
     advance_ms: int = 0
     """So much time passes then on the cluster clock."""
     do: str = ""
     """What the learner does then, outside of the lesson."""
     do_minutes: int = 0
-    """So long it takes."""
     expected: str = ""
     """What the fact comes to for a learner with the lesson's own program: for sheets, which have no
     cluster."""
@@ -133,14 +132,13 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     id: str
     title: str
     minutes: int
-    """So long it takes."""
     story: Told | None = None
     cluster: OwnCluster | None = None
-    """One of both it has."""
+    """A lesson has a story or a cluster, never both."""
     parts: tuple[Part, ...]
 
     def story_of(self, part: int) -> tuple[Told, int]:
-        """The story that a part is in, and the part that it begins with."""
+        """The story of a part, and the part that begins the story."""
         for number in range(min(part, len(self.parts) - 1), 0, -1):
             begun = self.parts[number].story
             if begun is not None:
@@ -149,7 +147,7 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.story, 0
 
     def goals_from(self, part: int) -> list[Part]:
-        """The goals that are left in the story of a part."""
+        """The goals from a part on, to the end of the story."""
         found = []
         for number, one in enumerate(self.parts):
             if number > part and one.story is not None:
@@ -193,7 +191,7 @@ def lesson(wanted: str) -> Lesson:
 
 
 def filled(text: str, *, bootstrap: str = "BOOTSTRAP", http: str = "PAGE") -> str:
-    """A text of a lesson with the addresses of its cluster; on paper, with words for them."""
+    """The text with the addresses of the cluster; placeholders on paper."""
     return text.replace("{bootstrap}", bootstrap).replace("{http}", http)
 
 
@@ -208,7 +206,7 @@ def goals(wanted: str) -> list[Part]:
 
 
 def is_reached(goal: Part, run: Recording) -> bool:
-    """Whether the trace of a run reaches a goal. What it tells nothing of yet is not reached."""
+    """Whether a trace reaches a goal; False while the trace lacks a fact."""
     try:
         return all(fact(run, words) == wanted for words, wanted in goal.goal.items())
     except BadInputError:
@@ -242,7 +240,6 @@ def read(path: Path, text: str) -> Lesson:
 
 
 def _problems(one: Lesson) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """What is wrong, and where."""
     at = 0
     if (one.story is None) == (one.cluster is None):
         yield ("id",), "a lesson has a story, or a cluster of one's own"

@@ -18,19 +18,17 @@ from txnsim.trace.reading import Recording, recording
 
 
 class PlayedPart(msgspec.Struct, frozen=True, kw_only=True):
-    """What a part came to."""
+    """The result of a part."""
 
     answer: str
-    """The fact that its question asks for; empty where it asks none."""
+    """Value of the fact in question; empty without a question."""
     was_reached: bool
-    """Whether its goal was reached before anything was done for it."""
     is_reached: bool
     inputs: tuple[Input, ...]
-    """What was done for it."""
 
 
 class PlayedError(Exception):
-    """All that is wanted of a story has been played."""
+    """The wanted part of a story has been played: ends the run early."""
 
 
 def telling_of(story: Told) -> Telling:

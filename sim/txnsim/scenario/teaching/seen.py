@@ -75,4 +75,4 @@ SEEN: Final[Mapping[str, tuple[str, Callable[[History, TopicPartition], str]]]] 
     "reads": ("what a consumer reads of", _reads),
     "unanswered": ("transactions without an answer to their end on", _unanswered),
 }
-"""Fact -> in words, and how it is read from a history."""
+"""Fact -> its description, and its function on a history."""

@@ -33,7 +33,6 @@ class IdCounts:
         self._oldest_ms: int | None = None
 
     def add(self, txns: Collection[TxnMetadata]) -> None:
-        """Count some of them."""
         # By identity: none of our functions is called.
         self._states.update(map(id, map(attrgetter("state"), txns)))
         begun = [one.start_timestamp_ms for one in txns if one.state is TransactionState.ONGOING]
@@ -42,7 +41,7 @@ class IdCounts:
             self._oldest_ms = min(oldest_ms, self._oldest_ms or oldest_ms)
 
     def by_state(self) -> list[tuple[str, int]]:
-        """How many there are in each state, by its name on the wire."""
+        """Number of transactions by the state's name on the wire; zeros are omitted."""
         counted = ((one.wire_name, self._states[id(one)]) for one in TransactionState)
         return sorted((name, count) for name, count in counted if count)
 

@@ -90,7 +90,7 @@ async def until_state(
 
 
 def in_vain(cluster: SimCluster, transactional_id: str, states: tuple[str, ...], ms: int) -> str:
-    """What to say to who has waited ``ms`` milliseconds for one of some states."""
+    """Message after ``ms`` milliseconds of waiting for one of the states."""
     found = entry_of(cluster, transactional_id)
     state = "not known" if found is None else found[1].state.wire_name
     lines = [f"{transactional_id} is {state} after {ms} ms, not {' or '.join(states)}"]

@@ -21,9 +21,9 @@ class Told(StrEnum):
 
     COMMITTED = "committed"
     ABORTED = "aborted"
-    """Or its commit was never asked for."""
+    """Aborted, or its commit was never requested."""
     UNKNOWN = "unknown"
-    """A commit was asked for and an error was the answer."""
+    """A commit was requested and answered with an error."""
 
 
 class Entry(msgspec.Struct, kw_only=True):

@@ -26,7 +26,7 @@ UNSUPPORTED: Final = "UNSUPPORTED_COMMAND"
 
 
 class LibraryError(msgspec.Struct, frozen=True, kw_only=True):
-    """An error as the library tells it."""
+    """An error as the library reports it."""
 
     name: str
     class_: str = msgspec.field(name="class", default="")
@@ -34,13 +34,13 @@ class LibraryError(msgspec.Struct, frozen=True, kw_only=True):
     retriable: bool = False
     """The same call may be repeated."""
     abortable: bool = False
-    """The transaction has to be aborted; then the producer goes on."""
+    """The transaction must be aborted; the producer stays usable."""
     fatal: bool = False
     """The producer has to be closed."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command came to."""
+    """The driver's answer to a command."""
 
     id: int
     ok: bool
@@ -50,11 +50,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[tuple[int, int, str], ...] = ()
     """Partition, offset and value of what a poll brought."""
     positions: dict[str, int] | None = {}
-    """Partition to where the reader goes on; None where the library does not tell."""
+    """Partition -> next offset of the reader; None if the library does not tell."""
     ends: dict[str, int] = {}
     """Partition to its end, as a reader of its isolation is told."""
     state: str = ""
-    """Behind a commit: what a restart would be given, of a library that keeps such a thing."""
+    """After a commit: state for a restart, of a library that has such a thing."""
     contract: int = 0
     library: str = ""
     version: str = ""

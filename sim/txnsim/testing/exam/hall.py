@@ -74,7 +74,7 @@ class Hall(Protocol):
         """
 
     async def create_topic(self, name: str, configs: Mapping[str, str]) -> None:
-        """A topic with one partition, which is taken away when the situation is over."""
+        """Create a topic with one partition; it is deleted after the situation."""
 
     async def roll(self, place: TopicPartition) -> None:
         """End the segment of a partition on every replica, with the next record at the latest.
@@ -91,7 +91,7 @@ class Hall(Protocol):
         """
 
     async def pass_time(self) -> None:
-        """Let more time pass than a transaction that is to time out may take."""
+        """Let enough time pass for a short transaction timeout to expire."""
 
     def simulator(self) -> AsyncSimulatedKafka:
         """The simulated cluster itself.
@@ -106,7 +106,7 @@ class Hall(Protocol):
         ...
 
     async def recording(self) -> bytes:
-        """The same as a trace; empty where there is none."""
+        """Trace of the cluster; empty without one."""
         ...
 
 
@@ -114,9 +114,9 @@ class Halls(Protocol):
     """Opens a hall for each situation."""
 
     about: str
-    """Which Kafka it is."""
+    """Description of the Kafka under test."""
     levels: tuple[int, ...]
-    """Of ``transaction.version`` that it can have."""
+    """Possible values of ``transaction.version``."""
 
     def open(
         self, level: int, *, begins_as: str = ""

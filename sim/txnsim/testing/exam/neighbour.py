@@ -21,7 +21,7 @@ from txnsim.wire.compression import NONE
 from txnsim.wire.records import Record, build_batch
 
 VERSION_1: Final = VersionRange(0, 4)
-"""Of EndTxn: the same epoch goes on."""
+"""Versions of EndTxn that keep the epoch."""
 PRODUCE: Final = VersionRange(3, 11)
 """Versions that add no partition by themselves."""
 

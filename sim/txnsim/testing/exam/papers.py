@@ -27,7 +27,7 @@ LARGE: Final = 100_000
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader has to say of a topic."""
+    """The expected answer of a reader for a topic."""
 
     topic: str
     about: str

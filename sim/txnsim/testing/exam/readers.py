@@ -30,12 +30,12 @@ SIDE: Final = {"position": "stable", "end": "stable", "lag": ""}
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a reader says of one topic; what it can't say is left out."""
+    """A reader's answer for one topic; unknown fields are omitted."""
 
     topic: str
     values: tuple[str, ...] | None = None
     position: int | None = None
-    """Where it stands behind all that it got."""
+    """Next offset after all records received."""
     end: int | None = None
     """Where it says that the topic ends for ``read_committed``."""
     lag: int | None = None
@@ -90,7 +90,7 @@ async def directories() -> dict[str, bytes]:
 
 
 def misses(wanted: Sequence[Expected], said: Sequence[Said]) -> Iterator[str]:
-    """Where a reader is wrong, and what it says nothing of."""
+    """Wrong answers of a reader, and missing ones."""
     answers: Mapping[str, Said] = {one.topic: one for one in said}
     for one in wanted:
         answer = answers.get(one.topic)

@@ -22,7 +22,7 @@ class Outcome(StrEnum):
 
 
 class MissError(Exception):
-    """The library does something that it must not."""
+    """The library does something forbidden."""
 
 
 class NotAskedError(Exception):
@@ -39,7 +39,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     because: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
-    """What the library told on the way."""
+    """Errors that the library reported during the situation."""
     yardstick: str = ""
     """The rule of Kafka, or what the Java client does."""
     steps: tuple[str, ...] = ()
@@ -49,14 +49,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     story: tuple[str, ...] = ()
     """What happened in the cluster, of a miss."""
     recording: bytes = b""
-    """The same as a trace."""
+    """Trace of the situation, for a miss."""
     about: tuple[str, ...] = ()
     """Known bugs that look like this."""
     seconds: float = 0.0
 
     @property
     def id(self) -> str:
-        """As files of known misses have it."""
+        """Id in files of known misses."""
         return f"{self.situation}@{self.level}"
 
     @property
@@ -81,11 +81,9 @@ class Sitting(msgspec.Struct, frozen=True, kw_only=True):
     results: tuple[Result, ...]
 
     def count(self, outcome: Outcome) -> int:
-        """How many ended so."""
         return sum(result.outcome is outcome for result in self.results)
 
     def misses(self, known: Collection[str] = ()) -> Iterator[Result]:
-        """What was missed, but for those whose ids are known."""
         missed = (result for result in self.results if result.outcome is Outcome.MISSED)
         return (result for result in missed if result.id not in known)
 
@@ -106,7 +104,7 @@ STYLE: Final = (
 PAGE: Final = "page.html"
 """In the folder of a miss: the page of txnsim with what happened in the cluster."""
 UNDER_WORDS: Final = (Outcome.MISSED, Outcome.PROTOCOL)
-"""What is told in full."""
+"""Outcomes that are reported in full."""
 
 
 def page(sitting: Sitting, *, misses: str = "", known: Collection[str] = ()) -> str:

@@ -53,7 +53,7 @@ BOUNDS: Final = {
     "patience_ms": PATIENCE_MS,
 }
 REPEATS_MAX: Final = 10
-"""Of a call that is said to be retriable."""
+"""Limit of repeats of a call whose error is retriable."""
 PAUSE_S: Final = 0.1
 AGAIN_S: Final = 1.0
 """After a transaction that failed when the fault was over: librdkafka refuses records of a topic,
@@ -77,7 +77,7 @@ class Room(Talk):
         self.positions: dict[int, int] = {}
         """Where the reader stood after its last poll, by partition."""
         self.tells_positions = True
-        """So does the library, as far as it is known."""
+        """Whether the library reports positions, by its last answer; True at first."""
         self.dead: set[str] = set()
         """What was closed because the library has called it dead."""
         self.opened: set[str] = set()
@@ -438,7 +438,6 @@ class Room(Talk):
         await fault.disarm()
 
     async def release(self, fault: AsyncFault) -> None:
-        """Let what is held go on."""
         self.steps.append(f"the {fault.rule.api} that was held goes on")
         await fault.release()
 
@@ -566,7 +565,7 @@ class Room(Talk):
         return await read_topic(await self.hall.admin(), self.name(TOPIC), settle_ms=settle_ms)
 
     async def judge(self, groups: Sequence[str] = ()) -> list[str]:
-        """What the log says to all that was told."""
+        """Check everything reported to the application against the log."""
         committed = await self.committed()
         positions = {group: await self.position_of(group) for group in groups}
         return list(self.book.misses(committed, positions))
@@ -577,7 +576,6 @@ class Room(Talk):
         return [(r.value or b"").decode() for r in records if r.fate is Fate.COMMITTED]
 
     async def position_of(self, group: str, topic: str = INPUT, partition: int = 0) -> int:
-        """Where a group would go on."""
         where = TopicPartition(self.name(topic), partition)
         admin = await self.hall.admin()
         return (await committed_positions(admin.cluster, self.name(group), [where]))[where]

@@ -1,4 +1,4 @@
-"""The talk with a library, through its driver: what it was asked, and what it has told."""
+"""The conversation with a library through its driver: commands and answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from txnsim.testing.exam.driver import UNSUPPORTED, Answer, Driver, LibraryError
 from txnsim.testing.exam.results import MissError, NotAskedError
 
 UNTOLD: Final = ("bootstrap", "client_id")
-"""Arguments that are the same in every command."""
+"""Arguments omitted in reports: they are the same in every command."""
 
 
 class Talk:
@@ -106,7 +106,6 @@ class Talk:
 
 
 def without_repeats(steps: Iterable[str]) -> Iterator[str]:
-    """Steps, where the same one again and again is one line."""
     for step, same in groupby(steps):
         count = len(list(same))
         yield step if count == 1 else f"{step} ({count} times)"

@@ -35,13 +35,13 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     values: tuple[str, ...]
     partition: int
     first: int
-    """Offset of the first one."""
+    """Offset of the first record."""
     following: int
-    """Offset behind the last one."""
+    """Offset behind the last record, exclusive."""
 
 
 class Worker:
-    """One of them. Its producer has its name; so has its member, where they are tied."""
+    """A consume-transform-produce worker; its producer and a tied member have its name."""
 
     def __init__(
         self, room: Room, name: str = "w", *, topic: str = INPUT, transactional_id: str = ID
@@ -133,7 +133,7 @@ class Worker:
         return self.name in self._room.dead
 
     async def _go_back(self, taken: Taken) -> None:
-        """A library that ties them goes back by itself."""
+        """Seek back to the first record taken; a library that ties both seeks by itself."""
         if not self._is_tied:
             topic, at = self._room.name(self._topic), taken.first
             await self._room.must(

@@ -130,10 +130,10 @@ export const ANOMALIES = {
   "positions-before-decision": "A group's positions were visible of a transaction that was not committed.",
   "skipped-input": "A group's position was committed past input that no member of it processed.",
   "reader-went-back": "The last stable offset regressed.",
-  "starving-reader": "A reader gets nothing, for longer than any transaction may take, without a known cause.",
+  "starving-reader": "A reader gets no records for longer than any transaction timeout, without a cause.",
   "stuck-last-stable-offset": "A transaction without an owner is open on a partition (KIP-664: hanging).",
   "stuck-coordinator": "A transactional id is neither decided nor free again, for longer than its timeout.",
-  "false-fencing": "A producer got an error as if it had erred or was replaced, and neither is so.",
+  "false-fencing": "A producer is fenced or refused without an error or a successor of its own.",
   "refused-producer": "A producer that kept the rules is stopped for good.",
   "uncleanable-log": "The cleaner can't pass a hanging transaction.",
 };

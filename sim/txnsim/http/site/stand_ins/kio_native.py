@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 
 
 def tz_aware_from_i64(milliseconds: int) -> datetime:
-    """The moment so long after 1970."""
     return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=milliseconds)
 
 

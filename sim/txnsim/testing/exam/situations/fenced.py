@@ -1,4 +1,4 @@
-"""A producer that is fenced: does its application learn it, and who may go on?"""
+"""Fenced producers: the application must learn of it, and the new producer goes on."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ RECONNECTS_PER_S_MAX: Final = 2_000
 
 
 HEALED_WITHIN_S: Final = 10
-"""A client has gone on by then, or has given an error that says that it won't."""
+"""Time within which a client has resumed, or reported an error, after the fault."""
 
 
 def _lasts(api: str, action: Any, requests_per_s_max: int) -> Play:
@@ -96,7 +96,7 @@ _BREAKS: Final = (
     ("breaks", "disconnect", RECONNECTS_PER_S_MAX, "each connection breaks at"),
     ("silent", "drop", RECONNECTS_PER_S_MAX, "nothing answers"),
 )
-"""A reader waits for an answer as long as its own request timeout says, so it is not asked."""
+"""Connection faults; readers are left out, as they wait for their own request timeout."""
 _REQUESTS: Final = (
     ("FindCoordinator", "COORDINATOR_NOT_AVAILABLE", ALL),
     ("InitProducerId", "CONCURRENT_TRANSACTIONS", ALL),

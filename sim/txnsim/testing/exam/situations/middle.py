@@ -212,7 +212,7 @@ async def every_record_refused(room: Room) -> None:
 
 
 async def _aborts(room: Room, entry: Entry) -> None:
-    """What is told as aborted, by a producer that lives, is over."""
+    """A transaction reported aborted by a live producer must be over in the log."""
     if "p" not in room.dead:
         room.expect_told(entry, Told.ABORTED)
         await room.is_over()

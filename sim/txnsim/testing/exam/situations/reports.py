@@ -24,7 +24,7 @@ CLOSES_S: Final = 8
 UNREACHABLE_S: Final = 3
 UNKNOWN_S: Final = 2.5
 TOO_LARGE: Final = 1_100_000
-"""Characters: more than any library sends unless it is told to."""
+"""Characters; more than any library sends by default."""
 
 
 def _error(error: str) -> dict[str, Any]:

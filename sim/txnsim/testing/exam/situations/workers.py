@@ -15,7 +15,7 @@ _INPUTS: Final = ("in-1", "in-2", "in-3")
 
 
 async def _ready(room: Room) -> Worker:
-    """A worker with something to do."""
+    """A started worker with input to process."""
     await room.fill_input(*_INPUTS)
     worker = Worker(room)
     await worker.start()

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 
 
 class ClientDisconnect(Exception):
-    """Never here: nothing is cut off on its way to a worker."""
+    """Never raised: requests to a worker cannot be cut off."""
 
 
 class Request:

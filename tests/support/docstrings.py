@@ -1,0 +1,50 @@
+"""How many docstrings say little.
+
+A word carries meaning unless it is one of ``LITTLE``. A docstring says little where fewer than 30 %
+of its words carry meaning; shorter ones than three words are not counted. The measure is blunt:
+delete what says nothing, and never pad a sentence to please it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+LITTLE: Final = frozenset(Path(__file__).with_name("little_words.txt").read_text("utf-8").split())
+WORDS_MIN: Final = 3
+SHARE_MIN: Final = 0.3
+
+
+class Docstring(NamedTuple):
+    """A docstring, or a string below an attribute."""
+
+    place: str
+    """File and line."""
+    text: str
+    """In one line."""
+    share: float
+    """Of its words that carry meaning."""
+
+    @property
+    def says_little(self) -> bool:
+        return self.share < SHARE_MIN
+
+
+def docstrings(files: Iterable[Path]) -> Iterator[Docstring]:
+    """The docstrings of these files that have ``WORDS_MIN`` words."""
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            body = getattr(node, "body", None)
+            for one in body if isinstance(body, list) else ():
+                match one:
+                    case ast.Expr(value=ast.Constant(value=str(text))):
+                        words = re.findall(r"[A-Za-z']+", text.lower())
+                        if len(words) >= WORDS_MIN:
+                            said = sum(word not in LITTLE for word in words)
+                            place = f"{file}:{one.lineno}"
+                            yield Docstring(place, " ".join(text.split()), said / len(words))
+                    case _:
+                        pass
