@@ -201,7 +201,7 @@ Sizes = tuple[int, list[int]]
 
 def _by_source(directory: Path) -> Sizes:
     options = KafkaLogOptions.of({"path": str(directory), "table": "fragments"})
-    shares = shares_of(options, Wanted(), READS[options.table])
+    shares = shares_of(options, Wanted(), READS[options.table], is_asked=True)
     return sum(len(one.segments) for one in shares), [len(Task(one).value) for one in shares]
 
 
