@@ -5,6 +5,8 @@ from __future__ import annotations
 import _weakrefset
 import signal
 import threading
+import traceback
+import warnings
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,12 +68,20 @@ def processor_limit(seconds: float | None, *, again_s: float = AGAIN_S) -> Itera
             signal.setitimer(signal.ITIMER_VIRTUAL, SOON_S, again_s)
         else:
             limit.is_over = True
+            # It may strike between the making of a coroutine and its first step.
+            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
             raise OverLimitError
 
     before = signal.signal(signal.SIGVTALRM, over)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds, again_s)
     try:
-        yield limit
+        with warnings.catch_warnings():
+            try:
+                yield limit
+            except BaseException as error:
+                if limit.is_over:
+                    traceback.clear_frames(error.__traceback__)  # while nothing warns of them
+                raise
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)

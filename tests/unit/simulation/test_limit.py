@@ -81,6 +81,19 @@ def test_a_run_that_ends_with_another_error_is_over_its_limit_all_the_same() -> 
     assert OVER_LIMIT in play(plan, cpu_s=0.5).kinds
 
 
+def test_a_coroutine_that_was_made_and_not_begun_is_no_warning() -> None:
+    async def never() -> None: ...
+
+    def struck() -> object:
+        waiting = never()
+        while True:
+            sum(range(1_000))
+        return waiting
+
+    with pytest.raises(OverLimitError), processor_limit(0.01):
+        struck()
+
+
 def test_a_run_over_its_limit_is_a_finding_and_the_next_run_is_as_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
