@@ -104,6 +104,7 @@ def next_part(waiting: Sequence[Part], running: Collection[Part]) -> Part | None
 
 def _ask(part: Part, all_of_ci: Deadline) -> PartOutcome:
     start_s = time.monotonic()
+    begun_at = commit()
     deadline = all_of_ci.of_part()
     try:
         verdict = part.ask(deadline)
@@ -117,8 +118,8 @@ def _ask(part: Part, all_of_ci: Deadline) -> PartOutcome:
     counts = f"{verdict.passed} passed, {verdict.failed} failed"
     reason = f": {verdict.reason}" if verdict.failed else ""
     _say(f"{word:4} {taken}, {busy}  {part.name}: {counts}{reason}")
-    if not verdict.failed:
-        keep(part.name, commit(), minutes=seconds / 60)
+    if not verdict.failed and commit() == begun_at:  # else it has asked some of both
+        keep(part.name, begun_at, minutes=seconds / 60)
     return verdict
 
 

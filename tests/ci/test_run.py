@@ -7,9 +7,9 @@ from types import FunctionType, ModuleType
 import pytest
 
 from tests.check import SEEDS_FULL
-from tests.ci import gate, nightly
+from tests.ci import gate, nightly, run
 from tests.ci.parts import CORES, GATE, NIGHTLY, PLANS, Part, Plan
-from tests.ci.process import PartOutcome
+from tests.ci.process import Deadline, PartOutcome
 from tests.ci.run import PARTS_MAX, in_budget, next_part
 from tests.clients.matrix.rosters import clients
 
@@ -94,3 +94,14 @@ def test_what_takes_longer_than_its_budget_is_marked(seconds: float, told: str) 
 
 def test_seeds_go_on_where_make_test_ends() -> None:
     assert min(nightly.SEEDS) == SEEDS_FULL
+
+
+@pytest.mark.parametrize(("after", "kept"), [("abc", ["abc"]), ("def", [])])
+def test_a_part_whose_commit_moved_meanwhile_has_passed_at_neither(
+    monkeypatch: pytest.MonkeyPatch, after: str, kept: list[str]
+) -> None:
+    commits, found = iter(("abc", after)), list[str]()
+    monkeypatch.setattr(run, "commit", lambda: next(commits))
+    monkeypatch.setattr(run, "keep", lambda _part, at, **_: found.append(at))
+    run._ask(Part("any", 1, lambda _: PartOutcome(1, 0)), Deadline(1))
+    assert found == kept
