@@ -202,12 +202,11 @@ class Reading:
             return
         whose, newest_ms = max(self._future.items(), key=lambda one: (one[1], one[0]))
         shown = time_text(newest_ms + 999)  # --as-of knows whole seconds
-        yield (
-            f"{whose}: a time in the future, {shown}; not used, and neither are those of"
-            f" {len(self._future) - 1} other files: --as-of {shown} takes them"
-            if len(self._future) > 1
-            else f"{whose}: a time in the future, {shown}; not used: --as-of {shown} takes it"
-        )
+        others, also, it = len(self._future) - 1, "", "it"
+        if others:
+            also = f", and neither are those of {others} other file{'s' * (others > 1)}"
+            it = "them"
+        yield f"{whose}: a time in the future, {shown}; not used{also}: --as-of {shown} takes {it}"
 
     @property
     def newest_note_ms(self) -> int:

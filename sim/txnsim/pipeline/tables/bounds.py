@@ -69,9 +69,9 @@ class Bounds:
 
     def _of_times(self, batch: pa.RecordBatch, pc: Any) -> list[Any]:
         low, end = self._times
-        times = (
-            batch[TIME_COLUMNS[self._options.table]] if low is not None or end is not None else None
-        )
+        if low is None and end is None:
+            return []
+        times = batch[TIME_COLUMNS[self._options.table]]
         return [
             *([] if low is None else [pc.greater_equal(times, low)]),
             *([] if end is None else [pc.less(times, end)]),
