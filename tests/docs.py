@@ -213,10 +213,10 @@ def apis_page() -> str | None:
     return _page(
         "the docstrings of sim/txnsim/api/",
         "APIs",
-        f"Which requests a broker answers that runs as Apache Kafka {REFERENCE.name}, the default, "
-        "in which versions, and what changes between versions. Older releases have fewer: "
-        "[releases.md](releases.md#api-versions). InitProducerId 6 is listed with "
-        "`unstable.api.versions.enable` alone, and the two APIs of client metrics where brokers "
+        f"The requests that a broker of Apache Kafka {REFERENCE.name} (the default) answers, their "
+        "versions, and what changes between versions. Older releases have fewer: "
+        "[releases.md](releases.md#api-versions). InitProducerId 6 is listed only with "
+        "`unstable.api.versions.enable`, and the two APIs of client metrics only where brokers "
         "take them (`client_telemetry_enable`).",
         _table(
             ("Key", "API", "Versions", "What it does"),

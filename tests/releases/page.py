@@ -33,8 +33,8 @@ features; and its rules, one switch for each behaviour that differs. Lowest vers
 client needs the others. Of each line the newest patch release is played."""
 
 EXCHANGES: Final = """\
-Brokers of different releases ask each other in versions that both know, but for what two
-switches below say. A follower goes by the level of the cluster's `metadata.version`, here by
+Brokers of different releases ask each other in versions that both know. Two switches below are
+exceptions. A follower goes by the level of the cluster's `metadata.version`, here by
 that of a new cluster of the release. All others ask their peer first what it knows.
 
 - **A leader of 3.6 whose coordinator is older takes no transactional record**: NETWORK_EXCEPTION
@@ -42,12 +42,13 @@ that of a new cluster of the release. All others ask their peer first what it kn
   4, and its connection is closed. So a rolling upgrade from 2.8 to 3.6 stands still for
   transactions until the coordinators are upgraded. Leaders from 3.9 on find out, and take
   everything for verified.
-- That a partition is not in the transaction a coordinator of 3.8 or later says by an error that
-  a leader of 3.6 does not know: UNKNOWN_SERVER_ERROR to the producer.
+- A coordinator of 3.8 or later refuses a partition that is not in the transaction with an error
+  that a leader of 3.6 does not know. The producer gets UNKNOWN_SERVER_ERROR.
 - A leader older than 4.2 is told no transaction version with a marker.
-- What a client asks and the controller decides is forwarded as it came. So a broker lists of
-  these APIs what the controller knows, too. The controller is on the node of the first broker.
-- 2.8 beside 4.0 or later is played, too, though no real cluster can be so: those have no ZooKeeper.
+- A broker forwards what the controller decides in the version of the client's request. So it
+  lists these APIs only in versions that the controller knows, too. The controller is on the node
+  of the first broker.
+- 2.8 beside 4.0 or later is played, too. No real cluster can be so: 4.0 has no ZooKeeper.
 
 [tests/real/two_releases.py](../tests/real/two_releases.py) plays pairs of releases on real
 brokers. What they did is kept beside it, and compared with the simulator."""

@@ -3,10 +3,10 @@
 ::
 
     ClientError
-    ├── ConnectionLostError       no connection, or it was cut: the request may or may not have
-    taken effect ├── RequestTimeoutError       no answer in time: the same uncertainty
+    ├── ConnectionLostError       no connection, or it was cut: the request may have taken effect
+    ├── RequestTimeoutError       no answer in time: the same uncertainty
     ├── NotSupportedError         the broker does not speak a version this needs
-    │   └── ClientTooOldError     this client does not speak a version that the broker has
+    │   └── ClientTooOldError     the broker's oldest version is newer than this client's newest
     ├── IllegalUseError           a call out of order, as Java's IllegalStateException
     ├── RetriableError            retried until time was up; may work later
     ├── AbortableError            this transaction must be aborted, the producer goes on
@@ -53,7 +53,7 @@ class NotSupportedError(ClientError):
 
 
 class ClientTooOldError(NotSupportedError):
-    """This client does not speak a version that the broker has; the limit is ours."""
+    """The broker's oldest version is newer than this client's newest; the limit is ours."""
 
 
 class IllegalUseError(ClientError):

@@ -88,8 +88,9 @@ EXCHANGES: Final = (
     Exchange(api_key=63, what="BrokerHeartbeat to the controller", chosen=Chosen.BY_ASKING),
     Exchange(api_key=67, what="AllocateProducerIds to the controller", chosen=Chosen.BY_ASKING),
 )
-"""All that brokers ask here. What a client asks and the controller decides is forwarded as it came;
-so a broker lists of these APIs what the controller knows, too (``FORWARDED``).
+"""All that brokers ask here. A broker forwards what the controller decides in the version of the
+client's request; so it lists these APIs only in versions that the controller knows, too
+(``FORWARDED``).
 """
 
 FORWARDED: Final = frozenset(

@@ -21,9 +21,9 @@ KEY: Final = 18
 VERSIONS: Final = (0, 5)
 
 DEVIATIONS: Final = (
-    "Where the controller is of another release, a broker lists of the APIs that the controller "
-    "answers what both know from its start on; Apache Kafka does once the broker has sent the "
-    "controller a client's request.",
+    "Where the controller is of another release, a broker lists the APIs that the controller "
+    "answers only in versions that both know. It does so from its start on; Apache Kafka does so "
+    "once the broker has forwarded a client's request to the controller.",
 )
 
 FEATURES_FROM: Final = 3
