@@ -220,6 +220,7 @@ def test_a_host_of_somebody_else_for_the_control_port_is_named_with_its_option(
     assert complaint.endswith(": --http-host takes an address of this machine\n")
 
 
+@pytest.mark.costly
 def test_ipv6_addresses_stand_in_brackets_wherever_clients_take_them() -> None:
     if not has_ipv6():
         pytest.skip("this machine has no IPv6 loopback")

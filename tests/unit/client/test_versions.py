@@ -41,7 +41,6 @@ def test_no_common_version_says_what_was_needed(
     assert error.value.error == ErrorCode.unsupported_version
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("theirs", "within"), [(VersionRange(3, 4), ANY), (VersionRange(0, 3), VersionRange(3, 3))]
 )
@@ -53,6 +52,7 @@ def test_a_limit_of_ours_is_not_called_the_brokers(
     assert it.value.error is ErrorCode.unsupported_version
 
 
+@pytest.mark.slow
 def test_every_version_that_we_claim_has_schemas() -> None:
     for api in Api:
         for version in range(api.ours.lowest, api.ours.highest + 1):
