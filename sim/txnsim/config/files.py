@@ -274,7 +274,7 @@ def _named_settings(
         elif name is None:
             fate = _stranger(label, ours=True)
             if fate is OF_NOBODY and not is_copied:
-                fate = _Unknown(UNKNOWN)
+                fate = _unknown(None)
             if isinstance(fate, _Unknown):
                 problems.add(line, f"settings.{label}", fate.message)
             else:
@@ -391,7 +391,7 @@ def _fate_of_listeners(name: str, listeners: Listeners) -> str | _Unknown:
     for one in (rest, rest.partition(".")[2]):
         if one in known():
             return why_without_effect(one) or NO_LISTENER_FOR_IT
-    return _Unknown(_unknown(rest, ours=False))
+    return _unknown(nearest(rest))
 
 
 def _our_name(given: str) -> str | None:
@@ -427,18 +427,16 @@ def _stranger(given: str, *, ours: bool) -> str | _Unknown:
     """What becomes of a name that neither Kafka nor, in its place, this program has. Copied files
     have names that other programs read, and a broker passes them by; a typing error is none.
     """
-    mine = documentation()
-    is_misplaced = given in mine or (ours and "." not in given)
     if given.startswith(CONFLUENT):
         return OF_NOBODY
-    if is_misplaced or nearest(given, mine if ours else ()) is not None:
-        return _Unknown(_unknown(given, ours=ours))
-    return OF_NOBODY
+    mine = documentation()
+    similar = nearest(given, mine if ours else ())
+    is_misplaced = given in mine or (ours and "." not in given)
+    return OF_NOBODY if similar is None and not is_misplaced else _unknown(similar)
 
 
-def _unknown(given: str, *, ours: bool) -> str:
-    similar = nearest(given, documentation() if ours else ())
-    return f"{UNKNOWN}; did you mean {similar}?" if similar else UNKNOWN
+def _unknown(similar: str | None) -> _Unknown:
+    return _Unknown(f"{UNKNOWN}; did you mean {similar}?" if similar else UNKNOWN)
 
 
 def _warnings(entries: list[tuple[str, Property]], *, file: str) -> tuple[str, ...]:

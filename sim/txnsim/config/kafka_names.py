@@ -109,7 +109,7 @@ def why_without_effect(name: str) -> str | None:
 def plugin_prefixes(given: Mapping[str, str]) -> tuple[str, ...]:
     """What the names of plugins' properties begin with, by the properties of a file."""
     named = (given.get(name, "").strip() or default for name, default in _PREFIXES.items())
-    return (*dict.fromkeys((*named, *_PREFIXES.values())),)
+    return (*named, *_PREFIXES.values())
 
 
 def nearest(name: str, others: Iterable[str] = ()) -> str | None:

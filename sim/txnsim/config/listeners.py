@@ -100,7 +100,10 @@ def _read(given: Mapping[str, Property], controllers: frozenset[str]) -> Listene
             )
         )
     odd = [
-        (given["advertised.listeners"], f"clients get the real port, {one.port}")
+        (
+            given["advertised.listeners"],
+            f"where there are several brokers, clients get the real port, {one.port}",
+        )
         for one in found
         if one.advertised_port is not None
     ]

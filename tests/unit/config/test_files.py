@@ -236,7 +236,8 @@ def test_a_listener_that_is_taken_oddly_is_warned_about(tmp_path: Path) -> None:
     text = "advertised.listeners=PLAINTEXT://a:1\n"
     path = write(tmp_path, "l.properties", text)
     assert load(path).warnings == (
-        f"{path}:1: advertised.listeners: clients get the real port, 9092",
+        f"{path}:1: advertised.listeners: where there are several brokers, clients get the real "
+        "port, 9092",
     )
 
 
