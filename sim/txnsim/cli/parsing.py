@@ -93,8 +93,9 @@ class CommandParser(argparse.ArgumentParser):
                 return f"{strange} belongs behind {name!r}: `{self.prog} {name} {strange} …`"
         # Without the hyphens, which all have alike.
         names = {one.removeprefix("--"): one for one in known if one.startswith("--")}
-        shorter = strange.removeprefix("--").rpartition("-")[0]  # --http-port is --http
-        near = [shorter] if shorter in names else get_close_matches(strange[2:], names, n=1)
+        bare = strange.removeprefix("--")
+        shorter = bare.rpartition("-")[0]  # --http-port is --http
+        near = [shorter] if shorter in names else get_close_matches(bare, names, n=1)
         return f"no option {strange!r}" + (f"; did you mean {names[near[0]]}?" if near else "")
 
     def _own_options(self) -> Iterator[str]:

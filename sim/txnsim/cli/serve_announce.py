@@ -161,20 +161,22 @@ def changed_defaults(
     listeners, users and rights are not among the settings. With the number of brokers also what
     that changes of the replicas of coordinators' topics.
     """
-    lines = [] if brokers is None else _replicas_of_coordinators(settings, brokers)
+    few = [] if brokers is None else _replicas_of_coordinators(settings, brokers)
+    changed = []
     for name, documentation in settings_module.documentation().items():
         value = getattr(settings, name)
         if documentation.kafka is not None and value not in _of_kafka(name, documentation):
             reason = documentation.reason
             if name in CAPPED:
                 reason = reason.partition("; unset")[0]
-            lines.append(
+            changed.append(
                 f"{documentation.kafka}={_shown(value)} (Apache Kafka: "
                 f"{_shown(_of_kafka(name, documentation)[0])}; {reason})"
             )
-    every = "every other" if is_secured or lines else "every"
-    are_all = not any("(Apache Kafka: " in line for line in lines)
-    return [*lines, f"{every} setting has Apache Kafka's default"] if are_all else lines
+    if not changed:
+        every = "every other" if is_secured or few else "every"
+        changed.append(f"{every} setting has Apache Kafka's default")
+    return [*few, *changed]
 
 
 def _of_kafka(name: str, documentation: Setting) -> tuple[object, ...]:

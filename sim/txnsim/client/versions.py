@@ -127,11 +127,11 @@ def choose_version(
     if highest < lowest:
         wanted_low = max(ours.lowest, within.lowest)
         wanted_high = min(ours.highest, within.highest)
-        if max(theirs.lowest, within.lowest) > ours.highest:
+        needed = max(theirs.lowest, within.lowest)
+        if needed > ours.highest:
             raise ClientTooOldError(
-                f"This client speaks {api.name} up to version {ours.highest}; version"
-                f" {max(theirs.lowest, within.lowest)} is needed. The node supports"
-                f" [{theirs.lowest},{theirs.highest}].",
+                f"This client speaks {api.name} up to version {ours.highest}; version {needed} is"
+                f" needed. The node supports [{theirs.lowest},{theirs.highest}].",
                 error=ErrorCode.unsupported_version,
             )
         raise NotSupportedError(

@@ -24,8 +24,7 @@ METADATA_MAX_AGE_MS: Final = 300_000
 """metadata.max.age.ms: so old may be what a leader knows of the topics that it has assigned."""
 
 Place = Literal["out", "joining", "in"]
-"""Java's ``MemberState``: UNJOINED, PREPARING_REBALANCE, and both of its others."""
-
+"""Java's ``MemberState``: UNJOINED; PREPARING_REBALANCE or COMPLETING_REBALANCE; STABLE."""
 
 _ALIVE: Final = frozenset({ErrorCode.none, ErrorCode.rebalance_in_progress})
 """The coordinator knows the member."""
@@ -171,8 +170,9 @@ class ClassicMembership(Membership):
         return True
 
     async def _assign(self, joined: Any) -> dict[str, bytes]:
-        await self._learn(subscribed(one.metadata for one in joined.members))
-        self._led = self._counts(subscribed(one.metadata for one in joined.members))
+        topics = subscribed(one.metadata for one in joined.members)
+        await self._learn(topics)
+        self._led = self._counts(topics)
         members = {
             one.member_id: (getattr(one, "group_instance_id", None), one.metadata)
             for one in joined.members

@@ -144,8 +144,8 @@ class TransactionCoordinator:
         self._ids = ProducerIdSource(clock=clock, tasks=tasks, allocate=allocate_producer_ids)
         self._running = False
         self.timeouts_total = 0
-        self._unaborted = Retries(_log, "txn.timeout.refused", "transactional_id")
         """Transactions fenced because their timeout had passed."""
+        self._unaborted = Retries(_log, "txn.timeout.refused", "transactional_id")
         self.load_problems_total = 0
         """Logs that could be read in part only."""
         self._ownership: Ownership[OwnedPartition] = Ownership(
