@@ -359,7 +359,7 @@ def _report(outcomes: list[Outcome]) -> int:
         print(outcome.output.rstrip())
     print()
     for outcome in outcomes:
-        if outcome.step.name in TESTS and (found := SUMMARY_RE.findall(outcome.output)):
+        if outcome.step.name in {*TESTS, COSTLY} and (found := SUMMARY_RE.findall(outcome.output)):
             print(f"=== {found[-1]} ===")
     print(
         f"{len(outcomes) - len(failed)} of {len(outcomes)} steps ok"

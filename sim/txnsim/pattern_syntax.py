@@ -21,7 +21,7 @@ DEVIATIONS: Final = (
     r"Classes of Unicode (`\p{Greek}`) and `(?i)` in a pattern of a client go by a newer Unicode"
     " than RE2/J's, which is that of 2010: they know the characters that have come since.",
     "RE2/J never comes to an end over `(?i)` with a character from U+1C80 to U+1C88 or a range that"
-    r" holds one, such as `(?i)[\x{100}-\x{ffff}]` (1.8 on Java 17; a real 4.4.0 gives no answer):"
+    r" holds one, such as `(?i)[\x{100}-\x{ffff}]` (1.8 on Java 17; a real broker gives no answer):"
     " a thread of the broker is busy for good. Here it is an expression as any other.",
 )
 

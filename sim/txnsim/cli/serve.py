@@ -308,6 +308,8 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
         "ready_coordinators": args.ready_coordinators or None,
     }
     changes = {name: value for name, value in given.items() if value is not None}
+    if args.port == 0:
+        changes["advertised_port"] = None  # what the file says was not said of a free port
     if args.topic:
         changes["topics"] = (*options.topics, *topics_of(args.topic).items())
     if args.advertised:
