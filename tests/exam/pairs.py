@@ -21,8 +21,6 @@ from txnsim.simulation.play import Done, play, quieten
 
 CLUSTER: Final = "cluster"
 _ENDS: Final = {"stop": "start", "kill": "start", "isolate": "heal"}
-
-
 _OF_GROUPS: Final = ("commit-offsets", "read-positions", "poll", "subscribe", "leave", "die")
 
 

@@ -152,8 +152,9 @@ export function messages(now, index) {
   }));
   const carriers = new Set(); // requests that are shown as the markers that they carry
   const markers = owedIn(now).map(({ key, id, pid, tp, one }) => {
-    const [carrier, ...again] = kept.filter((some) => some.label === "WriteTxnMarkers" && isMarkerOf(some.hit, pid, tp));
-    for (const some of [carrier, ...again]) carriers.add(some);
+    const its = kept.filter((some) => some.label === "WriteTxnMarkers" && isMarkerOf(some.hit, pid, tp));
+    its.forEach((some) => carriers.add(some));
+    const [carrier] = its;
     return {
       key: `${key} ${one.i}`, how: one.how === "refused" ? "refused" : (carrier?.how ?? "owed"), from: `coordinator of ${id}`, to: tp,
       label: `${one.committed ? "COMMIT" : "ABORT"} marker`, said: one.error ? `${one.how}: ${one.error}` : one.how, rule: carrier?.rule ?? null, since: events[indexOf(one.i) ?? -1],

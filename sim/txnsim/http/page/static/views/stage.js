@@ -66,10 +66,10 @@ function More({ all, label, id, choice }) {
 
 // The story
 
-function Story({ index: now_ }) {
+function Story({ index }) {
   const told = notes();
   const list = useRef(null);
-  const step = stepAt(now_)?.number ?? 0;
+  const step = stepAt(index)?.number ?? 0;
   useEffect(() => {
     const all = list.current;
     const now = all?.querySelector(".now");
@@ -78,8 +78,8 @@ function Story({ index: now_ }) {
   if (!told.length) return null;
   const next = driven.value?.next;
   return html`<section class="story" aria-label="What happens"><h2>What happens</h2><ol ref=${list}>
-    ${told.map((index, n) => html`<li class=${n + 1 === step ? "now" : n + 1 > step ? "later" : ""} aria-current=${n + 1 === step ? "step" : undefined}>
-      <button class="caption" onClick=${() => go((told[n + 1] ?? events.length) - 1)}>${events[index].d.text}</button></li>`)}
+    ${told.map((note, n) => html`<li class=${n + 1 === step ? "now" : n + 1 > step ? "later" : ""} aria-current=${n + 1 === step ? "step" : undefined}>
+      <button class="caption" onClick=${() => go((told[n + 1] ?? events.length) - 1)}>${events[note].d.text}</button></li>`)}
     ${next && html`<li class="later">${next.text}</li>`}</ol>
     <p class="hint">Click a sentence, or press <kbd>←</kbd> <kbd>→</kbd>.</p>
     ${source.value.kind === "live" && html`<p><${Practise} again=${true} /></p>`}</section>`;
