@@ -162,6 +162,9 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         dropped = self.queue.drop(txn_partition)
         for debt in dropped:
             self._paid(debt.transactional_id)
+        for debt in self._completions:
+            if debt.txn_partition == txn_partition:
+                self._uncompleted.done(debt.transactional_id)
         self._completions = [
             debt for debt in self._completions if debt.txn_partition != txn_partition
         ]

@@ -46,6 +46,7 @@ def test_where_nothing_is_found_it_says_so(capsys: pytest.CaptureFixture[str]) -
     assert "Nothing was found." in capsys.readouterr().out
 
 
+@pytest.mark.costly
 @pytest.mark.usefixtures("one_bug")
 def test_a_time_alone_plays_seeds_until_it_is_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

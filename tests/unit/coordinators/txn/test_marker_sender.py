@@ -429,3 +429,15 @@ async def test_a_completion_that_the_log_never_takes_is_told_once() -> None:
     assert said(lines) == [("txn.completion.waiting", TID, "COORDINATOR_NOT_AVAILABLE")]
     assert world.entry().state is TransactionState.COMPLETE_COMMIT
     assert not world.service._markers._uncompleted.tried
+
+
+async def test_a_completion_that_has_moved_away_is_not_counted_any_more() -> None:
+    world, _ = await ended(FOO_0)
+    await world.settle()
+    world.append_errors.append(ErrorCode.not_enough_replicas)
+    world.sent[-1].reply()
+    await world.settle()
+    markers = world.service._markers
+    assert markers._uncompleted.tried.keys() == {TID}
+    markers.drop(HOME)
+    assert not markers._uncompleted.tried
