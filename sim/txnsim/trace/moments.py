@@ -36,7 +36,7 @@ def moments(
     *,
     tell: Callable[[int, int], object] = lambda _so, _of: None,
 ) -> Iterator[Moment]:
-    """Moments at which the explanations change; only for users' partitions."""
+    """Moments at which the explanations of ``places`` change."""
     nodes = run.nodes
     named = {tp for event in run.events if (tp := _partition(event.d)) is not None}
     begin = len(run.events) - ANSWERS_MAX // max(1, len(named))
