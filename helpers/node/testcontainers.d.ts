@@ -1,4 +1,4 @@
-import type { AbstractStartedContainer, GenericContainer } from 'testcontainers'
+import type { AbstractStartedContainer, GenericContainer, StopOptions, StoppedTestContainer } from 'testcontainers'
 
 import type { Client, Options } from './index.js'
 
@@ -6,6 +6,8 @@ import type { Client, Options } from './index.js'
 export interface ContainerOptions extends Pick<Options, 'brokers' | 'topics' | 'transactionVersion' | 'asVersion' | 'settings'> {
   /** What the control port wants: 16 to 256 letters, digits and characters of -._~+/=; a new one unless given. */
   controlToken?: string
+  /** A fault that never struck is no error when the container stops. */
+  faultsMayMiss?: boolean
 }
 
 /** A simulated Kafka cluster in a container. */
@@ -23,4 +25,6 @@ export class StartedTxnsimContainer extends AbstractStartedContainer {
   readonly controlToken: string
   /** Arms faults, advances the clock, looks at transactions. */
   readonly client: Client
+  /** Throws if a fault that was armed has never struck. */
+  stop (options?: Partial<StopOptions>): Promise<StoppedTestContainer>
 }

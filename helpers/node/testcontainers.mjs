@@ -19,11 +19,12 @@ const STARTER = '/tmp/txnsim-start.sh'
 const SCRIPT_MODE = 0o755
 const START_TIMEOUT_MS = 90_000
 const READ_TIMEOUT_MS = 1_000 // and the pause between two attempts
-const OPTIONS = ['brokers', 'topics', 'transactionVersion', 'asVersion', 'settings', 'controlToken']
+const OPTIONS = ['brokers', 'topics', 'transactionVersion', 'asVersion', 'settings', 'controlToken', 'faultsMayMiss']
 
 export class TxnsimContainer extends GenericContainer {
   #brokers
   #token
+  #faultsMayMiss
   #wait = Wait.forHttp('/healthz', CONTROL_PORT)
     .withReadTimeout(READ_TIMEOUT_MS)
     .withStartupTimeout(START_TIMEOUT_MS)
@@ -38,12 +39,13 @@ export class TxnsimContainer extends GenericContainer {
     if (strange.length > 0) {
       throw new TxnsimError(`no option ${strange.map(name => `'${name}'`).join(', ')}; there are ${OPTIONS.join(', ')}`)
     }
-    const { brokers = 3, controlToken = randomUUID() } = options
+    const { brokers = 3, controlToken = randomUUID(), faultsMayMiss = false } = options
     if (!Number.isInteger(brokers) || brokers < 1) {
       throw new TxnsimError(`a cluster needs at least one broker, not ${brokers}`)
     }
     this.#brokers = brokers
     this.#token = controlToken
+    this.#faultsMayMiss = faultsMayMiss
     this.withEntrypoint(['sh'])
     this.withCommand(['-c', `while [ ! -f ${STARTER} ]; do sleep 0.05; done; exec sh ${STARTER}`])
     this.withExposedPorts(...portsOf(brokers), CONTROL_PORT)
@@ -60,7 +62,7 @@ export class TxnsimContainer extends GenericContainer {
   /** Starts it, and waits until every broker serves. */
   async start () {
     const started = new StartedTxnsimContainer(await super.start(), this.#brokers, this.#token)
-    await started.connect()
+    await started.connect({ asks: !this.#faultsMayMiss })
     return started
   }
 
@@ -81,6 +83,7 @@ export class StartedTxnsimContainer extends AbstractStartedContainer {
   #brokers
   #token
   #client
+  #asks = false
 
   constructor (started, brokers, token) {
     super(started)
@@ -88,7 +91,31 @@ export class StartedTxnsimContainer extends AbstractStartedContainer {
     this.#token = token
   }
 
-  async connect () { this.#client = await connect(this.controlUrl, { token: this.#token }) }
+  async connect ({ asks }) {
+    this.#client = await connect(this.controlUrl, { token: this.#token })
+    this.#asks = asks
+  }
+
+  /** Stops and removes it; throws if a fault that was armed has never struck, or if the control port does not answer. */
+  async stop (options) {
+    const asks = this.#asks
+    this.#asks = false
+    const idle = asks ? await this.#neverStruck() : undefined
+    const stopped = await super.stop(options)
+    if (idle !== undefined) throw idle
+    return stopped
+  }
+
+  async #neverStruck () {
+    try {
+      await this.#client.faults.verify()
+    } catch (error) {
+      if (error instanceof TxnsimError) return error
+      const why = error.cause?.message ?? error.message
+      return new TxnsimError(`whether every fault has struck can't be asked: ${why}. ` +
+        'If the container is to end before its test, give it faultsMayMiss')
+    }
+  }
 
   /** Where clients connect to (bootstrap.servers). */
   get bootstrap () { return addressesOf(this, this.#brokers).join(',') }

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.image.container import commit_in
@@ -96,6 +97,56 @@ def test_python_settings_are_spelled_as_in_the_image_of_kafka(container_class: A
     ]
 
 
+def test_python_a_fault_that_never_struck_is_an_error_at_the_end(
+    container_class: Any, engine: Engine
+) -> None:
+    kafka = container_class(brokers=1)
+    with (
+        pytest.raises(AssertionError, match=r"^1 of the faults never struck \(idle: 0 crossings"),
+        kafka,
+    ):
+        arm_in_vain(kafka)
+    assert kafka.get_container_id() not in engine.containers
+
+
+def test_python_a_test_that_has_failed_keeps_its_own_failure(
+    container_class: Any, engine: Engine
+) -> None:
+    kafka = container_class(brokers=1)
+
+    def fails() -> None:
+        try:
+            arm_in_vain(kafka.start())
+            raise LookupError("of the test")
+        finally:
+            kafka.stop()
+
+    with pytest.raises(LookupError, match="of the test"):
+        fails()
+    assert kafka.get_container_id() not in engine.containers
+
+
+def test_python_a_fault_may_miss_where_that_is_said(container_class: Any) -> None:
+    with container_class(brokers=1, faults_may_miss=True) as kafka:
+        arm_in_vain(kafka)
+
+
+def test_python_a_container_that_has_gone_before_its_test_is_told(
+    container_class: Any, engine: Engine
+) -> None:
+    kafka = container_class(brokers=1).start()
+    engine.containers[kafka.get_container_id()].kill()
+    with pytest.raises(AssertionError, match="whether every fault has struck can't be asked"):
+        kafka.stop()
+
+
+def arm_in_vain(kafka: Any) -> None:
+    rule = {"id": "idle", "point": "client.request", "api": "EndTxn", "action": {"do": "drop"}}
+    token = {"Authorization": f"Bearer {kafka.control_token}"}
+    faults = f"{kafka.get_control_url()}/api/v1/faults"
+    assert httpx.post(faults, json=rule, headers=token).status_code == 201
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -119,7 +170,7 @@ def test_go(engine: Engine) -> None:
     folder = HELPERS / "go" / "testcontainers"
     run([tool("go"), "vet", "./..."], folder, engine)
     said = run([tool("go"), "test", "-count=1", "-v", "./..."], folder, engine)
-    assert said.count("--- PASS") >= 7
+    assert said.count("--- PASS") >= 11
     assert "--- SKIP" not in said
 
 
@@ -131,7 +182,7 @@ def test_node(engine: Engine) -> None:
         run([tool("npm"), "install", *install], folder, engine)
         tests = "test/testcontainers/containers.test.mjs"
         said = run([tool("node"), "--test", "--test-reporter=tap", tests], folder, engine)
-    assert "\n# pass 7\n" in said
+    assert "\n# pass 10\n" in said
     assert "\n# skipped 0\n" in said
 
 
@@ -143,7 +194,7 @@ def test_java(engine: Engine) -> None:
         build.mkdir(parents=True)
         words = ("-q", "-B", "-f", str(pom), f"-Dtxnsim.build={build}", "test")
         run([tool("mvn"), *words], build, engine)
-        assert passed(build / "surefire-reports") >= 7
+        assert passed(build / "surefire-reports") >= 12
 
 
 NEVER_COPIED = shutil.ignore_patterns("node_modules")

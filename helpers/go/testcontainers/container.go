@@ -3,6 +3,8 @@
 //	container, err := txnsimcontainer.Run(ctx, "txnsim:latest", txnsimcontainer.Options{Topics: map[string]int{"orders": 3}})
 //	testcontainers.CleanupContainer(t, container)
 //
+// A container that stops names the faults that were armed and never struck, as an error.
+//
 // A broker tells its clients where to come back to, and Testcontainers publishes ports that are not known before the container
 // runs. So the container first waits for a script, which is copied into it once the ports are known and which starts the brokers
 // with these addresses (Testcontainers' own module for Kafka does it in the same way).
@@ -15,6 +17,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +38,7 @@ const (
 	scriptMode   = 0o755
 	pollInterval = 100 * time.Millisecond
 	startTimeout = 90 * time.Second
+	askTimeout   = 10 * time.Second
 )
 
 // Options say what to start; the zero value is three brokers at transaction.version 2.
@@ -51,6 +55,8 @@ type Options struct {
 	Settings map[string]any
 	// ControlToken is what the control port wants: 16 to 256 letters, digits and characters of -._~+/=. A new one unless given.
 	ControlToken string
+	// FaultsMayMiss says that a fault which never struck is no error when the container stops.
+	FaultsMayMiss bool
 }
 
 // Container is a cluster that runs.
@@ -58,6 +64,8 @@ type Container struct {
 	testcontainers.Container
 	brokers int
 	token   string
+	// asks whether every fault has struck, before it stops.
+	asks bool
 }
 
 // Run starts a cluster and waits until every broker serves. Options of Testcontainers, such as a network, come last. On an
@@ -71,7 +79,37 @@ func Run(ctx context.Context, image string, options Options, more ...testcontain
 	if made == nil {
 		return nil, err
 	}
-	return &Container{Container: made, brokers: options.Brokers, token: options.ControlToken}, err
+	asks := err == nil && !options.FaultsMayMiss
+	return &Container{Container: made, brokers: options.Brokers, token: options.ControlToken, asks: asks}, err
+}
+
+// Terminate stops and removes the container; testcontainers.CleanupContainer calls it. It is an error, too, if a fault that
+// was armed has never struck, or if the control port does not answer any more; Options.FaultsMayMiss asks for neither.
+func (c *Container) Terminate(ctx context.Context, options ...testcontainers.TerminateOption) error {
+	return errors.Join(c.neverStruck(ctx), c.Container.Terminate(ctx, options...))
+}
+
+// Stop stops the container, which can be started again, with the same error: another start knows nothing of these faults.
+func (c *Container) Stop(ctx context.Context, timeout *time.Duration) error {
+	return errors.Join(c.neverStruck(ctx), c.Container.Stop(ctx, timeout))
+}
+
+func (c *Container) neverStruck(ctx context.Context) error {
+	if !c.asks || !c.IsRunning() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	client, err := c.Client(ctx)
+	if err == nil {
+		err = client.Do(ctx, http.MethodPost, "/api/v1/faults/verify", nil, nil)
+	}
+	var refusal *txnsimtest.Error
+	if err == nil || errors.As(err, &refusal) {
+		return err
+	}
+	return fmt.Errorf("whether every fault has struck can't be asked: %w. If the container is to end before its test, "+
+		"set FaultsMayMiss", err)
 }
 
 // Bootstrap is where clients connect to (bootstrap.servers).

@@ -90,18 +90,8 @@ func TestAClusterNeedsABroker(t *testing.T) {
 }
 
 func TestAContainerServes(t *testing.T) {
-	image := os.Getenv("TXNSIM_TEST_IMAGE")
-	if image == "" {
-		t.Skip("TXNSIM_TEST_IMAGE names no image: `python -m tests.image.engine` stands for an engine where there is none")
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
 	options := Options{Brokers: 2, Topics: map[string]int{"orders": 3}, Settings: map[string]any{"num.partitions": 5}}
-	container, err := Run(ctx, image, options)
-	testcontainers.CleanupContainer(t, container)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx, container := started(t, options)
 	bootstrap, err := container.Bootstrap(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -129,3 +119,75 @@ func TestAContainerServes(t *testing.T) {
 		t.Error("it wants no token")
 	}
 }
+
+func started(t *testing.T, options Options) (context.Context, *Container) {
+	t.Helper()
+	image := os.Getenv("TXNSIM_TEST_IMAGE")
+	if image == "" {
+		t.Skip("TXNSIM_TEST_IMAGE names no image: `python -m tests.image.engine` stands for an engine where there is none")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	t.Cleanup(cancel)
+	container, err := Run(ctx, image, options)
+	testcontainers.CleanupContainer(t, container)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ctx, container
+}
+
+func armInVain(ctx context.Context, t *testing.T, container *Container) {
+	t.Helper()
+	client, err := container.Client(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.Faults().Arm(t, txnsimtest.Rule{ID: "idle", Point: "client.request", API: "EndTxn", Action: txnsimtest.Drop()})
+}
+
+func TestAFaultThatNeverStruckIsAnErrorAtTheEnd(t *testing.T) {
+	ctx, container := started(t, Options{Brokers: 1})
+	armInVain(ctx, t, container)
+	err := testcontainers.TerminateContainer(container)
+	if err == nil || !strings.Contains(err.Error(), "1 of the faults never struck (idle: 0 crossings matched)") {
+		t.Errorf("said: %v", err)
+	}
+	if container.IsRunning() {
+		t.Error("it runs on")
+	}
+}
+
+func TestAStopTellsItAsWellAndOnce(t *testing.T) {
+	ctx, container := started(t, Options{Brokers: 1})
+	armInVain(ctx, t, container)
+	if err := container.Stop(ctx, nil); err == nil || !strings.Contains(err.Error(), "idle: 0 crossings matched") {
+		t.Errorf("said: %v", err)
+	}
+	if err := testcontainers.TerminateContainer(container); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAFaultMayMissWhereThatIsSaid(t *testing.T) {
+	ctx, container := started(t, Options{Brokers: 1, FaultsMayMiss: true})
+	armInVain(ctx, t, container)
+	if err := testcontainers.TerminateContainer(container); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAContainerThatHasGoneBeforeItsTestIsTold(t *testing.T) {
+	ctx, container := started(t, Options{Brokers: 1})
+	if err := container.Container.Stop(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	// Testcontainers does not know it where somebody else has stopped it.
+	if err := (&Container{Container: stillRunning{container.Container}, brokers: 1, asks: true}).neverStruck(ctx); err == nil ||
+		!strings.Contains(err.Error(), "whether every fault has struck can't be asked") {
+		t.Errorf("said: %v", err)
+	}
+}
+
+type stillRunning struct{ testcontainers.Container }
+
+func (stillRunning) IsRunning() bool { return true }

@@ -11,9 +11,14 @@ KafkaContainer does it in the same way). The twins of this class in Java, Go and
 from __future__ import annotations
 
 import io
+import json
+import sys
 import tarfile
 from collections.abc import Iterable, Mapping, Sequence
+from http.client import HTTPException
 from typing import Any, Final, Self
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
 
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import HttpWaitStrategy
@@ -31,6 +36,9 @@ STARTER: Final = "/tmp/txnsim-start.sh"
 COMMAND: Final = f"while [ ! -f {STARTER} ]; do sleep 0.05; done; exec sh {STARTER}"
 _SCRIPT_MODE: Final = 0o755
 _POLL_SECONDS: Final = 0.1
+_VERIFY_SECONDS: Final = 10.0
+_CONFLICT: Final = 409
+"""What the control port answers where a fault has never struck."""
 
 
 class TxnsimContainer(DockerContainer):
@@ -46,6 +54,7 @@ class TxnsimContainer(DockerContainer):
         settings: Of the brokers, by Kafka's names.
         control_token: What the control port wants, 16 to 256 letters, digits and characters of
             ``-._~+/=``; a new one for each container unless given.
+        faults_may_miss: A fault that never struck is no error when the container stops.
         given: Arguments of DockerContainer, such as ``name`` and ``network``.
 
     Raises:
@@ -62,6 +71,7 @@ class TxnsimContainer(DockerContainer):
         as_version: str | Sequence[str] = (),
         settings: Mapping[str, Any] | None = None,
         control_token: str | None = None,
+        faults_may_miss: bool = False,
         **given: Any,
     ) -> None:
         options = wanted(
@@ -70,12 +80,15 @@ class TxnsimContainer(DockerContainer):
             transaction_version=transaction_version,
             as_version=as_version,
             settings=dict(settings or {}),
+            faults_may_miss=faults_may_miss,
         )
         if options.brokers < 1:
             raise ConfigError(f"a cluster needs at least one broker, not {options.brokers}")
         options.options()  # what the container would refuse, before it is made
         super().__init__(image, entrypoint=["sh"], **given)
         self._brokers = options.brokers
+        self._faults_may_miss = options.faults_may_miss
+        self._serves = False
         self._token = control_token or new_token()
         self.with_command(["-c", COMMAND])
         self.with_exposed_ports(*range(KAFKA_PORT, KAFKA_PORT + options.brokers), CONTROL_PORT)
@@ -121,7 +134,46 @@ class TxnsimContainer(DockerContainer):
         archive = _archive(STARTER, script(self.get_bootstrap_servers()))
         self.get_wrapped_container().put_archive("/", archive)
         self._awaited.wait_until_ready(self)
+        self._serves = True
         return self
+
+    def stop(  # its arguments are those of DockerContainer
+        self,
+        force: bool = True,  # noqa: FBT001, FBT002 - theirs
+        delete_volume: bool = True,  # noqa: FBT001, FBT002 - theirs
+    ) -> None:
+        """Stop and remove it; the end of a ``with`` block does the same.
+
+        Raises:
+            AssertionError: A fault that was armed has never struck, or the control port does not
+                answer, and no other exception is on its way.
+        """
+        __tracebackhide__ = True
+        asks = self._serves and not self._faults_may_miss and sys.exception() is None
+        self._serves = False
+        try:
+            if asks:
+                self._assert_all_faults_struck()
+        finally:
+            super().stop(force, delete_volume)
+
+    def _assert_all_faults_struck(self) -> None:
+        __tracebackhide__ = True
+        try:
+            asked = Request(f"{self.get_control_url()}/api/v1/faults/verify", method="POST")
+            asked.add_header("Authorization", f"Bearer {self._token}")
+            build_opener(ProxyHandler({})).open(asked, timeout=_VERIFY_SECONDS).close()
+        except HTTPError as error:
+            with error:
+                told = error.read().decode(errors="replace")
+            if error.code == _CONFLICT:
+                told = json.loads(told)["error"]
+            raise AssertionError(told) from None
+        except (OSError, HTTPException) as error:
+            raise AssertionError(
+                f"whether every fault has struck can't be asked: {error}. If the container is to "
+                "end before its test, give it faults_may_miss=True"
+            ) from error
 
 
 def script(addresses: str) -> str:

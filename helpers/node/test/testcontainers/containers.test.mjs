@@ -5,7 +5,9 @@ import { connect as dial } from 'node:net'
 import { once } from 'node:events'
 import { test } from 'node:test'
 
-import { connect } from '../../index.mjs'
+import { getContainerRuntimeClient } from 'testcontainers'
+
+import { connect, drop } from '../../index.mjs'
 import { TxnsimContainer, scriptOf, variableOf } from '../../testcontainers.mjs'
 
 const image = process.env.TXNSIM_TEST_IMAGE
@@ -77,4 +79,27 @@ test('a container serves', { skip: image === undefined && NO_IMAGE, timeout: 180
   } finally {
     await kafka.stop()
   }
+})
+
+const NEEDS_IMAGE = { skip: image === undefined && NO_IMAGE, timeout: 180_000 }
+const IDLE = { id: 'idle', point: 'client.request', api: 'EndTxn', action: drop() }
+
+test('a fault that never struck is an error at the end', NEEDS_IMAGE, async () => {
+  const kafka = await new TxnsimContainer(image, { brokers: 1 }).start()
+  await kafka.client.faults.arm(IDLE)
+  await assert.rejects(kafka.stop(), /^TxnsimError: 1 of the faults never struck \(idle: 0 crossings matched\)/)
+  await assert.rejects(connect(kafka.controlUrl), 'it has stopped all the same')
+  await kafka.stop()
+})
+
+test('a fault may miss where that is said', NEEDS_IMAGE, async () => {
+  const kafka = await new TxnsimContainer(image, { brokers: 1, faultsMayMiss: true }).start()
+  await kafka.client.faults.arm(IDLE)
+  await kafka.stop()
+})
+
+test('a container that has gone before its test is told', NEEDS_IMAGE, async () => {
+  const kafka = await new TxnsimContainer(image, { brokers: 1 }).start()
+  await (await getContainerRuntimeClient()).container.getById(kafka.getId()).kill()
+  await assert.rejects(kafka.stop(), /whether every fault has struck can't be asked: .*faultsMayMiss/)
 })

@@ -1,13 +1,20 @@
 package io.txnsim.testcontainers;
 
 import com.github.dockerjava.api.command.InspectContainerResponse;
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.HttpURLConnection;
+import java.net.Proxy;
 import java.net.URI;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
 import java.util.StringJoiner;
 import java.util.UUID;
 import java.util.function.IntUnaryOperator;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 import org.testcontainers.containers.GenericContainer;
 import org.testcontainers.containers.wait.strategy.Wait;
@@ -35,9 +42,16 @@ public class TxnsimContainer extends GenericContainer<TxnsimContainer> {
 
     private static final Duration START_TIMEOUT = Duration.ofSeconds(90);
 
+    private static final int ASK_TIMEOUT_MS = 10_000;
+
+    /** The reason of a refusal, which is JSON. */
+    private static final Pattern REASON = Pattern.compile("\\{\"error\":\"((?:[^\"\\\\]++|\\\\[\"\\\\bfnrt])*+)\"");
+
     private final StringJoiner topics = new StringJoiner(",");
     private int brokers = 3;
     private String token = UUID.randomUUID().toString();
+    private boolean faultsMayMiss;
+    private boolean serves;
 
     /**
      * A cluster of three brokers.
@@ -111,6 +125,56 @@ public class TxnsimContainer extends GenericContainer<TxnsimContainer> {
         return self();
     }
 
+    /** A fault that never struck is no error when the container stops. */
+    public TxnsimContainer withFaultsMayMiss() {
+        faultsMayMiss = true;
+        return self();
+    }
+
+    /**
+     * Stops and removes the container; {@link #close} does the same.
+     *
+     * @throws AssertionError where a fault that was armed has never struck, or the control port does not answer
+     */
+    @Override
+    public void stop() {
+        boolean asks = serves && !faultsMayMiss;
+        serves = false;
+        try {
+            if (asks) {
+                assertAllFaultsStruck();
+            }
+        } finally {
+            super.stop();
+        }
+    }
+
+    private void assertAllFaultsStruck() {
+        try {
+            URI verify = getControlUri().resolve("/api/v1/faults/verify");
+            HttpURLConnection asked = (HttpURLConnection) verify.toURL().openConnection(Proxy.NO_PROXY);
+            asked.setRequestMethod("POST");
+            asked.setRequestProperty("Authorization", "Bearer " + token);
+            asked.setConnectTimeout(ASK_TIMEOUT_MS);
+            asked.setReadTimeout(ASK_TIMEOUT_MS);
+            if (asked.getResponseCode() >= 400) {
+                try (InputStream told = asked.getErrorStream()) {
+                    throw new AssertionError(reason(new String(told.readAllBytes(), StandardCharsets.UTF_8)));
+                }
+            }
+        } catch (IOException failure) {
+            throw new AssertionError(
+                    "whether every fault has struck can't be asked: " + failure.getMessage()
+                            + ". If the container is to end before its test, give it withFaultsMayMiss()",
+                    failure);
+        }
+    }
+
+    static String reason(String answer) {
+        Matcher refusal = REASON.matcher(answer);
+        return refusal.lookingAt() ? refusal.group(1).translateEscapes() : answer;
+    }
+
     @Override
     protected void configure() {
         super.configure();
@@ -129,6 +193,12 @@ public class TxnsimContainer extends GenericContainer<TxnsimContainer> {
         super.containerIsStarting(info);
         String script = script(addresses(getHost(), brokers, this::getMappedPort));
         copyFileToContainer(Transferable.of(script, SCRIPT_MODE), STARTER);
+    }
+
+    @Override
+    protected void containerIsStarted(InspectContainerResponse info) {
+        super.containerIsStarted(info);
+        serves = true;
     }
 
     Integer[] ports() {

@@ -1,6 +1,9 @@
 package io.txnsim.testcontainers;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.net.Socket;
@@ -29,11 +32,65 @@ class RunningContainerTest {
         }
     }
 
+    @Test
+    void aFaultThatNeverStruckIsAnErrorAtTheEnd() throws IOException, InterruptedException {
+        TxnsimContainer kafka = started();
+        armInVain(kafka);
+        AssertionError found = assertThrows(AssertionError.class, kafka::close);
+        assertTrue(
+                found.getMessage().startsWith("1 of the faults never struck (idle: 0 crossings matched): compare"),
+                found.getMessage());
+        assertFalse(kafka.isCreated());
+        kafka.close();
+    }
+
+    @Test
+    void aTestThatHasFailedKeepsItsOwnFailure() throws IOException, InterruptedException {
+        IllegalStateException own = assertThrows(IllegalStateException.class, () -> {
+            try (TxnsimContainer kafka = started()) {
+                armInVain(kafka);
+                throw new IllegalStateException("of the test");
+            }
+        });
+        assertEquals(1, own.getSuppressed().length);
+    }
+
+    @Test
+    void aFaultMayMissWhereThatIsSaid() throws IOException, InterruptedException {
+        try (TxnsimContainer kafka = started()) {
+            armInVain(kafka.withFaultsMayMiss());
+        }
+    }
+
+    @Test
+    void aContainerThatHasGoneBeforeItsTestIsTold() {
+        TxnsimContainer kafka = started();
+        kafka.getDockerClient().killContainerCmd(kafka.getContainerId()).exec();
+        AssertionError found = assertThrows(AssertionError.class, kafka::stop);
+        assertTrue(found.getMessage().startsWith("whether every fault has struck can't be asked"), found.getMessage());
+    }
+
+    private static TxnsimContainer started() {
+        TxnsimContainer kafka = new TxnsimContainer(System.getenv("TXNSIM_TEST_IMAGE")).withBrokers(1);
+        kafka.start();
+        return kafka;
+    }
+
+    private static void armInVain(TxnsimContainer kafka) throws IOException, InterruptedException {
+        String rule = "{\"id\":\"idle\",\"point\":\"client.request\",\"api\":\"EndTxn\",\"action\":{\"do\":\"drop\"}}";
+        HttpRequest request = asking(kafka, "/api/v1/faults", kafka.getControlToken())
+                .POST(HttpRequest.BodyPublishers.ofString(rule))
+                .build();
+        assertEquals(201, HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.discarding()).statusCode());
+    }
+
+    private static HttpRequest.Builder asking(TxnsimContainer kafka, String path, String token) {
+        return HttpRequest.newBuilder(kafka.getControlUri().resolve(path)).header("Authorization", "Bearer " + token);
+    }
+
     private static HttpResponse<String> ask(TxnsimContainer kafka, String path, String token)
             throws IOException, InterruptedException {
-        HttpRequest request = HttpRequest.newBuilder(kafka.getControlUri().resolve(path))
-                .header("Authorization", "Bearer " + token)
-                .build();
+        HttpRequest request = asking(kafka, path, token).build();
         return HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());
     }
 }

@@ -73,6 +73,15 @@ class TxnsimContainerTest {
     }
 
     @Test
+    void theReasonOfARefusalIsRead() {
+        assertEquals("no \"idle\\\"", TxnsimContainer.reason("{\"error\":\"no \\\"idle\\\\\\\"\",\"never_struck\":[]}"));
+        assertEquals("x".repeat(100_000), TxnsimContainer.reason("{\"error\":\"" + "x".repeat(100_000) + "\"}"));
+        for (String other : List.of("", "Bad Gateway", "{\"error\":null,\"rules\":[{\"error\":\"NONE\"}]}")) {
+            assertEquals(other, TxnsimContainer.reason(other));
+        }
+    }
+
+    @Test
     void aClusterNeedsABroker() {
         assertThrows(IllegalArgumentException.class, () -> container.withBrokers(0));
     }
