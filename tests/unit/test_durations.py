@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from txnsim.durations import whole_ms
+from txnsim.durations import time_text, whole_ms
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,20 @@ def test_whole_milliseconds(given: object, ms: int) -> None:
 def test_what_is_no_whole_number_of_milliseconds_is_refused(given: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         whole_ms(given)
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "text"),
+    [
+        (0, "1970-01-01T00:00:00Z"),
+        (1_795_704_277_990, "2026-11-26T14:44:37Z"),
+        (-1, "1969-12-31T23:59:59Z"),
+        (10**15, "1000000000000000"),
+        (2**63 - 1, "9223372036854775807"),
+        (-(2**63), "-9223372036854775808"),
+    ],
+)
+def test_a_time_is_said_to_the_second_or_as_it_is_where_no_calendar_has_it(
+    time_ms: int, text: str
+) -> None:
+    assert time_text(time_ms) == text

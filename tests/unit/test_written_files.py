@@ -1,4 +1,4 @@
-"""Files that commands write: whole or not there. Links, pipes and modes: cli/test_ready_file.py."""
+"""Files that commands write: whole or not there. Links and modes: cli/test_ready_file.py."""
 
 from __future__ import annotations
 
@@ -45,6 +45,18 @@ def test_a_file_that_has_no_room_is_not_left_in_part(tmp_path: Path) -> None:
 def test_a_device_that_is_full_is_named() -> None:
     with pytest.raises(ConfigError, match=r"/dev/full: No space left on device; nothing"):
         write_whole(Path("/dev/full"), MUCH)
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_whole(pipe, "text")
+        assert os.read(reader, 10) == b"text"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
 
 
 def test_a_place_that_is_not_there_is_said_without_advice(tmp_path: Path) -> None:

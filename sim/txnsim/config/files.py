@@ -104,11 +104,9 @@ class _Problems:
         Raises:
             ConfigError: There are so many that no more are looked for.
         """
-        place = f"{self._file}:{line}" if self._has_lines else self._file
-        self._found.append((line, f"{place}: {field}: {message}"))
+        self._found.append(self._said(line, field, message))
         if len(self._found) == PROBLEMS_MAX:
-            more = f"{self._file}: {PROBLEMS_MAX} problems; more are not looked for"
-            raise ConfigError(f"{self.error()}\n{more}")
+            raise self._too_many()
 
     def passed_by(self, line: int, field: str) -> None:
         """Note a name that nobody here knows and a broker passes by.
@@ -118,10 +116,10 @@ class _Problems:
         """
         if field.removeprefix("settings.").startswith(CONFLUENT):
             return
-        self._strangers.append((line, field))
+        self._strangers.append(self._said(line, field, UNKNOWN))
         if len(self._strangers) > PROBLEMS_MAX:
-            for place in self._strangers:
-                self.add(*place, UNKNOWN)
+            self._found = [*self._found, *self._strangers][:PROBLEMS_MAX]
+            raise self._too_many()
 
     def add_validation(self, error: ValidationError, lines: _Lines, model: type[BaseModel]) -> None:
         for detail in error.errors(include_url=False):
@@ -157,6 +155,14 @@ class _Problems:
 
     def error(self) -> ConfigError:
         return ConfigError("\n".join(message for _line, message in sorted(set(self._found))))
+
+    def _too_many(self) -> ConfigError:
+        more = f"{self._file}: {PROBLEMS_MAX} problems; more are not looked for"
+        return ConfigError(f"{self.error()}\n{more}")
+
+    def _said(self, line: int, field: str, message: str) -> tuple[int, str]:
+        place = f"{self._file}:{line}" if self._has_lines else self._file
+        return line, f"{place}: {field}: {message}"
 
 
 def load(path: Path) -> Configuration:

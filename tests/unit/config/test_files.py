@@ -369,10 +369,13 @@ def test_wrong_settings_of_a_program_are_named_without_a_line() -> None:
     ]
 
 
-def test_a_file_that_is_nothing_but_wrong_is_not_searched_to_its_end(tmp_path: Path) -> None:
-    """To find what was meant takes milliseconds for each name."""
+@pytest.mark.parametrize("name", ["no.such.name", "num.partitions"])
+def test_a_file_that_is_nothing_but_wrong_is_not_searched_to_its_end(
+    name: str, tmp_path: Path
+) -> None:
+    """To find what was meant takes milliseconds for each name, whether it is near one or not."""
     file = tmp_path / "server.properties"
-    file.write_text("".join(f"no.such.name.{number}=x\n" for number in range(100_000)))
+    file.write_text("".join(f"{name}.{number}=x\n" for number in range(100_000)))
     with pytest.raises(ConfigError) as caught:
         load(file)
     *told, last = str(caught.value).splitlines()

@@ -14,6 +14,7 @@ from txnsim.config.kafka_names import (
     LISTENER_PROPERTIES,
     SECURITY_PROPERTIES,
     known,
+    nearest,
     why_without_effect,
     without_effect,
 )
@@ -67,3 +68,20 @@ def test_every_name_is_listed_once() -> None:
 
 def test_an_unknown_property_has_no_reason() -> None:
     assert why_without_effect("num.partition") is None
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("num.partition", "num.partitions"),
+        ("replicas.min.insync", "min.insync.replicas"),
+        ("max_message_bytes", "message.max.bytes"),
+        ("transaction.state.log.replication", "transaction.state.log.replication.factor"),
+        ("offsets.topic", None),
+        ("jmx.port", None),
+    ],
+)
+def test_a_property_is_meant_by_a_slip_by_its_words_in_another_order_and_by_its_beginning(
+    given: str, meant: str | None
+) -> None:
+    assert nearest(given) == meant

@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from txnsim.errors import CorruptLogRecordError
-from txnsim.group.log_format import decode_record, encode_batch, encode_record
+from txnsim.group.log_format import decode_record, encode_batch, encode_record, share_out
 from txnsim.group.records import (
     ClassicGroupDeleted,
     ClassicGroupStored,
@@ -85,6 +85,17 @@ def test_a_batch_on_behalf_of_a_producer_is_transactional() -> None:
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 0)
     assert [record.timestamp_ms for record in read_records(batch)] == [9, 9]
     assert not read_batch_header(encode_batch(RECORDS[:1], now_ms=9)).is_transactional
+
+
+@pytest.mark.parametrize(("limit", "batches"), [(1_000_000, 1), (200, 3), (1, len(RECORDS))])
+def test_records_that_need_not_go_together_are_shared_out(limit: int, batches: int) -> None:
+    shares = list(share_out(RECORDS, batch_bytes_max=limit))
+    assert [record for share in shares for record in share] == RECORDS
+    assert len(shares) == batches
+    for share in shares:
+        batch = encode_batch(share, now_ms=9)
+        assert batch == encode_batch(tuple(share), now_ms=9), "encoded once, as it would be anew"
+        assert len(batch) <= limit or len(share) == 1
 
 
 def text(value: str) -> bytes:

@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 
 from txnsim.errors import ConfigError
-from txnsim.releases.release import FeatureRange, Release, after, came_later, line_of
+from txnsim.releases.release import (
+    FeatureRange,
+    Release,
+    after,
+    came_later,
+    line_of,
+    names_releases,
+)
 from txnsim.releases.rules import LATEST, NO_RELEASE, RuleSwitch
 
 RELEASE = Release(
@@ -77,3 +84,4 @@ def test_a_release_has_what_came_before_it(
     switch = RuleSwitch(ticket="KAFKA-1", since=since, before="", after="")
     assert [one for one in later_than if not came_later(switch, one)] == []
     assert [one for one in in_ if came_later(switch, one)] == []
+    assert names_releases(switch) is bool(later_than)

@@ -93,6 +93,18 @@ def test_what_covers_a_name_and_what_a_filter_takes_is_found_by_name(name: str) 
             assert sorted(_taken(acls, wanted)) == sorted(filter(wanted.takes, acls.all()))
 
 
+def test_what_is_said_of_somebody_is_of_the_resources_of_one_type() -> None:
+    literal, prefixed = int(PatternType.LITERAL), int(PatternType.PREFIXED)
+    found = EVERY.bits_by_resource(ResourceType.TOPIC, ORDERS.principal, "10.0.0.1")
+    assert sorted(found) == [
+        (literal, "*", bit_of(Operation.DESCRIBE, Permission.ALLOW)),
+        (literal, "orders", bit_of(Operation.READ, Permission.ALLOW)),
+        (prefixed, "ord", bit_of(Operation.WRITE, Permission.DENY)),
+    ]
+    found = EVERY.bits_by_resource(ResourceType.GROUP, "User:somebody-else", "10.0.0.1")
+    assert list(found) == [(literal, "orders", 0)]
+
+
 def _taken(acls: Acls, wanted: AclFilter) -> list[AclBinding]:
     return [acl for acl in acls.found(wanted) if wanted.takes(acl)]
 
