@@ -7,7 +7,8 @@ them by design, so verdicts over stories do not ask for them; a run of ``simulat
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from txnsim.check.history import History, Transaction
@@ -143,11 +144,6 @@ def _within(sent: SentOffsets, transaction: Transaction) -> _Sent:
     )
 
 
-def _told(sent: _Sent, at_ms: int) -> _Sent:
-    """The position after a reader saw it: certain, and in effect by then at the latest."""
-    return sent._replace(is_certain=True, latest_ms=min(sent.latest_ms, at_ms))
-
-
 def _unstable_positions(history: History, watchers: frozenset[str]) -> Iterator[Broken]:
     """A member was told a position while an open transaction had sent one there (KIP-447)."""
     sent = _positions(history)
@@ -170,38 +166,94 @@ def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[Brok
     may have been taken since. One that somebody was told was taken. One of a transaction that was
     written before a plain one gives way to it, whenever its marker comes.
     """
-    sent = {
-        at: [one for one in every if one.may_count] for at, every in _positions(history).items()
-    }
+    sent = {at: _Account(every) for at, every in _positions(history).items()}
     for _, read in history.all_of(PositionsRead):
-        asked_ms = read.at_ms if read.asked_ms is None else read.asked_ms
         for position in () if read.error else read.positions:
-            every = sent.get((read.group, position.place), [])
-            told = [
-                at
-                for at, one in enumerate(every)
-                if one.offset == position.offset and one.earliest_ms <= read.at_ms
-            ]
-            if len(told) == 1:
-                every[told[0]] = _told(every[told[0]], read.at_ms)
+            account = sent.get((read.group, position.place))
+            if account is None:
+                continue
+            account.tell(position.offset, at_ms=read.at_ms)
             if read.who in watchers:
                 continue
-            certain = [one for one in every if one.is_certain and one.latest_ms < asked_ms]
-            plain = [one.earliest_ms for one in certain if one.transaction is None]
-            since_ms = max(plain, default=0)
-            every = [one for one in every if one.transaction is None or one.written_ms >= since_ms]
-            certain = [one for one in certain if one in every]
-            if not certain:
-                continue
-            last = max(certain, key=lambda one: one.earliest_ms)
-            allowed = {
-                one.offset
-                for one in every
-                if one.latest_ms >= last.earliest_ms and one.earliest_ms <= read.at_ms
-            }
-            if position.offset not in allowed:
+            last = account.lost(position.offset, read)
+            if last is not None:
                 yield (
                     LOST_POSITION,
                     f"{read.who} was told {position.offset} of {read.group} on {position.place},"
                     f" though {last.who} had committed {last.offset} and been answered",
                 )
+
+
+class _Account:
+    """Positions that were sent to one place, and what readers of it were told, in order."""
+
+    def __init__(self, sent: Iterable[_Sent]) -> None:
+        self._by_offset: defaultdict[int, list[_Sent]] = defaultdict(list)
+        for one in sent:
+            if one.may_count:
+                self._by_offset[one.offset].append(one)
+        every = (one for same in self._by_offset.values() for one in same)
+        answered = (one for one in every if one.is_certain and one.latest_ms < _EVER)
+        self._answered = sorted(answered, key=lambda one: one.latest_ms, reverse=True)
+        """Those whose answer comes later than all questions so far, the next one at the end."""
+        self._plain = _Certain()
+        self._within = _Certain()
+
+    def tell(self, offset: int, *, at_ms: int) -> None:
+        """A reader was told this offset. Which of several equal ones it was is not known.
+
+        A plain one that is told before its answer counts as certain twice: that changes nothing.
+        """
+        same = self._by_offset.get(offset, [])
+        told = [*islice((at for at, one in enumerate(same) if one.earliest_ms <= at_ms), 2)]
+        if len(told) == 1 and same[told[0]].latest_ms > at_ms:
+            one = same[told[0]] = same[told[0]]._replace(is_certain=True, latest_ms=at_ms)
+            (self._plain if one.transaction is None else self._within).add(one)
+
+    def lost(self, offset: int, read: PositionsRead) -> _Sent | None:
+        """The last one that was certainly taken, if that offset can't stand in its place."""
+        asked_ms = read.at_ms if read.asked_ms is None else read.asked_ms
+        while self._answered and self._answered[-1].latest_ms < asked_ms:
+            self._plain.add(self._answered.pop())
+        last = self._plain.last(asked_ms=asked_ms)
+        since_ms = 0 if last is None else last.earliest_ms
+        last = self._within.last(asked_ms=asked_ms, since_ms=since_ms, unless=last)
+        if last is None or last.offset == offset:
+            return None
+        stands = any(
+            last.earliest_ms <= one.latest_ms
+            and one.earliest_ms <= read.at_ms
+            and (one.transaction is None or one.written_ms >= since_ms)
+            for one in self._by_offset.get(offset, ())
+        )
+        return None if stands else last
+
+
+class _Certain:
+    """Positions that were certainly taken. The last one is found without a look at all of them."""
+
+    def __init__(self) -> None:
+        self._all: list[tuple[_Sent, int]] = []
+        """Each with the highest ``earliest_ms`` up to it."""
+
+    def add(self, one: _Sent) -> None:
+        highest_ms = self._all[-1][1] if self._all else 0
+        self._all.append((one, max(highest_ms, one.earliest_ms)))
+
+    def last(
+        self, *, asked_ms: int, since_ms: int = 0, unless: _Sent | None = None
+    ) -> _Sent | None:
+        """The one with the highest ``earliest_ms`` that was in effect when this was asked.
+
+        Args:
+            asked_ms: When.
+            since_ms: Those that were written before do not count.
+            unless: It is this one, unless another has a higher ``earliest_ms``.
+        """
+        found = unless
+        for one, highest_ms in reversed(self._all):
+            if found is not None and found.earliest_ms >= highest_ms:
+                break
+            if one.latest_ms < asked_ms and one.written_ms >= since_ms:
+                found = one if found is None else max(found, one, key=lambda of: of.earliest_ms)
+        return found

@@ -4,6 +4,9 @@ hold.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from tests.support.told import FAILED, OK, UNKNOWN, Told
 from txnsim.check.history import History
 from txnsim.check.observations import Position, PositionsRead, SentOffsets
 from txnsim.runtime.rng import SeededRng
+from txnsim.simulation import promises
 from txnsim.simulation.promises import (
     GRANTED_TO_REPLACED,
     LOST_POSITION,
@@ -185,6 +189,18 @@ def test_of_two_that_were_sent_at_once_either_may_stay(offset: int) -> None:
     assert kinds(overtaken(offset, asked_ms=500)) == []
 
 
+def test_an_older_one_gives_way_to_a_plain_commit_though_somebody_was_told_it() -> None:
+    told = Told()
+    told.sent("T1", 9)
+    told.sent(None, 5, asked_ms=1_500)
+    told.committed("T1", asked_ms=2_500)
+    told.positions(9, asked_ms=1_800)  # before the plain commit was answered
+    told.positions(5, asked_ms=4_500)
+    assert kinds(told) == []
+    told.positions(9, asked_ms=5_500)
+    assert kinds(told) == [LOST_POSITION]
+
+
 # A register by chance: commits take effect one after the other, and readers are told what is there
 
 
@@ -234,3 +250,129 @@ def test_what_a_register_forgets_is_called_lost_often() -> None:
         ]
     ]
     assert len(found) > 30
+
+
+# The rule as it reads, and what it costs
+
+
+def lost_as_the_rule_reads(history: History, watchers: frozenset[str]) -> Iterator[str]:
+    """The rule over all positions, anew for every reader: it takes the cube of their number."""
+    sent = {
+        at: [one for one in every if one.may_count]
+        for at, every in promises._positions(history).items()
+    }
+    for _, read in history.all_of(PositionsRead):
+        asked_ms = read.at_ms if read.asked_ms is None else read.asked_ms
+        for position in read.positions:
+            every = sent.get((read.group, position.place), [])
+            told = [
+                at
+                for at, one in enumerate(every)
+                if one.offset == position.offset and one.earliest_ms <= read.at_ms
+            ]
+            if len(told) == 1:
+                one = every[told[0]]
+                latest_ms = min(one.latest_ms, read.at_ms)
+                every[told[0]] = one._replace(is_certain=True, latest_ms=latest_ms)
+            if read.who in watchers:
+                continue
+            certain = [one for one in every if one.is_certain and one.latest_ms < asked_ms]
+            plain = [one.earliest_ms for one in certain if one.transaction is None]
+            since_ms = max(plain, default=0)
+            every = [one for one in every if one.transaction is None or one.written_ms >= since_ms]
+            last_ms = max((one.earliest_ms for one in certain if one in every), default=None)
+            if last_ms is not None and position.offset not in {
+                one.offset
+                for one in every
+                if one.latest_ms >= last_ms and one.earliest_ms <= read.at_ms
+            }:
+                yield f"{read.who} was told {position.offset} at {read.at_ms}"
+
+
+def mixed_by_chance(random: Any) -> Told:
+    """Plain positions, positions of transactions, and readers, who are told anything."""
+    told, open_now = Told(), {"T0"}
+    for number in range(1, random.randint(4, 40)):
+        now_ms = number * 1_000
+        asked_ms = max(0, now_ms - random.randrange(1, 5_000))
+        outcome = random.choice([OK, OK, OK, UNKNOWN, FAILED])
+        offset = random.randrange(5)
+        do = random.choice(["plain", "sent", "committed", "aborted", "read", "read", "watched"])
+        label = random.choice(sorted(open_now))
+        if do == "plain":
+            told.sent(None, offset, asked_ms=asked_ms, outcome=outcome)
+        elif do == "sent":
+            told.sent(label, offset, asked_ms=asked_ms, outcome=outcome)
+        elif do in ("committed", "aborted"):
+            end = told.committed if do == "committed" else told.aborted
+            end(label, asked_ms=asked_ms, outcome=outcome)
+            if outcome is OK:
+                open_now.remove(label)
+            open_now.add(f"T{number}")
+        else:
+            told.positions(offset, who="r" if do == "read" else "m", asked_ms=asked_ms)
+    return told
+
+
+def test_lost_positions_are_those_of_the_rule_as_it_reads() -> None:
+    watchers, found, healthy = frozenset({"m"}), 0, 0
+    for number in range(400):
+        history = mixed_by_chance(SeededRng(number).stream("mixed")).history
+        lost = [
+            because
+            for kind, because in broken_promises(history, keeps_positions=True, watchers=watchers)
+            if kind == LOST_POSITION
+        ]
+        as_it_reads = [*lost_as_the_rule_reads(history, watchers)]
+        assert [one.split(" of g")[0] for one in lost] == [
+            one.split(" at ")[0] for one in as_it_reads
+        ], number
+        found, healthy = found + len(lost), healthy + (not lost)
+    assert found > 500
+    assert healthy > 50
+
+
+def moves(how: str, count: int) -> History:
+    """A group that goes on so many times, and looks where it stands each time."""
+    told, asked_ms = Told(), 500
+    for number in range(count):
+        within = how == "transactions" or (how == "first transactions" and number < count / 2)
+        offset = 7 if how == "one offset" else number
+        if within or (how == "both" and number % 2):
+            told.sent(f"T{number}", offset, asked_ms=asked_ms)
+            told.committed(f"T{number}", asked_ms=asked_ms + 1_000)
+            asked_ms += 2_000
+        else:
+            told.sent(None, offset, asked_ms=asked_ms)
+            asked_ms += 1_000
+        told.positions(offset, asked_ms=asked_ms)
+        asked_ms += 1_000
+    return told.history
+
+
+def steps(history: History) -> int:
+    """How many lines of the module run."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal count
+        if frame.f_code.co_filename != promises.__file__:
+            return None
+        count += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        found = [*promises._lost_positions(history, frozenset())]
+    finally:
+        sys.settrace(before)
+    assert found == []
+    return count
+
+
+@pytest.mark.parametrize(
+    "how", ["plain", "transactions", "both", "first transactions", "one offset"]
+)
+def test_twice_as_many_positions_take_twice_as_many_steps(how: str) -> None:
+    assert steps(moves(how, 400)) < 2.1 * steps(moves(how, 200))
