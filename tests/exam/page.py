@@ -36,12 +36,14 @@ cluster, one at a time, and `txnsim simulate` plays seeds from 0 on until one fi
 know nothing of any bug ([docs/simulate.md](simulate.md)). The weights by which they are drawn are
 of 26 November 2026. Most were fixed before any bug was asked for. That day two bugs that somebody
 had planted were missed, as no seed had both things that they take: so programs that commit
-positions both ways, and followers that are late, were added. A bug is **found** at the first seed
-with a finding that the same seed does not have without the bug. It is **told apart** at the first
-seed in which somebody is answered otherwise: then `simulate --against` names it, though no promise
-is broken that a judge knows. Where a bug would change nothing, its run is the sound one, which all
-share: the time of that run counts for each. What was found with the draws of before is kept until
-it is asked again (`--again`)."""
+positions both ways, and followers that are late, were added. Later that day a table of what meets
+(`pairs`, below) showed what never did: so acts in the middle of faults and of transactions, on
+Kafka's own topics too, and members that leave then, were added. A bug is **found** at the first
+seed with a finding that the same seed does not have without the bug. It is **told apart** at the
+first seed in which somebody is answered otherwise: then `simulate --against` names it, though no
+promise is broken that a judge knows. Where a bug would change nothing, its run is the sound one,
+which all share: the time of that run counts for each. What was found with the draws of before is
+kept until it is asked again (`--again`)."""
 
 _SWITCHES: Final = """\
 ## Behaviours of older releases

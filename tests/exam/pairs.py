@@ -4,14 +4,16 @@
 somebody else did to the same thing meanwhile, and in how many seeds. A thing is a partition, a
 transactional id, the positions of a group, or the cluster. What lasts is an open transaction that
 has written there, a fault, or a broker that is away. A pair that never meets is a draw that is
-missing: a bug that needs both can't be found. An act that came to an error met nothing.
+missing: a bug that needs both can't be found. An act that came to an error met nothing. Where a
+pair can't be, the table says why (``UNABLE``).
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from txnsim.scenario.answers import NONE
@@ -22,6 +24,25 @@ from txnsim.simulation.play import Done, play, quieten
 CLUSTER: Final = "cluster"
 _ENDS: Final = {"stop": "start", "kill": "start", "isolate": "heal"}
 _OF_GROUPS: Final = ("commit-offsets", "read-positions", "poll", "subscribe", "leave", "die")
+
+_ON_LOGS: Final = ("producers", "read", "delete-records")
+"""What can be asked of any partition, those of Kafka's own topics as well."""
+_OWN: Final = "open (commit-offsets|transaction)"
+UNABLE: Final[Sequence[tuple[str, frozenset[str], str]]] = (
+    (".*", frozenset(("cluster age",)), "an id is made old before it is first used"),
+    (_OWN, frozenset(("delete-records",)), "brokers refuse it for Kafka's own topics"),
+    (
+        "open transaction",
+        frozenset(("cluster delete-topic", "cluster create-topic", "cluster grow-topic")),
+        "without its partition, or at another number of them, a coordinator has lost its ids",
+    ),
+    (
+        "open transaction",
+        frozenset(("send", "await-ack", "add-offsets", "commit-offsets")),
+        "only clients that send by hand share an id",
+    ),
+)
+"""What lasts as a pattern, the acts that can't meet it, and why."""
 
 
 class Cast(NamedTuple):
@@ -77,7 +98,9 @@ def touches(done: Done, cast: Cast) -> Iterator[Touch]:
     who, what = str(call.get("who", "")), Act(done.step).asked
     is_alone = call.get("plain") or (call.get("do") == "commit-offsets" and who in cast.groups)
     things = {call.get("partition"), act.get("partition"), *call.get("beside", ())}
-    things |= {call.get("transactional_id"), act.get("coordinator-of"), cast.ids.get(who)}
+    things |= {call.get("transactional-id"), act.get("coordinator-of")}
+    if not call.get("plain"):
+        things.add(cast.ids.get(who))
     if call.get("do") in _OF_GROUPS:
         group = call.get("group") or cast.groups.get(call.get("member", who))
         things.add(None if group is None else f"__consumer_offsets@{group}")
@@ -86,8 +109,13 @@ def touches(done: Done, cast: Cast) -> Iterator[Touch]:
         things |= {f"__consumer_offsets@{group}" for group in cast.groups.values()}
     if act or "arm" in done.step or "advance" in done.step:
         things.add(CLUSTER)
-    for thing in sorted(things - {None}):
-        yield Touch(what + " plain" * bool(is_alone), thing, done.who or "disturber", done.at_us)
+    for thing in sorted({_named(one) for one in things if one is not None}):
+        yield Touch(what + " plain" * bool(is_alone), thing, who or "disturber", done.at_us)
+
+
+def _named(thing: str) -> str:
+    """The partition of a coordinator stands for the id that it serves."""
+    return thing.removeprefix("__transaction_state@")
 
 
 def lasting(every: Iterable[Done], cast: Cast) -> Iterator[Lasting]:
@@ -100,8 +128,9 @@ def lasting(every: Iterable[Done], cast: Cast) -> Iterator[Lasting]:
         do, who = call.get("do"), str(call.get("who", ""))
         if who in cast.ids and do in ("produce", "send", "commit-offsets"):
             for touch in touches(one, cast):
-                if touch.thing != cast.ids[who] and one.error == NONE and not call.get("plain"):
-                    touched.setdefault(who, {}).setdefault(touch.thing, (f"open {do}", after_us))
+                if one.error == NONE and not call.get("plain"):
+                    what = "open transaction" if touch.thing == cast.ids[who] else f"open {do}"
+                    touched.setdefault(who, {}).setdefault(touch.thing, (what, after_us))
         elif do in ("commit", "abort"):
             for thing, (what, from_us) in touched.pop(who, {}).items():
                 yield Lasting(what, thing, who, from_us, one.at_us)
@@ -157,6 +186,9 @@ class Table:
                 for touch in touches(one, cast):
                     acts[kind_of(touch.thing)].add(touch.what)
             kinds |= {long.what: kind_of(long.thing) for long in lasting(every, cast)}
+        everywhere = {one for one in acts["partition"] if one.startswith("cluster ")}
+        for kind in ("group", "id"):
+            acts[kind] |= everywhere | acts["partition"].intersection(_ON_LOGS)
         self._acts = {what: acts[kind] for what, kind in kinds.items()}
 
     def lines(self) -> Iterator[str]:
@@ -164,7 +196,16 @@ class Table:
         for long, acts in sorted(self._acts.items()):
             row = sorted((self.pairs[long, act], act) for act in acts)
             yield f"{long}: {', '.join(f'{act} {count}' for count, act in row if count)}"
-            yield f"    never: {', '.join(act for count, act in row if not count) or 'none'}"
+            never = [act for count, act in row if not count and not reason(long, act)]
+            yield f"    never: {', '.join(never) or 'none'}"
+        for long, unable, why in UNABLE:
+            yield f"can't be: {long} with {', '.join(sorted(unable))}: {why}"
+
+
+def reason(long: str, act: str) -> str:
+    """Why an act can't meet what lasts; empty where it can."""
+    found = (why for what, acts, why in UNABLE if act in acts and re.fullmatch(what, long))
+    return next(found, "")
 
 
 def main() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.exam.mutations import MUTATIONS
-from tests.exam.pairs import Cast, Table, lasting, met
+from tests.exam.pairs import UNABLE, Cast, Table, lasting, met, reason
 from tests.exam.run import answers
 from txnsim.simulation.play import Done, quieten
 
@@ -55,6 +56,35 @@ def test_a_plain_commit_meets_positions_of_a_transaction() -> None:
     assert met(every, CAST) == {("open commit-offsets", "commit-offsets plain")}
 
 
+def test_a_transaction_is_open_at_its_coordinator_as_well() -> None:
+    every = (
+        call(0, "w", "produce", partition="t-0"),
+        call(10, "operator", "fence", **{"transactional-id": "x"}),
+        call(20, "operator", "fence", **{"transactional-id": "y"}),
+        done(30, {"cluster": {"do": "roll", "partition": "__transaction_state@x"}}),
+        call(40, "w", "produce", partition="u-0", plain=True),
+    )
+    assert met(every, CAST) == {
+        ("open transaction", "fence"),
+        ("open transaction", "cluster roll"),
+    }
+
+
+def test_what_a_program_does_for_its_member_is_the_member_s() -> None:
+    every = (
+        call(0, "p", "commit-offsets", member="m"),
+        msgspec.structs.replace(call(10, "m", "leave"), who="p"),
+    )
+    assert met(every, CAST) == {("open commit-offsets", "leave")}
+
+
+def test_a_pair_that_cannot_be_has_its_reason() -> None:
+    assert all(why for *_, why in UNABLE)
+    assert reason("open commit-offsets", "delete-records")
+    assert not reason("open commit-offsets", "cluster roll")
+    assert not reason("open produce", "delete-records")
+
+
 def test_what_is_done_to_the_cluster_meets_a_fault_and_a_broker_that_is_away() -> None:
     rule = {"id": "r", "point": "peer.request", "api": "Fetch", "action": {"do": "hold"}}
     every = (
@@ -76,7 +106,9 @@ def test_the_table_has_what_met_and_what_did_not() -> None:
     quieten()
     lines = list(Table(range(7, 9)).lines())
     assert any(line.startswith("open ") for line in lines)
-    assert all(line.startswith("    never: ") for line in lines[1::2])
+    rows = lines[: -len(UNABLE)]
+    assert all(line.startswith("    never: ") for line in rows[1::2])
+    assert all(line.startswith("can't be: ") for line in lines[len(rows) :])
 
 
 @pytest.mark.parametrize("bug", ["older-position-wins", "joins-before-the-epoch-s-start"])

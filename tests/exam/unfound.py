@@ -15,6 +15,9 @@ UNFOUND: Final[Mapping[str, str]] = {
     "longest_timeout_is_never": (
         "a broker must let clients ask for that timeout, and 25 days must pass"
     ),
+    "verification_follows_peer_version": (
+        "a verifying leader needs a coordinator from before 3.6, where no upgrade of a run begins"
+    ),
     "unknown_records_are_skipped": (
         "no broker of ours writes a record of an unknown version: only one of a later Kafka would"
     ),

@@ -25,8 +25,9 @@ from txnsim.simulation.later import EXPIRATIONS, SHORT_EXPIRATIONS
 from txnsim.simulation.plan import Plan
 from txnsim.simulation.play import Played, play
 from txnsim.simulation.shrinking import (
+    BY_ACT,
     EARLY_MARKERS,
-    is_early_marker,
+    ONE_REPLICA,
     later,
     with_care,
     with_own_keys,
@@ -47,6 +48,10 @@ HARMFUL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "feature-levels": ("a feature level changes under an open transaction", ()),
     "clock-jumps": ("a broker's clock is set ahead, so timeouts come early", ()),
     EARLY_MARKERS: ("an operator writes a marker with an epoch that its producer has not had", ()),
+    ONE_REPLICA: (
+        "a partition is reassigned to one broker, and those that had it stay eligible to lead it",
+        (),
+    ),
     SHORT_EXPIRATIONS: ("what somebody still counts on is forgotten", ("z09",)),
 }
 """Habit -> what somebody does that no release of Kafka bears, and the scenarios that show it."""
@@ -145,8 +150,7 @@ def _cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
     present = {one.habit for one in plan.acts}
     if not plan.world.settings.keys().isdisjoint(EXPIRATIONS):
         present.add(SHORT_EXPIRATIONS)
-    if any(map(is_early_marker, plan.acts)):
-        present.add(EARLY_MARKERS)
+    present |= {habit for habit, is_it in BY_ACT.items() if any(map(is_it, plan.acts))}
     for habit, (what, animals) in HARMFUL.items():
         if habit in present:
             cause = Cause(habit=habit, ticket=what, animals=animals)

@@ -138,6 +138,20 @@ MOVES: Final = ((1, 0.3), (2, 0.4), (3, 0.3))
 """Of one leader in a row."""
 MOVE_PAUSES_MS: Final = ((1_500, 1.0),)
 """Between them: time enough for a client to come in between."""
+AMID_FAULTS: Final = 0.16
+"""Of seeds: something happens to the cluster before something else is over."""
+AMID_UNITS: Final = ((1, 0.4), (2, 0.4), (3, 0.2))
+AMID: Final = ((1, 0.4), (2, 0.4), (4, 0.2))
+"""How many things, before it is."""
+AMID_TRANSACTIONS: Final = 0.15
+"""Of seeds: somebody looks after partitions that an open transaction has written to."""
+LOOKED_AFTER: Final = 0.4
+"""How often somebody does, for each act that writes."""
+CARES: Final = ("clean", "delete-old", "move-leader", "reassign", "producers", "read")
+"""What can be done to a partition of a topic, Kafka's own ones as well, and loses nothing."""
+LEAVING: Final = 0.3
+"""Of seeds with a group: members go while their positions are in an open transaction."""
+GOES: Final = ("leave", "leave", "die", "stand-still")
 BROKERS: Final = ((3, 0.75), (2, 0.15), (1, 0.1))
 REPLICATION: Final = ((1, 0.6), (3, 0.25), (2, 0.15))
 """One replica in most seeds: an outage then is one."""

@@ -10,6 +10,9 @@ from txnsim.simulation.dice import Dice
 from txnsim.simulation.habits import Scene
 from txnsim.simulation.plan import CLUSTER, Act, Body, Track
 
+POWER_FAILURE: Final = "power-failure"
+"""Loses data that is not on disk: no bug with a single replica."""
+
 Steps = Iterator[tuple[int, Body]]
 """Pairs of a pause in ms and the step after it."""
 
@@ -196,6 +199,18 @@ def slow(dice: Dice, rule: Body) -> Steps:
     yield 0, {"arm": {**rule, "action": delay, "limit": limit}}
 
 
+def trouble(dice: Dice, rule: Body) -> Steps:
+    """What a broker does by itself comes late, as where a thread or a disk is slow; or its log
+    refuses something.
+    """
+    if not dice.happens(defaults.REFUSED):
+        yield from slow(dice, {**rule, "point": dice.one_of(defaults.STEPS)})
+        return
+    rule |= {"point": "log.append", "role": "leader", "kind": dice.one_of(defaults.KINDS)}
+    rule |= {"action": {"do": "error", "error": defaults.REFUSAL}}
+    yield 0, {"arm": {**rule, "limit": dice.weighted(defaults.FAULT_TIMES)}}
+
+
 def _peer_api(dice: Dice) -> Body:
     api = dice.one_of(defaults.PEER_APIS)
     return {} if api == "any" else {"api": api}
@@ -203,7 +218,7 @@ def _peer_api(dice: Dice) -> Body:
 
 MAKERS: Final[Mapping[str, Callable[[Dice, Scene, str], Steps]]] = {
     "kill": _kill,
-    "power-failure": _power_failure,
+    POWER_FAILURE: _power_failure,
     "stop": _stop,
     "isolate": _isolate,
     "move-leader": _move_leader,

@@ -13,7 +13,7 @@ import msgspec
 from txnsim.releases import REFERENCE, RELEASES, release_named
 from txnsim.simulation import defaults
 from txnsim.simulation.dice import Dice
-from txnsim.simulation.disturbances import disturber, has_disturber
+from txnsim.simulation.disturbances import POWER_FAILURE, disturber, has_disturber
 from txnsim.simulation.habits import (
     Scene,
     application,
@@ -24,12 +24,10 @@ from txnsim.simulation.habits import (
     reader,
     wire,
 )
-from txnsim.simulation.later import with_later
+from txnsim.simulation.later import with_amid, with_later
 from txnsim.simulation.plan import Body, Plan, Track, World
 
 STREAM: Final = "plan"
-POWER_FAILURE: Final = "power-failure"
-"""Loses data that is not on disk: no bug with a single replica."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +83,7 @@ def draw(seed: int, wanted: Wanted = Wanted()) -> Plan:  # noqa: B008 - a frozen
         features=tuple(sorted(features)),
         workload=wanted.workload,
     )
-    return with_later(plan, older=_older(wanted.as_version, mode))
+    return with_amid(with_later(plan, older=_older(wanted.as_version, mode)))
 
 
 def _survives(topics: Mapping[str, Body], settings: Body, features: frozenset[str]) -> bool:

@@ -33,6 +33,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """Transactional ids of clients."""
     inputs: tuple[str, ...] = ()
     """Topics that groups read."""
+    groups: tuple[str, ...] = ()
 
     def has(self, feature: str) -> bool:
         return feature in self.features

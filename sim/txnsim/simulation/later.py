@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -11,8 +11,8 @@ from txnsim.releases import REFERENCE
 from txnsim.simulation import defaults
 from txnsim.simulation.curiosity import CURIOUS, curious, with_small_groups
 from txnsim.simulation.dice import Dice
-from txnsim.simulation.disturbances import slow
-from txnsim.simulation.habits import monitor
+from txnsim.simulation.disturbances import MAKERS, POWER_FAILURE, Steps, trouble
+from txnsim.simulation.habits import OPERATOR, READER, Scene, monitor
 from txnsim.simulation.plan import CLUSTER, Act, Body, Plan, Track, World
 from txnsim.types import PRODUCER_EPOCH_MAX
 
@@ -35,6 +35,24 @@ EXPIRATIONS: Final = (
     "offsets.retention.minutes",
 )
 """Settings of that feature."""
+AMID_FAULTS: Final = "amid-faults"
+AMID_TRANSACTIONS: Final = "amid-transactions"
+LEAVING: Final = "members-leave-amid"
+OWN_TOPICS: Final = "internal-topics"
+"""Habit of what is done to their partitions."""
+_LASTING: Final = (
+    *("kill", "stop", "isolate", "full-disk", "clock-jumps", "lagging-replica", TROUBLED, TROUBLED),
+    *("slow-peers", "slow-peers", "lossy-peers", "lossy-peers", "slow-clients", "lossy-clients"),
+    *("slow-logs", "slow-loading"),
+)
+"""What goes on for a while."""
+_SHORT: Final = (
+    *("kill", "stop", "isolate", "move-leader", "move-coordinator", "reassign", "remake-topic"),
+    *("grow-topic", "care-for-logs", "time-passes", OWN_TOPICS, OWN_TOPICS),
+)
+"""What is done to the cluster meanwhile."""
+_WRITES: Final = ("produce", "send", "commit-offsets")
+_Maker = Callable[[Dice, Scene, str], Steps]
 
 
 def with_later(plan: Plan, *, older: Sequence[str]) -> Plan:
@@ -398,19 +416,10 @@ def _asks_nothing(rule: str, broker: int) -> Body:
 
 
 def _troubled(dice: Dice, brokers: int) -> Iterator[Act]:
-    """What a broker does by itself comes late, as where a thread or a disk is slow; or its log
-    refuses something.
-    """
     for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
         rule: Body = {"id": f"step.{unit}", "broker": dice.one_of(range(1, brokers + 1))}
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
-        if dice.happens(defaults.REFUSED):
-            rule |= {"point": "log.append", "role": "leader", "kind": dice.one_of(defaults.KINDS)}
-            rule |= {"action": {"do": "error", "error": defaults.REFUSAL}}
-            limit = dice.weighted(defaults.FAULT_TIMES)
-            yield Act({"arm": {**rule, "limit": limit}}, pause_ms, unit, TROUBLED)
-            continue
-        for after_ms, step in slow(dice, {**rule, "point": dice.one_of(defaults.STEPS)}):
+        for after_ms, step in trouble(dice, rule):
             yield Act(step, pause_ms + after_ms, unit, TROUBLED)
             pause_ms = 0
 
@@ -424,3 +433,139 @@ def _upgrade(dice: Dice, brokers: int, newest: str) -> Iterator[Act]:
             (again, defaults.OUTAGES_MS),
         ):
             yield Act({"cluster": act}, dice.up_to(pauses), broker, "rolling-upgrade")
+
+
+# In the middle of something else: what two tracks do seldom falls together by itself
+
+
+def with_amid(plan: Plan) -> Plan:
+    """The plan with what its seed has of it. Nothing is added where a machine loses its power: then
+    all else has to be sound.
+    """
+    if POWER_FAILURE in plan.features:
+        return plan
+    tracks, features = plan.tracks, {*plan.features}
+    dice = Dice(plan.seed, AMID_FAULTS)
+    if dice.happens(defaults.AMID_FAULTS):
+        features.add(AMID_FAULTS)
+        tracks = (*tracks, Track(CLUSTER, tuple(_amid_faults(dice, _scene(plan)))))
+    dice = Dice(plan.seed, AMID_TRANSACTIONS)
+    if _told(plan, "transactional-id") and dice.happens(defaults.AMID_TRANSACTIONS):
+        features.add(AMID_TRANSACTIONS)
+        tracks = tuple(_amid_transactions(dice, track, plan) for track in tracks)
+    dice = Dice(plan.seed, LEAVING)
+    if plan.groups and dice.happens(defaults.LEAVING):
+        features.add(LEAVING)
+        tracks = tuple(_leaving(dice, track, [*plan.world.topics]) for track in tracks)
+    return msgspec.structs.replace(plan, tracks=tracks, features=tuple(sorted(features)))
+
+
+def _told(plan: Plan, field: str) -> Mapping[str, str]:
+    """What actors have in a field, by their names."""
+    actors = {track.name: track.actor or {} for track in plan.tracks}
+    return {name: actor[field] for name, actor in actors.items() if field in actor}
+
+
+def _scene(plan: Plan) -> Scene:
+    """What whoever disturbs finds."""
+    counts = ((name, one["partitions"]) for name, one in plan.world.topics.items())
+    return Scene(
+        features=frozenset(),
+        places=tuple(f"{name}-{index}" for name, count in counts for index in range(count)),
+        brokers=plan.world.brokers,
+        is_v2=plan.world.mode.startswith("TV2"),
+        ids=tuple(sorted({*_told(plan, "transactional-id").values()})) or ("nobody",),
+        groups=tuple(plan.groups),
+    )
+
+
+# Faults
+
+
+def _amid_faults(dice: Dice, scene: Scene) -> Iterator[Act]:
+    """A disturbance begins, others come, and then it ends."""
+    makers: dict[str, _Maker] = {**MAKERS, TROUBLED: _trouble, OWN_TOPICS: _to_internal_topics}
+    for unit in range(1, dice.weighted(defaults.AMID_UNITS) + 1):
+        pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
+        outer = dice.one_of(_LASTING)
+        first, *ends = makers[outer](dice, scene, f"amid.{unit}")
+        acts = [(outer, *first)]
+        for number in range(dice.weighted(defaults.AMID)):
+            inner = dice.one_of(_SHORT if dice.happens(0.7) else _LASTING)
+            acts += ((inner, *one) for one in makers[inner](dice, scene, f"amid.{unit}.{number}"))
+        for name, after_ms, step in (*acts, *((outer, *end) for end in ends)):
+            yield Act(step, pause_ms + after_ms, unit, name)
+            pause_ms = 0
+
+
+def _trouble(dice: Dice, scene: Scene, rule: str) -> Steps:
+    yield from trouble(dice, {"id": rule, "broker": dice.one_of(range(1, scene.brokers + 1))})
+
+
+def _to_internal_topics(dice: Dice, scene: Scene, _rule: str) -> Steps:
+    places = [f"__transaction_state@{one}" for one in scene.ids]
+    places += [f"__consumer_offsets@{one}" for one in scene.groups]
+    yield from _care(dice, dice.one_of(places), scene.brokers)
+
+
+def _care(dice: Dice, place: str, brokers: int) -> Steps:
+    """Something that is done to a partition and loses nothing."""
+    everyone = range(1, brokers + 1)
+    act: Body = {"do": dice.one_of(defaults.CARES), "partition": place}
+    match act["do"]:
+        case "clean" | "delete-old":
+            roll: Body = {"do": "roll", "partition": place}
+            yield dice.up_to(defaults.PAUSES_MS), {"cluster": roll}
+        case "move-leader":
+            act["to"] = dice.one_of(everyone)
+        case "reassign":
+            act["replicas"] = dice.some(everyone, dice.weighted(defaults.REPLICATION))
+        case "producers":
+            yield dice.up_to(defaults.PAUSES_MS), {"call": {"who": OPERATOR, **act}}
+            return
+        case "read":
+            yield dice.up_to(defaults.PAUSES_MS), {"call": {"who": READER, **act}}
+            return
+    yield dice.up_to(defaults.PAUSES_MS), {"cluster": act}
+
+
+# Transactions
+
+
+def _amid_transactions(dice: Dice, track: Track, plan: Plan) -> Track:
+    """Somebody looks after a partition that an open transaction has written to, or after the one of
+    its coordinator.
+    """
+    actor = track.actor or {}
+    if "transactional-id" not in actor:
+        return track
+    groups, acts = _told(plan, "group"), list[Act]()
+    for act in track.acts:
+        acts.append(act)
+        call = act.step.get("call", {})
+        if call.get("do") not in _WRITES or not dice.happens(defaults.LOOKED_AFTER):
+            continue
+        place = (
+            call.get("partition") or f"__consumer_offsets@{groups[call.get('member', call['who'])]}"
+        )
+        if dice.happens(0.3):
+            place = f"__transaction_state@{actor['transactional-id']}"
+        for after_ms, step in _care(dice, place, plan.world.brokers):
+            acts.append(Act(step, after_ms, act.unit, AMID_TRANSACTIONS))
+    return msgspec.structs.replace(track, acts=tuple(acts))
+
+
+def _leaving(dice: Dice, track: Track, topics: Sequence[str]) -> Track:
+    """A program whose member goes before the transaction with its positions has ended, and comes
+    back.
+    """
+    acts: list[Act] = []
+    for act in track.acts:
+        acts.append(act)
+        call = act.step.get("call", {})
+        if call.get("do") != "commit-offsets" or "member" not in call or not dice.happens(0.4):
+            continue
+        for said in ({"do": dice.one_of(defaults.GOES)}, {"do": "subscribe", "topics": topics}):
+            step: Body = {"call": {"who": call["member"], **said}}
+            acts.append(Act(step, dice.up_to(defaults.PAUSES_MS), act.unit, LEAVING))
+    return msgspec.structs.replace(track, acts=tuple(acts))

@@ -41,6 +41,7 @@ from txnsim.server.cluster import SimCluster
 from txnsim.server.member import MemberState
 from txnsim.simulation.asking import ASK, Curious
 from txnsim.simulation.guests import Guest, commit_markers, end_of, workload_named
+from txnsim.simulation.habits import OPERATOR, READER
 from txnsim.simulation.invariants import violations
 from txnsim.simulation.later import EXPIRATIONS, MONITOR
 from txnsim.simulation.limit import OverLimitError, processor_limit
@@ -341,7 +342,7 @@ class _Run:
             if self._is_over:
                 return
             answer = await self._act(built, cluster, track, one)
-            if answer.error == NONE:
+            if answer.error == NONE or _is_of_others(one):
                 continue
             if one.unit == BEGINNING:
                 if not await self._begins_after_all(built, cluster, track, one):
@@ -475,6 +476,12 @@ async def _look_at_positions(built: Stage, plan: Plan) -> None:
         admin = await built.operator.admin()
         found = await committed_positions(admin.cluster, group, places)
         built.recorder.positions(LOOKER, group, found)
+
+
+def _is_of_others(one: Act) -> bool:
+    """Whether it is no act of the program in whose track it stands, which goes on then."""
+    who = one.step.get("call", {}).get("who")
+    return "cluster" in one.step or who in (OPERATOR, READER)
 
 
 def _is_unknown_end(one: Act, answer: CallResult) -> bool:

@@ -8,7 +8,7 @@ finding of another kind and at least one of the same (delta debugging, Zeller an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -27,7 +27,8 @@ TRIES_MAX: Final = 600
 """Runs of one shrinking."""
 _ORDINARY_US: Final = (200, 200)
 EARLY_MARKERS: Final = "early-markers"
-"""A habit that no act is drawn for: what an act sends shows it (``is_early_marker``)."""
+ONE_REPLICA: Final = "one-replica"
+"""Habits that no act is drawn for: what an act says shows them (``BY_ACT``)."""
 
 
 class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -237,7 +238,7 @@ def without_habit(plan: Plan, habit: str) -> Plan:
         kept = {k: v for k, v in plan.world.settings.items() if k not in EXPIRATIONS}
         world = msgspec.structs.replace(plan.world, settings=kept)
         return msgspec.structs.replace(plan, world=world)
-    goes = is_early_marker if habit == EARLY_MARKERS else lambda one: one.habit == habit
+    goes = BY_ACT.get(habit) or (lambda one: one.habit == habit)
     tracks = [
         msgspec.structs.replace(track, acts=tuple(one for one in track.acts if not goes(one)))
         for track in plan.tracks
@@ -253,6 +254,18 @@ def is_early_marker(act: Act) -> bool:
     markers = asked["fields"]["markers"]
     each = [markers["each"]] if isinstance(markers, dict) else markers
     return any(one["producer_epoch"]["plus"] > 0 for one in each)
+
+
+def is_for_one_replica(act: Act) -> bool:
+    """Whether a partition is reassigned to a single broker."""
+    said = act.step.get("cluster", {})
+    return said.get("do") == "reassign" and len(said["replicas"]) == 1
+
+
+BY_ACT: Final[Mapping[str, Callable[[Act], bool]]] = {
+    EARLY_MARKERS: is_early_marker,
+    ONE_REPLICA: is_for_one_replica,
+}
 
 
 def later(plan: Plan, track: int, ms: int) -> Plan:

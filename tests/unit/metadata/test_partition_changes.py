@@ -4,6 +4,7 @@ PartitionChangeBuilderTest.
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.support.images import partition
@@ -112,6 +113,26 @@ def test_the_last_leader_is_elected_again_when_no_other_is_left() -> None:
     assert facts(changed) == (1, (1,), (), ())
     assert changed is not None
     assert changed.is_recovering
+
+
+def test_brokers_that_a_reassignment_leaves_out_stay_eligible_and_keep_it_without_a_leader() -> (
+    None
+):
+    """As the classes of a real 4.4.0 do, of partition 0 too: its minimum is that of before."""
+    found = msgspec.structs.replace(
+        partition(1, isr=(1, 2)), replicas=(BrokerId(3), BrokerId(1), BrokerId(2))
+    )
+    found = msgspec.structs.replace(found, removing=(BrokerId(1), BrokerId(2)))
+    alone = after(found, (1, 2, 3), min_isr=2)
+    assert facts(alone) == (3, (3,), (1, 2), ())
+    assert alone is not None
+    dead = after(alone, (), down=(3,))
+    assert facts(dead) == (-1, (), (1, 2, 3), (3,))
+    assert dead is not None
+    unclean = after(dead, (), down=(3,), unclean_shutdown=3)
+    assert facts(unclean) == (-1, (), (1, 2), (3,))
+    assert unclean is not None
+    assert after(unclean, ()) is None, "3 is back, and nobody leads"
 
 
 def test_without_elr_no_replica_is_eligible_and_an_isr_does_not_get_empty() -> None:

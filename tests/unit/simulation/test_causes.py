@@ -11,7 +11,6 @@ from txnsim.simulation.causes import causes_of
 from txnsim.simulation.drawing import Wanted, draw
 from txnsim.simulation.plan import Act, Plan, Track, World
 from txnsim.simulation.play import play
-from txnsim.simulation.shrinking import without_habit
 
 
 def test_a_known_anomaly_is_known_by_the_rule_that_heals_it() -> None:
@@ -35,9 +34,7 @@ async def fails(_guest: object) -> None:
 
 def test_what_is_left_out_has_a_name_too() -> None:
     """Seed 287: a program adds no partition, and its record joins the transaction before."""
-    drawn = without_habit(draw(287), "rolling-upgrade")
-    world = msgspec.structs.replace(drawn.world, as_version=None)
-    (cause,) = causes_of(msgspec.structs.replace(drawn, world=world))
+    (cause,) = causes_of(draw(287))
     assert (cause.habit, cause.animals) == ("no-adds", ("z04",))
 
 
@@ -63,6 +60,13 @@ def test_a_fence_that_no_copy_learns_is_known() -> None:
     """Seed 17498: the cleaner has emptied the marker that a producer was known by."""
     (cause,) = causes_of(draw(17498))
     assert (cause.switch, cause.healthy) == ("last_markers_stay_whole", True)
+
+
+@pytest.mark.costly
+def test_a_partition_without_a_leader_after_it_was_given_one_replica_is_known() -> None:
+    """Seed 617: brokers that a reassignment has taken it from stay eligible, as on a real 4.4.0."""
+    (cause,) = causes_of(draw(617))
+    assert cause.name == "one-replica"
 
 
 @pytest.mark.costly

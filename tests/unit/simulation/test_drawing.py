@@ -11,10 +11,13 @@ from txnsim.simulation.asking import ASK
 from txnsim.simulation.curiosity import CURIOUS
 from txnsim.simulation.drawing import Wanted, draw
 from txnsim.simulation.later import (
+    AMID_FAULTS,
+    AMID_TRANSACTIONS,
     BOTH_WAYS,
     HELD,
     KEYED,
     LATE,
+    LEAVING,
     MONITORED,
     REPLACED,
     TOGETHER,
@@ -64,6 +67,9 @@ def test_seeds_leave_features_out_and_have_one_replica_mostly() -> None:
         TROUBLED,
         BOTH_WAYS,
         LATE,
+        AMID_FAULTS,
+        AMID_TRANSACTIONS,
+        LEAVING,
         *(name for features in drawn for name in features),
     }
     assert set(features) <= set(known)

@@ -10,13 +10,17 @@ from txnsim.releases import RELEASES
 from txnsim.simulation import defaults
 from txnsim.simulation.causes import _switches
 from txnsim.simulation.curiosity import CURIOUS
+from txnsim.simulation.disturbances import POWER_FAILURE
 from txnsim.simulation.drawing import Wanted, draw
 from txnsim.simulation.later import (
+    AMID_FAULTS,
+    AMID_TRANSACTIONS,
     BOTH_WAYS,
     EXPIRATIONS,
     HELD,
     KEYED,
     LATE,
+    LEAVING,
     MONITOR,
     MONITORED,
     REPLACED,
@@ -25,7 +29,7 @@ from txnsim.simulation.later import (
     TROUBLED,
     with_later,
 )
-from txnsim.simulation.plan import Act, Plan
+from txnsim.simulation.plan import Act, Plan, Track, World
 from txnsim.simulation.play import Played, play
 from txnsim.simulation.shrinking import without_habit
 
@@ -230,3 +234,110 @@ def test_brokers_in_trouble_are_late_or_refuse_and_a_sound_cluster_bears_it() ->
     assert points == {*defaults.STEPS, "log.append"}
     for plan in list(having(TROUBLED))[:2]:
         assert "NONE" in answers(play(plan), TROUBLED, plan)
+
+
+# In the middle of something else
+
+
+def of_amid(plan: Plan) -> list[list[Act]]:
+    """The acts of each unit of faults with something in their middle."""
+    units: dict[tuple[int, int], list[Act]] = {}
+    for number, track in enumerate(plan.tracks):
+        for one in track.acts:
+            units.setdefault((number, one.unit), []).append(one)
+    return [
+        acts
+        for acts in units.values()
+        if any(str(one.step.get("arm", {}).get("id", "")).startswith("amid.") for one in acts)
+    ]
+
+
+def test_what_begins_in_the_middle_of_a_fault_is_a_disturbance_of_its_own() -> None:
+    plans = list(having(AMID_FAULTS))
+    assert 0.08 < len(plans) / len(SEEDS) < 0.25
+    habits: set[str] = set()
+    for plan in plans:
+        for acts in of_amid(plan):
+            habits |= {one.habit for one in acts}
+            assert len(acts) > 1
+    assert {"kill", "isolate", "reassign", "remake-topic", "internal-topics"} <= habits
+
+
+def test_nothing_is_added_where_a_machine_loses_its_power() -> None:
+    for plan in map(draw, range(1_500)):
+        if POWER_FAILURE in plan.features:
+            assert {AMID_FAULTS, AMID_TRANSACTIONS, LEAVING}.isdisjoint(plan.features)
+
+
+def test_partitions_of_an_open_transaction_are_looked_after_those_of_kafka_as_well() -> None:
+    seen: set[tuple[str, str]] = set()
+    for plan in having(AMID_TRANSACTIONS):
+        for track in plan.tracks:
+            for before, one in zip(track.acts, track.acts[1:], strict=False):
+                if one.habit == AMID_TRANSACTIONS:
+                    assert one.unit == before.unit
+                    asked = one.step.get("cluster") or one.step["call"]
+                    seen.add((asked["do"], asked["partition"].partition("@")[0].partition("-")[0]))
+    cares = {*defaults.CARES, "roll"}
+    for topic in ("__transaction_state", "__consumer_offsets"):
+        assert {do for do, where in seen if where == topic} == cares
+    assert {do for do, where in seen if where == "t1"} == cares
+
+
+@pytest.mark.costly
+def test_care_in_the_middle_of_a_transaction_comes_to_something() -> None:
+    answered: set[tuple[str, str]] = set()
+    for plan in list(having(AMID_TRANSACTIONS))[:12]:
+        steps = [one.step for one in plan.acts if one.habit == AMID_TRANSACTIONS]
+        for one in play(plan).done:
+            if one.step in steps:
+                asked = one.step.get("cluster") or one.step["call"]
+                answered.add((asked["do"], one.error))
+    assert {(do, "NONE") for do in (*defaults.CARES, "roll")} <= answered
+
+
+def test_members_go_before_their_positions_are_decided_and_come_back() -> None:
+    plans = [plan for plan in having(LEAVING) if any(one.habit == LEAVING for one in plan.acts)]
+    assert len(plans) > 10
+    done: set[tuple[str, str]] = set()
+    for plan in plans[:8]:
+        acts = [one for one in plan.acts if one.habit == LEAVING]
+        assert {one.step["call"]["do"] for one in acts[::2]} <= {*defaults.GOES}
+        assert {one.step["call"]["do"] for one in acts[1::2]} == {"subscribe"}
+        steps = [one.step for one in acts]
+        done |= {
+            (one.step["call"]["do"], one.error) for one in play(plan).done if one.step in steps
+        }
+    assert {("leave", "NONE"), ("subscribe", "NONE")} <= done
+
+
+def test_a_workload_without_clients_has_faults_too() -> None:
+    wanted = Wanted(workload="some.module:shop")
+    plans = [
+        plan for plan in (draw(seed, wanted) for seed in SEEDS) if AMID_FAULTS in plan.features
+    ]
+    assert len(plans) > 10
+    assert all(AMID_TRANSACTIONS not in plan.features for plan in plans)
+
+
+def test_a_program_goes_on_where_somebody_else_s_act_fails_in_its_track() -> None:
+    def of(do: str, **said: object) -> Act:
+        return Act({"call": {"who": "w", "do": do, **said}}, unit=1)
+
+    world = World(
+        mode="TV2+",
+        brokers=1,
+        topics={"t1": {"partitions": 1, "replication-factor": 1, "leaders": [1]}},
+    )
+    acts = (
+        Act({"call": {"who": "w", "do": "init-producer-id"}}),
+        of("begin"),
+        of("produce", partition="t1-0", value="one"),
+        Act({"cluster": {"do": "move-leader", "partition": "t1-0", "to": 9}}, unit=1),
+        Act({"call": {"who": "operator", "do": "producers", "partition": "t9-0"}}, unit=1),
+        of("commit"),
+    )
+    track = Track("w", acts, {"plays": "wire", "transactional-id": "x"}, "abort")
+    played = play(Plan(seed=1, world=world, tracks=(track,)))
+    asked = [(Act(one.step).asked, one.error == "NONE") for one in played.done]
+    assert asked[-3:] == [("cluster move-leader", False), ("producers", False), ("commit", True)]
