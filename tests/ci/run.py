@@ -4,9 +4,10 @@ For a clean machine with Python, a JDK 17, Maven, Go, Node.js, npm, Rust, a C co
 
 First the repository's own check, then everything else side by side, as much as fits on the cores.
 One line per part with its minutes, its budget, how many cores it has kept busy (programs and what
-they waited for; not the servers that CI itself starts) and its first failure, then the reasons of
-every failure, and one closing line with the count. Exit status 1 if anything failed. Standard
-library only, as it runs before any environment is made.
+they waited for; not the servers that CI itself starts) and its first failure. Below it stands the
+report of a part that failed, at once: a run of hours may be broken off. At the end come the
+failures again, a line for each part, and one closing line with the count. Exit status 1 if anything
+failed. Standard library only, as it runs before any environment is made.
 """
 
 from __future__ import annotations
@@ -63,8 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     verdicts = [_ask(part, deadline) for part in first]
     verdicts += _ask_together(together, deadline)
     total = sum(verdicts, start=PartOutcome(0, 0))
-    if total.report:
-        _say(f"\n{total.report}\n")
+    for verdict in verdicts:
+        if verdict.failed:
+            _say(verdict.reason)
     _say(f"{plan.name}: {in_budget(time.monotonic() - start_s, plan.minutes)}")
     _say(f"txnsim: {total.passed} passed, {total.failed} failed")
     return 0 if total.passed and not total.failed else 1
@@ -116,7 +118,7 @@ def _ask(part: Part, all_of_ci: Deadline) -> PartOutcome:
     busy = f"{deadline.cpu_s / seconds:.1f} of {part.cores:.1f} cores"
     word = "FAIL" if verdict.failed else "ok"
     counts = f"{verdict.passed} passed, {verdict.failed} failed"
-    reason = f": {verdict.reason}" if verdict.failed else ""
+    reason = f": {verdict.reason}\n\n{verdict.report}\n" if verdict.failed else ""
     _say(f"{word:4} {taken}, {busy}  {part.name}: {counts}{reason}")
     if not verdict.failed and commit() == begun_at:  # else it has asked some of both
         keep(part.name, begun_at, minutes=seconds / 60)

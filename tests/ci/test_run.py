@@ -9,6 +9,7 @@ import pytest
 from tests.check import SEEDS_FULL
 from tests.ci import gate, nightly, run
 from tests.ci.parts import CORES, GATE, NIGHTLY, PLANS, Part, Plan
+from tests.ci.passed import DIRTY
 from tests.ci.process import Deadline, PartOutcome
 from tests.ci.run import PARTS_MAX, in_budget, next_part
 from tests.clients.matrix.rosters import clients
@@ -94,6 +95,28 @@ def test_what_takes_longer_than_its_budget_is_marked(seconds: float, told: str) 
 
 def test_seeds_go_on_where_make_test_ends() -> None:
     assert min(nightly.SEEDS) == SEEDS_FULL
+
+
+def test_a_part_that_failed_reports_at_once_and_is_named_again_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def second(_: Deadline) -> PartOutcome:
+        assert capsys.readouterr().out.splitlines()[1:] == ["", *report, ""]
+        return PartOutcome(2, 0)
+
+    report = ["tests: exit status 1", "FAILED test_one - 1 != 2"]
+    parts = (
+        Part("first", 1, lambda _: PartOutcome(0, 1, "\n".join(report))),
+        Part("second", 1, second),
+    )
+    plan = Plan("nightly", minutes=2, minutes_max=3, first=parts, together=())
+    monkeypatch.setattr(run, "NIGHTLY", plan)
+    monkeypatch.setattr(run, "commit", lambda: f"abc{DIRTY}")  # keeps nothing
+    assert run.main(["--nightly"]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("ok ")
+    assert told[1] == "FAILED test_one - 1 != 2"
+    assert told[-1] == "txnsim: 2 passed, 1 failed"
 
 
 @pytest.mark.parametrize(("after", "kept"), [("abc", ["abc"]), ("def", [])])
