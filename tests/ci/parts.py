@@ -90,7 +90,7 @@ NIGHTLY: Final = Plan(
         Part("suites of Apache Kafka, txnsim", 40, nightly.suites_of_kafka, cores=WAITS),
         Part(
             "pipeline on Spark and Kafka's directories",
-            8,
+            40,
             nightly.spark_and_kafka,
             needs_programs=False,
         ),
