@@ -14,7 +14,7 @@ from time import process_time
 
 import numpy as np
 
-from txnsim.pipeline.scan.kernel_crc import HAS_INSTRUCTION, TABLES, check_by_tables, check_crcs
+from txnsim_spark.scan.kernel_crc import HAS_INSTRUCTION, TABLES, check_by_tables, check_crcs
 
 BYTES = 60_000_000
 ROUNDS = 5

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.process_tree import cpu_below, cpu_of
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.spark_connector import connector_jars
-from txnsim.pipeline.session import spark_session
+from txnsim_spark.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession

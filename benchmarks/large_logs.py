@@ -21,10 +21,10 @@ import msgspec
 
 from benchmarks.log_data import Scale, small_batches
 from benchmarks.store_data import BEGAN_MS, HOUR_MS, Hours, make
-from txnsim.pipeline.log_query import Wanted
-from txnsim.pipeline.options import Division, KafkaLogOptions
-from txnsim.pipeline.planning import READS, shares_of
-from txnsim.pipeline.session import spark_session
+from txnsim_spark.log_query import Wanted
+from txnsim_spark.options import Division, KafkaLogOptions
+from txnsim_spark.planning import READS, shares_of
+from txnsim_spark.session import spark_session
 
 SPARKS: Final = Division(max_partition_bytes=128 << 20, open_cost_bytes=4 << 20, parallelism=2)
 """What a session says of itself on two cores."""

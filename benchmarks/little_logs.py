@@ -17,7 +17,7 @@ from typing import Final
 
 from benchmarks.log_data import Scale, small_batches
 from benchmarks.whole_command import timed
-from txnsim.pipeline.tables.read_here import read_here
+from txnsim_spark.tables.read_here import read_here
 
 SCALE: Final = Scale(partitions=2, segment_bytes=5_000_000, transactions=500, hanging=5, alive=8)
 

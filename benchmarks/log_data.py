@@ -23,10 +23,10 @@ import msgspec
 import numpy as np
 
 from benchmarks import log_fill
-from txnsim.pipeline.scan import kernel
-from txnsim.pipeline.scan.pieces import Ints
-from txnsim.pipeline.scan.segments import Damage
-from txnsim.pipeline.scan.walk import batch_rows
+from txnsim_spark.scan import kernel
+from txnsim_spark.scan.pieces import Ints
+from txnsim_spark.scan.segments import Damage
+from txnsim_spark.scan.walk import batch_rows
 from txnsim.placement import partition_for
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numba import njit
 
-from txnsim.pipeline.scan.kernel_crc import TABLES
+from txnsim_spark.scan.kernel_crc import TABLES
 from txnsim.wire.batch import Record, build_batch, control_batch
 from txnsim.wire.batch_header import CRC_START
 

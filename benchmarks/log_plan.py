@@ -31,12 +31,12 @@ from benchmarks.worker_memory import peak_kb
 from tests.support.apache_kafka import accepts
 from tests.support.fragment_model import act, segment_of
 from tests.support.store_servers import S3Store
-from txnsim.pipeline.engine import packed
-from txnsim.pipeline.forensics.find_hanging import Reading, Search
-from txnsim.pipeline.log_query import Wanted
-from txnsim.pipeline.options import KafkaLogOptions
-from txnsim.pipeline.planning import READS, in_tasks, shares_of
-from txnsim.pipeline.source import Task
+from txnsim_spark.engine import packed
+from txnsim_spark.forensics.find_hanging import Reading, Search
+from txnsim_spark.log_query import Wanted
+from txnsim_spark.options import KafkaLogOptions
+from txnsim_spark.planning import READS, in_tasks, shares_of
+from txnsim_spark.source import Task
 from txnsim.storage import names
 from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
 
@@ -49,7 +49,7 @@ CORES: Final = 16
 """That tasks are planned for by ``find-hanging``."""
 _READING: Final = """
 import sys
-from txnsim.pipeline.session import spark_session
+from txnsim_spark.session import spark_session
 
 table, place, *settings = sys.argv[1:]
 session = spark_session("local[2]", config=dict(one.split("=", 1) for one in settings))

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.support.page_flood import FLOOD
 from tests.support.txnsim_server import TxnsimServer
-from txnsim.http.page.files import MEDIA_TYPES, served
+from txnsim_lab.http.page.files import MEDIA_TYPES, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -314,7 +314,7 @@ def static(trace: Path) -> Iterator[str]:
 def size() -> int:
     """Bytes that the page adds to a wheel: its files, packed as a wheel packs them."""
     packed = io.BytesIO()
-    root = resources.files("txnsim.http.page")
+    root = resources.files("txnsim_lab.http.page")
     with resources.as_file(root) as folder, zipfile.ZipFile(packed, "w", 8) as wheel:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:

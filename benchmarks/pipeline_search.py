@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 
 from benchmarks.worker_memory import forget_peaks, largest_mb
-from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
-from txnsim.pipeline.session import SHORT_LIVED, spark_session
+from txnsim_spark.forensics.find_hanging import Search, find_hanging
+from txnsim_spark.session import SHORT_LIVED, spark_session
 
 CORES: Final = 2
 _LIMIT_S: Final = 560.0

@@ -24,7 +24,7 @@ from tests.support.standalone_spark import StandaloneSpark
 
 READ: Final = """
 import sys
-from txnsim.pipeline.session import spark_session
+from txnsim_spark.session import spark_session
 
 master, cores, directory, topic = sys.argv[1:]
 spark = spark_session(master, config={"spark.cores.max": cores})

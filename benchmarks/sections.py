@@ -15,9 +15,9 @@ from pathlib import Path
 
 from benchmarks.log_data import TOPIC, small_batches
 from benchmarks.log_growth import LARGE
-from txnsim.pipeline.forensics.segment_reading import walked
-from txnsim.pipeline.scan.sections import in_sections
-from txnsim.pipeline.scan.segments import SegmentFile, replicas_in, segments_of
+from txnsim_spark.forensics.segment_reading import walked
+from txnsim_spark.scan.sections import in_sections
+from txnsim_spark.scan.segments import SegmentFile, replicas_in, segments_of
 
 SECTIONS = 6
 ROUNDS = 5

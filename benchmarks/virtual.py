@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from tests.support.clusters import VirtualCluster, run_cluster
 from txnsim.client.producer import Producer
-from txnsim.simulation.batch import row_of
-from txnsim.simulation.drawing import Wanted
-from txnsim.simulation.play import quieten
+from txnsim_lab.simulation.batch import row_of
+from txnsim_lab.simulation.drawing import Wanted
+from txnsim_lab.simulation.play import quieten
 
 TOPIC: Final = "bulk"
 PARTITIONS: Final = 16

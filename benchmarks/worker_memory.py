@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 _PROC: Final = Path("/proc")
-_WORKER: Final = (b"-m\0pyspark.daemon\0", b"-m\0txnsim.pipeline.daemon\0")
+_WORKER: Final = (b"-m\0pyspark.daemon\0", b"-m\0txnsim_spark.daemon\0")
 """What a worker's command line has: it is forked from this module. The JVM only has its name."""
 
 

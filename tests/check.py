@@ -70,7 +70,7 @@ TESTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "clients": ("client libraries are served", ("tests/clients", "tests/real")),
     "tools": (
         "the pipeline and the command line behave as their tests state",
-        ("tests/unit/cli", "tests/unit/pipeline", "tests/unit/storage"),
+        ("tests/unit/cli", "tests/spark", "tests/broker/storage"),
     ),
     "rest": ("so does all the rest", ("tests",)),
     COVERING: (

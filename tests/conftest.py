@@ -48,7 +48,7 @@ def undisturbed_clients(request: pytest.FixtureRequest) -> None:
     Unit tests tell their stories in virtual time, but for those of players.
     """
     name = request.node.nodeid
-    is_virtual = name.startswith("tests/unit/scenario/") and "/players/" not in name
+    is_virtual = name.startswith("tests/lab/scenario/") and "/players/" not in name
     is_told = "scenario" in name and not is_virtual
     if is_told or request.node.get_closest_marker("clients") is not None:
         gc.collect()

@@ -39,9 +39,9 @@ from txnsim.api.kip_text.differences import DIFFERENCES
 from txnsim.config.kafka_names import known, why_without_effect
 from txnsim.faults import meanings, points
 from txnsim.metadata import configs
-from txnsim.pipeline.forensics.findings import json_schema
-from txnsim.pipeline.schemas import TABLES as LOG_TABLES
-from txnsim.pipeline.traces.schemas import TABLES as TRACE_TABLES
+from txnsim_spark.forensics.findings import json_schema
+from txnsim_spark.schemas import TABLES as LOG_TABLES
+from txnsim_spark.traces.schemas import TABLES as TRACE_TABLES
 from txnsim.releases.kafka import REFERENCE
 from txnsim.setting import Setting
 from txnsim.settings import DEFAULTS, documentation
@@ -335,7 +335,7 @@ def trace_page() -> str | None:
 def kafka_log_tables_page() -> str:
     """The tables of the data source."""
     return _page(
-        "sim/txnsim/pipeline/schemas.py",
+        "sim/txnsim_spark/schemas.py",
         "Tables of kafka_log",
         """\
 What [the data source `kafka_log`](kafka-log.md) has, as its option `table` names it. Types are
@@ -363,7 +363,7 @@ where a controller's log lies beside a broker's, is a topic like others.""",
 def trace_tables_page() -> str:
     """The tables of a trace."""
     return _page(
-        "sim/txnsim/pipeline/traces/schemas.py and tests/docs.py",
+        "sim/txnsim_spark/traces/schemas.py and tests/docs.py",
         "Tables of a trace",
         """\
 A [trace](../tests/README.md#reading-a-trace) as tables for Apache Spark. `scenario run --trace DIR`
@@ -382,8 +382,8 @@ exporting further traces to the same place adds their runs. It needs the extra
 [`spark`](install.md#extras) and Java 17. In a notebook:
 
 ```python
-from txnsim.pipeline.session import spark_session
-from txnsim.pipeline.traces.tables import register_views
+from txnsim_spark.session import spark_session
+from txnsim_spark.traces.tables import register_views
 
 spark = spark_session()
 register_views(spark, "tables/")
@@ -446,8 +446,8 @@ def _help_pages(words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]
 
 def scenarios_page() -> str | None:
     """The stories that come with it, and what they declare in each generation of the protocol."""
-    from txnsim.scenario.catalog import scenarios
-    from txnsim.scenario.model import HEALTHY, MODES
+    from txnsim_lab.scenario.catalog import scenarios
+    from txnsim_lab.scenario.model import HEALTHY, MODES
 
     known = sorted(scenarios().values(), key=lambda one: (one.animal, one.aliases))
     rows = [
@@ -717,10 +717,10 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     "docs/trace-kinds.md": trace_page,
     "docs/trace-tables.md": trace_tables_page,
     "docs/transaction-states.md": states_page,
-    "sim/txnsim/http/page/static/fault_forms.js": lambda: page_texts.fault_forms(
+    "sim/txnsim_lab/http/page/static/fault_forms.js": lambda: page_texts.fault_forms(
         _member_docstrings(points, "FaultPoint")
     ),
-    "sim/txnsim/http/page/static/meanings.js": page_texts.words,
+    "sim/txnsim_lab/http/page/static/meanings.js": page_texts.words,
     **ten_pictures.pages(),
     **teaching_page.pages(),
     "docs/README.md": index_page,  # last: it reads the others

@@ -11,7 +11,7 @@ import pytest
 
 from tests import docs
 from tests.docs import PAGES, ROOT
-from txnsim.scenario import catalog
+from txnsim_lab.scenario import catalog
 from txnsim.settings import documentation
 
 

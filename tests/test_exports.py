@@ -20,7 +20,7 @@ def test_a_public_module_has_each_name_that_it_lists_and_says_what_it_is(module:
     assert silent == []
 
 
-@pytest.mark.parametrize("module", ["txnsim.client", "txnsim.pipeline", "txnsim.testing"])
+@pytest.mark.parametrize("module", ["txnsim.client", "txnsim_spark", "txnsim.testing"])
 def test_a_name_that_is_not_there_is_an_attribute_error(module: str) -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = importlib.import_module(module).Nothing

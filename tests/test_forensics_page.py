@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 
 from tests.test_repair_page import BLOCK, ROOT, practised, typed
-from txnsim.pipeline.forensics.findings import Finding, json_schema
+from txnsim_spark.forensics.findings import Finding, json_schema
 
 FORENSICS: Final = ROOT / "docs" / "forensics.md"
 BROKERS: Final = (1, 2, 3)

@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from txnsim.scenario.reading import read
-from txnsim.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.reading import read
+from txnsim_lab.scenario.runner import Telling, tell_virtual
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 HANGS: Final = "stuck-last-stable-offset"

@@ -27,8 +27,8 @@ from txnsim.config import load
 from txnsim.faults.plan import FaultRule
 from txnsim.http.app import OPERATIONS
 from txnsim.http.openapi import document
-from txnsim.scenario.catalog import find, scenarios
-from txnsim.scenario.reading import read
+from txnsim_lab.scenario.catalog import find, scenarios
+from txnsim_lab.scenario.reading import read
 
 LANGUAGES: Final = frozenset(
     ("", "console", "go", "java", "js", "json", "mermaid", "properties", "python", "xml", "yaml")

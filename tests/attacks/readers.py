@@ -31,7 +31,7 @@ from tests.attacks.patterns import named_ids
 from tests.attacks.target import Attack, Target, serving
 from tests.support.raw_wire import RawConnection
 from tests.support.txnsim_server import TxnsimServer
-from txnsim.pipeline.forensics.collection import MANIFEST, REPLICAS, Manifest
+from txnsim_spark.forensics.collection import MANIFEST, REPLICAS, Manifest
 from txnsim.wire import codec
 
 TXNSIM: Final = (sys.executable, "-m", "txnsim")

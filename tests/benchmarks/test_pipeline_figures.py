@@ -8,7 +8,7 @@ from benchmarks import pipeline_figures as figures
 from benchmarks import pipeline_plot
 from benchmarks.pipeline import DUMPED, PAGE
 from benchmarks.pipeline_figures import FIGURES, Cost, Goal, Row
-from txnsim.pipeline.schemas import TABLES
+from txnsim_spark.schemas import TABLES
 
 COSTS = (
     Cost(bytes=100_000_000, seconds=1.25, worker_mb=150.0),

@@ -33,12 +33,12 @@ def process(*arguments: str) -> Iterator[None]:
 
 
 def test_other_processes_do_not_count() -> None:
-    with process("--conf", "spark.python.daemon.module=txnsim.pipeline.daemon"):
+    with process("--conf", "spark.python.daemon.module=txnsim_spark.daemon"):
         assert largest_mb() == 0
 
 
 def test_a_worker_counts_with_its_peak_until_that_is_forgotten() -> None:
-    with process("-m", "txnsim.pipeline.daemon", "pyspark.worker"):
+    with process("-m", "txnsim_spark.daemon", "pyspark.worker"):
         assert largest_mb() > 100
         forget_peaks()
         assert 0 < largest_mb() < 100

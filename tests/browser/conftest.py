@@ -24,7 +24,7 @@ import pytest
 from tests.support.apache_kafka import made_once
 from tests.support.traces import told_run
 from tests.support.txnsim_server import TxnsimServer
-from txnsim.trace.moments import moments
+from txnsim_lab.trace.moments import moments
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route

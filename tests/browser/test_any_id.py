@@ -13,7 +13,7 @@ from tests.browser.test_one_moment import IS_OF_NOW, ask, explained
 from tests.support.traces import small
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.trace.reading import Recording
-from txnsim.trace.state import state_at
+from txnsim_lab.trace.state import state_at
 
 pytestmark = pytest.mark.browser
 

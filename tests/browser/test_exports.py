@@ -1,5 +1,5 @@
 """What is exported for other tools is read by those tools' own parsers: Mermaid's, and the one of
-Chrome's Performance panel. OTLP: tests/unit/trace/convert/test_otlp.py. ShiViz is in no package;
+Chrome's Performance panel. OTLP: tests/lab/trace/convert/test_otlp.py. ShiViz is in no package;
 what its parser demands is in test_shiviz.py there.
 """
 
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.browser.conftest import from_npm, installed_from_npm, recorded
-from txnsim.trace.convert import chrome, mermaid
+from txnsim_lab.trace.convert import chrome
+from txnsim_lab.trace.convert import mermaid
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -17,7 +17,7 @@ from PIL import Image, ImageChops, ImageStat
 
 from tests.browser.test_stage import PAUSED, opened
 from tests.support.txnsim_server import TxnsimServer
-from txnsim.scenario.teaching.lessons import lessons
+from txnsim_lab.scenario.teaching.lessons import lessons
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -15,10 +15,10 @@ import pytest
 from tests.browser.test_page import press_until
 from tests.support.own_client import Shop, program_of_the_lesson
 from tests.support.txnsim_server import TxnsimServer, installed_txnsim
-from txnsim.scenario.reading import read
-from txnsim.scenario.runner import Telling, tell_virtual
-from txnsim.scenario.teaching.lessons import lesson, lessons
-from txnsim.scenario.teaching.played import played
+from txnsim_lab.scenario.reading import read
+from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.teaching.lessons import lesson, lessons
+from txnsim_lab.scenario.teaching.played import played
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.conftest import recorded
-from txnsim.http.page.one_file import one_file
+from txnsim_lab.http.page.one_file import one_file
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

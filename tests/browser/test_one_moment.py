@@ -19,7 +19,7 @@ from tests.browser.conftest import recorded
 from tests.browser.test_stage import opened
 from tests.support.steady_transactions import steady_transactions
 from tests.support.txnsim_server import TxnsimServer
-from txnsim.http.page.one_file import one_file
+from txnsim_lab.http.page.one_file import one_file
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

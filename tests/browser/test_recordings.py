@@ -12,9 +12,9 @@ import pytest
 from tests.browser.test_page import PICTURES
 from tests.support.traces import small, told
 from tests.support.txnsim_server import TxnsimServer
-from txnsim.scenario.catalog import scenarios
+from txnsim_lab.scenario.catalog import scenarios
 from txnsim.trace.reading import Recording, recording
-from txnsim.trace.state import state_at
+from txnsim_lab.trace.state import state_at
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

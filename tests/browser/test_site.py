@@ -19,12 +19,12 @@ import pytest
 from tests.browser.conftest import recorded
 from tests.browser.test_lessons import OTHERS, apart, play_first_lesson, play_lesson, press
 from tests.support.site import built_site
-from txnsim.http.page.one_file import one_file
-from txnsim.http.site.build import PACKED
-from txnsim.scenario import catalog
-from txnsim.scenario.model import Scenario
-from txnsim.scenario.reading import read
-from txnsim.scenario.runner import Telling, tell_virtual
+from txnsim_lab.http.page.one_file import one_file
+from txnsim_lab.http.site.build import PACKED
+from txnsim_lab.scenario import catalog
+from txnsim_lab.scenario.model import Scenario
+from txnsim_lab.scenario.reading import read
+from txnsim_lab.scenario.runner import Telling, tell_virtual
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -19,10 +19,10 @@ import pytest
 from tests.support.re2j import recorded
 from tests.support.site import built_site, in_node
 from tests.support.trace_survey import first_tellings, tellings
-from txnsim.scenario import catalog
-from txnsim.scenario.runner import Telling, tell_virtual
-from txnsim.scenario.teaching.lessons import lessons
-from txnsim.scenario.teaching.played import played
+from txnsim_lab.scenario import catalog
+from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.teaching.lessons import lessons
+from txnsim_lab.scenario.teaching.played import played
 
 pytestmark = pytest.mark.browser
 
@@ -32,8 +32,8 @@ TELL: Final = """
 import json
 from hashlib import sha256
 from txnsim.http.work_thread import in_a_turn
-from txnsim.scenario import catalog
-from txnsim.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario import catalog
+from txnsim_lab.scenario.runner import Telling, tell_virtual
 
 def told(name, run, take):
     one = tell_virtual(Telling(scenario=catalog.find(name)[1], run=run, take=take))
@@ -44,8 +44,8 @@ answer = json.dumps([await in_a_turn(lambda: told(*one)) for one in json.loads(g
 PLAY: Final = """
 import json
 from txnsim.http.work_thread import in_a_turn
-from txnsim.scenario.teaching.lessons import lessons
-from txnsim.scenario.teaching.played import played
+from txnsim_lab.scenario.teaching.lessons import lessons
+from txnsim_lab.scenario.teaching.played import played
 
 def came_to(one):
     return [[part.answer, part.is_reached] for part in played(one).values()]

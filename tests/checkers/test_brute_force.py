@@ -9,7 +9,7 @@ import pytest
 from tests.checkers.brute_force import comparing
 from tests.checkers.brute_force.__main__ import main
 from tests.checkers.brute_force.comparing import DEFINITIONS, compare
-from txnsim.check.anomaly import Kind
+from txnsim_lab.check.anomaly import Kind
 
 HISTORIES = 1_000
 

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Final, get_args
 
-from txnsim.check.anomaly import Kind
-from txnsim.check.history import History
-from txnsim.check.judge import judge
-from txnsim.check.observations import Observation, Seen
+from txnsim_lab.check.anomaly import Kind
+from txnsim_lab.check.history import History
+from txnsim_lab.check.judge import judge
+from txnsim_lab.check.observations import Observation, Seen
 
 PAGE: Final = (Path(__file__).resolve().parents[2] / "docs/checkers.md").read_text("utf-8")
 

@@ -9,9 +9,9 @@ from typing import Final
 
 import pytest
 
-from txnsim.check.anomaly import Kind
-from txnsim.check.history import History
-from txnsim.check.judge import HEALTHY, judge
+from txnsim_lab.check.anomaly import Kind
+from txnsim_lab.check.history import History
+from txnsim_lab.check.judge import HEALTHY, judge
 
 HISTORIES: Final = sorted((Path(__file__).parent / "histories").glob("*.jsonl"))
 DECLARED: Final = "# verdict: "

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.healthy_cluster import HealthyCluster
-from txnsim.check.history import History
-from txnsim.check.judge import judge
-from txnsim.check.observations import (
+from txnsim_lab.check.history import History
+from txnsim_lab.check.judge import judge
+from txnsim_lab.check.observations import (
     Began,
     Described,
     Ended,

@@ -18,9 +18,9 @@ from typing import Final, Literal
 import msgspec
 
 from tests.support.apache_kafka import REPOSITORY
-from txnsim.testing.exam.hall import SimulatedHalls
-from txnsim.testing.exam.results import Outcome, Sitting
-from txnsim.testing.exam.situations import SITUATIONS
+from txnsim_lab.exam.hall import SimulatedHalls
+from txnsim_lab.exam.results import Outcome, Sitting
+from txnsim_lab.exam.situations import SITUATIONS
 
 KEPT: Final = REPOSITORY / "tests" / "clients" / "exam_results.json"
 PAGE: Final = REPOSITORY / "docs" / "exam.md"

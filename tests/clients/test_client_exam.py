@@ -12,9 +12,9 @@ import pytest
 
 from tests.clients.exam_drivers import DRIVERS, command_of
 from tests.clients.exam_page import HEADING, PAGE, load, section
-from txnsim.testing.exam.results import Outcome
-from txnsim.testing.exam.sitting import chosen, sit
-from txnsim.testing.exam.situations import SITUATIONS
+from txnsim_lab.exam.results import Outcome
+from txnsim_lab.exam.sitting import chosen, sit
+from txnsim_lab.exam.situations import SITUATIONS
 
 pytestmark = pytest.mark.clients
 

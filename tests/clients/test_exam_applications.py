@@ -14,8 +14,8 @@ from tests.clients.exam_drivers import command_of
 from tests.clients.exam_java import java_program
 from tests.clients.klag_exporter import exporting, klag_exporter, lags
 from tests.clients.test_exam_pairs import outcome
-from txnsim.testing.exam.readers import Said, expected, library, misses
-from txnsim.testing.exam.results import Outcome
+from txnsim_lab.exam.readers import Said, expected, library, misses
+from txnsim_lab.exam.results import Outcome
 
 pytestmark = [pytest.mark.clients, pytest.mark.nightly]
 

@@ -14,9 +14,9 @@ import pytest
 
 from tests.clients.exam_drivers import command_of, java_driver, python_driver
 from tests.clients.exam_go import go_driver
-from txnsim.testing.exam.results import Outcome
-from txnsim.testing.exam.sitting import chosen, sit
-from txnsim.testing.exam.situations import SITUATIONS
+from txnsim_lab.exam.results import Outcome
+from txnsim_lab.exam.sitting import chosen, sit
+from txnsim_lab.exam.situations import SITUATIONS
 
 pytestmark = [pytest.mark.clients, pytest.mark.nightly]
 

@@ -14,7 +14,7 @@ import pytest
 from tests.support.own_client import Shop
 from tests.support.txnsim_server import installed_txnsim
 from txnsim.cli.main import main
-from txnsim.scenario.teaching.lessons import lesson
+from txnsim_lab.scenario.teaching.lessons import lesson
 
 pytestmark = pytest.mark.clients
 

@@ -2,7 +2,7 @@
 
 A mutation patches a function for the time of its exam: where a module calls a function of another
 one, the name in the calling module is patched. None of them was looked at when the weights of runs
-were chosen (``txnsim.simulation.defaults``). None counts how often it was called, so that a run
+were chosen (``txnsim_lab.simulation.defaults``). None counts how often it was called, so that a run
 repeats.
 """
 

@@ -16,10 +16,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from txnsim.scenario.answers import NONE
-from txnsim.simulation.drawing import draw
-from txnsim.simulation.plan import Act, Plan
-from txnsim.simulation.play import Done, play, quieten
+from txnsim_lab.scenario.answers import NONE
+from txnsim_lab.simulation.drawing import draw
+from txnsim_lab.simulation.plan import Act, Plan
+from txnsim_lab.simulation.play import Done, play, quieten
 
 CLUSTER: Final = "cluster"
 _ENDS: Final = {"stop": "start", "kill": "start", "isolate": "heal"}

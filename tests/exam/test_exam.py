@@ -11,8 +11,8 @@ from tests.exam import run
 from tests.exam.mutations import MUTATIONS
 from tests.support.plans import leaderless_plan
 from txnsim.releases.rules import LATEST, Rules
-from txnsim.simulation.plan import Plan
-from txnsim.simulation.play import play
+from txnsim_lab.simulation.plan import Plan
+from txnsim_lab.simulation.play import play
 
 
 def as_4_2(_seed: int) -> Plan:

@@ -10,7 +10,7 @@ import pytest
 from tests.exam.mutations import MUTATIONS
 from tests.exam.pairs import UNABLE, Cast, Table, lasting, met, reason
 from tests.exam.run import answers
-from txnsim.simulation.play import Done, quieten
+from txnsim_lab.simulation.play import Done, quieten
 
 CAST = Cast(groups={"m": "g"}, ids={"w": "x", "p": "y"}, places=("t-0", "u-0"))
 

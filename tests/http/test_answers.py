@@ -104,7 +104,7 @@ async def test_every_operation_answers_as_the_document_says() -> None:
         described = {
             (method, path) for path, methods in ask.document["paths"].items() for method in methods
         }
-        # Streams have no end; tests/unit/http/test_events.py hears them.
+        # Streams have no end; tests/broker/http/test_events.py hears them.
         streams = {("get", "/api/v1/events"), ("get", "/api/v1/events/packed")}
         assert described - ask.asked == streams
 

@@ -15,10 +15,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from tests.pipeline.recorded_run import record
-from txnsim.pipeline.session import spark_session
-from txnsim.pipeline.traces.analyses import ANALYSES, BY_ID, lso_lag_by_partition
-from txnsim.pipeline.traces.plots import draw_all
-from txnsim.pipeline.traces.tables import traces_as_views
+from txnsim_spark.session import spark_session
+from txnsim_spark.traces.analyses import ANALYSES, BY_ID, lso_lag_by_partition
+from txnsim_spark.traces.plots import draw_all
+from txnsim_spark.traces.tables import traces_as_views
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,7 +15,7 @@ from tests.support.quick_spark import quick_environment
 from tests.support.spark_classes import reading, shared_classes
 from tests.support.spark_connector import connector_jars
 from tests.support.standalone_spark import StandaloneSpark
-from txnsim.pipeline.session import SHORT_LIVED, spark_session
+from txnsim_spark.session import SHORT_LIVED, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from txnsim.pipeline.following import LOGS
-from txnsim.pipeline.session import SHORT_LIVED, spark_session
+from txnsim_spark.following import LOGS
+from txnsim_spark.session import SHORT_LIVED, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,8 +12,8 @@ import pytest
 
 from tests.pipeline.test_standalone import with_a_worker_killed
 from tests.support.standalone_spark import StandaloneSpark
-from txnsim.pipeline.campaigns import FAILED, FOUND, TABLE, Folder, campaign, here, on_spark
-from txnsim.simulation.drawing import Wanted
+from txnsim_lab.campaigns import FAILED, FOUND, TABLE, Folder, campaign, here, on_spark
+from txnsim_lab.simulation.drawing import Wanted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,9 +32,9 @@ import sys
 from pathlib import Path
 from time import sleep
 
-from txnsim.pipeline import campaigns
-from txnsim.pipeline.session import spark_session
-from txnsim.simulation.drawing import Wanted
+from txnsim_spark import campaigns
+from txnsim_spark.session import spark_session
+from txnsim_lab.simulation.drawing import Wanted
 
 master, out, marks = sys.argv[1:]
 marks, sound = Path(marks), campaigns._played
@@ -118,7 +118,7 @@ def test_a_worker_that_is_killed_costs_no_seed_and_doubles_none(
 
 
 def test_a_worker_whose_hashes_do_not_repeat_is_refused() -> None:
-    program = "from txnsim.pipeline import campaigns; campaigns._prepare()"
+    program = "from txnsim_spark import campaigns; campaigns._prepare()"
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONHASHSEED": "random"},

@@ -10,11 +10,11 @@ import pytest
 
 from tests.pipeline.corpus.made import Corpus
 from tests.pipeline.corpus.truth import FinishedTransaction, Place
-from txnsim.pipeline.engine import Engine, Way
-from txnsim.pipeline.forensics.timeline import Timeline
-from txnsim.pipeline.forensics.timeline_reading import read_timeline
-from txnsim.pipeline.soundness.verify import plan, verify
-from txnsim.pipeline.soundness.violations import Invariant, Severity, Violation
+from txnsim_spark.engine import Engine, Way
+from txnsim_spark.forensics.timeline import Timeline
+from txnsim_spark.forensics.timeline_reading import read_timeline
+from txnsim_spark.soundness.verify import plan, verify
+from txnsim_spark.soundness.violations import Invariant, Severity, Violation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

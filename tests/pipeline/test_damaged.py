@@ -21,18 +21,19 @@ from tests.pipeline.damaged.recipes import QUIET, SPREAD, Variant, made, variant
 from tests.support.engines import no_session, verify_here
 from tests.support.log_tables import write_dense_index
 from txnsim.cli.main import main
-from txnsim.pipeline import engine, planning
-from txnsim.pipeline.forensics.collected_reading import find_hanging_in_archives
-from txnsim.pipeline.forensics.collection import collect, write_archive
-from txnsim.pipeline.forensics.evidence import Status
-from txnsim.pipeline.forensics.find_hanging import NOT_JUDGED, Reading, Search, find_hanging
-from txnsim.pipeline.forensics.findings import Finding, Report
-from txnsim.pipeline.forensics.read_notes import Note, NoteKind
-from txnsim.pipeline.forensics.segment_reading import walked
-from txnsim.pipeline.scan.sections import in_sections
-from txnsim.pipeline.scan.segments import SegmentFile
-from txnsim.pipeline.soundness.verify import plan
-from txnsim.pipeline.soundness.violations import Invariant, Severity, Violation
+from txnsim_spark import engine
+from txnsim_spark import planning
+from txnsim_spark.forensics.collected_reading import find_hanging_in_archives
+from txnsim_spark.forensics.collection import collect, write_archive
+from txnsim_spark.forensics.evidence import Status
+from txnsim_spark.forensics.find_hanging import NOT_JUDGED, Reading, Search, find_hanging
+from txnsim_spark.forensics.findings import Finding, Report
+from txnsim_spark.forensics.read_notes import Note, NoteKind
+from txnsim_spark.forensics.segment_reading import walked
+from txnsim_spark.scan.sections import in_sections
+from txnsim_spark.scan.segments import SegmentFile
+from txnsim_spark.soundness.verify import plan
+from txnsim_spark.soundness.violations import Invariant, Severity, Violation
 from txnsim.storage import names
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
@@ -268,7 +269,7 @@ def test_places_are_found_alike_in_large_segments(
     log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = report_on(log_dir, use_snapshots=False)
-    monkeypatch.setattr("txnsim.pipeline.scan.log_seek.INTERPRETED_BYTES_MAX", -1)
+    monkeypatch.setattr("txnsim_spark.scan.log_seek.INTERPRETED_BYTES_MAX", -1)
     assert report_on(log_dir, use_snapshots=False) == here
 
 

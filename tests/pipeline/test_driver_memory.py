@@ -23,7 +23,7 @@ SCALE = Scale(
 PROGRAM = """
 import sys
 from txnsim.cli.main import main
-from txnsim.pipeline.session import spark_session
+from txnsim_spark.session import spark_session
 
 directory, out = sys.argv[1:]
 spark = spark_session("local[2]", config={"spark.driver.maxResultSize": "1m"})

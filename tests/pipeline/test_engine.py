@@ -14,15 +14,15 @@ from tests.support.logs import NOW, LogDriver, plain
 from tests.support.soundness import busy_log, patch, write_log_dir
 from txnsim.cli.main import main
 from txnsim.log.config import LogConfig
-from txnsim.pipeline import planning
-from txnsim.pipeline.engine import Engine, Job, Way
-from txnsim.pipeline.forensics.coordinator_log import logs_of
-from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
-from txnsim.pipeline.forensics.findings import Report
-from txnsim.pipeline.forensics.read_compiled import log_job, replica_job
-from txnsim.pipeline.forensics.replica_state import ReplicaState, state_of
-from txnsim.pipeline.scan.segments import replicas_in
-from txnsim.pipeline.soundness.verify import plan, verify
+from txnsim_spark import planning
+from txnsim_spark.engine import Engine, Job, Way
+from txnsim_spark.forensics.coordinator_log import logs_of
+from txnsim_spark.forensics.find_hanging import Search, find_hanging
+from txnsim_spark.forensics.findings import Report
+from txnsim_spark.forensics.read_compiled import log_job, replica_job
+from txnsim_spark.forensics.replica_state import ReplicaState, state_of
+from txnsim_spark.scan.segments import replicas_in
+from txnsim_spark.soundness.verify import plan, verify
 from txnsim.releases.rules import LATEST
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition

@@ -17,9 +17,9 @@ from tests.pipeline.corpus.made import Corpus
 from tests.pipeline.corpus.truth import HangingRow, OpenTransaction, Place, Stage
 from tests.pipeline.reading import STAGES
 from tests.support.no_spark import no_session
-from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
-from txnsim.pipeline.forensics.findings import Finding, Report
-from txnsim.pipeline.forensics.verdicts import Reason
+from txnsim_spark.forensics.find_hanging import Search, find_hanging
+from txnsim_spark.forensics.findings import Finding, Report
+from txnsim_spark.forensics.verdicts import Reason
 from txnsim.storage import names
 from txnsim.storage.checkpoints import decode_offsets
 from txnsim.txn.open_txn_verdict import OpenTxnStatus

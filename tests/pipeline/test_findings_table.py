@@ -1,4 +1,4 @@
-"""``findings`` as a table of ``kafka_log``, and ``txnsim.pipeline.find_hanging``: on Spark."""
+"""``findings`` as a table of ``kafka_log``, and ``txnsim_spark.find_hanging``: on Spark."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
-from txnsim.pipeline import find_hanging
-from txnsim.pipeline.schemas import TABLES
+from txnsim_spark import find_hanging
+from txnsim_spark.schemas import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ import pytest
 from tests.real.hang import make_hanging
 from tests.support.kafka_targets import KafkaTarget, kafka_target
 from txnsim.client.admin import Admin
-from txnsim.pipeline.streaming.lag_source import LAG, LagDataSource, lag_of
+from txnsim_spark.streaming.lag_source import LAG, LagDataSource, lag_of
 from txnsim.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.log_tables import broker_dir, busy_log, replica
-from txnsim.pipeline import register
-from txnsim.pipeline.options import Division
-from txnsim.pipeline.pushed_filters import PUSHDOWN, stay_apart
-from txnsim.pipeline.source import of_session
+from txnsim_spark import register
+from txnsim_spark.options import Division
+from txnsim_spark.pushed_filters import PUSHDOWN, stay_apart
+from txnsim_spark.source import of_session
 from txnsim.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 PROGRAM: Final = """
 import sys
 from pyspark.sql import SparkSession
-from txnsim.pipeline.session import register
+from txnsim_spark.session import register
 
 spark = SparkSession.builder.master("local[2]").getOrCreate()
 if sys.argv[2] == "registered":

@@ -26,7 +26,7 @@ from tests.support.logs import LogDriver
 from tests.support.quick_spark import quick_java
 from tests.support.spark_connector import delta_jars
 from tests.support.standalone_spark import HOST, WORKER_MEMORY, StandaloneSpark
-from txnsim.pipeline.schemas import TABLES, TIMESTAMP
+from txnsim_spark.schemas import TABLES, TIMESTAMP
 
 
 def installed_package(environment: Path) -> Path:

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-import txnsim.cli.submit
+import txnsim_spark.cli.submit
 from benchmarks.log_data import TOPIC, Scale, small_batches
 from tests.support.standalone_spark import WORKERS, StandaloneSpark, Task
-from txnsim.pipeline.tables.read_here import read_here
+from txnsim_spark.tables.read_here import read_here
 
 pytestmark = [pytest.mark.spark, pytest.mark.real]
 
@@ -34,7 +34,7 @@ LITTLE = Scale(
 TIMEOUT_S = 300.0
 SUBMITTED = {
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.daemon.module": "txnsim.pipeline.daemon",
+    "spark.python.daemon.module": "txnsim_spark.daemon",
 }
 """What makes tasks cheap; a session of our own has it anyway."""
 
@@ -42,7 +42,7 @@ READ_WHEN_RELEASED = """
 import sys
 from pathlib import Path
 from time import sleep
-from txnsim.pipeline.session import spark_session
+from txnsim_spark.session import spark_session
 
 master, paths, marks = sys.argv[1:]
 
@@ -86,9 +86,9 @@ def hanging(printed: str) -> Hanging:
 
 def test_hanging_transactions_are_found_by_both_workers(cluster: StandaloneSpark) -> None:
     made = small_batches(SCALE)
-    assert txnsim.cli.submit.__file__ is not None
+    assert txnsim_spark.cli.submit.__file__ is not None
     # Its master is that of spark-submit; that one is named asks for Spark also where it is little.
-    find = (Path(txnsim.cli.submit.__file__), *FIND, "--master", "-", made.directory)
+    find = (Path(txnsim_spark.cli.submit.__file__), *FIND, "--master", "-", made.directory)
     done = cluster.submit(*find, config=SUBMITTED)
     assert done.returncode == 3, done.stderr
     assert hanging(done.stdout) == {

@@ -34,12 +34,12 @@ from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
 from txnsim.client.producer import Producer
 from txnsim.errors import BadInputError
-from txnsim.pipeline.streaming.alerts import Alert
-from txnsim.pipeline.streaming.checkpoint import Folder
-from txnsim.pipeline.streaming.events import AlertChanged, BatchWritten, StreamEvent
-from txnsim.pipeline.streaming.options import StreamOptions
-from txnsim.pipeline.streaming.sink import DONE
-from txnsim.pipeline.streaming.stream import Stream
+from txnsim_spark.streaming.alerts import Alert
+from txnsim_spark.streaming.checkpoint import Folder
+from txnsim_spark.streaming.events import AlertChanged, BatchWritten, StreamEvent
+from txnsim_spark.streaming.options import StreamOptions
+from txnsim_spark.streaming.sink import DONE
+from txnsim_spark.streaming.stream import Stream
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from tests.pipeline.analysis_page import PAGE, PLOTS, blocks, filled, names
 from tests.pipeline.made_trace import STREAM, brief_lives, odd_lives
 from tests.pipeline.recorded_run import APPLICATIONS, LEVELS, TRANSACTIONS, record
 from txnsim.cli.main import main
-from txnsim.pipeline.traces.analyses import ANALYSES, lso_lag_by_partition
-from txnsim.pipeline.traces.plots import draw_all
-from txnsim.pipeline.traces.schemas import TABLES, view_of
-from txnsim.pipeline.traces.tables import (
+from txnsim_spark.traces.analyses import ANALYSES, lso_lag_by_partition
+from txnsim_spark.traces.plots import draw_all
+from txnsim_spark.traces.schemas import TABLES, view_of
+from txnsim_spark.traces.tables import (
     TraceError,
     export_traces,
     register_views,

@@ -11,14 +11,14 @@ import pytest
 
 from tests.support.apache_kafka import free_ports
 from tests.support.log_tables import broker_dir, busy_log, replica
-from txnsim.pipeline.pushed_filters import PUSHDOWN
+from txnsim_spark.pushed_filters import PUSHDOWN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
-THE_LINE: Final = "from txnsim.pipeline import register; register(spark)"
+THE_LINE: Final = "from txnsim_spark import register; register(spark)"
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 
 from tests.clients.exam_drivers import command_of
 from tests.real.conftest import Target
-from txnsim.testing.exam.real_hall import RealHalls
-from txnsim.testing.exam.results import Outcome
-from txnsim.testing.exam.sitting import chosen, sit
-from txnsim.testing.exam.situations import SITUATIONS
+from txnsim_lab.exam.real_hall import RealHalls
+from txnsim_lab.exam.results import Outcome
+from txnsim_lab.exam.sitting import chosen, sit
+from txnsim_lab.exam.situations import SITUATIONS
 
 SOME = ("fenced-by-newer", "timed-out", "commit-answer-lost", "commit-while-coordinator-moves",
         "produce-not-leader", "reads-", "level-raised")  # fmt: skip

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.re2j import asked, drawn
-from tests.unit.test_pattern_syntax import answered
+from tests.broker.test_pattern_syntax import answered
 from txnsim.runtime.rng import SeededRng
 
 pytestmark = pytest.mark.real

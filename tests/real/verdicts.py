@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from txnsim.releases.kafka import since
 from txnsim.releases.rules import documentation
-from txnsim.scenario.catalog import scenarios
-from txnsim.scenario.ground.obstacles import only_simulated, why_not_there
-from txnsim.scenario.model import HEALTHY, Scenario
+from txnsim_lab.scenario.catalog import scenarios
+from txnsim_lab.scenario.ground.obstacles import only_simulated, why_not_there
+from txnsim_lab.scenario.model import HEALTHY, Scenario
 
 FILE: Final = Path(__file__).with_name("verdicts.jsonl")
 RELEASES: Final = ("3.1.0", "3.5.2", "3.9.2", "4.0.2", "4.2.2", "4.3.1", "4.4.0")

@@ -23,9 +23,9 @@ from tests.support.trace_survey import (
 )
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.trace_kinds import KINDS
-from txnsim.scenario import catalog
-from txnsim.scenario.model import Scenario
-from txnsim.scenario.runner import SEED_DEFAULT, Telling, tell_virtual
+from txnsim_lab.scenario import catalog
+from txnsim_lab.scenario.model import Scenario
+from txnsim_lab.scenario.runner import SEED_DEFAULT, Telling, tell_virtual
 
 RULES_MIN = 55
 """Different rows of docs/rules.md in the first take of each run of all stories, at brief."""
@@ -33,11 +33,11 @@ SCENARIOS = tuple(catalog.scenarios().values())
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
     "goal": "",  # the page's
-    "conn.refuse": "tests/unit/server/test_connection.py::"
+    "conn.refuse": "tests/broker/server/test_connection.py::"
     "test_why_a_connection_is_closed_is_in_the_trace",
-    "snapshot": "tests/unit/runtime/test_trace.py::"
+    "snapshot": "tests/broker/runtime/test_trace.py::"
     "test_a_ring_that_has_dropped_its_head_opens_with_a_snapshot",
-    "msg.dup": "tests/unit/runtime/test_peer_links.py::test_a_copy_is_traced_before_it_arrives",
+    "msg.dup": "tests/broker/runtime/test_peer_links.py::test_a_copy_is_traced_before_it_arrives",
 }
 """Kinds that no story has, and the test in which they occur."""
 Choice = Callable[[Iterable[Scenario]], Iterator[Telling]]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.stories import MODES, call, seen, told
-from txnsim.check.observations import Ended, SentOffsets
+from txnsim_lab.check.observations import Ended, SentOffsets
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": 0,

@@ -18,10 +18,10 @@ import msgspec
 import pytest
 
 from tests.support.stories import late_produce, seen, sentences
-from txnsim.check.observations import Searched, Wrote
-from txnsim.scenario import catalog
-from txnsim.scenario.players.casting import Casting
-from txnsim.scenario.runner import RunResult, Telling, tell_real
+from txnsim_lab.check.observations import Searched, Wrote
+from txnsim_lab.scenario import catalog
+from txnsim_lab.scenario.players.casting import Casting
+from txnsim_lab.scenario.runner import RunResult, Telling, tell_real
 
 ROOT = Path(__file__).resolve().parents[2]
 STORY = catalog.find("late-produce-after-abort")[1]

@@ -17,9 +17,9 @@ import pytest
 from tests.support.told_once import OTHER_SEED, told_once
 from tests.support.trace_survey import first_tellings, main_tellings, tellings
 from txnsim.runtime.trace import TraceLevel
-from txnsim.scenario import catalog
-from txnsim.scenario.model import Scenario
-from txnsim.scenario.runner import RunResult, Telling, tell_virtual
+from txnsim_lab.scenario import catalog
+from txnsim_lab.scenario.model import Scenario
+from txnsim_lab.scenario.runner import RunResult, Telling, tell_virtual
 
 ROOT = Path(__file__).parents[2]
 Choice = Callable[[Iterable[Scenario]], Iterator[Telling]]

@@ -13,18 +13,18 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from tests.support.stories import seen, sentences
-from txnsim.check.observations import Ended, Wrote
+from txnsim_lab.check.observations import Ended, Wrote
 from txnsim.errors import ClientError
-from txnsim.scenario import catalog
-from txnsim.scenario.model import Scenario
-from txnsim.scenario.players.base import (
+from txnsim_lab.scenario import catalog
+from txnsim_lab.scenario.model import Scenario
+from txnsim_lab.scenario.players.base import (
     DELIVERY_TIMEOUT_MS,
     REQUEST_TIMEOUT_MS,
     Part,
     Player,
 )
-from txnsim.scenario.players.casting import Casting
-from txnsim.scenario.runner import RunResult, Telling, tell_real, tell_virtual
+from txnsim_lab.scenario.players.casting import Casting
+from txnsim_lab.scenario.runner import RunResult, Telling, tell_real, tell_virtual
 from txnsim.types import TopicPartition
 
 PATIENCE_SECONDS: Final = 30

@@ -10,12 +10,14 @@ import pytest
 
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.runtime.trace import TraceLevel
-from txnsim.scenario import catalog, final_observation, runner
-from txnsim.scenario.runner import Telling, tell_virtual
-from txnsim.scenario.stage import Stage
-from txnsim.trace.explain import lso_of
-from txnsim.trace.faults_and_decisions import Remembered
-from txnsim.trace.state import state_at
+from txnsim_lab.scenario import catalog
+from txnsim_lab.scenario import final_observation
+from txnsim_lab.scenario import runner
+from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.stage import Stage
+from txnsim_lab.trace.explain import lso_of
+from txnsim_lab.trace.faults_and_decisions import Remembered
+from txnsim_lab.trace.state import state_at
 
 
 @pytest.mark.slow

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from tests.support.stories import small
-from txnsim.scenario.model import Scenario
-from txnsim.scenario.reading import read
-from txnsim.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.model import Scenario
+from txnsim_lab.scenario.reading import read
+from txnsim_lab.scenario.runner import Telling, tell_virtual
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))

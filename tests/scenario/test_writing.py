@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from txnsim.cli.main import main
-from txnsim.scenario.reading import read
-from txnsim.scenario.runner import Telling, tell_virtual
-from txnsim.scenario.steps_model import (
+from txnsim_lab.scenario.reading import read
+from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.steps_model import (
     CALLS,
     CLUSTER,
     Call,

@@ -13,8 +13,8 @@ from typing import Final
 
 import pytest
 
-from txnsim.scenario.catalog import scenarios
-from txnsim.scenario.model import Scenario
+from txnsim_lab.scenario.catalog import scenarios
+from txnsim_lab.scenario.model import Scenario
 
 MODES: Final = ("V-", "V+", "TV2", "TV2+")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.simulation.batch import Tally, row_of
-from txnsim.simulation.drawing import Wanted
-from txnsim.simulation.play import quieten
+from txnsim_lab.simulation.batch import Tally, row_of
+from txnsim_lab.simulation.drawing import Wanted
+from txnsim_lab.simulation.play import quieten
 
 SEEDS = 200
 BLOCKS = 4

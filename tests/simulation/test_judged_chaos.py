@@ -11,15 +11,15 @@ import pytest
 
 from tests.simulation.test_seeds import PARTITIONS, PATIENCE, PRODUCERS, Chaos, forget_markers
 from tests.support.clusters import VirtualCluster, run_cluster
-from txnsim.check.history import History
-from txnsim.check.judge import judge
-from txnsim.check.observations import Ended, Initialised, Outcome, Wrote
+from txnsim_lab.check.history import History
+from txnsim_lab.check.judge import judge
+from txnsim_lab.check.observations import Ended, Initialised, Outcome, Wrote
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import AbortableError, ClientError
 from txnsim.client.fetching import fetch
 from txnsim.client.producer import Producer, RecordMetadata
-from txnsim.scenario.recorder import Recorder
+from txnsim_lab.scenario.recorder import Recorder
 from txnsim.types import IsolationLevel, TopicPartition
 
 PLACES = tuple(TopicPartition("orders", index) for index in range(PARTITIONS))

@@ -42,7 +42,7 @@ from txnsim.storage.disks import find_disks
 from txnsim.storage.metadata_log import FOLDER_NAME
 from txnsim.storage.names import CLEAN_SHUTDOWN_NAME, RECOVERY_POINTS_NAME
 from txnsim.storage.stored_file import tar_of
-from txnsim.trace.explain import explain_lso
+from txnsim_lab.trace.explain import explain_lso
 from txnsim.trace.reading import recording
 from txnsim.types import BrokerId, IsolationLevel, LeaderEpoch, TopicPartition
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 import pytest
 
 from txnsim.errors import ConfigError
-from txnsim.scenario.catalog import find
-from txnsim.scenario.model import Run, Scenario
-from txnsim.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.catalog import find
+from txnsim_lab.scenario.model import Run, Scenario
+from txnsim_lab.scenario.runner import Telling, tell_virtual
 
 RULES = {"loads_wait_for_replication": True}
 

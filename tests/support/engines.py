@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from txnsim.pipeline.engine import Engine, Way
-from txnsim.pipeline.soundness.verify import Plan, verify
-from txnsim.pipeline.soundness.violations import Violation
+from txnsim_spark.engine import Engine, Way
+from txnsim_spark.soundness.verify import Plan, verify
+from txnsim_spark.soundness.violations import Violation
 
 
 def no_session() -> NoReturn:

@@ -1,6 +1,6 @@
 """Random segments, and what each of their producers did told the long way round.
 
-``txnsim.pipeline.scan.kernel_fragments`` folds batch by batch; here a producer's batches are laid
+``txnsim_spark.scan.kernel_fragments`` folds batch by batch; here a producer's batches are laid
 out in a list, and each figure is what its definition says of that list. Batches are read by
 ``txnsim.wire``.
 """
@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 from hypothesis import strategies as st
 
-from txnsim.pipeline.scan import kernel_fragments as fk
+from txnsim_spark.scan import kernel_fragments as fk
 from txnsim.wire.batch import (
     BatchHeader,
     Record,

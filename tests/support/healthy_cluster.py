@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from txnsim.check.history import History
-from txnsim.check.observations import (
+from txnsim_lab.check.history import History
+from txnsim_lab.check.observations import (
     Added,
     Began,
     Cleaned,

@@ -11,7 +11,7 @@ import urllib.request
 from pathlib import Path
 from typing import Final
 
-from txnsim.scenario.teaching.lessons import lesson
+from txnsim_lab.scenario.teaching.lessons import lesson
 
 PATIENCE_S: Final = 120
 """A busy machine is no failure."""

@@ -56,7 +56,7 @@ WITHOUT_SUBJECT: Final = (
 
 def words() -> str:
     """The text of ``meanings.js``: what kinds of events and of anomalies mean."""
-    source = (ROOT / "sim/txnsim/check/anomaly.py").read_text("utf-8")
+    source = (ROOT / "sim/txnsim_lab/check/anomaly.py").read_text("utf-8")
     anomalies = re.findall(r'^    [A-Z_]+ = "([a-z-]+)"\n    """(.+?)"""$', source, re.MULTILINE)
     tables: dict[str, Mapping[str, object]] = {
         "KINDS": {one.name: one.meaning for one in trace_kinds.KINDS.values()},

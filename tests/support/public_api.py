@@ -11,7 +11,7 @@ MODULES: Final = (
     "txnsim.testing",
     "txnsim.client",
     "txnsim.client.errors",
-    "txnsim.pipeline",
+    "txnsim_spark",
     "txnsim.config",
     "txnsim.errors",
 )

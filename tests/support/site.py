@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import txnsim
-import txnsim.http.site.build as building
+import txnsim_lab.http.site.build as building
 from tests.support.apache_kafka import digest_of, made_once
-from txnsim.scenario.catalog import directory
+from txnsim_lab.scenario.catalog import directory
 
 CACHE: Final = Path(__file__).parents[2] / ".cache"
 _PROGRAM: Final = Path(__file__).with_name("site_in_node.mjs")

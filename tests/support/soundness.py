@@ -11,11 +11,11 @@ from typing import Final
 from tests.support.log_dirs import write_partition
 from tests.support.logs import LogDriver, plain
 from txnsim.log.config import LogConfig
-from txnsim.pipeline.soundness.facts import ReplicaFacts
-from txnsim.pipeline.soundness.partition import judge_partition
-from txnsim.pipeline.soundness.parts import SegmentPart
-from txnsim.pipeline.soundness.verify import examine_work, plan
-from txnsim.pipeline.soundness.violations import Violation
+from txnsim_spark.soundness.facts import ReplicaFacts
+from txnsim_spark.soundness.partition import judge_partition
+from txnsim_spark.soundness.parts import SegmentPart
+from txnsim_spark.soundness.verify import examine_work, plan
+from txnsim_spark.soundness.violations import Violation
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets

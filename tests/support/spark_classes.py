@@ -19,8 +19,8 @@ from typing import Final
 import pyspark
 
 from tests.support.apache_kafka import CACHE, locked
-from txnsim.pipeline.session import SHORT_LIVED, spark_session
-from txnsim.pipeline.traces.tables import traces_as_views
+from txnsim_spark.session import SHORT_LIVED, spark_session
+from txnsim_spark.traces.tables import traces_as_views
 
 _LINE: Final = """{"k":"run","schema":2,"nodes":["broker/1"]}\n{"k":"end","events":0}\n"""
 

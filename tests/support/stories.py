@@ -10,12 +10,12 @@ from typing import Any
 
 import yaml
 
-from txnsim.check.history import History
-from txnsim.check.observations import Seen
-from txnsim.scenario import catalog
-from txnsim.scenario.model import Scenario
-from txnsim.scenario.reading import read
-from txnsim.scenario.runner import RunResult, Telling, tell_virtual
+from txnsim_lab.check.history import History
+from txnsim_lab.check.observations import Seen
+from txnsim_lab.scenario import catalog
+from txnsim_lab.scenario.model import Scenario
+from txnsim_lab.scenario.reading import read
+from txnsim_lab.scenario.runner import RunResult, Telling, tell_virtual
 
 MODES = ("V-", "V+", "TV2", "TV2+")
 

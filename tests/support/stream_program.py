@@ -12,12 +12,12 @@ import threading
 from pathlib import Path
 
 from tests.support.watched_sink import WatchedSink
-from txnsim.cli.stream import connector_config
-from txnsim.pipeline.session import spark_session
-from txnsim.pipeline.streaming.events import BatchWritten, StreamEvent
-from txnsim.pipeline.streaming.options import StreamOptions
-from txnsim.pipeline.streaming.sink import DONE
-from txnsim.pipeline.streaming.stream import RECORDS, Stream
+from txnsim_spark.cli.stream import connector_config
+from txnsim_spark.session import spark_session
+from txnsim_spark.streaming.events import BatchWritten, StreamEvent
+from txnsim_spark.streaming.options import StreamOptions
+from txnsim_spark.streaming.sink import DONE
+from txnsim_spark.streaming.stream import RECORDS, Stream
 
 
 def options_for(bootstrap: str, topic: str, directory: str, *, once: bool = False) -> StreamOptions:

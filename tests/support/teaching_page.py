@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from txnsim.scenario.teaching.lessons import Lesson, filled, lesson, lessons
-from txnsim.scenario.teaching.played import answers
+from txnsim_lab.scenario.teaching.lessons import Lesson, filled, lesson, lessons
+from txnsim_lab.scenario.teaching.played import answers
 
 PAGE: Final = "docs/teaching.md"
 SOURCE: Final = "tests/support/teaching_page.py"

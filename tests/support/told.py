@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from txnsim.check.anomaly import Anomaly
-from txnsim.check.history import History
-from txnsim.check.observations import (
+from txnsim_lab.check.anomaly import Anomaly
+from txnsim_lab.check.history import History
+from txnsim_lab.check.observations import (
     Aborted,
     Added,
     Began,

@@ -19,7 +19,7 @@ import msgspec
 from tests.support.followed import followed
 from tests.support.shared_folder import FOLDER
 from txnsim.runtime.trace import TraceLevel
-from txnsim.scenario.runner import SEED_DEFAULT, RunResult, Telling, tell_virtual
+from txnsim_lab.scenario.runner import SEED_DEFAULT, RunResult, Telling, tell_virtual
 
 OTHER_SEED: Final = 20
 """Whole traces are recorded with this seed, so that verdicts are seen with two."""

@@ -20,9 +20,9 @@ import structlog
 from tests.conformance.casebook.reading import rules
 from txnsim.runtime.trace import Event, TraceLevel
 from txnsim.runtime.trace_kinds import KINDS
-from txnsim.scenario import catalog
-from txnsim.scenario.model import Scenario
-from txnsim.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario import catalog
+from txnsim_lab.scenario.model import Scenario
+from txnsim_lab.scenario.runner import Telling, tell_virtual
 from txnsim.wire.apis import APIS
 
 WALKED_BACK: Final = ("marker.acked", "txn.complete", "log.lso", "fault.hit")

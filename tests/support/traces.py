@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from txnsim.runtime.trace import Event, TraceLevel
-from txnsim.scenario import catalog
-from txnsim.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario import catalog
+from txnsim_lab.scenario.runner import Telling, tell_virtual
 from txnsim.trace.reading import Recording, recording
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from txnsim.config import model
 from txnsim.runtime.virtual.process import ARRANGED, STRINGS, limits_of_process
-from txnsim.testing import cluster, repeating, scenarios, session, virtual
+from txnsim.testing import cluster, repeating, session, virtual
+from txnsim_lab.testing import scenarios
 
 pytestmark = pytest.mark.slow
 

@@ -10,27 +10,27 @@ from typing import Final
 
 COMMANDS: Final = {
     "serve": ("txnsim.cli.serve", "start a cluster of brokers in this process"),
-    "proxy": ("txnsim.cli.serving.proxy", "a fault proxy in front of any Kafka cluster"),
-    "practise": ("txnsim.cli.practise", "a cluster with a hanging transaction to find and repair"),
-    "check": ("txnsim.cli.check", "judge what clients saw: find anomalies in a recorded history"),
+    "proxy": ("txnsim_lab.cli.proxy", "a fault proxy in front of any Kafka cluster"),
+    "practise": ("txnsim_lab.cli.practise", "a cluster with a hanging transaction to find and repair"),
+    "check": ("txnsim_lab.cli.check", "judge what clients saw: find anomalies in a recorded history"),
     "diff": (
-        "txnsim.cli.traces.diff",
+        "txnsim_lab.cli.traces.diff",
         "where do two runs part? the first divergence of two traces",
     ),
     "explain": (
-        "txnsim.cli.traces.explain",
+        "txnsim_lab.cli.traces.explain",
         "why a last stable offset stands still, or what became of a transaction, from a trace",
     ),
     "simulate": (
-        "txnsim.cli.simulating.simulate",
+        "txnsim_lab.cli.simulating.simulate",
         "runs drawn from seeds: find, shrink and name what is wrong",
     ),
     "campaign": (
-        "txnsim.cli.simulating.campaign",
+        "txnsim_lab.cli.simulating.campaign",
         "very many seeds, on this machine or on Spark, as a table",
     ),
-    "scenario": ("txnsim.cli.scenario.command", "list, show and run stories about transactions"),
-    "exam": ("txnsim.cli.exam", "an exam for client libraries: what they do when it goes wrong"),
+    "scenario": ("txnsim_lab.cli.scenario.command", "list, show and run stories about transactions"),
+    "exam": ("txnsim_lab.cli.exam", "an exam for client libraries: what they do when it goes wrong"),
     "faults": (
         "txnsim.cli.control.faults",
         "arm faults in a running cluster, watch them, release what they hold",
@@ -38,20 +38,20 @@ COMMANDS: Final = {
     "clock": ("txnsim.cli.control.clock", "let time pass in a running cluster"),
     "brokers": ("txnsim.cli.control.brokers", "kill, stop, start and isolate running brokers"),
     "topics": ("txnsim.cli.control.topics", "topics of a running cluster, offsets of replicas"),
-    "schema": ("txnsim.cli.schema", "JSON Schemas for editors: stories, clusters, fault rules"),
+    "schema": ("txnsim_lab.cli.schema", "JSON Schemas for editors: stories, clusters, fault rules"),
     "completion": ("txnsim.cli.completion", "completion of this command line for a shell"),
-    "lesson": ("txnsim.cli.teaching.lesson", "lessons about transactions, played in the terminal"),
+    "lesson": ("txnsim_lab.cli.teaching.lesson", "lessons about transactions, played in the terminal"),
     "logs": (
-        "txnsim.cli.logs.command",
+        "txnsim_spark.cli.logs.command",
         "Kafka's log directories: write those of a running cluster, read any",
     ),
     "site": (
-        "txnsim.cli.serving.site",
+        "txnsim_lab.cli.site",
         "make a web site that runs the simulator in the browser, without a server",
     ),
-    "stream": ("txnsim.cli.stream", "stream topics with Spark, and tell what it can't see"),
+    "stream": ("txnsim_spark.cli.stream", "stream topics with Spark, and tell what it can't see"),
     "trace": (
-        "txnsim.cli.traces.trace",
+        "txnsim_lab.cli.traces.trace",
         "event traces: as text, in other formats, as Parquet; analyses",
     ),
     "txns": (

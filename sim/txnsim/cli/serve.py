@@ -242,7 +242,7 @@ def _nursery(*, page: bool) -> Iterator[Nursery | None]:
     from txnsim.runtime.forked_processes import (
         Nursery,  # both cost the start of a server without a page
     )
-    from txnsim.scenario.commands import MODULE
+    from txnsim_lab.scenario.commands import MODULE
 
     nursery = Nursery(MODULE)
     nursery.fork()

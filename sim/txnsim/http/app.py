@@ -18,25 +18,25 @@ from starlette.routing import Match, Route
 
 from txnsim.http.assertions import AssertionRoutes
 from txnsim.http.events import ReportedRoutes
-from txnsim.http.explaining import ExplainRoutes
+from txnsim_lab.http.explaining import ExplainRoutes
 from txnsim.http.faults import FaultRoutes
 from txnsim.http.guard import Doorkeeper, Guard
-from txnsim.http.judging import JudgingRoutes
+from txnsim_lab.http.judging import JudgingRoutes
 from txnsim.http.life import ClockRoutes, LifeRoutes
 from txnsim.http.log_dirs import LogDirRoutes
 from txnsim.http.messages import Problem
 from txnsim.http.openapi import document
 from txnsim.http.operation import JSON, Noun
 from txnsim.http.overview import LookRoutes
-from txnsim.http.page.files import served
-from txnsim.http.page.routes import StaticRoutes
+from txnsim_lab.http.page.files import served
+from txnsim_lab.http.page.routes import StaticRoutes
 from txnsim.http.pages import PageRoutes
-from txnsim.http.practising import PractiseRoutes
+from txnsim_lab.http.practising import PractiseRoutes
 from txnsim.http.replies import RefusedError, as_json, refused
 from txnsim.http.reset import RoundRoutes
-from txnsim.http.runs.lessons import LessonRoutes
-from txnsim.http.runs.own_cluster import OwnClusterRoutes
-from txnsim.http.runs.scenarios import ScenarioRoutes
+from txnsim_lab.http.runs.lessons import LessonRoutes
+from txnsim_lab.http.runs.own_cluster import OwnClusterRoutes
+from txnsim_lab.http.runs.scenarios import ScenarioRoutes
 from txnsim.http.topics import TopicRoutes
 from txnsim.http.transactions import TransactionRoutes
 from txnsim.runtime.forked_processes import Nursery

@@ -31,10 +31,10 @@ from txnsim.http.app import ControlApi
 from txnsim.http.guard import Doorkeeper, is_loopback
 
 if TYPE_CHECKING:
-    from txnsim.http import proxy as http_proxy
-    from txnsim.proxy.fault_proxy import FaultProxy
+    from txnsim_lab.http import proxy as http_proxy
+    from txnsim_lab.proxy.fault_proxy import FaultProxy
 else:
-    http_proxy = OnDemand("txnsim.http.proxy")
+    http_proxy = OnDemand("txnsim_lab.http.proxy")
 
 NEEDED: Final = (starlette, uvicorn)
 

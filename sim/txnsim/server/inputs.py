@@ -38,7 +38,7 @@ def input_event(environment: Environment, do: str, **args: object) -> Iterator[N
 
     Args:
         environment: The run's world.
-        do: What, in the words of ``txnsim.scenario``.
+        do: What, in the words of ``txnsim_lab.scenario``.
         args: With which arguments; those that are None or False are left out.
     """
     tracer = environment.tracer

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from txnsim.testing.cluster import AsyncSimulatedKafka
     from txnsim.testing.faults import AsyncFault, AsyncFaults, FaultState
     from txnsim.testing.life import AsyncClock
-    from txnsim.testing.scenarios import run_scenario
+    from txnsim_lab.testing.scenarios import run_scenario
     from txnsim.testing.virtual import run_virtual
 
 __all__ = [
@@ -61,7 +61,7 @@ _HOMES: Final = {
     "ReadRecord": "txnsim.client.inspection.reading",
     "SimulatedKafka": "txnsim.testing.blocking",
     "arrange_process": "txnsim.runtime.virtual.process",
-    "run_scenario": "txnsim.testing.scenarios",
+    "run_scenario": "txnsim_lab.testing.scenarios",
     "run_virtual": "txnsim.testing.virtual",
 }
 

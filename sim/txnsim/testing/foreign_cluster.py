@@ -26,8 +26,8 @@ from txnsim.client.inspection.txn_views import TransactionDescription
 from txnsim.client.requests import NewTopic
 from txnsim.errors import ConfigError
 from txnsim.injection.injector import Injector
-from txnsim.proxy.fault_proxy import FaultProxy
-from txnsim.proxy.options import ProxyOptions
+from txnsim_lab.proxy.fault_proxy import FaultProxy
+from txnsim_lab.proxy.options import ProxyOptions
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import real_environment
 from txnsim.server.cluster import SimCluster

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.check.history import History
-from txnsim.check.judge import Verdict, judge
-from txnsim.check.observations import Deleted, Seen
+from txnsim_lab.check.history import History
+from txnsim_lab.check.judge import Verdict, judge
+from txnsim_lab.check.observations import Deleted, Seen
 from txnsim.client.admin import Admin
 from txnsim.client.inspection.complaints import about_exactly_once, about_hanging
 from txnsim.client.inspection.judgement import JudgedTransaction
-from txnsim.scenario.onlooker import look
-from txnsim.scenario.recorder import Recorder
+from txnsim_lab.scenario.onlooker import look
+from txnsim_lab.scenario.recorder import Recorder
 from txnsim.testing.event_loop import in_cluster_loop
 from txnsim.testing.faults import FaultState
 from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster

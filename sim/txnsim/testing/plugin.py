@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from txnsim.testing.life import AsyncClock
     from txnsim.testing.session import Guard
 
-pytest_plugins = ["txnsim.testing.exam.pytest_plugin"]
+pytest_plugins = ["txnsim_lab.exam.pytest_plugin"]
 
 MARKER: Final = "txnsim"
 GUARD: Final = pytest.StashKey["Guard"]()

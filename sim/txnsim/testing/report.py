@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim.http.page.one_file import HOLDS_NONE, HOLDS_VALUES, one_file
+from txnsim_lab.http.page.one_file import HOLDS_NONE, HOLDS_VALUES, one_file
 from txnsim.http.report import events_told, in_one_line, rules_text, story_text
 from txnsim.runtime.trace import Event, Tracer
 from txnsim.testing.faults import FaultState

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from txnsim.runtime.trace import Event
-from txnsim.trace.state import id_of
+from txnsim_lab.trace.state import id_of
 
 NARRATOR: Final = "scenario"
 """The node whose notes are the story's own sentences."""

@@ -10,10 +10,10 @@ from typing import Final
 from tests.checkers.brute_force import producers, promises, reads_and_writes, what_goes_on
 from tests.checkers.brute_force.facts import FAILED, NOT_TOLD, Lines, every, told_apart
 from tests.checkers.brute_force.small_histories import small_history
-from txnsim.check.anomaly import Kind
-from txnsim.check.history import History, HistoryError
-from txnsim.check.judge import judge
-from txnsim.check.observations import Seen, Wrote
+from txnsim_lab.check.anomaly import Kind
+from txnsim_lab.check.history import History, HistoryError
+from txnsim_lab.check.judge import judge
+from txnsim_lab.check.observations import Seen, Wrote
 from txnsim.runtime.rng import SeededRng
 
 REFUSED: Final = "refused"

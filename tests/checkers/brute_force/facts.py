@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from txnsim.check.observations import (
+from txnsim_lab.check.observations import (
     Added,
     Began,
     Deleted,

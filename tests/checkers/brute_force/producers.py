@@ -15,7 +15,7 @@ from tests.checkers.brute_force.facts import (
     labels,
     owner,
 )
-from txnsim.check.observations import (
+from txnsim_lab.check.observations import (
     Aborted,
     Added,
     Began,

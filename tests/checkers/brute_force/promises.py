@@ -21,7 +21,7 @@ from tests.checkers.brute_force.facts import (
     writers,
 )
 from tests.checkers.brute_force.what_goes_on import hanging
-from txnsim.check.observations import (
+from txnsim_lab.check.observations import (
     Outcome,
     PositionsRead,
     Read,

@@ -20,7 +20,7 @@ from tests.checkers.brute_force.facts import (
     reads,
     writers,
 )
-from txnsim.check.observations import PositionsRead, SentOffsets, Wrote
+from txnsim_lab.check.observations import PositionsRead, SentOffsets, Wrote
 from txnsim.types import TopicPartition
 
 Pair = tuple[str, str]

@@ -18,8 +18,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from txnsim.check.history import History
-from txnsim.check.observations import (
+from txnsim_lab.check.history import History
+from txnsim_lab.check.observations import (
     Aborted,
     Added,
     Began,

@@ -16,7 +16,7 @@ from tests.checkers.brute_force.facts import (
     owner,
     reads,
 )
-from txnsim.check.observations import (
+from txnsim_lab.check.observations import (
     Cleaned,
     Described,
     Healed,

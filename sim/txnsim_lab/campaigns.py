@@ -1,0 +1,429 @@
+"""Campaigns: very many seeds, played on this machine or on Spark, as one table.
+
+The table is a folder of Parquet files. A file holds a range of seeds, and is there whole or not at
+all. So a campaign that was stopped goes on with the seeds that no file holds, and counts none
+twice, also after a kill. This process writes the files; workers only compute. The first
+seed of each kind of finding is then looked at closely, on the workers as well.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from txnsim.errors import BadInputError, ConfigError
+from txnsim_spark.schemas import PLACES, Table
+from txnsim_spark.tasks import on_workers
+from txnsim.runtime.virtual.process import STRINGS, limits_of_process
+from txnsim_lab.simulation.batch import in_pool, row_of, without_verdict
+from txnsim_lab.simulation.drawing import Wanted
+from txnsim_lab.simulation.play import OVER_LIMIT, quieten
+from txnsim_lab.simulation.reports import Report, looked_at, written
+from txnsim.version import TXNSIM
+from txnsim.written_files import whole, write_whole
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+SEED_S: Final = 60.0
+"""Processor time of one run; an ordinary one takes less than one."""
+TASK_SEEDS: Final = 8
+"""Of one task of Spark: some seconds."""
+FILE_SEEDS: Final = 1_000
+"""Of one file."""
+HEALTHY: Final = "healthy"
+FOUND: Final = "found"
+FAILED: Final = "failed"
+NO_CLUSTER: Final = "no-cluster"
+"""The cluster of the seed can't be had."""
+FINDINGS: Final = "findings"
+"""The folder of what was looked at closely."""
+_WITHOUT_VERDICT: Final = (OVER_LIMIT, NO_CLUSTER)
+_HEAD: Final = "campaign.json"
+_FILE: Final = re.compile(r"seeds-(\d+)-(\d+)\.parquet")
+
+TABLE: Final = Table.of(
+    "One row for each seed. All but `cpu_ms` is a function of the seed.",
+    f"""
+    seed bigint Of all chance in the run.
+    mode string The transaction protocol: `V-`, `V+`, `TV2` or `TV2+`.
+    verdict string `{HEALTHY}`, `{FOUND}`, or `{FAILED}`: the run came to no verdict.
+    anomalies array<string> What was found, each kind once.
+    causes array<string> What together makes it healthy (`z27`); none where nothing known does.
+    because array<string> A sentence for each finding.
+    run_hash string Of every act, its time and its answer: equal for equal runs.
+    virtual_ms bigint How long the run was, in its own time.
+    cpu_ms bigint Processor time.
+    acts bigint How many were begun.
+    answered bigint How many came to something: no error.
+    committed bigint Commits among them.
+    struck bigint What was done to the cluster, and was possible.
+    places {PLACES} What was exercised: state of the transaction, what was asked for, the outcome.
+    failure string Why there is no verdict; null where there is one.
+    """,
+)
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """Seeds of one task, and how they are played."""
+
+    seeds: tuple[int, ...]
+    wanted: Wanted
+    cpu_s: float = SEED_S
+
+
+class _Head(msgspec.Struct, frozen=True, kw_only=True):
+    """Version and options that a folder was made with."""
+
+    txnsim: str
+    wanted: Wanted
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """A seed that was looked at closely, with its files by their names."""
+
+    report: Report
+    files: dict[str, bytes]
+
+
+class First(msgspec.Struct, frozen=True, kw_only=True):
+    """The first seed of its kind."""
+
+    seed: int
+    causes: tuple[str, ...]
+    anomalies: tuple[str, ...]
+    seeds: int
+    """Number of seeds with findings of the kind."""
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """What the files of a campaign say together."""
+
+    seeds: int
+    found: int
+    failed: int
+    virtual_ms: int
+    cpu_ms: int
+    committed: int
+    places: int
+    """Different ones."""
+    firsts: tuple[First, ...]
+    """The first seed for each cause, and for each kind without a cause."""
+
+
+Record = Mapping[str, Any]
+"""A row of the table."""
+Place = tuple[str, str, str]
+Play = Callable[[Sequence[range]], Iterator[Record]]
+"""Rows of all these seeds, in any order."""
+Examine = Callable[[Sequence[int]], Iterator[Look]]
+
+
+def campaign(
+    spark: SparkSession,
+    workload: str | None,
+    seeds: range,
+    *,
+    as_version: str | None = None,
+    rules: Mapping[str, bool] | None = None,
+    cpu_s: float = SEED_S,
+) -> DataFrame:
+    """The table of a campaign, played by the workers of a session.
+
+    Args:
+        spark: The session; txnsim is installed where its workers run.
+        workload: A coroutine as ``package.module:name`` in place of our clients; None for ours.
+        seeds: Which.
+        as_version: The release of Kafka; the reference unless given.
+        rules: Switches of docs/releases.md, turned by hand.
+        cpu_s: Processor time of a run. One that takes more is a row of its own: ``failed``.
+    """
+    wanted = Wanted(as_version=as_version, rules=rules or {}, workload=workload)
+    shares = [Share(seeds=tuple(part), wanted=wanted, cpu_s=cpu_s) for part in _cut(seeds)]
+    return on_workers(spark, shares, Share, _played, TABLE.ddl)
+
+
+# Where runs are played
+
+
+def here(wanted: Wanted, *, jobs: int, cpu_s: float) -> tuple[Play, Examine]:
+    """In processes of this machine."""
+
+    def play(ranges: Sequence[range]) -> Iterator[Record]:
+        seeds = (seed for part in ranges for seed in part)
+        yield from in_pool(partial(record_of, wanted=wanted, cpu_s=cpu_s), seeds, jobs=jobs)
+
+    return play, lambda seeds: in_pool(partial(_look, wanted), seeds, jobs=jobs, chunk=1)
+
+
+def on_spark(spark: SparkSession, wanted: Wanted, *, cpu_s: float) -> tuple[Play, Examine]:
+    """On the workers of a session, a job for each range."""
+
+    def play(ranges: Sequence[range]) -> Iterator[Record]:
+        for part in ranges:
+            table = campaign(
+                spark,
+                wanted.workload,
+                part,
+                as_version=wanted.as_version,
+                rules=wanted.rules,
+                cpu_s=cpu_s,
+            ).toArrow()
+            yield from table.to_pylist()
+
+    def examine(seeds: Sequence[int]) -> Iterator[Look]:
+        tasks = spark.sparkContext.parallelize(seeds, max(1, len(seeds)))
+        return tasks.map(partial(_looked, wanted)).toLocalIterator()
+
+    return play, examine
+
+
+def record_of(seed: int, wanted: Wanted, cpu_s: float) -> Record:
+    """Play one seed; its result is a row, also a failure."""
+    try:
+        row = row_of(seed, wanted, cpu_s=cpu_s)
+    except ConfigError as error:
+        row = without_verdict(seed, NO_CLUSTER, str(error))
+    is_over = not row.kinds or row.kinds[0] not in _WITHOUT_VERDICT
+    return {
+        "seed": row.seed,
+        "mode": row.mode,
+        "verdict": (FOUND if row.kinds else HEALTHY) if is_over else FAILED,
+        "anomalies": [*row.kinds] if is_over else [],
+        "causes": [*(row.names or ())],
+        "because": [*row.because] if is_over else [],
+        "run_hash": row.digest,
+        **{name: getattr(row, name) for name in _NUMBERS},
+        "places": [
+            {"state": at.state, "asked": at.asked, "outcome": at.outcome, "times": times}
+            for at, times in row.cells
+        ],
+        "failure": None if is_over else row.because[0],
+    }
+
+
+_NUMBERS: Final = ("virtual_ms", "cpu_ms", "acts", "answered", "committed", "struck")
+
+
+def group_of(row: Record) -> tuple[str, ...]:
+    """The causes of a row's findings, else their kinds."""
+    return tuple(row["causes"] or row["anomalies"])
+
+
+def places_of(row: Record) -> set[Place]:
+    """What was exercised: state, what was asked for, outcome."""
+    return {(one["state"], one["asked"], one["outcome"]) for one in row["places"]}
+
+
+def _played(share: Share) -> Iterator[pa.RecordBatch]:
+    """Work of a task of Spark."""
+    import pyarrow as pa
+
+    _prepare()
+    rows = [record_of(seed, share.wanted, share.cpu_s) for seed in share.seeds]
+    yield pa.RecordBatch.from_pylist(rows, schema=TABLE.arrow())
+
+
+def _looked(wanted: Wanted, seed: int) -> Look:
+    _prepare()
+    return _look(wanted, seed)
+
+
+def _look(wanted: Wanted, seed: int) -> Look:
+    report, files = looked_at(seed, wanted, shrinks=True)
+    return Look(report=report, files=files)
+
+
+def _prepare() -> None:
+    """Of a worker: it logs nothing, and its hashes repeat."""
+    quieten()
+    if STRINGS in limits_of_process():
+        raise ConfigError(f"a worker of Spark can't repeat runs: {STRINGS}")
+
+
+def _cut(seeds: range) -> Iterator[range]:
+    for at in range(0, len(seeds), TASK_SEEDS):
+        yield seeds[at : at + TASK_SEEDS]
+
+
+# The folder
+
+
+class Folder:
+    """The folder of a campaign."""
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        """Open it, or begin a new one.
+
+        Args:
+            path: The folder; made where it is not there.
+            wanted: What the user has fixed.
+
+        Raises:
+            BadInputError: It holds another campaign, or is none.
+            ConfigError: It can't be written.
+        """
+        self._path = path
+        self.wanted = wanted
+        head = msgspec.json.encode(_Head(txnsim=TXNSIM, wanted=wanted))
+        file = path / _HEAD
+        if file.is_file():
+            if file.read_bytes() != head:
+                raise BadInputError(f"{path} has another campaign: {file.read_text()}")
+            return
+        if path.exists() and any(path.iterdir()):
+            raise BadInputError(f"{path} is no campaign: it has no {_HEAD}; name another folder")
+        path.mkdir(parents=True, exist_ok=True)
+        write_whole(file, head)
+
+    @classmethod
+    def opened(cls, path: Path) -> Folder:
+        """One that is there, to be read.
+
+        Raises:
+            BadInputError: There is none.
+        """
+        try:
+            head = msgspec.json.decode((path / _HEAD).read_bytes(), type=_Head)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise BadInputError(f"{path} is no campaign: {_HEAD}: {error}") from None
+        folder = cls.__new__(cls)
+        folder._path, folder.wanted = path, head.wanted
+        return folder
+
+    def missing(self, seeds: range, *, size: int = FILE_SEEDS) -> list[range]:
+        """Which of these seeds no file holds, cut where ranges of that size begin."""
+        held = sorted(self._ranges(), key=lambda one: one.start)
+        found: list[range] = []
+        at = seeds.start
+        for one in [*held, range(seeds.stop, seeds.stop)]:
+            while at < min(one.start, seeds.stop):
+                end = min(one.start, seeds.stop, (at // size + 1) * size)
+                found.append(range(at, end))
+                at = end
+            at = max(at, one.stop)
+        return found
+
+    def take(self, ranges: Sequence[range], records: Iterable[Record]) -> Iterator[range]:
+        """Write each range as soon as all its rows are there; yields it then.
+
+        Args:
+            ranges: Of ``missing``, or some of them in that order.
+            records: A row for each of their seeds.
+
+        Raises:
+            ConfigError: It can't be written.
+        """
+        waiting: dict[range, list[Record]] = {}
+        starts = [one.start for one in ranges]
+        for record in records:
+            where = ranges[bisect_right(starts, record["seed"]) - 1]
+            rows = waiting.setdefault(where, [])
+            rows.append(record)
+            if len(rows) == len(where):
+                self._write(where, sorted(rows, key=lambda row: int(row["seed"])))
+                del waiting[where]
+                yield where
+
+    def read(self) -> pa.Table:
+        """All rows, by seed.
+
+        Raises:
+            BadInputError: A seed is in two files: somebody has put one there.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        tables = [pq.read_table(file) for file in self._files()]
+        return pa.concat_tables(tables) if tables else TABLE.arrow().empty_table()
+
+    def records(self, columns: Sequence[str]) -> Iterator[Record]:
+        """The rows, by seed; a file at a time, as there may be millions.
+
+        Raises:
+            BadInputError: A seed is in two files.
+        """
+        import pyarrow.parquet as pq
+
+        for file in self._files():
+            yield from pq.read_table(file, columns=[*columns]).to_pylist()
+
+    def summary(self) -> Summary:
+        """What there is.
+
+        Raises:
+            BadInputError: A seed is in two files.
+        """
+        groups: dict[tuple[str, ...], list[Record]] = {}
+        totals = Counter[str]()
+        places: set[Place] = set()
+        numbers = ("virtual_ms", "cpu_ms", "committed")
+        for row in self.records(("seed", "verdict", "anomalies", "causes", *numbers, "places")):
+            totals.update({row["verdict"]: 1, **{name: row[name] for name in numbers}})
+            places |= places_of(row)
+            if row["verdict"] == FOUND:
+                groups.setdefault(group_of(row), []).append(row)
+        return Summary(
+            seeds=sum(totals[one] for one in (HEALTHY, FOUND, FAILED)),
+            found=totals[FOUND],
+            failed=totals[FAILED],
+            virtual_ms=totals["virtual_ms"],
+            cpu_ms=totals["cpu_ms"],
+            committed=totals["committed"],
+            places=len(places),
+            firsts=tuple(
+                First(
+                    seed=alike[0]["seed"],
+                    causes=tuple(alike[0]["causes"]),
+                    anomalies=tuple(sorted({kind for row in alike for kind in row["anomalies"]})),
+                    seeds=len(alike),
+                )
+                for alike in groups.values()
+            ),
+        )
+
+    def reports(self, seeds: Sequence[int], examine: Examine) -> list[Report]:
+        """Look at these seeds closely, unless that was done; in their order.
+
+        Raises:
+            ConfigError: A file can't be written.
+        """
+        kept = {seed: self._path / FINDINGS / f"seed-{seed}.report.json" for seed in seeds}
+        for look in examine([seed for seed, file in kept.items() if not file.is_file()]):
+            report = written(look.report, look.files, folder=self._path / FINDINGS)
+            packed = msgspec.json.format(msgspec.json.encode(report))
+            written(report, {kept[report.seed].name: packed}, folder=self._path / FINDINGS)
+        return [msgspec.json.decode(file.read_bytes(), type=Report) for file in kept.values()]
+
+    def _files(self) -> list[Path]:
+        held = sorted(self._ranges(), key=lambda one: one.start)
+        for one, other in pairwise(held):
+            if other.start < one.stop:
+                raise BadInputError(f"{self._path}: two files have the seed {other.start}")
+        return [self._file(one) for one in held]
+
+    def _ranges(self) -> Iterator[range]:
+        for file in self._path.iterdir():
+            found = _FILE.fullmatch(file.name)
+            if found:
+                yield range(int(found[1]), int(found[2]))
+
+    def _file(self, seeds: range) -> Path:
+        return self._path / f"seeds-{seeds.start:010}-{seeds.stop:010}.parquet"
+
+    def _write(self, seeds: range, rows: Sequence[Record]) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.Table.from_pylist(rows, schema=TABLE.arrow())
+        with whole(self._file(seeds)) as part:
+            pq.write_table(table, part)

@@ -1,0 +1,319 @@
+"""Producers that get a fencing error, or a wrong-state error, without a cause.
+
+PRODUCER_FENCED and INVALID_PRODUCER_EPOCH tell a producer to give up. They mean that another
+instance owns the transactional id, or that the coordinator has aborted the transaction because it
+took too long (KIP-360, KIP-588). INVALID_TXN_STATE as the answer to EndTxn means that the program
+ended a transaction that it had not begun, and no client can repair that. The checker reports each
+of these errors whose cause did not happen.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from txnsim_lab.check.anomaly import Anomaly, Kind, convict
+from txnsim_lab.check.history import History, Transaction
+from txnsim_lab.check.observations import (
+    Aborted,
+    Added,
+    Began,
+    Described,
+    Ended,
+    Initialised,
+    Outcome,
+    SentOffsets,
+    Wrote,
+)
+
+FENCED: Final = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
+WRONG_STATE: Final = "INVALID_TXN_STATE"
+
+Answer = Added | Wrote | SentOffsets | Ended
+_Seen = Initialised | Described | Began | Aborted | Answer
+
+
+def false_fencing(history: History) -> tuple[Anomaly, ...]:
+    """A producer in the middle of its transaction gets one of these errors, though
+
+    - it has not asked for an end of that transaction before, and every other one of this id that
+      it began as the same instance has an acknowledged end;
+    - no client has initialised the transactional id since it did, or may have done so, and no
+      operator has aborted anything of its producer; who was given the higher epoch came later;
+    - as far as the history has the requests, it used the identity that it had got, and no client
+      has used a higher epoch of that producer;
+    - and, of the fencing errors: the transaction is younger than its timeout; of INVALID_TXN_STATE
+      at an EndTxn: the brokers have acknowledged a part of it.
+    """
+    found = []
+    answers_of = answers_to(history)
+    lives = lives_of(history)
+    for transaction in history.transactions().values():
+        answers = answers_of.get(transaction.label, [])
+        for index, answer in answers:
+            because = _false(transaction, answers, index, lives)
+            if because:
+                evidence = (transaction.heard_of, index)
+                found.append(convict(Kind.FALSE_FENCING, because, *evidence))
+            if because or isinstance(answer, Ended):
+                break  # from here on it is over, or may be
+    return tuple(found)
+
+
+def answers_to(history: History) -> dict[str, list[tuple[int, Answer]]]:
+    """The answers to each transaction's producer."""
+    found: dict[str, list[tuple[int, Answer]]] = defaultdict(list)
+    for index, seen in enumerate(history):
+        if isinstance(seen, Answer) and seen.transaction is not None:
+            found[seen.transaction].append((index, seen))
+    return found
+
+
+class _Event(NamedTuple):
+    """Something that happened to a transactional id."""
+
+    since: int
+    at: int
+    seen: _Seen
+
+
+Life = list[_Event]
+"""What happened to a transactional id, in the order of the answers."""
+
+
+def lives_of(history: History) -> dict[str, Life]:
+    """The life of each transactional id, with all that was sent in the name of its producers. An
+    operator's abort belongs to every one: whose producer it was is known later.
+    """
+    owners = {one.transactional_id for one in history.transactions().values()}
+    lives: dict[str, Life] = {owner: [] for owner in owners if owner is not None}
+    users = _ids_of_producers(history)
+    last_seen: dict[str, int] = {}
+    for index, seen in enumerate(history):
+        since = last_seen.get(seen.who, -1)
+        last_seen[seen.who] = index
+        concerned: Iterable[str | None]
+        match seen:
+            case Initialised() | Described() | Began():
+                concerned = (seen.transactional_id,)
+            case Added() | Wrote() | SentOffsets() | Ended():
+                transaction = history.transaction_of(seen)
+                owner = None if transaction is None else transaction.transactional_id
+                concerned = {owner, *users.get(seen.producer_id, ())}
+            case Aborted():
+                concerned = tuple(lives)
+            case _:
+                continue  # nothing that ends transactions or takes ids over
+        for owner in concerned:
+            if owner is not None:
+                lives.setdefault(owner, []).append(_Event(since, index, seen))
+    return lives
+
+
+def _ids_of_producers(history: History) -> dict[int | None, set[str]]:
+    """The transactional ids that have been given each producer id."""
+    found: dict[int | None, set[str]] = defaultdict(set)
+    for _, seen in history.all_of(Initialised):
+        if seen.outcome is Outcome.OK:
+            found[seen.producer_id].add(seen.transactional_id)
+    return found
+
+
+def _false(
+    transaction: Transaction,
+    answers: Sequence[tuple[int, Answer]],
+    index: int,
+    lives: Mapping[str, Life],
+) -> str:
+    """Why the answer at an index is false; empty if it is true, or may be."""
+    answer, owner = dict(answers)[index], transaction.transactional_id
+    is_wrong_state = answer.error == WRONG_STATE and isinstance(answer, Ended)
+    if owner is None or not (is_wrong_state or answer.error in FENCED):
+        return ""
+    life = lives[owner]
+    if has_cause(life, transaction, answer, answered=index):
+        return ""
+    if is_wrong_state:
+        if not _took_part(answers, index):
+            return ""
+        return (
+            f"{answer.who} got {WRONG_STATE} at the end of {transaction.label}, though it had "
+            f"begun it, had not ended it, and no producer took over {owner}"
+        )
+    timeout_ms = last_timeout_ms(life, (Initialised, Described), answered=index)
+    if timeout_ms is None or answer.at_ms - transaction.heard_of_ms >= timeout_ms:
+        return ""
+    return (
+        f"{answer.who} got {answer.error} in {transaction.label}, though no producer took over "
+        f"{owner} and its timeout of {timeout_ms} ms had not passed"
+    )
+
+
+# What excuses the brokers
+
+
+def has_cause(life: Life, transaction: Transaction, answer: Answer, *, answered: int) -> bool:
+    """Whether another client, or the producer itself, may have caused the error."""
+    return _is_excused(
+        life, began=transaction.heard_of, answered=answered, who=answer.who
+    ) or _is_forged(life, answered=answered, answer=answer)
+
+
+def _is_excused(life: Life, *, began: int, answered: int, who: str) -> bool:
+    """Whether another request may have led to the error."""
+    producer_ids = _producer_ids(life)
+    owner, newest = "", (-1, -1)
+    unfinished: set[str] = set()
+    for event in life:
+        seen = event.seen
+        if event.at > answered:
+            # Asked for before, and answered later: it may have taken effect in between.
+            if event.since < answered and _may_end(seen, producer_ids):
+                return True
+            continue
+        match seen:
+            case Initialised():
+                # Without an answer it may still be on its way, whatever came since.
+                is_loose = seen.outcome is Outcome.UNKNOWN
+                if (event.at > began or is_loose) and _may_fence(seen):
+                    return True
+                if seen.outcome is not Outcome.OK:
+                    owner = "" if _may_fence(seen) else owner
+                elif not _is_older(seen, newest):
+                    owner, newest = seen.who, (seen.producer_id, seen.producer_epoch)
+                    unfinished.clear()
+            case Began() if event.at < began:
+                unfinished.add(seen.transaction)
+            case Ended() if seen.outcome is Outcome.OK:
+                unfinished.discard(seen.transaction)
+            case Aborted():
+                if _may_end(seen, producer_ids):
+                    return True
+            case _:
+                pass  # a look, or the transaction in question, or nothing that has happened
+    return owner != who or bool(unfinished)
+
+
+def _is_older(seen: Initialised, newest: tuple[int, int]) -> bool:
+    """Whether another client was given a higher epoch of this producer, and had its answer first:
+    of two that ask at once, answers may overtake each other.
+    """
+    return seen.producer_id == newest[0] and seen.producer_epoch < newest[1]
+
+
+def _producer_ids(life: Life) -> frozenset[int]:
+    given = (event.seen for event in life if isinstance(event.seen, Initialised))
+    return frozenset(seen.producer_id for seen in given if seen.outcome is Outcome.OK)
+
+
+def _may_end(seen: _Seen, producer_ids: frozenset[int]) -> bool:
+    """Whether the request may have ended a transaction of another producer."""
+    match seen:
+        case Initialised():
+            return _may_fence(seen)
+        case Aborted():
+            return seen.outcome is not Outcome.FAILED and seen.producer_id in producer_ids
+        case _:
+            return False
+
+
+def _may_fence(seen: Initialised) -> bool:
+    """Whether an InitProducerId may have fenced the producer that had the id. That includes one
+    with the answer CONCURRENT_TRANSACTIONS, while the coordinator aborts the open transaction.
+    """
+    return seen.outcome is not Outcome.FAILED or seen.error == "CONCURRENT_TRANSACTIONS"
+
+
+def _is_forged(life: Life, *, answered: int, answer: Answer) -> bool:
+    """Whether the request had another identity than its producer had got; or another client has
+    used a higher epoch of this producer, which raises it at a leader.
+    """
+    known, newest = _Identity(), (-1, -1)
+    for event in life:
+        seen = event.seen
+        is_over = event.at < answered
+        if isinstance(seen, Initialised):
+            if is_over and seen.outcome is Outcome.OK and not _is_older(seen, newest):
+                newest = seen.producer_id, seen.producer_epoch
+                known.is_given(*newest)
+        elif isinstance(seen, Answer) and event.since < answered:
+            if seen.outcome is not Outcome.FAILED and known.is_exceeded(seen):
+                return True
+            if is_over and seen.outcome is Outcome.OK:
+                known.is_acknowledged(seen)
+    return known.is_another(answer)
+
+
+class _Identity:
+    """The identities that a producer may use, as far as a history shows them.
+
+    Its epochs are a range: where an acknowledged end does not tell how the producer goes on, the
+    epoch was raised (transactions v2) or not.
+    """
+
+    __slots__ = ("_highest", "_lowest", "_producer_id")
+
+    def __init__(self) -> None:
+        self._producer_id = -1
+        self._lowest = self._highest = -1
+
+    def is_given(self, producer_id: int, epoch: int) -> None:
+        self._producer_id = producer_id
+        self._lowest = self._highest = epoch
+
+    def is_acknowledged(self, seen: Answer) -> None:
+        """The brokers have taken something with this epoch; an end may raise it."""
+        if seen.producer_epoch is not None and seen.producer_id == self._producer_id:
+            self._lowest = max(self._lowest, seen.producer_epoch)
+        if not isinstance(seen, Ended):
+            return
+        if seen.next_producer_epoch is None:
+            self._highest += 1
+        else:
+            following = seen.next_producer_id
+            self.is_given(
+                self._producer_id if following is None else following, seen.next_producer_epoch
+            )
+
+    def is_exceeded(self, seen: Answer) -> bool:
+        return (
+            seen.producer_epoch is not None
+            and seen.producer_id == self._producer_id
+            and seen.producer_epoch > self._highest
+        )
+
+    def is_another(self, seen: Answer) -> bool:
+        if seen.producer_epoch is None:
+            return False
+        return (
+            seen.producer_id not in (None, self._producer_id)
+            or not self._lowest <= seen.producer_epoch <= self._highest
+        )
+
+
+# Facts about a transaction
+
+
+def last_timeout_ms(
+    life: Life, told_by: tuple[type[Initialised | Described], ...], *, answered: int
+) -> int | None:
+    """The transaction timeout that was last observed, in an answer of these kinds."""
+    return next(
+        (
+            event.seen.timeout_ms
+            for event in reversed(life)
+            if event.at < answered and isinstance(event.seen, told_by)
+            if event.seen.timeout_ms is not None
+        ),
+        None,
+    )
+
+
+def _took_part(answers: Sequence[tuple[int, Answer]], index: int) -> bool:
+    """Whether the coordinator knew the transaction: it has acknowledged an addition; or, where the
+    producer adds nothing by itself (transactions v2), a leader has taken a record.
+    """
+    earlier = [answer for at, answer in answers if at < index]
+    added = [answer for answer in earlier if isinstance(answer, Added)]
+    return any(answer.outcome is Outcome.OK for answer in (added or earlier))

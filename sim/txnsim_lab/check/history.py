@@ -1,0 +1,210 @@
+"""A history: everything that was seen from outside while a cluster was used, in order.
+
+Clients add observations as their answers arrive; checkers only read. A history is written and read
+as JSON lines, so a history that was recorded elsewhere, also of a real cluster, can be judged here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from txnsim_lab.check.observations import (
+    Added,
+    Began,
+    Ended,
+    Isolation,
+    Outcome,
+    Read,
+    Seen,
+    SentOffsets,
+    Wrote,
+)
+from txnsim.types import TopicPartition
+
+SeenT = TypeVar("SeenT", bound=Seen)
+DerivedT = TypeVar("DerivedT")
+
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Seen]:
+    return msgspec.json.Decoder(Seen)
+
+
+class HistoryError(Exception):
+    """The file is no history, or a history that can't be judged; the message says where and why."""
+
+
+class History:
+    """Observations in order; more can be added."""
+
+    __slots__ = ("_derived", "_seen")
+
+    def __init__(self, seen: Iterable[Seen] = ()) -> None:
+        self._seen: list[Seen] = list(seen)
+        self._derived: dict[object, tuple[int, Any]] = {}
+
+    def add(self, seen: Seen) -> None:
+        """Note one more observation, later than all before."""
+        self._seen.append(seen)
+
+    # As a sequence
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def __iter__(self) -> Iterator[Seen]:
+        return iter(self._seen)
+
+    def __getitem__(self, index: int) -> Seen:
+        return self._seen[index]
+
+    def until(self, length: int) -> History:
+        """The history after a number of observations."""
+        return History(self._seen[:length])
+
+    # Queries
+
+    def derived(self, make: Callable[[History], DerivedT]) -> DerivedT:
+        """The function's result for this history, computed once for all judges."""
+        length, made = self._derived.get(make, (-1, None))
+        if length != len(self):
+            made = make(self)
+            self._derived[make] = (len(self), made)
+        value: DerivedT = made
+        return value
+
+    def all_of(self, kind: type[SeenT]) -> Iterator[tuple[int, SeenT]]:
+        """Every observation of one kind, with its index."""
+        return _only(kind, enumerate(self._seen))
+
+    def writes(self) -> Iterator[tuple[int, Wrote]]:
+        """Every record that was sent."""
+        return self.all_of(Wrote)
+
+    def reads(
+        self, place: TopicPartition | None = None, *, isolation: Isolation | None = None
+    ) -> Iterator[tuple[int, Read]]:
+        """Every Fetch that brought no error."""
+        for index, read in self.all_of(Read):
+            if read.error or place not in (None, read.place):
+                continue
+            if isolation in (None, read.isolation):
+                yield index, read
+
+    def committed_reads(self, place: TopicPartition | None = None) -> Iterator[tuple[int, Read]]:
+        """Every read_committed Fetch that brought no error."""
+        return self.reads(place, isolation=Isolation.READ_COMMITTED)
+
+    def transactions(self) -> Mapping[str, Transaction]:
+        """Every transaction by its label, in the order of their first observation."""
+        return self.derived(_transactions)
+
+    def transaction_of(self, seen: Added | Wrote | SentOffsets | Ended) -> Transaction | None:
+        """The transaction that an observation is about; None outside of one."""
+        return None if seen.transaction is None else self.transactions()[seen.transaction]
+
+    # JSON lines
+
+    def to_lines(self) -> bytes:
+        """One JSON object a line."""
+        return b"".join(_ENCODER.encode(seen) + b"\n" for seen in self._seen)
+
+    @classmethod
+    def from_lines(cls, text: bytes) -> History:
+        """The history of such lines; empty lines and those with ``#`` are left out.
+
+        Raises:
+            HistoryError: A line is no observation.
+        """
+        history = cls()
+        for number, line in enumerate(text.split(b"\n"), 1):
+            if not line.strip() or line.lstrip().startswith(b"#"):
+                continue
+            try:
+                history.add(_decoder().decode(line))
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise HistoryError(f"line {number}: {error}") from None
+        return history
+
+
+def _only(kind: type[SeenT], seen: Iterable[tuple[int, Seen]]) -> Iterator[tuple[int, SeenT]]:
+    return ((index, one) for index, one in seen if isinstance(one, kind))
+
+
+def _transactions(history: History) -> dict[str, Transaction]:
+    found: dict[str, list[tuple[int, Seen]]] = defaultdict(list)
+    for index, seen in enumerate(history):
+        label = getattr(seen, "transaction", None)
+        if label is not None:
+            found[label].append((index, seen))
+    return {label: _transaction(label, seen) for label, seen in found.items()}
+
+
+def _transaction(label: str, seen: Sequence[tuple[int, Seen]]) -> Transaction:
+    heard_of, first = seen[0]
+    owners = [begin.transactional_id for _, begin in _only(Began, seen)]
+    return Transaction(
+        label=label,
+        transactional_id=owners[-1] if owners else None,
+        heard_of=heard_of,
+        heard_of_ms=first.at_ms,
+        writes=tuple(_only(Wrote, seen)),
+        positions=tuple(_only(SentOffsets, seen)),
+        reads=tuple(_only(Read, seen)),
+        ends=tuple(_only(Ended, seen)),
+    )
+
+
+class Fate(msgspec.Struct, frozen=True):
+    """What the answers to its producer say about the end of a transaction."""
+
+    committed: bool = False
+    """A commit was acknowledged."""
+    maybe_committed: bool = False
+    """A commit was asked for, and it is unknown whether it took effect."""
+    aborted: bool = False
+    """The transaction was to end, and no commit can have taken effect: the commit was refused, or
+    an abort was asked for. The answer to the abort does not matter.
+    """
+
+    @property
+    def open(self) -> bool:
+        """No observation asks for an end."""
+        return not (self.committed or self.maybe_committed or self.aborted)
+
+
+class Transaction(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction as its producer saw it; each observation with its index in the history."""
+
+    label: str
+    transactional_id: str | None
+    """None where no observation shows the transaction's begin."""
+    heard_of: int
+    """Index of the first observation that names it."""
+    heard_of_ms: int
+    writes: tuple[tuple[int, Wrote], ...]
+    positions: tuple[tuple[int, SentOffsets], ...]
+    reads: tuple[tuple[int, Read], ...]
+    ends: tuple[tuple[int, Ended], ...]
+
+    @property
+    def acknowledged(self) -> tuple[tuple[int, Wrote], ...]:
+        """The records of it that the brokers took."""
+        return tuple(pair for pair in self.writes if pair[1].outcome is Outcome.OK)
+
+    @property
+    def fate(self) -> Fate:
+        """How it ended, by the answers to its producer."""
+        commits = {end.outcome for _, end in self.ends if end.commit}
+        if Outcome.OK in commits:
+            return Fate(committed=True)
+        if Outcome.UNKNOWN in commits:
+            return Fate(maybe_committed=True)
+        return Fate(aborted=bool(self.ends))

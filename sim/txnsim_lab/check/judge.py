@@ -1,0 +1,112 @@
+"""The verdict over a history: what all checkers together found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from txnsim_lab.check.anomaly import Anomaly, Kind
+from txnsim_lab.check.cleaning import uncleanable_logs
+from txnsim_lab.check.coordinators import stuck_coordinators
+from txnsim_lab.check.dependencies import (
+    circular_information_flow,
+    dirty_writes,
+    lost_updates,
+    read_skews,
+)
+from txnsim_lab.check.dirty_reads import aborted_reads, intermediate_reads
+from txnsim_lab.check.duplicates import duplicates
+from txnsim_lab.check.fencing import false_fencing
+from txnsim_lab.check.history import History, HistoryError
+from txnsim_lab.check.losses import losses
+from txnsim_lab.check.observations import UNKNOWN_OFFSET, Outcome, Wrote
+from txnsim_lab.check.ordering import out_of_order, readers_went_back
+from txnsim_lab.check.positions import positions_before_decision
+from txnsim_lab.check.refusals import refused_producers
+from txnsim_lab.check.skipped import skipped_input
+from txnsim_lab.check.starvation import starving_readers, stuck_last_stable_offsets
+from txnsim_lab.check.topics import own_name, told_apart
+from txnsim.types import TopicPartition
+
+Checker = Callable[[History], tuple[Anomaly, ...]]
+
+CHECKERS: Final[tuple[Checker, ...]] = (
+    dirty_writes,
+    aborted_reads,
+    intermediate_reads,
+    circular_information_flow,
+    lost_updates,
+    read_skews,
+    losses,
+    duplicates,
+    out_of_order,
+    positions_before_decision,
+    skipped_input,
+    readers_went_back,
+    starving_readers,
+    stuck_last_stable_offsets,
+    stuck_coordinators,
+    false_fencing,
+    refused_producers,
+    uncleanable_logs,
+)
+HEALTHY: Final = "healthy"
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of judging a history."""
+
+    kinds: tuple[Kind, ...]
+    """Sorted by name, without duplicates; empty for a healthy history."""
+    anomalies: tuple[Anomaly, ...]
+
+    @property
+    def healthy(self) -> bool:
+        return not self.kinds
+
+    def __str__(self) -> str:
+        return ", ".join(self.kinds) or HEALTHY
+
+
+def judge(history: History) -> Verdict:
+    """Ask every checker.
+
+    A permanent error (a wrong record was read, a record is lost) stays in the verdict. Some errors
+    can be repaired: a reader that is held back, a coordinator that is stuck. They are judged by the
+    state at the end. A history that goes on after the repair is healthy.
+
+    Raises:
+        HistoryError: A value names two records of a partition.
+    """
+    apart = told_apart(history)
+    _refuse_shared_values(apart)
+    anomalies = tuple(anomaly for checker in CHECKERS for anomaly in checker(apart))
+    kinds = sorted({anomaly.kind for anomaly in anomalies})
+    return Verdict(kinds=tuple(kinds), anomalies=anomalies)
+
+
+def _refuse_shared_values(history: History) -> None:
+    """Two records differ by their values. Attempts to write one record are of one transaction, and
+    are acknowledged at one offset.
+    """
+    first: dict[tuple[TopicPartition, str], tuple[int, Wrote]] = {}
+    for index, wrote in history.writes():
+        if wrote.value is None or wrote.outcome is Outcome.FAILED:
+            continue
+        name = (wrote.place, wrote.value)
+        at, known = first.get(name, (index, wrote))
+        if known.transaction != wrote.transaction or _elsewhere(known, wrote):
+            raise HistoryError(
+                f"observations {at + 1} and {index + 1}: the value {wrote.value!r} names two "
+                f"records of {own_name(wrote.place)}; each record needs a value of its own, and "
+                "item says that two are the same work"
+            )
+        if name not in first or known.offset == UNKNOWN_OFFSET:
+            first[name] = (index, wrote)
+
+
+def _elsewhere(one: Wrote, other: Wrote) -> bool:
+    """Whether both were acknowledged, at two offsets."""
+    return UNKNOWN_OFFSET not in (one.offset, other.offset) and one.offset != other.offset

@@ -1,0 +1,57 @@
+"""Positions of groups that were visible before the transaction that sent them was committed.
+
+The coordinator keeps the positions of a TxnOffsetCommit apart until the marker comes (KIP-98,
+KIP-447). A reader that sees them earlier and starts there skips input, and the output of that input
+may still be aborted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from txnsim_lab.check.anomaly import Anomaly, Kind, convict
+from txnsim_lab.check.history import History, Transaction
+from txnsim_lab.check.observations import Outcome, PositionsRead, SentOffsets
+from txnsim.types import TopicPartition
+
+
+def positions_before_decision(history: History) -> tuple[Anomaly, ...]:
+    """An OffsetFetch brought a position that only transactions had sent that were never committed,
+    or whose commit had not been asked for by then.
+    """
+    senders: dict[tuple[str, TopicPartition, int], list[tuple[int, SentOffsets]]] = {}
+    for index, sent in history.all_of(SentOffsets):
+        senders.setdefault((sent.group, sent.place, sent.offset), []).append((index, sent))
+    transactions = history.transactions()
+    found = []
+    for index, read in history.all_of(PositionsRead):
+        for position in () if read.error else read.positions:
+            sent_by = senders.get((read.group, position.place, position.offset), [])
+            culprits = [_early(transactions, sent, read) for _, sent in sent_by]
+            if not sent_by or None in culprits:
+                continue
+            because = (
+                f"{read.who} got {position.offset} as the position of {read.group} on "
+                f"{position.place}, which {culprits[0]} had sent and not committed"
+            )
+            evidence = [index, *(at for at, _ in sent_by)]
+            found.append(convict(Kind.POSITIONS_BEFORE_DECISION, because, *evidence))
+    return tuple(found)
+
+
+def _early(
+    transactions: Mapping[str, Transaction], sent: SentOffsets, read: PositionsRead
+) -> str | None:
+    """The transaction still uncommitted at the read; None if committed, or without one."""
+    if sent.transaction is None:
+        return None
+    transaction = transactions[sent.transaction]
+    if transaction.fate.aborted:
+        return transaction.label
+    commits = [
+        end for _, end in transaction.ends if end.commit and end.outcome is not Outcome.FAILED
+    ]
+    asked = [end.asked_ms for end in commits if end.asked_ms is not None]
+    if commits and len(asked) == len(commits) and read.at_ms < min(asked):
+        return transaction.label
+    return None

@@ -1,0 +1,168 @@
+"""Input that a group skipped: its position is behind a record that no member of the group ever got,
+or that members got only in transactions that were aborted.
+
+Exactly-once of a consume-transform-produce application depends on this (KIP-98, KIP-447): output
+and position are committed together. A position that is too far ahead loses input without an error.
+
+An application that goes on after an abort without seeking back looks like an application that does
+the aborted work again from memory. Where outputs name their inputs, the checker can tell them
+apart.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from txnsim_lab.check.anomaly import Anomaly, Kind, convict
+from txnsim_lab.check.history import History
+from txnsim_lab.check.observations import Outcome, PositionsRead, Read, SentOffsets
+from txnsim.types import TopicPartition
+
+_NAMED: Final = 3
+"""Offsets that a sentence names."""
+
+_Reads = Sequence[tuple[int, Read]]
+
+
+class _Group(msgspec.Struct):
+    """What is known of a group's positions on one partition."""
+
+    senders: set[str]
+    sent: set[int]
+    """Offsets that somebody has sent, also where the commit failed."""
+    transactions: set[str | None]
+    vouched: int = -1
+    """The group's highest committed position; all records below count as processed."""
+    reached: int = -1
+    """The highest position that was in force."""
+    index: int = -1
+    """The observation that shows it."""
+
+    def is_in_force(self, offset: int, index: int) -> None:
+        """Note a position."""
+        if offset > self.reached:
+            self.reached, self.index = offset, index
+
+
+def skipped_input(history: History) -> tuple[Anomaly, ...]:
+    """A position of a group was in force, committed or answered to an OffsetFetch, and before it
+    lies a record that read_committed readers get, at or behind the first offset that a member
+    asked for,
+
+    - that no member was ever given; or
+    - that members were given only in transactions that were aborted, while no position behind it
+      was ever committed; or one was, and the group's outputs name their inputs on the partition,
+      but none that may have been committed names this one.
+
+    Members are those who have sent positions of the group, or for whom they were sent.
+    """
+    found = []
+    for (name, place), group in sorted(_groups(history).items()):
+        reads = tuple(
+            pair for pair in history.committed_reads(place) if pair[1].who in group.senders
+        )
+        if not reads:
+            continue  # the history does not say what its members read
+        missed = _missed(history, place, group, reads)
+        if missed:
+            offsets = sorted(missed)
+            more = f" and {len(offsets) - _NAMED} more" if len(offsets) > _NAMED else ""
+            because = (
+                f"the position of {name} on {place} was {group.reached}, and no member of the "
+                f"group has processed {', '.join(map(str, offsets[:_NAMED]))}{more}"
+            )
+            evidence = (group.index, missed[offsets[0]])
+            found.append(convict(Kind.SKIPPED_INPUT, because, *evidence))
+    return tuple(found)
+
+
+def _groups(history: History) -> dict[tuple[str, TopicPartition], _Group]:
+    found: dict[tuple[str, TopicPartition], _Group] = defaultdict(
+        lambda: _Group(set(), set(), set())
+    )
+    for index, sent in history.all_of(SentOffsets):
+        group = found[sent.group, sent.place]
+        group.senders.add(sent.who if sent.member is None else sent.member)
+        group.sent.add(sent.offset)
+        group.transactions.add(sent.transaction)
+        transaction = history.transaction_of(sent)
+        fate = None if transaction is None else transaction.fate
+        if sent.outcome is not Outcome.FAILED and (fate is None or not fate.aborted):
+            group.vouched = max(group.vouched, sent.offset)
+        if sent.outcome is Outcome.OK and (fate is None or fate.committed):
+            group.is_in_force(sent.offset, index)
+    for index, read in history.all_of(PositionsRead):
+        for position in () if read.error else read.positions:
+            known = found.get((read.group, position.place))
+            # A position that no member has sent is somebody's reset.
+            if known is not None and position.offset in known.sent:
+                known.is_in_force(position.offset, index)
+    return found
+
+
+def _missed(
+    history: History, place: TopicPartition, group: _Group, reads: _Reads
+) -> dict[int, int]:
+    """Offset -> the observation that shows the record to others."""
+    given: set[int] = set()
+    processed, told = _done(history, place, group, reads)
+    for _, read in reads:
+        offsets = {record.offset for record in read.records}
+        given |= offsets
+        if not _is_aborted(history, read.transaction):
+            processed |= offsets
+    first = min(read.asked for _, read in reads)
+    missed: dict[int, int] = {}
+    start, replaced = _gone(history, place)
+    for index, read in history.committed_reads(place):
+        for record in read.records:
+            offset = record.offset
+            if not max(first, start) <= offset < group.reached or offset in processed:
+                continue
+            if offset in given and offset < group.vouched and not told:
+                continue  # it was done again, from memory perhaps: its position was committed
+            if offset not in replaced:
+                missed.setdefault(offset, index)
+    return missed
+
+
+def _done(
+    history: History, place: TopicPartition, group: _Group, reads: _Reads
+) -> tuple[set[int], bool]:
+    """The inputs that have an output, unless it was refused or aborted; and whether the outputs of
+    this group's transactions name their inputs there.
+    """
+    outputs: set[int] = set()
+    told = False
+    own = group.transactions | {read.transaction for _, read in reads}
+    for _, wrote in history.writes():
+        inputs = {one.offset for one in wrote.of if one.place == place}
+        told |= bool(inputs) and wrote.transaction is not None and wrote.transaction in own
+        if wrote.outcome is not Outcome.FAILED and not _is_aborted(history, wrote.transaction):
+            outputs |= inputs
+    return outputs, told
+
+
+def _is_aborted(history: History, transaction: str | None) -> bool:
+    return transaction is not None and history.transactions()[transaction].fate.aborted
+
+
+def _gone(history: History, place: TopicPartition) -> tuple[int, set[int]]:
+    """Where the log begins at the latest, and which records the cleaner may have taken."""
+    start = 0
+    newest: dict[str, int] = {}
+    replaced: set[int] = set()
+    for _, read in history.reads(place):
+        start = max(start, read.log_start_offset)
+        for record in read.records:
+            if record.key is None:
+                continue
+            known = newest.get(record.key)
+            if known is not None and known != record.offset:
+                replaced.add(min(known, record.offset))
+            newest[record.key] = max(record.offset, -1 if known is None else known)
+    return start, replaced

@@ -1,0 +1,121 @@
+"""Topics of one name, told apart: a topic that is made again after its deletion is another topic.
+
+Kafka tells them apart by their ids (KIP-516), which clients do not see. So the second topic of a
+name is called ``orders#2`` before any checker runs, and no checker compares it with the first one.
+If a request was under way during the deletion, its answer may be of either topic. Such an answer
+gets a topic of its own and proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from txnsim_lab.check.history import History
+from txnsim_lab.check.observations import (
+    Added,
+    Deleted,
+    Described,
+    OnPartition,
+    Outcome,
+    PositionsRead,
+    Seen,
+    Wrote,
+)
+from txnsim.types import TopicPartition
+
+AGAIN: Final = "#"
+"""In no name that Kafka takes."""
+IN_DOUBT: Final = f"{AGAIN}?"
+
+
+def told_apart(history: History) -> History:
+    """The history with a distinct name for each incarnation of a topic."""
+    deletions: dict[str, list[tuple[int, Deleted]]] = defaultdict(list)
+    for index, deleted in history.all_of(Deleted):
+        if deleted.outcome is not Outcome.FAILED:
+            deletions[deleted.topic].append((index, deleted))
+    if not deletions:
+        return history
+    names = _Names(deletions)
+    return History(names.renamed(index, seen) for index, seen in enumerate(history))
+
+
+def gone(history: History) -> frozenset[str]:
+    return frozenset(
+        deleted.topic
+        for _, deleted in history.all_of(Deleted)
+        if deleted.outcome is not Outcome.FAILED
+    )
+
+
+def in_doubt_of(place: TopicPartition) -> TopicPartition | None:
+    """The partition, under its own name, of an answer that may be of one topic or another of that
+    name; None for all others.
+    """
+    topic, doubt, _ = place.topic.partition(IN_DOUBT)
+    return TopicPartition(topic, place.partition) if doubt else None
+
+
+def own_name(place: TopicPartition) -> TopicPartition:
+    """The partition by the name that clients know."""
+    return TopicPartition(place.topic.partition(AGAIN)[0], place.partition)
+
+
+class _Names:
+    """Which topic of a name an observation is about."""
+
+    def __init__(self, deletions: dict[str, list[tuple[int, Deleted]]]) -> None:
+        self._deletions = deletions
+
+    def renamed(self, index: int, seen: Seen) -> Seen:
+        """The observation, about the topics as they are called here."""
+        match seen:
+            case Deleted():
+                before = [at for at, _ in self._deletions.get(seen.topic, ()) if at < index]
+                return replace(seen, topic=_name(seen.topic, len(before)))
+            case Wrote():
+                of = tuple(replace(one, topic=self._of(one.topic, index, seen)) for one in seen.of)
+                return replace(seen, topic=self._of(seen.topic, index, seen), of=of)
+            case OnPartition():
+                return replace(seen, topic=self._of(seen.topic, index, seen))
+            case PositionsRead():
+                return replace(
+                    seen,
+                    positions=tuple(
+                        replace(one, topic=self._of(one.topic, index, seen))
+                        for one in seen.positions
+                    ),
+                )
+            case Added() | Described():
+                return replace(seen, partitions=self._all_of(seen.partitions))
+            case _:
+                return seen
+
+    def _of(self, topic: str, index: int, seen: Seen) -> str:
+        """Certain are answers that came before a deletion was asked for, and requests that were
+        sent after it was answered. An acknowledged deletion ends the doubt about those before it.
+        """
+        number, in_doubt = 0, False
+        sent_ms = -1 if seen.asked_ms is None else seen.asked_ms
+        for at, deleted in self._deletions.get(topic, ()):
+            if index < at and seen.at_ms <= deleted.asked_ms:
+                break
+            number += 1
+            in_doubt = deleted.outcome is not Outcome.OK or sent_ms <= deleted.at_ms
+        return f"{topic}{IN_DOUBT}{index}" if in_doubt else _name(topic, number)
+
+    def _all_of(self, partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
+        """A coordinator knows partitions by their names alone, whichever topic has it."""
+        return tuple(
+            TopicPartition(_name(place.topic, number), place.partition)
+            for place in partitions
+            for number in range(len(self._deletions.get(place.topic, ())) + 1)
+        )
+
+
+def _name(topic: str, number: int) -> str:
+    return topic if number == 0 else f"{topic}{AGAIN}{number + 1}"

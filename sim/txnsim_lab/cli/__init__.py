@@ -1,0 +1,1 @@
+"""Commands of the lab; ``commands`` lists them."""

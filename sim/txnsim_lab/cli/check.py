@@ -1,0 +1,97 @@
+"""``txnsim check``: judge histories that were recorded anywhere, of a real cluster too."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from txnsim.cli.output import tell
+from txnsim.given_files import read_given, read_whole
+
+if TYPE_CHECKING:
+    from txnsim_lab.check.history import History
+    from txnsim_lab.check.judge import Verdict
+
+ANOMALIES_STATUS: Final = 1
+STANDARD_INPUT: Final = "-"
+HISTORY_BYTES_MAX: Final = 256 << 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``check`` takes."""
+    parser.epilog = (
+        "Exit status: 0 every history is healthy, 1 one has anomalies, 2 a file is no history."
+    )
+    parser.add_argument(
+        "history",
+        nargs="+",
+        metavar="HISTORY",
+        help="JSON lines, one observation each (docs/checkers.md); - reads standard input",
+    )
+    parser.add_argument("--json", action="store_true", help="verdicts and evidence as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status.
+
+    Raises:
+        ConfigError: A file can't be read, or is no history that can be judged.
+    """
+    from txnsim_lab.check.history import History, HistoryError
+    from txnsim_lab.check.judge import judge
+    from txnsim.errors import ConfigError
+
+    judged: list[tuple[str, History, Verdict]] = []
+    for name in args.history:
+        try:
+            history = History.from_lines(_read(name))
+            judged.append((name, history, judge(history)))
+        except OSError as error:
+            raise ConfigError(f"{name}: {error.strerror}") from None
+        except HistoryError as error:
+            raise ConfigError(f"{name}: {error}") from None
+    tell(
+        args,
+        [_as_json(*one) for one in judged],
+        lambda _: (line for one in judged for line in _lines(*one)),
+    )
+    return 0 if all(verdict.healthy for _, _, verdict in judged) else ANOMALIES_STATUS
+
+
+def _read(name: str) -> bytes:
+    if name == STANDARD_INPUT:
+        return read_whole(sys.stdin.buffer, at_most=HISTORY_BYTES_MAX)
+    return read_given(Path(name), at_most=HISTORY_BYTES_MAX)
+
+
+def _as_json(name: str, history: History, verdict: Verdict) -> dict[str, object]:
+    return {
+        "history": name,
+        "observations": len(history),
+        "verdict": verdict.kinds,
+        "anomalies": [
+            {
+                "kind": anomaly.kind,
+                "because": anomaly.because,
+                "evidence": [
+                    {"number": index + 1, "observation": history[index]}
+                    for index in anomaly.evidence
+                ],
+            }
+            for anomaly in verdict.anomalies
+        ],
+    }
+
+
+def _lines(name: str, history: History, verdict: Verdict) -> Iterator[str]:
+    yield f"{name}: {verdict} ({len(history)} observations)"
+    for anomaly in verdict.anomalies:
+        yield f"  {anomaly.kind}: {anomaly.because}"
+        for index in anomaly.evidence:
+            seen = msgspec.json.encode(history[index]).decode()
+            yield f"  {index + 1:>6}  {seen}"

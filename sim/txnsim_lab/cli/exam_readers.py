@@ -1,0 +1,127 @@
+"""``txnsim exam readers``: topics and log directories with the answers expected of a reader."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from txnsim.cli.output import print_json, print_line
+from txnsim.errors import ConfigError
+from txnsim.written_files import write_all, write_whole
+
+if TYPE_CHECKING:
+    from txnsim_lab.exam.papers import Expected
+
+EXPECTED: Final = "expected.json"
+MISSED_STATUS: Final = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``exam readers`` takes."""
+    from txnsim.cli.serving.long_running import add_script_arguments
+
+    parts = parser.add_subparsers(dest="readers_part", metavar="COMMAND", required=True)
+    serve = parts.add_parser("serve", description="Serve the topics until Ctrl-C.")
+    serve.add_argument("--port", type=int, default=0, help="of the first of three brokers")
+    serve.add_argument("--expected", type=Path, metavar="FILE", help="write what is expected there")
+    add_script_arguments(serve)
+    write = parts.add_parser("write", description="Write the brokers' log directories.")
+    write.add_argument("directory", type=Path, metavar="DIR", help="must not be there")
+    check = parts.add_parser(
+        "check", description="Hold what a reader says against what is expected."
+    )
+    check.epilog = "Exit status: 0 all is right, 1 something is not, 2 a file can't be read."
+    check.add_argument(
+        "expected", type=Path, metavar="EXPECTED", help="as serve and write wrote it"
+    )
+    check.add_argument("answers", type=Path, metavar="ANSWERS", help="JSON lines, a topic each")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status.
+
+    Raises:
+        ConfigError: A file can't be read or written.
+    """
+    from txnsim_lab.simulation.play import quieten
+
+    quieten()
+    match args.readers_part:
+        case "serve":
+            asyncio.run(_serve(args))
+        case "write":
+            _write(args.directory)
+        case _:
+            return _check(args)
+    return 0
+
+
+async def _serve(args: argparse.Namespace) -> None:
+    from txnsim.cli import ready_file
+    from txnsim.cli.serving.long_running import stop_of
+    from txnsim_lab.exam.readers import expected, library
+
+    stop = stop_of(args)
+    wanted = expected(on_disk=False)
+    async with library(port=args.port) as kafka:
+        if args.expected is not None:
+            write_whole(args.expected, _as_json(wanted), what="--expected")
+        told = {"bootstrap": kafka.bootstrap, "topics": len(wanted)}
+        if args.ready_file is not None:
+            ready_file.write(args.ready_file, msgspec.json.encode(told), is_secret=False)
+        if args.json:
+            print_json(told)
+        else:
+            print_line(f"{len(wanted)} topics at {kafka.bootstrap}; stop with Ctrl-C")
+        await stop.wait()
+
+
+def _write(directory: Path) -> None:
+    from txnsim_lab.exam.readers import directories, expected
+
+    if directory.exists():
+        raise ConfigError(f"{directory}: it is there already; nothing is written over")
+    files = asyncio.run(directories())
+    write_all(directory, {**files, EXPECTED: _as_json(expected(on_disk=True))})
+    print_line(f"{len(files)} files in {directory}; what is expected is in {directory / EXPECTED}")
+
+
+def _check(args: argparse.Namespace) -> int:
+    from txnsim_lab.exam.papers import Expected
+    from txnsim_lab.exam.readers import Said, misses
+
+    wanted = _read(args.expected, tuple[Expected, ...])
+    lines = _text(args.answers).splitlines()
+    said = [_decoded(args.answers, line.encode(), Said) for line in lines if line.strip()]
+    found = list(misses(wanted, said))
+    for line in found:
+        print_line(line)
+    print_line(f"{len(wanted)} topics, {len(found)} misses")
+    return MISSED_STATUS if found else 0
+
+
+def _as_json(wanted: Sequence[Expected]) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(wanted), indent=1) + b"\n"
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _read(path: Path, kind: Any) -> Any:
+    return _decoded(path, _text(path).encode(), kind)
+
+
+def _decoded(path: Path, line: bytes, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None

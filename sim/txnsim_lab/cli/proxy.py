@@ -1,0 +1,248 @@
+"""``txnsim proxy``: a fault proxy in front of a Kafka cluster, until a signal comes.
+
+It turns arguments into ``ProxyOptions``, starts a ``FaultProxy`` and its control port, and says
+where they are and what can't pass.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.addresses import host_and_port
+from txnsim.cli import control_token, ready_file
+from txnsim.cli.client_properties import read_client_properties
+from txnsim.cli.collector import seldom_collected
+from txnsim.cli.event_log import tell_left_out
+from txnsim.cli.output import complain, print_data, print_line, warn
+from txnsim.cli.serving import long_running
+from txnsim.client.connection import ClientSettings
+from txnsim.errors import ClientError, ConfigError
+from txnsim.http.server import LOOPBACK, ControlServer
+from txnsim_lab.proxy.fault_proxy import FaultProxy
+from txnsim_lab.proxy.options import (
+    PEER_PORT_DEFAULT,
+    PORT_DEFAULT,
+    ProxyOptions,
+    peer_from,
+)
+from txnsim.runtime import real
+from txnsim.runtime.trace import TraceLevel
+from txnsim.security.options import TlsFiles
+
+HTTP_PORT_DEFAULT: Final = 9081
+CAN_NOT_PASS: Final = (
+    "can't pass: client certificates (TLS ends here), GSSAPI (a ticket is for one host name)"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``proxy`` takes."""
+    _add_cluster_arguments(parser.add_argument_group("the cluster"))
+    _add_address_arguments(parser.add_argument_group("addresses"))
+    _add_control_arguments(parser.add_argument_group("the control port"))
+    long_running.add_script_arguments(parser.add_argument_group("for scripts and tests"))
+    long_running.add_log_arguments(parser.add_argument_group("what it tells"))
+
+
+def _add_cluster_arguments(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--bootstrap-server",
+        required=True,
+        metavar="HOST:PORT",
+        help="the cluster, several brokers separated by commas",
+    )
+    group.add_argument(
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        help="client properties, as Kafka's tools read them: how the cluster is reached, and as "
+        "whom the proxy looks up its brokers; clients authenticate themselves",
+    )
+    group.add_argument(
+        "--wait",
+        type=float,
+        default=0,
+        metavar="SECONDS",
+        help="how long the cluster may take to answer at the start (default: not at all)",
+    )
+
+
+def _add_address_arguments(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--host", default=LOOPBACK, help=f"where to listen (default {LOOPBACK})")
+    group.add_argument("--advertised-host", help="address that clients get (default: --host)")
+    group.add_argument(
+        "--port",
+        type=int,
+        default=PORT_DEFAULT,
+        metavar="PORT",
+        help=f"broker N is at this port plus N (default {PORT_DEFAULT}); 0 picks free ones",
+    )
+    group.add_argument(
+        "--peer",
+        action="append",
+        default=[],
+        metavar="NODE=HOST:PORT",
+        help="where a broker really is for the others, for faults between brokers (docs/proxy.md); "
+        "once for each broker",
+    )
+    group.add_argument(
+        "--peer-port",
+        type=int,
+        default=PEER_PORT_DEFAULT,
+        metavar="PORT",
+        help="brokers reach broker N at this port plus N, which it has to advertise at its "
+        f"inter-broker listener (default {PEER_PORT_DEFAULT}); 0 picks free ones",
+    )
+    group.add_argument(
+        "--certificate", metavar="PEM", help="listen with TLS, with this certificate"
+    )
+    group.add_argument("--key", metavar="PEM", help="the key of --certificate")
+    group.add_argument(
+        "--peer-certificate",
+        metavar="PEM",
+        help="listen for brokers with TLS, with this certificate, and speak TLS to them",
+    )
+    group.add_argument("--peer-key", metavar="PEM", help="the key of --peer-certificate")
+
+
+def _add_control_arguments(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--http",
+        type=int,
+        default=HTTP_PORT_DEFAULT,
+        metavar="PORT",
+        help=f"the control port (default {HTTP_PORT_DEFAULT}); 0 picks a free one",
+    )
+    group.add_argument(
+        "--http-host",
+        default=LOOPBACK,
+        metavar="HOST",
+        help=f"address that the control port listens on (default {LOOPBACK}); anywhere but on "
+        "loopback it wants a token: that of TXNSIM_TOKEN, or one that is made up and printed",
+    )
+    group.add_argument("--seed", type=int, metavar="N", help="of all chance in rules")
+    group.add_argument(
+        "--trace",
+        choices=("off", "brief", "full"),
+        default="off",
+        help="record connections and faults for the control port (default off)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Stand between clients and the cluster until SIGINT or SIGTERM; returns the exit status."""
+    try:
+        long_running.begin(args)
+        options = options_from(args)
+        with seldom_collected():
+            return real.run(_stand(options, args))
+    except BrokenPipeError:
+        raise  # the reader of what we print has gone
+    except (ClientError, OSError) as error:
+        complain(
+            f"{args.bootstrap_server}: {error}" if isinstance(error, ClientError) else str(error)
+        )
+        return 1
+
+
+def options_from(args: argparse.Namespace) -> ProxyOptions:
+    """What the arguments ask for.
+
+    Raises:
+        ConfigError: A value is wrong; the message names it.
+    """
+    settings = ClientSettings(client_id="txnsim-proxy")
+    if args.command_config is not None:
+        settings, _, ignored = read_client_properties(args.command_config)
+        for name in ignored:
+            warn(f"{args.command_config}: {name} has no effect here")
+    if args.wait < 0:
+        raise ConfigError(f"--wait {args.wait:g}: expected seconds, not less than 0")
+    return ProxyOptions(
+        bootstrap=args.bootstrap_server,
+        settings=settings,
+        host=args.host,
+        advertised_host=args.advertised_host,
+        port=args.port,
+        peers=tuple(peer_from(text) for text in args.peer),
+        peer_port=args.peer_port,
+        tls=_tls_files("", args.certificate, args.key),
+        peer_tls=_tls_files("peer-", args.peer_certificate, args.peer_key),
+        wait_ms=round(args.wait * 1_000),
+        seed=args.seed,
+    )
+
+
+def _tls_files(prefix: str, certificate: str | None, key: str | None) -> TlsFiles | None:
+    """Files for listening with TLS; None for listening in clear."""
+    if certificate is not None and key is not None:
+        return TlsFiles(certificate=certificate, key=key)
+    if certificate is None and key is None:
+        return None
+    raise ConfigError(f"--{prefix}certificate and --{prefix}key: give both, or none")
+
+
+async def _stand(options: ProxyOptions, args: argparse.Namespace) -> int:
+    stop = long_running.stop_of(args)
+    environment = real.real_environment(
+        seed=options.seed, trace_level=TraceLevel[args.trace.upper()]
+    )
+    proxy = FaultProxy(environment, options)
+    await proxy.start()
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            server = ControlServer(proxy, port=args.http, host=args.http_host, token=args.token)
+            await stack.enter_async_context(server)
+            _announce(proxy, server, args)
+            await stop.wait()
+    finally:
+        if args.ready_file is not None:
+            ready_file.remove_ours(args.ready_file)
+        await proxy.stop()
+        await environment.tasks.close()
+        tell_left_out(at_once=True)
+    return 0
+
+
+def _announce(proxy: FaultProxy, server: ControlServer, args: argparse.Namespace) -> None:
+    facts: dict[str, Any] = {
+        "bootstrap": proxy.bootstrap,
+        "http": server.url,
+        "pid": os.getpid(),
+        "upstream": proxy.options.bootstrap,
+        "cluster_id": proxy.cluster_id,
+    }
+    if server.token is not None:
+        facts["token"] = server.token
+    peers = {door.node_id: door.port for door in proxy.peers}
+    if peers:
+        facts["peers"] = {str(node): proxy.peers.address(node) for node in peers}
+    encoded = msgspec.json.encode(facts)
+    if args.ready_file is not None:
+        ready_file.write(args.ready_file, encoded, is_secret=server.token is not None)
+    if args.json:
+        print_data(encoded.decode())
+        return
+    print_line(f"txnsim proxy: in front of {proxy.options.bootstrap} (cluster {proxy.cluster_id})")
+    print_line(f"  bootstrap.servers={proxy.bootstrap}")
+    for door in (*proxy.clients, *proxy.peers):
+        side = "other brokers" if door.is_peer else "clients"
+        host, port = door.upstream
+        print_line(
+            f"    broker {door.node_id} for {side}: port {door.port} -> {host_and_port(host, port)}"
+        )
+    print_line(f"  control port      {server.url}  (OpenAPI: {server.url}/openapi.json)")
+    if server.token is not None:
+        is_given = server.token == args.token
+        shown = f"that of {control_token.VARIABLE}" if is_given else server.token
+        print_line(f"    its token       {shown}  (Authorization: Bearer TOKEN)")
+    if not peers:
+        print_line("  no faults between brokers: give --peer for each (docs/proxy.md)")
+    print_line(f"  {CAN_NOT_PASS}")
+    print_line(f"  stop with Ctrl-C, or SIGTERM to the process {os.getpid()}")

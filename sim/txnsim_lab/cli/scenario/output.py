@@ -1,0 +1,176 @@
+"""How ``txnsim scenario`` prints what it knows of a story, and what runs came to: a story, a table,
+facts, a line of progress.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from txnsim.cli.output import format_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from txnsim_lab.scenario.model import Run, Scenario
+    from txnsim_lab.scenario.runner import JudgesResult, RunResult
+    from txnsim.trace.story import Sentence
+
+WIDTH: Final = 100
+HEALTHY: Final = "healthy"
+EVENT_INDENT: Final = " " * 13
+"""What happened stands behind its time, ``   123 ms  ``, below the sentence that it belongs to."""
+
+
+def kinds(verdict: Sequence[str]) -> str:
+    """Kinds of anomalies; none is healthy."""
+    return ", ".join(verdict) or HEALTHY
+
+
+def show_of(scenario: Scenario, path: Path) -> str:
+    """The description of a scenario before a run."""
+    aliases = f" ({', '.join(scenario.aliases)})" if scenario.aliases else ""
+    lines = [f"{scenario.name}{aliases}: {scenario.title}"]
+    for heading, text in (
+        ("Goal", scenario.goal),
+        ("Method", scenario.method),
+        ("Symptoms", scenario.symptoms),
+        ("Control", scenario.control),
+    ):
+        if text:
+            lines += ["", wrapped(f"{heading}: {text}")]
+    lines.append("")
+    lines += _sentences(scenario.steps)
+    if scenario.cure:
+        lines += ["", "Cure:", *_sentences(scenario.cure)]
+    rows = [
+        (name, run.description, kinds(run.verdict), _cured(scenario, run))
+        for name, run in scenario.runs.items()
+    ]
+    others = ("fault not armed", "control")[: 2 if scenario.control else 1]
+    rows += [("any", what, kinds(scenario.disarmed), "") for what in others]
+    table = format_table(("Run", "World", "Expected verdict", "Cured"), rows)
+    lines += ["", *(line.rstrip() for line in table.splitlines()), ""]
+    lines += [f"Source: {source}" for source in scenario.sources]
+    return "\n".join([*lines, f"File: {path}"])
+
+
+def _sentences(steps: Sequence[object]) -> Iterator[str]:
+    spoken = [step for step in steps if getattr(step, "say", "")]
+    for number, step in enumerate(spoken, 1):
+        only = getattr(step, "only", ())
+        where = "".join(f" [{', '.join(group)}]" for group in only)
+        yield wrapped(f"{number}. {str(getattr(step, 'say', '')).strip()}{where}")
+
+
+def _cured(scenario: Scenario, run: Run) -> str:
+    if not scenario.cure:
+        return ""
+    return kinds(run.verdict if run.cured is None else run.cured)
+
+
+def story_of(world: Run, result: RunResult, *, said: set[str]) -> str:
+    """One run, sentence by sentence, and its verdict."""
+    what = {"armed": "", "disarmed": ", fault not armed", "control": ", control"}[result.take]
+    players = f" Played by: {', '.join(result.players)}." if result.players else ""
+    lines = [
+        wrapped(f"── {result.scenario} {result.run}: {world.description}{what}.{players}"),
+        "",
+    ]
+    for sentence in result.story:
+        if sentence.is_narrated:
+            lines.append(wrapped(sentence.text))
+        else:
+            lines += event_of(sentence)
+    lines += [wrapped(f"({remark})") for remark in result.remarks if remark not in said]
+    said.update(result.remarks)
+    lines += ["", wrapped(f"Verdict: {kinds(result.verdict.observed)}.")]
+    lines += [wrapped(f"   {because}") for because in result.verdict.because]
+    if result.cured is not None:
+        lines.append(wrapped(f"After the cure: {kinds(result.cured.observed)}."))
+        lines += [wrapped(f"   {because}") for because in result.cured.because]
+    return "\n".join([*lines, ""])
+
+
+def event_of(sentence: Sentence) -> list[str]:
+    """Something that happened, as lines."""
+    event = f"{sentence.at_ms:6} ms  {sentence.who}: {sentence.text}"
+    return textwrap.wrap(event, WIDTH, subsequent_indent=EVENT_INDENT)
+
+
+def table_of(results: Sequence[RunResult]) -> str:
+    """A row per run; below, why those came to another verdict than declared."""
+    rows = [
+        (
+            result.scenario,
+            result.run,
+            result.take,
+            ", ".join(result.players),
+            kinds(result.verdict.observed),
+            "" if result.cured is None else kinds(result.cured.observed),
+            _comparison(result),
+        )
+        for result in results
+    ]
+    headers = ("Scenario", "Run", "Fault", "Player", "Verdict", "Cured", "")
+    table = format_table(headers, rows).rstrip("\n")
+    return "\n".join([*(line.rstrip() for line in table.splitlines()), *reasons(results)])
+
+
+def reasons(results: Sequence[RunResult]) -> Iterator[str]:
+    from txnsim_lab.scenario.runner import SEED_DEFAULT
+
+    for result in results:
+        for finding in findings(result):
+            if not finding.as_declared:
+                because = "; ".join(finding.because) or "nothing was found"
+                seed = "" if result.seed in (None, SEED_DEFAULT) else f", seed {result.seed}"
+                yield wrapped(f"{result.scenario} {result.run}, {result.take}{seed}: {because}")
+
+
+def findings(result: RunResult) -> Iterator[JudgesResult]:
+    yield result.verdict
+    if result.cured is not None:
+        yield result.cured
+
+
+def _comparison(result: RunResult) -> str:
+    wrong = [kinds(one.expected) for one in findings(result) if not one.as_declared]
+    return f"expected {'; '.join(wrong)}" if wrong else "as declared"
+
+
+def progress_of(result: RunResult, *, number: int, of: int) -> str:
+    """A run that has just ended, in one line."""
+    verdict = kinds(result.verdict.observed)
+    if not result.as_declared:
+        verdict += ", not declared"
+    return (
+        f"{number}/{of} {result.scenario} {result.run} {result.take}: {verdict}"
+        f" ({result.duration_ms} ms)"
+    )
+
+
+def facts_of(result: RunResult) -> dict[str, object]:
+    """A run for programs."""
+    return {
+        "scenario": result.scenario,
+        "animal": result.animal,
+        "run": result.run,
+        "mode": result.mode,
+        "take": result.take,
+        "seed": result.seed,
+        "players": result.players,
+        "as_declared": result.as_declared,
+        "verdict": msgspec.to_builtins(result.verdict),
+        "cured": msgspec.to_builtins(result.cured),
+        "duration_ms": result.duration_ms,
+        "remarks": result.remarks,
+    }
+
+
+def wrapped(text: str) -> str:
+    """A paragraph."""
+    return textwrap.fill(" ".join(text.split()), WIDTH, subsequent_indent="   ")

@@ -1,0 +1,313 @@
+"""``txnsim simulate``: runs drawn from seeds, judged; what they find is shrunk and explained."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from txnsim.cli.output import print_json, print_line
+from txnsim.durations import read_ms
+from txnsim.errors import ConfigError
+from txnsim.runtime.wall_clock import wall_ms
+
+if TYPE_CHECKING:
+    from txnsim_lab.simulation.batch import Row, RowFile, Tally
+    from txnsim_lab.simulation.drawing import Wanted
+    from txnsim_lab.simulation.reports import Report
+
+FOUND_STATUS: Final = 1
+PROGRESS_MS: Final = 2_000
+SEEDS_DEFAULT: Final = "0..200"
+ENDLESS: Final = range(2**31)
+"""More seeds than any ``--time`` has room for."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``simulate`` takes."""
+    parser.epilog = (
+        "Exit status: 0 nothing was found, 1 something was, or --against makes a difference,"
+        " 2 a wrong argument, or nothing was exercised."
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--seeds",
+        metavar="A..B",
+        help=f"from A to before B (default {SEEDS_DEFAULT}; with --time, from 0 until it is over)",
+    )
+    which.add_argument("--seed", type=int, metavar="N", help="one seed, told in full")
+    parser.add_argument("--time", metavar="DURATION", help="begin no seed after that: 10m")
+    parser.add_argument(
+        "--guided",
+        action="store_true",
+        help="of each eight seeds play the one that does what was done least",
+    )
+    parser.add_argument("--jobs", type=int, metavar="N", help="processes (as many as processors)")
+    add_wanted(parser)
+    written = parser.add_argument_group("what is written")
+    written.add_argument("--out", type=Path, default=Path("simulated"), metavar="DIR",
+                         help="where traces, histories and stories of findings go")  # fmt: skip
+    written.add_argument("--rows", type=Path, metavar="FILE",
+                         help="keep a row of each seed there; go on where it ends")  # fmt: skip
+    written.add_argument("--no-shrink", action="store_true", help="only tell which seeds find what")
+    written.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help="with --seed: where does the same run part in another cluster? A release, a switch"
+        " NAME=on|off, or a setting NAME=VALUE; may be repeated",
+    )
+    parser.add_argument("--first", action="store_true", help="end with the first finding")
+
+
+def add_wanted(parser: argparse.ArgumentParser) -> None:
+    """What of the runs the user may fix."""
+    parser.add_argument("--workload", metavar="MODULE:COROUTINE", help="instead of our clients")
+    parser.add_argument("--as-version", metavar="RELEASE", help="of Kafka")
+    parser.add_argument(
+        "--rules",
+        action="append",
+        default=[],
+        metavar="NAME=on|off",
+        help="turn a switch of docs/releases.md; may be repeated",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status.
+
+    Raises:
+        ConfigError: A release, a switch, a workload or a range is none.
+    """
+    from txnsim_lab.simulation.batch import Tally, named, processors, rows
+    from txnsim_lab.simulation.guide import AMONG, guided
+    from txnsim_lab.simulation.play import quieten
+
+    quieten()
+    wanted = wanted_of(args)
+    if args.against:
+        return _compare(args, wanted)
+    seeds = _seeds_of(args)
+    jobs = 1 if len(seeds) == 1 else args.jobs or processors()
+    end_ms = None if args.time is None else wall_ms() + duration_of("--time", args.time)
+    count = -(-len(seeds) // AMONG) if args.guided else len(seeds)
+    tally = Tally()
+    progress = _Progress(None if seeds is ENDLESS else count, quiet=args.json)
+
+    def goes_on() -> bool:
+        early = args.first and tally.failed
+        return not early and (end_ms is None or wall_ms() < end_ms)
+
+    with _kept_rows(args.rows, wanted) as kept:
+        known = {} if kept is None else kept.rows
+        for seed, row in known.items():
+            if seed in seeds:
+                tally.add(row)
+        order = guided(seeds, wanted) if args.guided else seeds
+        left = (seed for seed in order if seed not in known)
+        for row in rows(left, wanted, jobs=jobs, goes_on=goes_on):
+            tally.add(row)
+            if kept is not None:
+                kept.add(row)
+            progress.show(tally)
+    progress.end()
+    tally.failed = [named(row, wanted) for row in tally.failed]
+    reports = list(_reports(tally, wanted, args))
+    if args.json:
+        print_json(_values(tally, reports))
+    else:
+        for line in _lines(tally, reports, args):
+            print_line(line)
+    if tally.idle is not None:
+        raise ConfigError(f"this run proves nothing: {tally.idle}")
+    return FOUND_STATUS if tally.failed else 0
+
+
+def _compare(args: argparse.Namespace, wanted: Wanted) -> int:
+    """Where do the runs of a seed in two clusters part? Returns the exit status."""
+    from txnsim_lab.simulation.differential import difference, other_plan
+    from txnsim_lab.simulation.drawing import draw
+    from txnsim_lab.simulation.reports import write_files
+
+    if args.seed is None:
+        raise ConfigError("--against is about one seed: name it with --seed")
+    plan = draw(args.seed, wanted)
+    found = difference(plan, other_plan(plan, args.against))
+    names = [f"seed-{args.seed}.{side}.trace.jsonl" for side in "AB"]
+    files = dict(zip(names, (found.left.trace, found.right.trace), strict=True))
+    paths = write_files(args.out, files)
+    if args.json:
+        print_json({"sentence": found.sentence, "inside": found.inside, "files": paths})
+    else:
+        print_line(found.sentence)
+        if found.inside is not None:
+            print_line(f"Inside: {found.inside}")
+        print_line(f"  more: txnsim diff {' '.join(paths)}")
+    return 0 if found.is_none else FOUND_STATUS
+
+
+def _kept_rows(path: Path | None, wanted: Wanted) -> AbstractContextManager[RowFile | None]:
+    from txnsim_lab.simulation.batch import RowFile
+
+    return nullcontext() if path is None else RowFile(path, wanted)
+
+
+def wanted_of(args: argparse.Namespace) -> Wanted:
+    """What the user has fixed.
+
+    Raises:
+        ConfigError: There is no such release, switch or workload.
+    """
+    from txnsim.releases import release_named
+    from txnsim.releases.rules import Rules
+    from txnsim_lab.simulation.drawing import Wanted
+    from txnsim_lab.simulation.guests import workload_named
+    from txnsim.suggestions import unknown
+
+    if args.as_version is not None:
+        release_named(args.as_version)
+    if args.workload is not None:
+        workload_named(args.workload)
+    rules: dict[str, bool] = {}
+    for given in args.rules:
+        name, _, position = given.partition("=")
+        if name not in Rules.__struct_fields__:
+            raise ConfigError(unknown("switch", name, Rules.__struct_fields__))
+        if position not in ("on", "off"):
+            raise ConfigError(f"--rules {given}: expected {name}=on or {name}=off")
+        rules[name] = position == "on"
+    return Wanted(as_version=args.as_version, rules=rules, workload=args.workload)
+
+
+def _seeds_of(args: argparse.Namespace) -> range:
+    if args.seed is not None:
+        return range(args.seed, args.seed + 1)
+    if args.seeds is None and args.time is not None:
+        return ENDLESS
+    return seeds_in(args.seeds or SEEDS_DEFAULT)
+
+
+def seeds_in(text: str) -> range:
+    """The seeds that ``A..B`` means.
+
+    Raises:
+        ConfigError: It means none.
+    """
+    first, dots, end = text.partition("..")
+    if not (dots and first.isdigit() and end.isdigit() and int(first) < int(end)):
+        raise ConfigError(f"--seeds {text}: expected a range such as 0..200")
+    return range(int(first), int(end))
+
+
+def duration_of(option: str, text: str) -> int:
+    """Milliseconds that an option means.
+
+    Raises:
+        ConfigError: It is no duration.
+    """
+    try:
+        return read_ms(text)
+    except ValueError as error:
+        raise ConfigError(f"{option}: {error}") from None
+
+
+class _Progress:
+    """A line on standard error, now and then."""
+
+    def __init__(self, seeds: int | None, *, quiet: bool) -> None:
+        """Of so many seeds; None where the time decides."""
+        self._of = "" if seeds is None else f" of {seeds}"
+        self._began_ms = self._next_ms = wall_ms()
+        self._is_shown = not quiet and sys.stderr.isatty()
+
+    def show(self, tally: Tally) -> None:
+        now_ms = wall_ms()
+        if not self._is_shown or now_ms < self._next_ms:
+            return
+        self._next_ms = now_ms + PROGRESS_MS
+        rate = tally.seeds * 1_000 / max(1, now_ms - self._began_ms)
+        text = (
+            f"{tally.seeds}{self._of} seeds, {rate:.1f} a second, "
+            f"{len(tally.cells)} places of the map, {len(tally.failed)} with findings"
+        )
+        print(f"\r{text:<78}", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._is_shown:
+            print(file=sys.stderr)
+
+
+def _reports(tally: Tally, wanted: Wanted, args: argparse.Namespace) -> Iterator[Report]:
+    """A report per cause, and per kind without a cause, for the first seed of each."""
+    from txnsim_lab.simulation.reports import report_on
+
+    for row in _firsts(tally.failed):
+        yield report_on(row.seed, wanted, folder=args.out, shrinks=not args.no_shrink)
+
+
+def _firsts(failed: Iterable[Row]) -> Iterator[Row]:
+    seen: set[tuple[str, ...]] = set()
+    for row in sorted(failed, key=lambda one: one.seed):
+        if row.group not in seen:
+            seen.add(row.group)
+            yield row
+
+
+def _lines(tally: Tally, reports: list[Report], args: argparse.Namespace) -> Iterator[str]:
+    seconds = tally.cpu_ms / 1_000
+    yield (
+        f"{tally.seeds} seeds in {seconds:.0f} s of processor time: {tally.acts} acts, "
+        f"{tally.committed} commits, {tally.struck} disturbances, "
+        f"{tally.virtual_ms / 3_600_000:.1f} hours of virtual time, "
+        f"{len(tally.cells)} places of state × API × outcome"
+    )
+    if not tally.failed:
+        yield "Nothing was found."
+        return
+    yield f"{len(tally.failed)} seeds have findings:"
+    for row in sorted(_firsts(tally.failed), key=lambda one: bool(one.names)):
+        alike = [one for one in tally.failed if one.group == row.group]
+        seeds = sorted(one.seed for one in alike)
+        shown = ", ".join(map(str, seeds[:8])) + (", …" if len(seeds) > 8 else "")
+        name = " and ".join(row.names or ()) or "without a name"
+        kinds = ", ".join(sorted({kind for one in alike for kind in one.kinds}))
+        yield f"  {name} ({kinds}): seeds {shown}"
+    for report in reports:
+        yield ""
+        yield from report.lines(again=again(args))
+
+
+def again(args: argparse.Namespace) -> str:
+    """The options that belong to a seed, for the command that repeats it."""
+    options = [f"--rules {given}" for given in args.rules]
+    if args.as_version is not None:
+        options.append(f"--as-version {args.as_version}")
+    if args.workload is not None:
+        options.append(f"--workload {args.workload}")
+    return "".join(f" {option}" for option in options)
+
+
+def _values(tally: Tally, reports: list[Report]) -> dict[str, Any]:
+    return {
+        "seeds": tally.seeds,
+        "cpu_ms": tally.cpu_ms,
+        "virtual_ms": tally.virtual_ms,
+        "acts": tally.acts,
+        "committed": tally.committed,
+        "disturbances": tally.struck,
+        "places": [
+            {"state": cell.state, "asked": cell.asked, "outcome": cell.outcome, "times": times}
+            for cell, times in sorted(tally.cells.items())
+        ],
+        "failed": [
+            {"seed": row.seed, "kinds": row.kinds, "names": row.names, "because": row.because}
+            for row in tally.failed
+        ],
+        "reports": reports,
+    }

@@ -1,0 +1,45 @@
+"""A lesson on paper: for a class, and with all answers for its teacher."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from txnsim_lab.scenario.teaching.lessons import Lesson, Part, filled
+
+
+def sheet(one: Lesson, *, with_answers: bool) -> str:
+    """A lesson as Markdown."""
+    right: dict[int, str] = {}
+    if with_answers:
+        from txnsim_lab.scenario.teaching.played import answers  # plays it
+
+        right = answers(one)
+    lines = [f"# {one.id}: {one.title}", "", f"{one.minutes} minutes. `txnsim lesson {one.id}`", ""]
+    for number, part in enumerate(one.parts):
+        lines += [f"## {number + 1}", "", part.say.strip(), ""]
+        if part.code:
+            lines += ["```", part.code.strip(), "```", ""]
+        if part.ask:
+            lines += [f"**{part.ask}**", "", *(f"- ☐ {text}" for text in part.choices.values()), ""]
+        if part.do:
+            lines += [part.do.strip(), ""]
+        if part.goal:
+            lines += [*(f"- ☐ {action.text}" for action in part.actions), ""]
+        if with_answers:
+            lines += [*_solved(part, right.get(number)), ""]
+    return filled("\n".join(lines))
+
+
+def _solved(part: Part, answer: str | None) -> Iterator[str]:
+    if answer is not None:
+        yield f"**Answer:** {part.choices[answer]}."
+        yield ""
+        for wrong, why in part.mistakes.items():
+            yield f"- *Who says “{part.choices[wrong]}”:* {why.strip()}"
+    if part.goal:
+        steps = "; ".join(part.actions[number - 1].text for number in part.solution)
+        yield f"**Solution:** {steps}."
+    for hint in part.hints:
+        yield f"- *Hint:* {hint}"
+    yield ""
+    yield part.then.strip()

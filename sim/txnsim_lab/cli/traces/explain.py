@@ -1,0 +1,67 @@
+"""``txnsim explain``: why a last stable offset stands where it stands, and what has become of a
+transaction, read from a trace. It says what ``txnsim txns why`` says of brokers.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from txnsim.cli.output import print_json, print_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from txnsim.trace.reading import Recording
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``explain`` takes."""
+    parser.epilog = (
+        "A trace comes from `txnsim scenario run NAME --trace DIR` or from the control port"
+        " (`curl …/api/v1/trace`). Exit status: 0, 2 for what is no trace or is not in it."
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="WHAT")
+    lso = actions.add_parser("lso", help="why is the last stable offset here?")
+    lso.add_argument("subject", metavar="TOPIC-PARTITION", help="as orders-0")
+    txn = actions.add_parser("txn", help="what has become of a transaction?")
+    txn.add_argument("subject", metavar="TRANSACTIONAL-ID")
+    for one in (lso, txn):
+        one.add_argument("file", type=Path, metavar="FILE", help="a trace")
+        one.add_argument(
+            "--at", type=int, metavar="N", help="after event N (default: the last one)"
+        )
+        one.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status."""
+    from txnsim_lab.trace.explain import LsoExplanation, explain_lso, explain_txn
+    from txnsim.trace.reading import read
+
+    found = read(args.file)
+    explain = explain_lso if args.action == "lso" else explain_txn
+    explained = explain(found, args.subject, at=args.at)
+    if args.json:
+        print_json(explained)
+        return 0
+    for sentence in explained.sentences:
+        print_line(sentence)
+    if isinstance(explained, LsoExplanation):
+        _print_events("It follows from:", explained.evidence, found)
+    else:
+        _print_events("The last move and what caused it:", explained.chain, found)
+    return 0
+
+
+def _print_events(title: str, positions: Iterable[int], found: Recording) -> None:
+    from txnsim_lab.trace.brief import line
+    from txnsim.trace.reading import by_position
+
+    events = by_position(found.events)
+    shown = [events[position] for position in positions if position in events]
+    if shown:
+        print_line(title)
+    for event in shown:
+        print_line(f"  {line(event, found.nodes)}")

@@ -1,0 +1,142 @@
+"""A folder per miss, ready to be reported: text, story, versions, driver, and a page of it."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ConfigError
+from txnsim_lab.http.page.one_file import one_file
+from txnsim_lab.exam.results import PAGE, Result, Sitting
+from txnsim.trace.reading import recording
+from txnsim.version import VERSION
+
+TEXT: Final = "README.md"
+DRIVER: Final = "driver"
+"""The folder of the driver's own files."""
+SOURCE_BYTES_MAX: Final = 1 << 18
+_OBEYS: Final = (
+    "The application obeys the library. It repeats a call whose error is retriable. It aborts after"
+    " an error that is abortable. It closes the producer after every other error, and takes a new"
+    " one with the same id. These are its calls in order, with the library's answers. A fault is a"
+    " rule of what happens to requests on their way."
+)
+_LAWS: Final = (
+    "In every situation these laws hold, too: what the library calls committed is readable, once."
+    " What it calls aborted is not. An end that is unknown is whole. Nothing hangs. When the fault"
+    " is over, the application commits again."
+)
+
+
+def folders(
+    sitting: Sitting,
+    *,
+    command: str,
+    sources: Mapping[str, bytes] | None = None,
+    known: Collection[str] = (),
+) -> dict[str, bytes]:
+    """Files by their paths, below a folder for each miss that is not known.
+
+    Args:
+        sitting: Whose misses.
+        command: Which played them; ``--only`` and the level are added.
+        sources: Files of the driver, by name.
+        known: Misses that don't count, by id.
+
+    Raises:
+        ConfigError: A recording is too long for a page.
+    """
+    found: dict[str, bytes] = {}
+    sources = sources or {}
+    for miss in sitting.misses(known):
+        own = miss.folder
+        again = f"{command} --only {miss.situation} --transaction-version {miss.level}"
+        text = "\n".join(_report(sitting, miss, again, sorted(sources)))
+        found[f"{own}/{TEXT}"] = text.encode() + b"\n"
+        found[f"{own}/story.txt"] = "\n".join(miss.story).encode() + b"\n"
+        found[f"{own}/versions.json"] = msgspec.json.format(
+            msgspec.json.encode(_versions(sitting, miss)), indent=1
+        )
+        found |= {f"{own}/{DRIVER}/{name}": data for name, data in sources.items()}
+        if miss.recording:
+            run = recording(miss.id, miss.recording.splitlines())
+            found[f"{own}/{PAGE}"] = one_file([(miss.id, run)]).encode()
+    return found
+
+
+def driver_sources(command: str, named: Sequence[Path] = ()) -> dict[str, bytes]:
+    """The text files that a driver's command names, and others.
+
+    Args:
+        command: As ``--driver`` has it.
+        named: Files that it does not name.
+
+    Raises:
+        ConfigError: One of the others can't be read.
+    """
+    found: dict[str, bytes] = {}
+    for path in map(Path, shlex.split(command)):
+        if path.is_file() and path.stat().st_size <= SOURCE_BYTES_MAX:
+            data = path.read_bytes()
+            if b"\0" not in data:  # an interpreter is no file of the driver's own
+                found[path.name] = data
+    for path in named:
+        try:
+            found[path.name] = path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"--driver-source {path}: {error.strerror}") from None
+    return found
+
+
+def _versions(sitting: Sitting, miss: Result) -> dict[str, object]:
+    return {
+        "library": sitting.library,
+        "version": sitting.version,
+        "language": sitting.language,
+        "runtime": sitting.runtime or "not told",
+        "machine": f"{platform.system()} {platform.machine()}",
+        "speaks transactions": f"version {sitting.speaks}",
+        "kafka": sitting.kafka,
+        "transaction.version": miss.level,
+        "txnsim": VERSION,
+    }
+
+
+def _report(sitting: Sitting, miss: Result, again: str, sources: list[str]) -> Iterator[str]:
+    library = f"{sitting.library} {sitting.version}"
+    yield f"# {library}: {miss.situation}, at transaction.version {miss.level}\n\n{miss.asks}\n"
+    yield f"## What was done\n\n{_OBEYS}\n"
+    yield from (f"{number}. `{step}`" for number, step in enumerate(miss.steps, 1))
+    yield f"\n## What was expected\n\n{miss.yardstick.replace('``', '`')}\n\n{_LAWS}\n"
+    yield "## What was seen\n"
+    yield from _listed(miss.because)
+    if miss.errors:
+        yield "\nThe errors of the library:\n"
+        yield from _listed(miss.errors)
+    if miss.about:
+        yield f"\nA known bug looks like this: {', '.join(miss.about)}."
+    yield f"\n## Play it again\n\n    {again}\n"
+    yield f"This takes txnsim {VERSION}, a simulator of a Kafka cluster, and the driver, a small"
+    yield "program between the exam and the library (docs/exam.md in txnsim says more of it)."
+    yield f"{_of_driver(sources)}\n"
+    yield "## Versions\n"
+    yield from _listed(f"{name}: {value}" for name, value in _versions(sitting, miss).items())
+    yield "\n## What happened in the cluster\n"
+    yield from (f"    {line}" for line in miss.story)
+    if miss.recording:
+        yield f"\n[{PAGE}]({PAGE}) shows it step by step."
+
+
+def _listed(lines: Iterable[str]) -> Iterator[str]:
+    return (f"- {' '.join(line.split())}" for line in lines)
+
+
+def _of_driver(sources: list[str]) -> str:
+    if not sources:
+        return "Its files are not in this folder."
+    return f"Its files: {', '.join(f'[{name}]({DRIVER}/{name})' for name in sources)}."

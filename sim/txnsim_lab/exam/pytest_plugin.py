@@ -1,0 +1,124 @@
+"""The exam as tests of a library: each situation is one (docs/exam.md). Loaded by
+``txnsim.testing.plugin``; it imports nothing of txnsim until a test asks for its fixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from txnsim.testing.event_loop import LoopThread
+    from txnsim_lab.exam.sitting import Exam
+
+MARKER: Final = "txnsim_exam"
+_DRIVERS: Final = pytest.StashKey["Drivers"]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line(
+        "markers",
+        f"{MARKER}(driver, core=False, only=(), levels=(0, 1, 2), known=()): what the fixture "
+        f"{MARKER} asks of the library behind a driver",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test per situation and level.
+
+    Raises:
+        pytest.UsageError: It is not said which driver.
+    """
+    if MARKER not in metafunc.fixturenames:
+        return
+    from txnsim.errors import ConfigError
+    from txnsim_lab.exam.sitting import chosen
+    from txnsim_lab.exam.situations import SITUATIONS
+
+    marker = metafunc.definition.get_closest_marker(MARKER)
+    if marker is None or "driver" not in marker.kwargs:
+        raise pytest.UsageError(f"say @pytest.mark.{MARKER}(driver='python my_driver.py')")
+    said = {"core": False, "only": (), "levels": (0, 1, 2), "known": (), **marker.kwargs}
+    try:
+        asked = chosen(SITUATIONS, said["only"], core=said["core"])
+    except ConfigError as error:
+        raise pytest.UsageError(str(error)) from None
+    rows = [(one, level) for level in said["levels"] for one in asked if level in one.levels]
+    known = pytest.mark.xfail(reason="known", strict=True)
+    params = [
+        pytest.param(
+            (said["driver"], one, level),
+            id=f"{one.name}@{level}",
+            marks=[known] if f"{one.name}@{level}" in said["known"] else [],
+        )
+        for one, level in rows
+    ]
+    metafunc.parametrize(MARKER, params, indirect=True)
+
+
+@pytest.fixture
+def txnsim_exam(request: pytest.FixtureRequest) -> Callable[[], None]:
+    """Plays the situation: the test fails where the library misses it, with its story, and is
+    skipped where it does not apply. One that is among ``known`` has to fail.
+    """
+    drivers = request.config.stash.get(_DRIVERS, None)
+    if drivers is None:
+        drivers = request.config.stash[_DRIVERS] = Drivers()
+    command, situation, level = request.param
+    played = drivers
+
+    def play() -> None:
+        from txnsim_lab.exam.results import Outcome
+
+        result = played.play(command, situation, level)
+        if result.outcome is Outcome.DOES_NOT_APPLY:
+            pytest.skip("; ".join(result.because))
+        if result.outcome is Outcome.MISSED:
+            expected = f"expected: {result.yardstick}"
+            told = (result.asks, *result.because, expected, "", *result.steps)
+            lines = (*told, "", *result.story)
+            pytest.fail("\n".join(lines), pytrace=False)
+
+    return play
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the drivers."""
+    drivers = config.stash.get(_DRIVERS, None)
+    if drivers is not None:
+        drivers.close()
+
+
+class Drivers:
+    """The running drivers of this process, and the loop that they live in."""
+
+    def __init__(self) -> None:
+        from txnsim.testing.event_loop import LoopThread
+
+        self._thread: LoopThread = LoopThread()
+        self._exams: dict[str, Exam] = {}
+
+    def play(self, command: str, situation: Any, level: int) -> Any:
+        """The result of one situation.
+
+        Raises:
+            ConfigError: The driver can't be started, or does not speak the contract.
+        """
+        from txnsim_lab.exam.hall import SimulatedHalls
+        from txnsim_lab.exam.sitting import Exam
+
+        exam = self._exams.get(command)
+        if exam is None:
+            exam = Exam(command, SimulatedHalls())
+            self._thread.cluster_loop.block(exam.begin())
+            self._exams[command] = exam
+        return self._thread.cluster_loop.block(exam.play(situation, level))
+
+    def close(self) -> None:
+        """End them."""
+        for exam in self._exams.values():
+            self._thread.cluster_loop.block(exam.end())
+        self._thread.stop()

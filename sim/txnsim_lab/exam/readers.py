@@ -1,0 +1,113 @@
+"""Readers without a coordinator: connectors, exporters of lag, query engines (``txnsim exam
+readers``). They are given topics over the wire, or log directories, and what they say is held
+against what is expected.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from txnsim.client.group_requests import GroupMetadata
+from txnsim.client.members.requests import offset_commit
+from txnsim.client.positions import ask_group_coordinator
+from txnsim.client.producer import Producer
+from txnsim.server.log_dirs import log_dir_of
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim_lab.exam.hall import SETTINGS, SimulatedHall
+from txnsim_lab.exam.papers import PAPERS, Expected, Pen, shown, topic_of, written
+from txnsim.types import TopicPartition
+
+GROUP: Final = "readers"
+"""Has read all that ``read_committed`` gets, and committed where it stands."""
+LASTING_MS: Final = 86_400_000
+CUT_BYTES: Final = 10
+SIDE: Final = {"position": "stable", "end": "stable", "lag": ""}
+"""What a reader may say besides values, and what it is held against; a lag against zero."""
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A reader's answer for one topic; unknown fields are omitted."""
+
+    topic: str
+    values: tuple[str, ...] | None = None
+    position: int | None = None
+    """Next offset after all records received."""
+    end: int | None = None
+    """Where it says that the topic ends for ``read_committed``."""
+    lag: int | None = None
+    """Of the group ``readers``."""
+
+
+def expected(*, on_disk: bool) -> tuple[Expected, ...]:
+    """What is expected of each topic."""
+    papers = (*PAPERS, cut_short) if on_disk else PAPERS
+    return tuple(paper.expected for paper in papers)
+
+
+@topic_of("cut-short", "The last batch is cut short on disk, as after a broker that was killed.",
+          "a b", 3, 3)  # fmt: skip
+async def cut_short(pen: Pen) -> None:
+    """0 a, 1 b, 2 COMMIT, 3 in a batch of which bytes are missing afterwards."""
+    async with pen.producers("p") as (p,), Producer(pen.cluster) as plain:
+        await pen.transact(p, "a", "b")
+        await pen.put(plain, "cut")
+
+
+@contextlib.asynccontextmanager
+async def library(*, port: int = 0) -> AsyncIterator[AsyncSimulatedKafka]:
+    """A cluster with all topics, and the positions of a group that has read them.
+
+    Args:
+        port: First of consecutive ports; 0 picks free ones.
+    """
+    settings = {**SETTINGS, "transaction.max.timeout.ms": LASTING_MS}
+    async with AsyncSimulatedKafka(settings=settings, port=port) as kafka:
+        hall = SimulatedHall(kafka)
+        cluster, nobody = (await hall.admin()).cluster, GroupMetadata()
+        for paper in PAPERS:
+            name = await written(hall, paper, lasting_ms=LASTING_MS)
+            offsets = {TopicPartition(name, 0): paper.expected.stable}
+            await ask_group_coordinator(cluster, GROUP, offset_commit(GROUP, nobody, offsets))
+        yield kafka
+
+
+async def directories() -> dict[str, bytes]:
+    """The log directories of a cluster's brokers with all topics, files by their paths."""
+    found: dict[str, bytes] = {}
+    async with library() as kafka:
+        cut = await written(SimulatedHall(kafka), cut_short)
+        for broker_id in sorted(kafka.cluster.brokers):
+            for file in log_dir_of(kafka.cluster, broker_id):
+                content = b"".join(file.parts)
+                if file.path.startswith(f"{cut}-") and file.path.endswith(".log"):
+                    content = content[:-CUT_BYTES]
+                found[f"broker-{broker_id}/{file.path}"] = content
+    return found
+
+
+def misses(wanted: Sequence[Expected], said: Sequence[Said]) -> Iterator[str]:
+    """Wrong answers of a reader, and missing ones."""
+    answers: Mapping[str, Said] = {one.topic: one for one in said}
+    for one in wanted:
+        answer = answers.get(one.topic)
+        if answer is None:
+            yield f"{one.topic}: nothing is said of it"
+            continue
+        if answer.values is not None and (got := shown(answer.values)) != one.values:
+            yield _wrong(one, "values", _listed(got), _listed(one.values))
+        for name, field in SIDE.items():
+            found, right = getattr(answer, name), getattr(one, field, 0)
+            if found is not None and found != right:
+                yield _wrong(one, name, found, right)
+
+
+def _wrong(of: Expected, what: str, found: object, right: object) -> str:
+    return f"{of.topic}: {what} {found}; expected: {right}. {of.about}"
+
+
+def _listed(values: Sequence[str]) -> str:
+    return " ".join(values) or "nothing"

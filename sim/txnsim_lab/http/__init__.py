@@ -1,0 +1,1 @@
+"""What the lab adds to the control port; ``joined`` lists it."""

@@ -1,0 +1,200 @@
+"""What a trace says of the cluster after an event: the state, why each last stable offset stands
+where it stands, which producers two brokers disagree about.
+
+Read from the trace alone, by the functions of ``txnsim explain``, in a thread beside the brokers.
+A page asks about the newest event of a living cluster again and again. What was read for one answer
+is not read for the next: all that a ring keeps takes seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+
+from txnsim.errors import BadInputError
+from txnsim.http.operation import PREFIX, Noun, Operation, Query
+from txnsim.http.replies import CURSOR_MAX, RefusedError, number_of
+from txnsim.http.work_thread import WorkThread
+from txnsim.runtime.trace import Event, Tracer
+from txnsim_lab.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches, places
+from txnsim_lab.trace.faults_and_decisions import Remembered
+from txnsim.trace.reading import event_of, no_event, recording
+from txnsim_lab.trace.state import TraceState, state_at
+from txnsim.txn.open_txn_verdict import program_at
+
+_encode: Final = msgspec.json.encode
+_state_of: Final = msgspec.json.Decoder(TraceState).decode
+PARTITIONS_MAX: Final = 200
+"""Maximum number of explained partitions, unless the request names one."""
+
+RunTrace = Callable[[Request], bytes | None]
+"""The trace of the run named in a request; None for the cluster's own trace."""
+
+
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster's state after an event of the trace."""
+
+    at: int
+    """Position of the event."""
+    partitions: tuple[LsoExplanation, ...]
+    open: tuple[Mismatch, ...]
+    """Open transactions as leader and coordinator see them."""
+    state: TraceState
+
+
+class ExplainRoutes(Noun):
+    """The route over one cluster's trace, and those of runs."""
+
+    def __init__(self, tracer: Tracer, bootstrap: str, run_trace: RunTrace) -> None:
+        """Args:
+        tracer: Of the cluster.
+        bootstrap: Where the cluster is; advice names it.
+        run_trace: Finds runs.
+        """
+        self._tracer = tracer
+        self._living = _Living(program_at(bootstrap))
+        self._run_trace = run_trace
+        self._thread = WorkThread("explain")
+        self._is_closed = False
+
+    def close(self) -> None:
+        """The control port closes."""
+        self._is_closed = True
+        self._thread.close()
+
+    @Operation(
+        "get",
+        f"{PREFIX}/explain",
+        query=(
+            Query("at", "Position of the event; the last one unless given"),
+            Query("partition", "Only this one, as orders-0", "string"),
+            Query(
+                "of", "Id of a request to run a scenario; the cluster itself unless given", "string"
+            ),
+            Query("run", "Label of that run; the only one unless given", "string"),
+            Query("take", "armed unless given", "string"),
+        ),
+        refusals=("404", "409", "422", "503"),
+    )
+    async def explain(self, request: Request) -> Explained:
+        """What the trace says after an event: why each last stable offset stands where it does,
+        open transactions with both views, the whole state.
+        """
+        at = number_of(request, "at", default=CURSOR_MAX, least=0, most=CURSOR_MAX)
+        wanted = request.query_params.get("partition")
+        run = self._run_trace(request)
+        tracer = self._tracer
+        if run is None and len(tracer) == 0:
+            raise RefusedError(
+                409, f'nothing is recorded: POST {PREFIX}/trace {{"level": "brief"}}'
+            )
+        asked = None if at == CURSOR_MAX else at
+        if run is None:
+            reading = self._living.reading(tracer, asked, wanted)
+        else:
+            reading = partial(_explained, iter([run]), asked, wanted, program_at(None))
+        if self._is_closed:
+            raise RefusedError(503, "the control port is closing")
+        try:
+            return await self._thread.do(reading)
+        except BadInputError as error:
+            raise RefusedError(404, str(error)) from error
+
+
+class _Living:
+    """The cluster's own trace, as far as it was read. Only the thread reads.
+
+    The state is as large as the cluster. What is remembered beside it is forgotten with the events
+    that the ring drops.
+    """
+
+    def __init__(self, program: str) -> None:
+        self._program = program
+        self._state = TraceState()
+        self._remembered = Remembered()
+        self._next = 0
+        """The event that is read next."""
+        self._level = ""
+        """What was recorded when the trace was read from its beginning; empty: it was not."""
+
+    def reading(
+        self, tracer: Tracer, at: int | None, wanted: str | None
+    ) -> Callable[[], Explained]:
+        """Work for the thread: the answer for the trace as it is now."""
+        return partial(
+            self._answer,
+            at,
+            wanted,
+            newer=tracer.texts(self._next),
+            whole=tracer.pieces(),
+            nodes=tracer.nodes,
+            first=tracer.first,
+            level=tracer.level.value,
+        )
+
+    def _answer(
+        self,
+        at: int | None,
+        wanted: str | None,
+        *,
+        newer: Iterator[bytes],
+        whole: Iterator[bytes],
+        nodes: Sequence[str],
+        first: int,
+        level: str,
+    ) -> Explained:
+        if at is not None and at < self._next - 1:
+            return _explained(whole, at, wanted, self._program)
+        if first > self._next or level != self._level:
+            run = recording("the trace", b"".join(whole).splitlines())
+            self._state, self._remembered = TraceState(level=run.level), Remembered()
+            self._next, self._level = 0, level
+            self._follow(run.events, nodes, at)
+        else:
+            lines = (line for text in newer for line in text.splitlines())
+            self._follow(map(event_of, lines), nodes, at)
+        self._remembered.forget(first)
+        position = self._next - 1
+        if at is not None and position != at:
+            raise no_event(at, first, position)
+        state = _state_of(_encode(self._state))  # it goes on while the answer is sent
+        return _told(state, self._remembered, position, wanted, self._program)
+
+    def _follow(self, events: Iterable[Event], nodes: Sequence[str], at: int | None) -> None:
+        for event in events:
+            if at is not None and event.i > at:
+                return
+            if event.i >= self._next:
+                self._state.follow(event, nodes)
+                self._remembered.follow(event)
+                self._next = event.i + 1
+
+
+def _explained(
+    pieces: Iterator[bytes], at: int | None, wanted: str | None, program: str
+) -> Explained:
+    run = recording("the trace", b"".join(pieces).splitlines())
+    events = run.through(at)
+    state = state_at(events, run.nodes, level=run.level)
+    position = events[-1].i if events else -1
+    return _told(state, Remembered.of(events), position, wanted, program)
+
+
+def _told(
+    state: TraceState, remembered: Remembered, position: int, wanted: str | None, program: str
+) -> Explained:
+    open_ones = tuple(mismatches(state, remembered, wanted))
+    names = [wanted] if wanted is not None else places(state, open_ones)[:PARTITIONS_MAX]
+    return Explained(
+        at=position,
+        partitions=tuple(
+            lso_of(state, name, at=position, remembered=remembered, program=program)
+            for name in names
+        ),
+        open=open_ones,
+        state=state,
+    )

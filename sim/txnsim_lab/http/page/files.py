@@ -1,0 +1,138 @@
+"""The files of the page as they lie in ``static``, and what a browser is given of them.
+
+There is no build step. The modules are put one behind the other when the page is first wanted: a
+browser that asks for each of 25 modules waits longer. Nothing in them is changed but the
+lines that import and export.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import posixpath
+import re
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Final
+
+MEDIA_TYPES: Final = {
+    "css": "text/css; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "mjs": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+LIBRARIES: Final = {
+    "preact": "vendor/preact.mjs",
+    "preact/hooks": "vendor/hooks.mjs",
+    "htm": "vendor/htm.mjs",
+    "@preact/signals": "vendor/signals.mjs",
+    "@preact/signals-core": "vendor/signals-core.mjs",
+    "@msgpack/msgpack": "vendor/msgpack/Decoder.mjs",
+}
+"""Name that modules import a library by -> its file."""
+SCRIPT: Final = "page.js"
+"""What the joined modules are called."""
+_MAIN: Final = "main.js"
+_PAGE: Final = "__page"
+"""The global object where each module leaves what it exports, by its path; tests ask it."""
+_LOOKED_FOR: Final = re.compile(
+    r'(?<![^\n;}])(?:import\s*(?P<names>\{[^{}]*\}|\w+)\s*from\s*"(?P<module>[^"]+)";?'
+    r'|export\s*(?P<passed>\{[^{}]*\})\s*from\s*"(?P<of>[^"]+)";?'
+    r"|export\s*(?P<listed>\{[^{}]*\});?"
+    r"|export default (?=function\b)(?P<default>)"
+    r"|export (?P<declared>(?:const|class|(?:async )?function) (?P<name>\w+)))"
+    r"|//# sourceMappingURL=\S+"
+)
+
+
+@cache
+def files() -> dict[str, bytes]:
+    """Every file of the page, by its path in ``static``."""
+    return dict(_below(resources.files("txnsim_lab.http.page").joinpath("static"), ""))
+
+
+def _below(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
+    found: list[tuple[str, bytes]] = []
+    for one in folder.iterdir():
+        if one.is_dir():
+            found += _below(one, f"{prefix}{one.name}/")
+        elif one.name.rpartition(".")[2] in MEDIA_TYPES:
+            found.append((prefix + one.name, one.read_bytes()))
+    return found
+
+
+@cache
+def served() -> dict[str, bytes]:
+    """What a browser asks for, by its path: the page, its script, its style, its icon."""
+    there = {SCRIPT: script(), "app.css": files()["app.css"], "icon.svg": files()["icon.svg"]}
+    page = files()["index.html"].decode()
+    for name, content in there.items():
+        page = page.replace(f'"/ui/{name}"', f'"/ui/{name}?v={version(content)}"')
+    return {"index.html": page.encode(), **there}
+
+
+def version(content: bytes) -> str:
+    """What the address of a file ends with, so that browsers may keep it for good."""
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+@cache
+def script() -> bytes:
+    """All modules in one script, each wrapped in a function and behind its imports."""
+    done: dict[str, str] = {}
+    _join(_MAIN, done, ())
+    return "\n".join([f"const {_PAGE} = (globalThis.{_PAGE} = {{}});", *done.values()]).encode()
+
+
+def _join(path: str, done: dict[str, str], below: tuple[str, ...]) -> None:
+    """Append a module to ``done`` after all its imports."""
+    if path in done:
+        return
+    if path in below:
+        raise ValueError(f"modules of the page import each other: {', '.join((*below, path))}")
+    exported: list[str] = []
+
+    def of(module: str) -> str:
+        wanted = LIBRARIES.get(module) or posixpath.normpath(
+            posixpath.join(posixpath.dirname(path), module)
+        )
+        _join(wanted, done, (*below, path))
+        return f'{_PAGE}["{wanted}"]'
+
+    def changed(found: re.Match[str]) -> str:
+        if names := found["names"]:
+            if names.startswith("{"):
+                return f"const {names.replace(' as ', ': ')} = {of(found['module'])};"
+            return f"const {names} = {of(found['module'])}.default;"
+        if passed := found["passed"]:
+            source = of(found["of"])
+            exported.extend(f"{name}: {source}.{name}" for name in passed.strip("{} ").split(","))
+        elif listed := found["listed"]:
+            exported.extend(_renamed(one) for one in listed.strip("{} ").split(","))
+        elif found["default"] is not None:
+            exported.append("default: theDefault")
+            return "const theDefault = "
+        elif declared := found["declared"]:
+            exported.append(found["name"])
+            return declared
+        return ""
+
+    text = _LOOKED_FOR.sub(changed, files()[path].decode())
+    if path == _MAIN:  # it exports nothing, and waits at its end
+        done[path] = f"{{ // {path}\n{text}\n}}"
+    else:
+        exports = f"return {{ {', '.join(exported)} }};"
+        done[path] = f'{_PAGE}["{path}"] = (() => {{\n{text}\n;{exports}\n}})();'
+
+
+def _renamed(listed: str) -> str:
+    """``x as y`` of a list of exports, as a property of what is exported."""
+    inside, _, outside = listed.strip().partition(" as ")
+    return f"{outside}: {inside}" if outside else inside
+
+
+def digest(inline: bytes) -> str:
+    """What a Content-Security-Policy calls an inline script or style."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(inline).digest()).decode()}'"

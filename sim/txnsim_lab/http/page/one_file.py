@@ -1,0 +1,114 @@
+"""The page and runs in one HTML file, which opens from disk without a server and a network.
+
+Traces are packed with gzip, which browsers unpack. What a judgement needs is worked out
+beforehand (``trace.moments``): Kafka's rules are not in the page.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import html
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ConfigError
+from txnsim_lab.http.page.files import digest, files, script
+from txnsim_lab.trace.moments import Moment, moments
+from txnsim.trace.reading import Recording
+from txnsim_lab.trace.redaction import redacted
+
+HOLDS_VALUES: Final = "This file holds record values."
+HOLDS_NONE: Final = "Record values are left out of this file."
+EVENTS_MAX: Final = 1_500_000
+"""So many the page holds (``EVENTS_MAX`` in static/book.js)."""
+_PACKING: Final = 6
+"""Level of gzip: the highest one takes four times as long and saves a twentieth."""
+
+
+class _Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One run in the file."""
+
+    title: str
+    moments: tuple[Moment, ...]
+
+
+class _Contents(msgspec.Struct, frozen=True, kw_only=True):
+    """What the file holds besides the page."""
+
+    remark: str
+    """Whether record values are in it."""
+    runs: tuple[_Run, ...]
+
+
+def one_file(
+    runs: Sequence[tuple[str, Recording]],
+    *,
+    redact: bool = False,
+    tell: Callable[[str], object] = lambda _: None,
+) -> str:
+    """The page with runs. A million events take half a minute.
+
+    Raises:
+        ConfigError: A run has more events than the page can hold.
+    """
+    for title, run in runs:
+        if len(run.events) > EVENTS_MAX:
+            raise ConfigError(
+                f"{title}: {len(run.events):,} events, and the page holds at most {EVENTS_MAX:,}:"
+                " read it with `txnsim trace brief` or `txnsim trace export`, or record less"
+            )
+    remark = HOLDS_NONE if redact else HOLDS_VALUES
+    shown = [(title, redacted(run) if redact else run) for title, run in runs]
+    contents = _Contents(
+        remark=remark,
+        runs=tuple(
+            _Run(title=title, moments=tuple(moments(run, tell=_telling(tell, title))))
+            for title, run in shown
+        ),
+    )
+    tell("packing the events …")
+    packed = [
+        _packed("runs", msgspec.json.encode(contents)),
+        *(_packed(f"trace-{index}", run.to_lines()) for index, (_, run) in enumerate(shown)),
+    ]
+    style = files()["app.css"]
+    icon = f"data:image/svg+xml;base64,{base64.b64encode(files()['icon.svg']).decode()}"
+    policy = (
+        f"default-src 'none'; script-src {digest(script())}; style-src {digest(style)};"
+        " img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    title = html.escape(runs[0][0] if runs else "no run")
+    newline = "\n"
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>txnsim: {title}</title>
+<!-- {remark} -->
+<link rel="icon" href="{icon}" type="image/svg+xml">
+<style>{style.decode()}</style>
+</head>
+<body>
+<noscript>This page needs JavaScript. {remark}</noscript>
+<div id="app"></div>
+{newline.join(packed)}
+<script type="module">{script().decode()}</script>
+</body>
+</html>
+"""
+
+
+def _telling(tell: Callable[[str], object], title: str) -> Callable[[int, int], object]:
+    return lambda so, of: tell(f"{title}: {so:,} of {of:,} events explained …")
+
+
+def _packed(name: str, content: bytes) -> str:
+    """What the page reads by that name; a browser runs nothing of it."""
+    text = base64.b64encode(gzip.compress(content, _PACKING, mtime=0)).decode()
+    return f'<script type="text/plain" id="{name}">{text}</script>'

@@ -1,0 +1,252 @@
+// @ts-check
+// What the page has: the trace it has read, one time cursor for all views, and where the trace comes from.
+// A view asks nothing of a broker: it shows the events, and what the server's reader says of them.
+
+import { batch, computed, signal } from "@preact/signals";
+import { Book, copy, eventsOf } from "./book.js";
+import { isSite } from "./site.js";
+
+let book = new Book();
+/** The events of the trace that is shown, by index. No signal: `count` tells of growth. */
+export const events = eventsOf(() => book);
+
+export const count = signal(0);
+/** Index of the event that is shown; null: the newest (live). */
+export const cursor = signal(null);
+/** Index of the event in the inspector; null: the one under the cursor. */
+export const selected = signal(null);
+/** A page in a file has its runs with it, and no server. */
+export const source = signal({ kind: document.getElementById("runs") ? "file" : isSite ? "site" : "live" });
+export const link = signal("connecting"); // connecting, reading, live, off, lost, refused, paused, done
+/** How many events were read of a trace that is on its way. */
+export const reading = signal(0);
+/** How many events the stream left out, because the page could not keep up. */
+export const lost = signal(0);
+/** Whether another cluster has taken the place of the one that was shown. */
+export const replaced = signal(false);
+export const view = signal("stage");
+export const partition = signal(null);
+export const transaction = signal(null);
+export const query = signal("");
+/** Whether only what hangs is wanted on the stage. */
+export const hangsOnly = signal(false);
+export const problem = signal("");
+/** What was done last, for the one who did it. */
+export const said = signal("");
+export const help = signal(false);
+export const sharing = signal(false);
+/** What the server's reader has said last: {at, partitions, open, state, error, isNewest}, of the event at `at`. */
+export const explained = signal(null);
+/** The header of the trace that is shown. */
+export const info = signal({});
+/** What a page in a file holds: {remark, runs}; null where a server answers. */
+export const filed = signal(null);
+/** Where a run that is driven stands: {next, back, inputs, error}; null for everything else. */
+export const driven = signal(null);
+/** The lesson that is played: its texts, the part, what was answered; null for none. */
+export const lesson = signal(null);
+/** Whether a lesson is shown to a class: in large type, and answers on demand. */
+export const presenting = signal(/[#&]present=1/.test(globalThis.location?.hash ?? ""));
+/** Whether a run is on its way. */
+export const busy = signal(false);
+/** Whether the page takes no more events: it has as many as it can bear. */
+export const full = signal(false);
+/** Whether something can be done to what is shown: a live cluster, or a run that stands at a step. */
+export const canAct = computed(() => source.value.kind === "live" || Boolean(driven.value?.next));
+/** What judges found: the violations of the trace. */
+export const violations = signal([]);
+
+/** The run beside the one that is shown, and where the two are compared; null for none. */
+export const compared = signal(null);
+
+/** Ask as if another trace were shown: everything that is asked of it until this returns. */
+export function within(other, doing) {
+  const mine = book;
+  book = other;
+  try {
+    return doing();
+  } finally {
+    book = mine;
+  }
+}
+/** The trace that is shown, or asked. */
+export const asked = () => book;
+
+/** Show another trace. */
+export function put(other, kind) {
+  batch(() => {
+    book = other;
+    count.value = events.length;
+    cursor.value = null;
+    selected.value = null;
+    explained.value = null;
+    partition.value = null;
+    transaction.value = null;
+    info.value = book.header;
+    violations.value = [...book.violations];
+    full.value = Boolean(book.isFull);
+    lost.value = 0;
+    if (kind.kind !== "run" || kind.id !== source.value.id) driven.value = compared.value = null;
+    source.value = kind;
+  });
+}
+
+/** However quickly events come, they are drawn so often at most; and behind each drawing is a rest, so many
+ *  times as long as it took. So a page takes a part of a core, however slow it is to draw. */
+const DRAWN_MS = 100, RESTS = 3;
+/** No rest is longer: a page that was hidden meanwhile measures what it was not busy with. */
+const REST_MAX_MS = 2000;
+let drawing = 0, dueMs = 0;
+/** What else changes with the next drawing. */
+let awaiting = [];
+
+/** Take in more events, in order; what is there already is skipped. */
+export function take(some) {
+  if (!some.every((event) => book.add(event))) full.value = true;
+  draw();
+}
+
+/** Change something with the next drawing: what comes in by itself causes none of its own. */
+export function withNext(change) {
+  awaiting.push(change);
+  draw();
+}
+
+function draw() {
+  if (!drawing) drawing = setTimeout(drawn, Math.max(0, dueMs - performance.now()));
+}
+
+function drawn() {
+  drawing = 0;
+  const beganMs = performance.now();
+  if (beganMs < dueMs) return draw(); // what was drawn last took longer than was known then
+  const changes = awaiting;
+  awaiting = [];
+  batch(() => {
+    if (book.violations.length > violations.value.length) violations.value = [...book.violations];
+    count.value = events.length;
+    for (const change of changes) change();
+  });
+  // Components follow in a microtask, layout and paint with the next frame, if the page is seen at all.
+  dueMs = beganMs + DRAWN_MS;
+  queueMicrotask(() => {
+    const madeMs = performance.now();
+    rest(madeMs - beganMs);
+    requestAnimationFrame(() => {
+      const paintMs = performance.now();
+      setTimeout(() => rest(madeMs - beganMs + performance.now() - paintMs));
+    });
+  });
+}
+
+/** Draw no more for a while: a drawing took so long. */
+function rest(tookMs) {
+  dueMs = Math.max(dueMs, performance.now() + Math.min(REST_MAX_MS, RESTS * tookMs));
+}
+
+/** Events that came in the last second. */
+export const rate = signal(0);
+let countedSo = 0;
+setInterval(() => {
+  rate.value = source.value.kind === "live" ? Math.max(0, events.length - countedSo) : 0;
+  countedSo = events.length;
+}, 1000);
+
+export const indexOf = (position) => book.indexOf(position);
+export const last = () => events.length - 1;
+/** Indices of what a partition's leaders have written, and of new leaders that have less of it. */
+export const writes = (tp) => book.written.get(tp) ?? [];
+/** Of those leaders. */
+export const cutsOf = (tp) => book.cuts.get(tp) ?? [];
+/** Indices of the completed moves of a transactional id. */
+export const movesOf = (id) => book.moves.get(id) ?? [];
+/** Indices of the story's own sentences; of what was held, and of what was released. */
+export const notes = () => book.notes;
+export const holds = () => book.holds;
+export const releases = () => book.releases;
+/** The transactions of a transactional id, in order. */
+export const begunOf = (id) => book.begun.get(id) ?? [];
+export const stateAt = (index) => book.stateAt(index);
+
+export const at = computed(() => {
+  const newest = count.value - 1;
+  return cursor.value === null ? newest : Math.min(cursor.value, newest);
+});
+/** The state under the cursor; a new object for each cursor, the same one for the newest. */
+export const state = computed(() => ({ at: at.value, of: source.value, now: stateAt(at.value) }));
+/** Of a cluster that goes on, the event that was judged last; else the one under the cursor. */
+const momentAt = computed(() => {
+  const newest = at.value;
+  return (cursor.value === null && explained.value?.isNewest ? indexOf(explained.value.at) : undefined) ?? newest;
+});
+/** What is shown wherever something is judged: one event, the state behind it, and what the server's reader says
+ *  of that very event. `said` is null while it is read, and where it is not to be had: `error` says why. */
+export const moment = computed(() => {
+  void source.value;
+  const index = momentAt.value;
+  const position = events[index]?.i;
+  const now = stateAt(index);
+  const answer = explained.value?.at === position ? explained.value : null;
+  const said = answer && !answer.error ? answer : null;
+  // The state of the newest event grows with the next one, and what is shown does not.
+  return { index, position, now: index >= last() ? copy(now) : now, said, error: answer?.error ?? "", open: said?.open ?? [] };
+});
+export const shown = computed(() => events[selected.value ?? at.value]);
+
+export function go(index) {
+  const newest = events.length - 1;
+  batch(() => {
+    count.value = events.length; // it may be one that is not drawn yet
+    cursor.value = Math.max(0, Math.min(index, newest));
+    selected.value = null;
+  });
+}
+
+export function live() {
+  batch(() => {
+    if (cursor.value !== null && explained.value) explained.value = { ...explained.value, isNewest: false };
+    cursor.value = null;
+    selected.value = null;
+  });
+}
+
+/** Choose a view: what lay over it is closed. */
+export function choose(name) {
+  batch(() => {
+    view.value = name;
+    help.value = false;
+    sharing.value = false;
+  });
+}
+
+/** So far back causes are followed. Those of a cluster that goes on for days may have no end. */
+const CAUSES_MAX = 200;
+
+/** The main cause of an event; undefined for a root, or where it is not kept. */
+function causeOf({ i, p }) {
+  const index = p.length ? book.indexOf(p[0]) : undefined;
+  const before = index === undefined ? undefined : book.event(index);
+  return before && before.i < i ? before : undefined;
+}
+
+/** The nearest of an event and its main causes for which something holds. */
+export function nearest(event, holds) {
+  for (let one = event, n = 0; one && n < CAUSES_MAX; one = causeOf(one), n += 1) if (holds(one)) return one;
+  return undefined;
+}
+
+/** An event and its main causes, back to the root, as far as they are followed. */
+export function chainOf(event) {
+  const chain = [];
+  nearest(event, (one) => void chain.push(one));
+  return chain;
+}
+
+/** The same with copies skipped, but for the root: as txnsim_lab.trace.explain walks. */
+const COPIES = new Set(["msg.send", "msg.recv", "log.hw", "txn.decide", "txn.prepare"]);
+export const walk = (event) => chainOf(event).filter((one, n, all) => n === 0 || n === all.length - 1 || !COPIES.has(one.k));
+
+// For tests and for the console: what the page thinks.
+globalThis.__sim = {
+  events, stateAt, at, cursor, count, explained, go, link,
+};

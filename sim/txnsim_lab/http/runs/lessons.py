@@ -1,0 +1,92 @@
+"""Lessons through the control port: their texts, and what the learner's own run answers.
+
+A lesson is played in a driven run (``driven_runs``); whether its goal is reached stands in the
+trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+from starlette.requests import Request
+
+from txnsim.errors import BadInputError, ConfigError
+from txnsim.http.operation import PREFIX, Noun, Operation, Query
+from txnsim.http.replies import RefusedError, digits_of
+from txnsim.http.work_thread import beside
+from txnsim_lab.scenario.teaching.facts import fact
+from txnsim_lab.scenario.teaching.lessons import Lesson, lesson, lessons
+from txnsim.trace.reading import recording
+
+
+class LessonAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run answers to a question."""
+
+    key: str
+    """Which of the choices is right."""
+    text: str
+    """In words."""
+
+
+def lesson_of(wanted: str) -> Lesson:
+    """A lesson by its id, which may name a part: ``L1:5``.
+
+    Raises:
+        RefusedError: There is none of that id.
+    """
+    try:
+        return lesson(wanted.partition(":")[0])
+    except ConfigError as error:
+        raise RefusedError(404, str(error)) from error
+
+
+class LessonRoutes(Noun):
+    """The routes."""
+
+    def __init__(
+        self, trace_of: Callable[[Request], bytes | None], warm_up: Callable[[], object]
+    ) -> None:
+        """Args:
+        trace_of: The trace of the run that a request names.
+        warm_up: Has what driven runs need made ready: who asks for lessons will play one.
+        """
+        self._trace_of = trace_of
+        self._warm_up = warm_up
+
+    @Operation("get", f"{PREFIX}/lessons")
+    async def lessons(self, _request: Request) -> list[Lesson]:
+        """Every lesson: its run, its texts, its questions, its goal."""
+        self._warm_up()
+        return list((await beside(lessons)).values())
+
+    @Operation(
+        "get",
+        f"{PREFIX}/lessons/{{id}}/parts/{{part}}/answer",
+        query=(
+            Query("of", "Id of the run", "string"),
+            Query("take", "armed unless given", "string"),
+        ),
+        refusals=("404", "409", "422"),
+    )
+    async def answer(self, request: Request) -> LessonAnswer:
+        """What a run answers to the question of a part of a lesson, read from its trace."""
+        one = lesson_of(str(request.path_params["id"]))
+        number = digits_of(str(request.path_params["part"]))
+        known = () if one.cluster is not None else one.parts  # that one is asked: …/now
+        if number is None or number >= len(known) or not known[number].fact:
+            raise RefusedError(404, f"{one.id} has no such question")
+        trace = self._trace_of(request)
+        if trace is None:
+            raise RefusedError(422, "of: name the run that plays the lesson")
+        part = one.parts[number]
+        try:
+            key = await beside(partial(_answered, trace, part.fact))
+        except BadInputError as error:
+            raise RefusedError(409, str(error)) from error
+        return LessonAnswer(key=key, text=part.choices.get(key, key))
+
+
+def _answered(trace: bytes, words: str) -> str:
+    return fact(recording("the run", trace.splitlines()), words)

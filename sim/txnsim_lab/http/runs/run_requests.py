@@ -1,0 +1,176 @@
+"""A request to run scenarios: its progress, waiting clients and results."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from txnsim.http.replies import RefusedError
+from txnsim.runtime.env import Clock
+from txnsim_lab.scenario.commands import Input, PlannedStep
+
+if TYPE_CHECKING:
+    from txnsim_lab.scenario.runner import JudgesResult, RunResult, Telling
+
+HEALTHY: Final = "healthy"
+
+
+class Stop(msgspec.Struct, frozen=True, kw_only=True):
+    """The stop of a driven run, and the inputs before it."""
+
+    next: PlannedStep | None
+    """The step that is taken next; null at the end."""
+    back: int
+    """To so many earlier stops it can return."""
+    inputs: tuple[Input, ...]
+    """All so far: posted with scenario, run, take and seed they repeat the run."""
+    error: str | None
+    """Why the last command failed and left the run unchanged; None after a success."""
+
+
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a run."""
+
+    run: str
+    mode: str
+    take: str
+    expected: str
+    observed: str
+    """``healthy``, or kinds of anomalies by name."""
+    verdict: tuple[str, ...]
+    """The observed kinds one by one."""
+    because: tuple[str, ...]
+    """A sentence for each conviction."""
+    cured: str | None
+    """The verdict after the cure; null where there is none."""
+    as_declared: bool
+    duration_ms: int
+    """Of virtual time."""
+
+
+class RunsView(msgspec.Struct, frozen=True, kw_only=True):
+    """A request to run a scenario and how far it is."""
+
+    id: str
+    scenario: str
+    state: str
+    """``running``, ``paused``, ``done``, ``failed`` or ``cancelled``."""
+    done: int
+    of: int
+    as_declared: bool | None
+    """Whether every run came to what its file says; null before the end."""
+    error: str | None
+    at: Stop | None = None
+    """Where a run that is driven stands; null for others."""
+    runs: tuple[RunView, ...]
+
+
+class RunRequest:
+    """A request to run a scenario, while it is carried out and afterwards."""
+
+    def __init__(self, request_id: str, plan: Sequence[Telling], seed: int) -> None:
+        self.id = request_id
+        self.plan = plan
+        self.seed = seed
+        self.results: list[RunResult] = []
+        self.error: str | None = None
+        self.has_ended = False
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @property
+    def is_over(self) -> bool:
+        return self.has_ended
+
+    def end(self) -> None:
+        """Tell who waits."""
+        self.has_ended = True
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def trace_of(self, label: str | None, take: str) -> bytes:
+        """The trace of one of the runs.
+
+        Raises:
+            RefusedError: It is not there, or several are.
+        """
+        return self.chosen(label, take).trace
+
+    def chosen(self, label: str | None, take: str) -> RunResult:
+        """One of the runs.
+
+        Raises:
+            RefusedError: It is not there, or several are.
+        """
+        found = [one for one in self.results if label in (None, one.run) and take == one.take]
+        if len(found) != 1:
+            there = ", ".join(f"{result.run} {result.take}" for result in self.results)
+            raise RefusedError(
+                422, f"name one run by run and take; ended so far: {there or 'none'}"
+            )
+        return found[0]
+
+    async def wait(self, clock: Clock, wait_ms: int) -> None:
+        """Wait for the end, but not longer."""
+        if self.has_ended or wait_ms == 0:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = clock.call_later(
+            wait_ms, lambda: None if waiter.done() else waiter.set_result(None)
+        )
+        self._waiting.append(waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._waiting.remove(waiter)
+
+    @property
+    def state(self) -> str:
+        """As ``RunsView.state``."""
+        return "running" if not self.has_ended else "failed" if self.error else "done"
+
+    @property
+    def stop(self) -> Stop | None:
+        """As ``RunsView.at``."""
+        return None
+
+    def view(self) -> RunsView:
+        """As the control port shows it."""
+        ended = self.has_ended
+        good = all(one.as_declared for one in self.results)
+        return RunsView(
+            id=self.id,
+            scenario=self.plan[0].scenario.name,
+            state=self.state,
+            done=len(self.results),
+            of=len(self.plan),
+            as_declared=good and self.error is None if ended else None,
+            error=self.error,
+            at=self.stop,
+            runs=tuple(_run(one) for one in self.results),
+        )
+
+
+def _run(result: RunResult) -> RunView:
+    verdict: JudgesResult = result.verdict
+    return RunView(
+        run=result.run,
+        mode=result.mode,
+        take=result.take,
+        expected=words_of(verdict.expected),
+        observed=words_of(verdict.observed),
+        verdict=verdict.observed,
+        because=verdict.because,
+        cured=None if result.cured is None else words_of(result.cured.observed),
+        as_declared=result.as_declared,
+        duration_ms=result.duration_ms,
+    )
+
+
+def words_of(kinds: Sequence[str]) -> str:
+    """The kinds of a verdict as one line."""
+    return ", ".join(kinds) or HEALTHY

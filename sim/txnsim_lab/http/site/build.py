@@ -1,0 +1,288 @@
+"""Makes the site: the page, Python in WebAssembly, the simulator's modules, all in one folder.
+
+What is not txnsim's own is fetched by npm and pip, or lies in a folder, and is what ``parts.toml``
+says by its digest. Node.js runs Python in WebAssembly once, to compile for it. The same txnsim
+gives the same files.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from importlib import resources
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import msgspec
+
+import txnsim
+from txnsim.errors import ConfigError
+from txnsim_lab.http.page.files import served
+from txnsim_lab.scenario.catalog import directory
+from txnsim.written_files import working_in, write_all
+
+_HERE: Final = resources.files("txnsim_lab.http.site")
+LEFT_OUT: Final = ("cli", "pipeline", "proxy", "simulation", "testing", "scenarios")
+"""Of txnsim's packages: no story needs them."""
+HTTP_KEPT: Final = (
+    "__init__", "explaining", "messages", "operation", "replies", "work_thread", "runs", "site",
+)  # fmt: skip
+"""Of ``txnsim.http``: what answers the page."""
+NO_CLUSTER: Final = "http/runs/own_cluster.py"
+"""Lessons that need a cluster are not on the site."""
+_LIBRARIES_LEFT_OUT: Final = re.compile(
+    r"pydantic/(v1/|mypy)|_yaml/|kio/schema/(share_|streams_|\w*(raft|quorum|vote"
+    r"|delegation_token|snapshot|share_group))"
+)
+"""Requests that no broker here knows, and what old programs need."""
+STAND_INS: Final = {
+    "crc32c.py": "crc32c.py",
+    "kio_native.py": "kio/_kio_native.py",
+    "starlette/__init__.py": "starlette/__init__.py",
+    "starlette/requests.py": "starlette/requests.py",
+    "starlette/responses.py": "starlette/responses.py",
+    "starlette/routing.py": "starlette/routing.py",
+}
+_PYODIDE_FILES: Final = ("pyodide.mjs", "pyodide.asm.mjs")
+_WASM: Final = "pyodide.asm.wasm"
+PACKED: Final = {
+    _WASM: "wasm.packed",
+    "library.zip": "library.packed",
+    "modules.zip": "modules.packed",
+    "txnsim.zip": "txnsim.packed",
+}
+"""What the worker unpacks (gzip) -> the file that is sent. Not named .gz: servers take that for a
+packed form of another file.
+"""
+_PLATFORMS: Final = ("pyemscripten_2026_0_wasm32", "manylinux2014_x86_64", "manylinux_2_28_x86_64")
+POLICY: Final = (
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self';"
+    " connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'"
+)
+"""The Content-Security-Policy. In the page it is a meta element, which does not cover the workers:
+a server should send it with each file."""
+
+
+class Wheel(msgspec.Struct, frozen=True):
+    """A library for the site."""
+
+    name: str
+    version: str
+    file: str
+    sha256: str
+
+
+class Pyodide(msgspec.Struct, frozen=True):
+    """Python in WebAssembly."""
+
+    version: str
+    file: str
+    sha256: str
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """What the site is made of besides txnsim."""
+
+    pyodide: Pyodide
+    wheel: tuple[Wheel, ...]
+
+
+def parts() -> Parts:
+    """As ``parts.toml`` has them."""
+    text = _HERE.joinpath("parts.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), Parts)
+
+
+def build(
+    folder: Path,
+    *,
+    given: Path | None = None,
+    pack_beforehand: bool = False,
+    tell: Callable[[str], object] = lambda _: None,
+) -> dict[str, int]:
+    """Make the site.
+
+    Args:
+        folder: Where; what lies there under the same names is replaced.
+        given: A folder with the files that ``parts.toml`` names; they are fetched unless given.
+        pack_beforehand: Put each file there packed with gzip as well, for servers that send such.
+        tell: Called with what is being done.
+
+    Returns:
+        Bytes of each file.
+
+    Raises:
+        ConfigError: A part is not to be had, Node.js is missing, or the folder can't be written.
+        OSError: There is no room for temporary files.
+    """
+    wanted = parts()
+    with tempfile.TemporaryDirectory(prefix="txnsim-site-") as made, working_in(Path(made)):
+        work = Path(made)
+        if given is None:
+            tell("fetching Pyodide and libraries by npm and pip …")
+            given = work / "fetched"
+            fetch(given)
+        _check(given / wanted.pyodide.file, wanted.pyodide.sha256)
+        for one in wanted.wheel:
+            _check(given / one.file, one.sha256)
+        tell("compiling for WebAssembly …")
+        files = _files(work, given, wanted)
+    write_all(folder, files | (_packed_beforehand(files) if pack_beforehand else {}))
+    return {name: len(content) for name, content in sorted(files.items())}
+
+
+def fetch(folder: Path) -> None:
+    """Fetch what ``parts.toml`` names into a new folder.
+
+    Raises:
+        ConfigError: npm or pip is missing, or does not get it.
+    """
+    wanted = parts()
+    folder.mkdir()
+    _run(["npm", "pack", f"pyodide@{wanted.pyodide.version}", "--silent"], folder)
+    lines = [f"{one.name}=={one.version} --hash=sha256:{one.sha256}" for one in wanted.wheel]
+    listed = folder / "wheels.txt"
+    listed.write_text("\n".join(lines), "utf-8")
+    platforms = [word for one in _PLATFORMS for word in ("--platform", one)]
+    _run(
+        [
+            sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+            "--no-deps", "--only-binary=:all:", "--require-hashes", "--implementation", "cp",
+            "--python-version", "3.14", "--abi", "cp314", "--abi", "none", *platforms,
+            "--dest", str(folder), "--requirement", str(listed),
+        ],
+        folder,
+    )  # fmt: skip
+
+
+def _run(command: Sequence[str], folder: Path) -> None:
+    program = shutil.which(command[0])
+    if program is None:
+        raise ConfigError(f"{command[0]} is not there: it is needed to build the site")
+    done = subprocess.run(
+        [program, *command[1:]], cwd=folder, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        last = "; ".join(said[-3:]) or f"exit status {done.returncode}"
+        raise ConfigError(f"{Path(command[0]).name} failed: {last}")
+
+
+def _check(file: Path, sha256: str) -> None:
+    if not file.is_file():
+        raise ConfigError(
+            f"{file}: missing; a folder has to hold each file of sim/txnsim_lab/http/site/parts.toml"
+        )
+    if hashlib.sha256(file.read_bytes()).hexdigest() != sha256:
+        raise ConfigError(f"{file}: not the file whose sha256 is {sha256}")
+
+
+def _files(work: Path, given: Path, wanted: Parts) -> dict[str, bytes]:
+    """Every file of the site."""
+    with tarfile.open(given / wanted.pyodide.file) as archive:
+        archive.extractall(work, filter="data")
+    pyodide = work / "package"
+    shutil.copy(pyodide / "python_stdlib.zip", work / "python_stdlib.zip")
+    _put(work / "modules", _library_files(given, wanted))
+    _put(work / "txnsim", own_files())
+    for name in ("pack.py", "pack.mjs"):
+        (work / name).write_bytes(_HERE.joinpath(name).read_bytes())
+    _run(["node", str(work / "pack.mjs"), str(pyodide), str(work)], work)
+    lock = msgspec.json.decode((pyodide / "pyodide-lock.json").read_bytes())
+    page = served()
+    files = {name: page[name] for name in ("page.js", "app.css", "icon.svg")}
+    files |= {name: (pyodide / name).read_bytes() for name in _PYODIDE_FILES}
+    archives = (name for name in PACKED.values() if (work / name).is_file())
+    files |= {name: (work / name).read_bytes() for name in (*archives, "known.json")}
+    files[PACKED[_WASM]] = gzip.compress((pyodide / _WASM).read_bytes(), 9, mtime=0)
+    digests = {name: digest(content) for name, content in files.items()}
+    constants = {"FILES": digests, "LOCK": lock["info"], "PACKED": PACKED}
+    files["site_worker.js"] = _with("site_worker.js", constants)
+    files["index.html"] = _index(page["index.html"].decode(), digests)
+    digests |= {name: digest(files[name]) for name in ("site_worker.js", "index.html")}
+    build_id = hashlib.sha256(msgspec.json.encode(digests)).hexdigest()[:12]
+    files["sw.js"] = _with("sw.js", {"FILES": digests, "PACKED": PACKED, "BUILD": build_id})
+    return files
+
+
+def _library_files(given: Path, wanted: Parts) -> Iterator[tuple[str, bytes]]:
+    """Modules of the wheels, and our stand-ins. Native code of other machines is left out."""
+    for one in wanted.wheel:
+        with zipfile.ZipFile(given / one.file) as wheel:
+            for name in wheel.namelist():
+                is_native = name.endswith(".so") and "wasm32" in name
+                if (is_native or name.endswith(".py")) and not _LIBRARIES_LEFT_OUT.match(name):
+                    yield name, wheel.read(name)
+    for name, target in STAND_INS.items():
+        yield target, _HERE.joinpath("stand_ins", *name.split("/")).read_bytes()
+
+
+def own_files() -> Iterator[tuple[str, bytes]]:
+    """txnsim's modules and stories of the site: path and content."""
+    package = Path(txnsim.__file__).parent
+    for path in package.rglob("*.py"):
+        inside = path.relative_to(package)
+        first = inside.parts[0]
+        if first in LEFT_OUT or first == "__main__.py" or "stand_ins" in inside.parts:
+            continue
+        if first == "http" and inside.parts[1].removesuffix(".py") not in HTTP_KEPT:
+            continue
+        if inside.as_posix() in ("http/site/build.py", "http/site/pack.py", NO_CLUSTER):
+            continue
+        yield f"txnsim/{PurePosixPath(inside)}", path.read_bytes()
+    stories = directory()
+    for path in stories.rglob("*"):
+        if path.suffix in (".yaml", ".toml"):
+            yield f"txnsim/scenarios/{PurePosixPath(path.relative_to(stories))}", path.read_bytes()
+
+
+def _put(folder: Path, files: Iterator[tuple[str, bytes]]) -> None:
+    for name, content in files:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def digest(content: bytes) -> str:
+    """What Subresource Integrity calls it."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}"
+
+
+def _with(name: str, constants: dict[str, Any]) -> bytes:
+    script = _HERE.joinpath("static", name).read_text("utf-8")
+    lines = [
+        f"const {key} = {msgspec.json.encode(value, order='sorted').decode()};\n"
+        for key, value in constants.items()
+    ]
+    return ("".join(lines) + script).encode()
+
+
+def _index(page: str, digests: dict[str, str]) -> bytes:
+    """The page's own frame, told that no server is there."""
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    page = page.replace('<html lang="en">', '<html lang="en" data-site>')
+    page = page.replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n{policy}')
+    for name in ("icon.svg", "app.css", "page.js"):
+        start, _, rest = page.partition(f'"/ui/{name}')
+        _, _, end = rest.partition('"')
+        integrity = "" if name == "icon.svg" else f' integrity="{digests[name]}"'
+        page = f'{start}"./{name}"{integrity}{end}'
+    return page.encode()
+
+
+def _packed_beforehand(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {
+        f"{name}.gz": gzip.compress(content, 9, mtime=0)
+        for name, content in files.items()
+        if name not in PACKED.values()
+    }

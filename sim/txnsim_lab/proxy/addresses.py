@@ -1,0 +1,238 @@
+"""Answers that carry addresses of brokers, and how these are rewritten.
+
+An answer says where a client connects. So each address of a broker in an answer becomes that of the
+proxy's listener for this node. Metadata, FindCoordinator and DescribeCluster always carry some.
+Produce and Fetch name the new leader's endpoint where a partition has moved (KIP-951), and so do
+the APIs of share groups. In Produce and Fetch that is a tagged field at the end of the answer, so
+a look at its end says whether it can be there, and nothing else of the answer is touched.
+
+``tests/lab/proxy/test_addresses.py`` goes through every schema for hosts and ports, and holds
+these tables against what it finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.wire import codec
+from txnsim.wire.apis import FETCH
+from txnsim.wire.registry import versions
+from txnsim.wire.varint import read_uvarint, uvarint
+
+PRODUCE: Final = 0
+METADATA: Final = 3
+FIND_COORDINATOR: Final = 10
+DESCRIBE_CLUSTER: Final = 60
+SHARE_FETCH: Final = 78
+SHARE_ACKNOWLEDGE: Final = 79
+
+ALWAYS: Final = frozenset(
+    {METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER, SHARE_FETCH, SHARE_ACKNOWLEDGE}
+)
+"""APIs whose answers have a field for addresses in every version."""
+AT_THE_END: Final = {PRODUCE: 10, FETCH: 16}
+"""API -> first version whose answer may end with endpoints of nodes (tag 0)."""
+
+LEFT: Final = {
+    "DescribeGroups.groups.members": "where a member connects from",
+    "ConsumerGroupDescribe.groups.members": "where a member connects from",
+    "ShareGroupDescribe.groups.members": "where a member connects from",
+    "StreamsGroupDescribe.groups.members": "where a member connects from",
+    "StreamsGroupDescribe.groups.members.user_endpoint": "of an application, for its own queries",
+    "StreamsGroupHeartbeat.partitions_by_user_endpoint.user_endpoint": "of an application, for "
+    "its own queries",
+    "DescribeAcls.resources.acls": "whom an ACL lets in",
+    "DeleteAcls.filter_results.matching_acls": "whom an ACL lets in",
+    "DescribeQuorum.nodes.listeners": "of a controller, which clients of brokers never reach",
+    "Vote.node_endpoints": "between controllers",
+    "BeginQuorumEpoch.node_endpoints": "between controllers",
+    "EndQuorumEpoch.node_endpoints": "between controllers",
+    "FetchSnapshot.node_endpoints": "between controllers",
+    "UpdateRaftVoter.current_leader": "between controllers",
+}
+"""Hosts in answers that stay as they are, and why."""
+
+BOUND: Final = frozenset({*ALWAYS, *AT_THE_END})
+"""APIs that a client must not speak in a version whose answers the proxy can't read."""
+
+_FIELDS: Final = {
+    METADATA: ("brokers", "node_id"),
+    DESCRIBE_CLUSTER: ("brokers", "broker_id"),
+    FIND_COORDINATOR: ("coordinators", "node_id"),
+}
+"""API -> the field with the addresses, and the name of a node's id in its rows."""
+_CONTROLLERS: Final = 2
+"""DescribeCluster's endpoint type of an answer that lists controllers."""
+_ENDS_MAX: Final = 32_768
+"""Endpoints are looked for so far from the end of an answer; those of a hundred nodes take 8 kB."""
+_ONE_FIELD: Final = b"\1\0"
+"""One tagged field, its tag 0; the answers of ``AT_THE_END`` know no other."""
+_ROW_BYTES: Final = 6
+_FLEXIBLE_API_VERSIONS: Final = 3
+_UNSUPPORTED_VERSION: Final = 35
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where a node is reached."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+AddressOf = Callable[[Endpoint], tuple[str, int]]
+"""Where clients are to reach a node instead."""
+
+
+def may_carry(api_key: int, api_version: int) -> bool:
+    """Whether answers to that request may carry addresses of brokers."""
+    return api_key in ALWAYS or api_version >= AT_THE_END.get(api_key, 1 << 15)
+
+
+def ends_with_endpoints(tail: bytes) -> bool:
+    """Whether an answer with endpoints at its end could end like this; if it could, only decoding
+    it says for sure.
+
+    Args:
+        tail: The last bytes of the answer, as ``tail_of`` gives them.
+    """
+    end = len(tail)
+    if not tail or tail[-1]:
+        return False  # an endpoint ends with its own tagged fields, of which there are none
+    at = tail.find(_ONE_FIELD)
+    while at >= 0:
+        try:
+            size, start = read_uvarint(tail, at + len(_ONE_FIELD))
+        except (IndexError, ValueError):
+            size, start = 0, 0
+        if start + size == end:
+            return True
+        at = tail.find(_ONE_FIELD, at + 1)
+    return False
+
+
+def tail_of(pieces: Sequence[bytes]) -> bytes:
+    """The last bytes of an answer in pieces, as far as ``ends_with_endpoints`` looks."""
+    if len(pieces) == 1:
+        return pieces[0][-_ENDS_MAX:]
+    gathered: list[bytes] = []
+    missing = _ENDS_MAX
+    for piece in reversed(pieces):
+        gathered.append(piece[-missing:])
+        missing -= len(gathered[-1])
+        if missing <= 0:
+            break
+    return b"".join(reversed(gathered))
+
+
+# Decoded answers
+
+
+def endpoints_of(api_key: int, message: Any) -> tuple[Endpoint, ...]:
+    """The addresses of brokers in an answer."""
+    if api_key == DESCRIBE_CLUSTER and getattr(message, "endpoint_type", 1) == _CONTROLLERS:
+        return ()
+    field, id_name = _FIELDS.get(api_key, ("node_endpoints", "node_id"))
+    rows = [
+        Endpoint(getattr(row, id_name), row.host, row.port)
+        for row in getattr(message, field, (message,))
+    ]
+    return tuple(row for row in rows if row.node_id >= 0 and row.port >= 0)
+
+
+def message_of(api_key: int, api_version: int, frame: bytes) -> Any:
+    """The message of an answer, its size in front.
+
+    Raises:
+        MalformedFrameError: It is no such answer.
+        UnsupportedRequestError: txnsim does not know that version.
+    """
+    return codec.read_response(api_key, api_version, frame[4:])[1]
+
+
+def rewritten(
+    api_key: int, api_version: int, frame: bytes, message: Any, address_of: AddressOf
+) -> bytes:
+    """An answer with other addresses of brokers in it."""
+    if not endpoints_of(api_key, message):
+        return frame
+    if api_key in AT_THE_END:
+        changed = _with_other_end(frame, message, address_of)
+        if changed is not None:
+            return changed
+    field, id_name = _FIELDS.get(api_key, ("node_endpoints", "node_id"))
+    if hasattr(message, field):
+        message = replace(message, **{field: _moved(getattr(message, field), id_name, address_of)})
+    else:  # FindCoordinator for one key
+        message = _moved_row(message, message.node_id, address_of)
+    correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
+    return codec.frame_response(api_key, api_version, correlation_id, codec.encode_body(message))
+
+
+def _moved(rows: Iterable[Any], id_name: str, address_of: AddressOf) -> tuple[Any, ...]:
+    return tuple(_moved_row(row, getattr(row, id_name), address_of) for row in rows)
+
+
+def _moved_row(row: Any, node_id: int, address_of: AddressOf) -> Any:
+    if node_id < 0 or row.port < 0:
+        return row
+    host, port = address_of(Endpoint(node_id, row.host, row.port))
+    return replace(row, host=host, port=port)
+
+
+def _with_other_end(frame: bytes, message: Any, address_of: AddressOf) -> bytes | None:
+    """The frame with other endpoints at its end, else unchanged; None if it ends otherwise."""
+    field = _encoded_endpoints(message.node_endpoints)
+    if not frame.endswith(field):
+        return None
+    moved = _encoded_endpoints(_moved(message.node_endpoints, "node_id", address_of))
+    changed = frame[4 : -len(field)] + moved
+    return len(changed).to_bytes(4, "big") + changed
+
+
+def _encoded_endpoints(rows: Sequence[Any]) -> bytes:
+    """The tagged field with its size in front."""
+    encoded = bytearray(uvarint(len(rows) + 1))
+    for row in rows:
+        encoded += row.node_id.to_bytes(4, "big", signed=True)
+        encoded += _compact(row.host)
+        encoded += row.port.to_bytes(4, "big", signed=True)
+        encoded += b"\0" if row.rack is None else _compact(row.rack)
+        encoded += b"\0"
+    return uvarint(len(encoded)) + bytes(encoded)
+
+
+def _compact(text: str) -> bytes:
+    data = text.encode()
+    return uvarint(len(data) + 1) + data
+
+
+# Versions
+
+
+def bounded(api_version: int, frame: bytes) -> bytes:
+    """An answer to ApiVersions that promises of ``BOUND`` only what the proxy can read.
+
+    It is patched in place: its layout is the same in every version so far, up to the rows.
+    """
+    error = int.from_bytes(frame[8:10], "big")
+    if api_version < _FLEXIBLE_API_VERSIONS or error == _UNSUPPORTED_VERSION:
+        count, at, step = int.from_bytes(frame[10:14], "big"), 14, _ROW_BYTES
+    else:
+        count, at = read_uvarint(frame, 10)
+        count, step = count - 1, _ROW_BYTES + 1
+    changed: bytearray | None = None
+    for _ in range(count):
+        if at + _ROW_BYTES > len(frame):
+            break
+        key = int.from_bytes(frame[at : at + 2], "big")
+        highest = int.from_bytes(frame[at + 4 : at + 6], "big")
+        if key in BOUND and highest > (known := versions(key)[-1]):
+            changed = bytearray(frame) if changed is None else changed
+            changed[at + 4 : at + 6] = known.to_bytes(2, "big")
+        at += step
+    return frame if changed is None else bytes(changed)

@@ -1,0 +1,173 @@
+"""A fault proxy: what ``txnsim proxy`` starts, and what a test may start in its own loop.
+
+It looks up the brokers of a cluster, opens a door for each, and has one injector for all of them.
+What the simulator's cluster is to the control port and to tests, it is too, as far as a proxy can
+be that: ``environment``, ``injector``, ``bootstrap``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from txnsim.client import requests
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError, ConnectionLostError, RequestTimeoutError
+from txnsim.client.waiting import pause
+from txnsim.errors import ConfigError
+from txnsim.injection.injector import Injector
+from txnsim_lab.proxy import meanings
+from txnsim_lab.proxy.addresses import Endpoint
+from txnsim_lab.proxy.doors import Door, Doors
+from txnsim_lab.proxy.ends import ClientEnd
+from txnsim_lab.proxy.options import ProxyOptions
+from txnsim_lab.proxy.relay import Relay
+from txnsim_lab.proxy.topic_names import TopicNames
+from txnsim.runtime.env import Environment
+from txnsim.runtime.tls import client_context, server_context
+from txnsim.security.options import ClientAuth, TlsFiles
+
+if TYPE_CHECKING:
+    import ssl
+
+RETRY_MS: Final = 200
+"""Between two look-ups of a cluster that is not there yet."""
+LOOK_UPS_APART_MS: Final = 1_000
+"""Unknown topics are not asked for more often."""
+
+
+class FaultProxy:
+    """Doors in front of a cluster, and the faults behind them; ``start`` it, and ``stop`` it."""
+
+    def __init__(self, environment: Environment, options: ProxyOptions) -> None:
+        """A proxy that does not listen yet.
+
+        Raises:
+            ConfigError: A certificate, key or address is none.
+            MissingExtraError: The SASL mechanism of look-ups needs a library.
+        """
+        self.environment = environment
+        self.options = options
+        self.names = TopicNames()
+        self.injector = Injector(
+            clock=environment.clock,
+            tracer=environment.tracer,
+            tasks=environment.tasks,
+            rng=environment.rng,
+            refuses=lambda rule: meanings.refusal(rule, has_peers=bool(options.peers)),
+        )
+        self.cluster_id: str | None = None
+        self._looked_up_ms: int | None = None
+        security = options.settings.security
+        tls_upstream = client_context(security.tls) if security.protocol.has_tls else None
+        peer_tls_upstream = client_context(security.tls) if options.peer_tls is not None else None
+        self.clients = Doors(
+            self,
+            host=options.host,
+            advertised_host=options.reached_at,
+            port=options.port,
+            tls=_listening_with(options.tls),
+            tls_upstream=tls_upstream,
+        )
+        self.peers = Doors(
+            self,
+            host=options.host,
+            advertised_host=options.reached_at,
+            port=options.peer_port,
+            is_peer=True,
+            tls=_listening_with(options.peer_tls),
+            tls_upstream=peer_tls_upstream,
+        )
+        self._cluster = self.outside(options.settings)
+
+    def outside(self, settings: ClientSettings) -> Cluster:
+        """A client of the cluster itself, past the proxy."""
+        environment = self.environment
+        return Cluster(
+            self.options.bootstrap,
+            settings=settings,
+            clock=environment.clock,
+            tasks=environment.tasks,
+            dial=environment.network.connect,
+        )
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of the proxy's doors for clients."""
+        return self.clients.bootstrap
+
+    async def start(self) -> None:
+        """Look up the brokers and open their doors; those between brokers come first, so that a
+        cluster may start through them.
+
+        Raises:
+            ClientError: No broker answers, or one refuses us.
+            ConfigError: A port is none.
+            OSError: A port is busy.
+        """
+        try:
+            await self.peers.learn(self.options.peers)
+            await self._look_up()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _look_up(self) -> None:
+        clock = self.environment.clock
+        until_ms = clock.monotonic_ms() + self.options.wait_ms
+        while True:
+            try:
+                await self._cluster.connect()
+                # A broker that has just started may answer before it has heard of itself.
+                if self._cluster.view.brokers or clock.monotonic_ms() >= until_ms:
+                    break
+            except (ConnectionLostError, RequestTimeoutError):
+                if clock.monotonic_ms() >= until_ms:
+                    raise
+            await pause(clock, RETRY_MS)
+        await self._open_doors()
+
+    async def look_up_brokers(self) -> None:
+        """Look up the brokers again, and open the doors of those that are new.
+
+        Raises:
+            ClientError: No broker answers.
+        """
+        await self._cluster.refresh()
+        await self._open_doors()
+
+    async def _open_doors(self) -> None:
+        view = self._cluster.view
+        self.cluster_id = view.cluster_id
+        if not view.brokers:
+            raise ConfigError(f"{self.options.bootstrap}: the cluster names no broker")
+        await self.clients.learn(
+            Endpoint(broker.broker_id, broker.host, broker.port) for broker in view.brokers
+        )
+
+    def enter(self, door: Door) -> ClientEnd:
+        """The client's side of a new connection."""
+        return Relay(door).client
+
+    async def look_up_topics(self) -> None:
+        """Learn every topic's name upstream; a look-up in vain teaches nothing."""
+        now_ms = self.environment.clock.monotonic_ms()
+        if self._looked_up_ms is not None and now_ms - self._looked_up_ms < LOOK_UPS_APART_MS:
+            return
+        self._looked_up_ms = now_ms
+        try:
+            connection = await self._cluster.any_connection()
+            self.names.learn(await connection.request(requests.metadata(None)))
+        except ClientError:
+            return
+
+    async def stop(self) -> None:
+        """Let go what is held, close every connection, and stop listening."""
+        self.injector.disarm_all()
+        await self.clients.close()
+        await self.peers.close()
+        await self._cluster.close()
+
+
+def _listening_with(files: TlsFiles | None) -> ssl.SSLContext | None:
+    return None if files is None else server_context(files, ClientAuth.NONE)

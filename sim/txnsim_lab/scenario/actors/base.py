@@ -1,0 +1,143 @@
+"""What all actors share: what a step asks of them, and the world around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+
+from txnsim.client.authentication import ClientSecurity
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.group_requests import GroupMetadata
+from txnsim.client.members.member import GroupMember
+from txnsim.runtime.env import Environment
+from txnsim_lab.scenario.answers import CallResult, StoryFailedError
+from txnsim_lab.scenario.fields import Situation
+from txnsim_lab.scenario.recorder import Recorder
+from txnsim_lab.scenario.steps_model import Call
+from txnsim.types import ProducerIdAndEpoch, TopicPartition
+
+RETRY_BACKOFF_MS: Final = 5
+RETRY_BACKOFF_MAX_MS: Final = 100
+"""Stories are short, and these brokers answer at once."""
+
+
+class Actor(Protocol):
+    """Anyone who takes steps in a story."""
+
+    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
+        """Do what a step says.
+
+        Args:
+            call: What.
+            wanted: The error that the step expects; other passing ones are retried.
+            sent: Called once the first request is on its way.
+        """
+
+    async def give_up(self, call: Call) -> None:
+        """The answer to this call of the background is not waited for any longer."""
+
+    async def close(self) -> None:
+        """Leave."""
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """The world that an actor finds."""
+
+    environment: Environment
+    bootstrap: str
+    situation: Situation
+    recorder: Recorder
+    tell: Callable[[str, str], None]
+    """(who, text): a sentence of somebody, for the trace."""
+    transactions_v2: bool
+    is_ours: Callable[[TopicPartition], bool]
+    """Whether a partition belongs to the story; others may share the cluster."""
+    first_identities: dict[str, ProducerIdAndEpoch] = msgspec.field(default_factory=dict)
+    """First identity of each wire actor, by its name."""
+    members: dict[str, GroupMember] = msgspec.field(default_factory=dict)
+    """Each member that has subscribed, by its actor's name; also one that has died."""
+    generations: dict[str, int] = msgspec.field(default_factory=dict)
+    member_ids: dict[str, str] = msgspec.field(default_factory=dict)
+    """The id of the member by the name of a generation of it."""
+    """Of members, by the names that steps have given them."""
+    prefix: str = ""
+    """What transactional ids of the story begin with."""
+    security: ClientSecurity = ClientSecurity()
+    """How clients log in."""
+
+    def member(self, name: str) -> GroupMember:
+        """The member that an actor is.
+
+        Raises:
+            StoryFailedError: It has not subscribed yet.
+        """
+        found = self.members.get(name)
+        if found is None:
+            raise StoryFailedError(f"{name} has not subscribed yet")
+        return found
+
+    def client(self, client_id: str, *, request_timeout_ms: int = 30_000) -> Cluster:
+        """Connections of one actor."""
+        return Cluster(
+            self.bootstrap,
+            settings=ClientSettings(
+                client_id=client_id,
+                request_timeout_ms=request_timeout_ms,
+                retry_backoff_ms=RETRY_BACKOFF_MS,
+                retry_backoff_max_ms=RETRY_BACKOFF_MAX_MS,
+                security=self.security,
+            ),
+            clock=self.environment.clock,
+            tasks=self.environment.tasks,
+            tracer=self.environment.tracer,
+        )
+
+
+class ClientActor:
+    """An actor with its own connections, opened when first needed."""
+
+    def __init__(self, name: str, around: Surroundings, client_id: str | None = None) -> None:
+        self.name = name
+        self._around = around
+        self._client_id = client_id or name
+        self._cluster: Cluster | None = None
+
+    async def _ready(self) -> Cluster:
+        if self._cluster is None:
+            self._cluster = self._around.client(self._client_id)
+            await self._cluster.connect()
+        return self._cluster
+
+    async def give_up(self, call: Call) -> None:
+        """Never called: most actors have no calls in the background."""
+
+    async def close(self) -> None:
+        """Leave."""
+        if self._cluster is not None:
+            await self._cluster.close()
+
+
+def group_metadata(
+    call: Call, known: GroupMetadata | None, around: Surroundings
+) -> GroupMetadata | None:
+    """Who commits positions: the member that is ``known``, as far as the step says no other; None
+    for a producer that names no member.
+    """
+    if {"generation", "member_id", "instance_id"}.isdisjoint(call.given):
+        return known
+    base = GroupMetadata() if known is None else known
+    generation = call.generation
+    if isinstance(generation, str):
+        if generation not in around.generations:
+            raise StoryFailedError(f"no member has had the generation {generation} yet")
+        generation = around.generations[generation]
+    return GroupMetadata(
+        generation=base.generation if generation is None else generation,
+        member_id=base.member_id
+        if call.member_id is None
+        else around.member_ids.get(call.member_id, call.member_id),
+        instance_id=base.instance_id if call.instance_id is None else call.instance_id,
+    )

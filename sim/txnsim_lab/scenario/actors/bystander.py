@@ -1,0 +1,100 @@
+"""Somebody else, who writes to the same partitions without transactions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from txnsim.client.errors import ClientError
+from txnsim.client.producer import Producer, RecordMetadata
+from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
+from txnsim_lab.scenario.answers import NONE, CallResult, failure
+from txnsim_lab.scenario.recorder import Batch, encoded, shown
+from txnsim_lab.scenario.steps_model import UPDATE, Call, needed
+
+AT_ONCE_MAX: Final = 200
+"""Limit of unacknowledged records when many are written."""
+TOLD_MAX: Final = 5
+"""Records that are named one by one in a story."""
+
+
+class BystanderActor(ClientActor):
+    """An idempotent producer of ``txnsim.client``."""
+
+    def __init__(self, name: str, around: Surroundings) -> None:
+        super().__init__(name, around)
+        self._producer: Producer | None = None
+
+    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
+        """Append; the answer has the offset of the first record."""
+        del wanted  # a client's own retries are what a bystander does
+        producer = await self._writer()
+        sent()
+        answers: list[CallResult] = []
+        waiting: list[tuple[Batch, asyncio.Future[RecordMetadata]]] = []
+        at_once = 1 if call.count is None else AT_ONCE_MAX
+        for batch in _records(call):
+            waiting.append((batch, self._send(producer, batch)))
+            if len(waiting) == at_once:
+                answers += await self._answered(waiting)
+                waiting = []
+        answers += await self._answered(waiting)
+        self._tell(call, [answer.offset for answer in answers])
+        refused = (answer for answer in answers if answer.error != NONE)
+        return next(refused, answers[0])
+
+    def _send(self, producer: Producer, batch: Batch) -> asyncio.Future[RecordMetadata]:
+        place = batch.partition
+        return producer.send(place.topic, place.partition, encoded(batch.values[0]), key=batch.key)
+
+    async def _answered(
+        self, waiting: Iterable[tuple[Batch, asyncio.Future[RecordMetadata]]]
+    ) -> list[CallResult]:
+        answers = []
+        for batch, acknowledgement in waiting:
+            try:
+                answer = CallResult(offset=(await acknowledgement).offset)
+            except ClientError as error:
+                answer = failure(error)
+            self._around.recorder.wrote(self.name, None, batch, answer)
+            answers.append(answer)
+        return answers
+
+    async def _writer(self) -> Producer:
+        if self._producer is None:
+            self._producer = Producer(await self._ready(), idempotent=True)
+        return self._producer
+
+    def _tell(self, call: Call, offsets: list[int]) -> None:
+        values = call.records
+        if call.count is not None:
+            text = f"{call.count} records acknowledged, the last at {offsets[-1]}"
+        elif len(values) > TOLD_MAX:
+            text = f"{len(values)} records acknowledged, the last at {offsets[-1]}"
+        else:
+            text = f"{shown(values)} acknowledged at {', '.join(map(str, offsets))}"
+        self._around.tell(self.name, text)
+
+    async def close(self) -> None:
+        """Leave."""
+        if self._producer is not None:
+            await self._producer.close()
+        await super().close()
+
+
+def _records(call: Call) -> Iterator[Batch]:
+    """Each record: those named, or ``count`` under ``keys`` keys in turn."""
+    if call.count is None:
+        for value in call.records:
+            yield _batch(call, value, call.key)
+        return
+    for number in range(call.count):
+        key = call.key if call.keys is None else f"key-{number % call.keys}".encode()
+        value = f"{call.value or UPDATE}-{number}"
+        yield _batch(call, value, key)
+
+
+def _batch(call: Call, value: str | None, key: bytes | None) -> Batch:
+    place = needed(call.partition)
+    return Batch(partition=place, values=(value,), key=key, item=call.item, of=call.inputs)

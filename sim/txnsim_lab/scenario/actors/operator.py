@@ -1,0 +1,308 @@
+"""Who looks after the cluster: searches, aborts, deletes, fences, describes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from txnsim_lab.check.observations import NamedHanging
+from txnsim.client.admin import Admin
+from txnsim.client.errors import ClientError, code_name, or_raised
+from txnsim.client.group_requests import delete_groups
+from txnsim.client.inspection.txn_views import AbortSpec, ProducerState
+from txnsim.client.partition_requests import delete_records
+from txnsim.client.positions import ask_group_coordinator
+from txnsim.client.requests import Marker
+from txnsim.client.session import NO_IDENTITY
+from txnsim.errors import InvariantViolation
+from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
+from txnsim_lab.scenario.answers import NONE, CallResult, StoryFailedError, failure, read_answer
+from txnsim_lab.scenario.steps_model import Call, needed
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
+
+UPGRADE: Final = 1
+SAFE_DOWNGRADE: Final = 2
+"""UpgradeType of UpdateFeatures (KIP-584)."""
+TIMEOUT_MS: Final = 30_000
+
+
+class OperatorActor(ClientActor):
+    """Kafka's admin client in somebody's hands."""
+
+    def __init__(self, name: str, around: Surroundings) -> None:
+        super().__init__(name, around)
+        self._found: tuple[tuple[TopicPartition, ProducerState], ...] = ()
+        """What find-hanging named last."""
+
+    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
+        """See ``base.Actor``."""
+        del wanted  # what an admin client asks again is its own affair
+        sent()
+        try:
+            return await self._call(call)
+        except ClientError as error:
+            return failure(error)
+
+    async def _call(self, call: Call) -> CallResult:
+        match call.do:
+            case "find-hanging":
+                internal = call.tool != "before-3.1"
+                return await self.find_hanging(call.names, internal=internal)
+            case "abort-found":
+                for place, producer in self._found:
+                    await self._abort(place, producer)
+                return CallResult()
+            case "abort":
+                return await self._abort_at(call)
+            case "delete-records":
+                return await self._delete_records(call)
+            case "fence":
+                return await self._fence(call.transactional_id or "")
+            case "describe":
+                return await self._describe(call)
+            case "update-feature":
+                await self._update_feature(needed(call.name), needed(call.level))
+                return CallResult()
+            case "delete-group":
+                return await self._delete_group(needed(call.group))
+            case "producers":
+                return await self._producers(call, needed(call.partition))
+        raise InvariantViolation(f"{self.name} can't {call.do!r}, and the file was accepted")
+
+    async def admin(self) -> Admin:
+        """The admin client, connected when it is needed first."""
+        return Admin(await self._ready())
+
+    # Search and repair
+
+    async def find_hanging(
+        self, names: tuple[TopicPartition, ...] | None = None, *, internal: bool = True
+    ) -> CallResult:
+        """Search the whole cluster.
+
+        Args:
+            names: The partitions that must be named.
+            internal: Also in internal topics, as Kafka's tool does since 3.1 (KAFKA-13288).
+        """
+        found = await (await self.admin()).find_hanging(
+            now_ms=self._around.environment.clock.now_ms()
+        )
+        found = tuple(one for one in found if self._around.is_ours(one.partition))
+        if not internal:
+            found = tuple(one for one in found if one.partition.topic not in INTERNAL_TOPICS)
+        self._found = tuple((one.partition, one.producer) for one in found)
+        self._around.recorder.searched(self.name, [_finding(*one) for one in self._found])
+        for place, producer in self._found:
+            self._around.tell(
+                self.name,
+                f"find-hanging names {place}: producer {producer.producer_id}, epoch "
+                f"{producer.producer_epoch}, open since offset {producer.txn_start_offset}",
+            )
+        if not found:
+            self._around.tell(self.name, "find-hanging names nothing: there is nothing to abort")
+        seen = tuple(place for place, _ in self._found)
+        if names is not None and sorted(names, key=str) != sorted(seen, key=str):
+            raise StoryFailedError(
+                f"find-hanging names {[*map(str, seen)]}, expected {[*map(str, names)]}"
+            )
+        return CallResult()
+
+    async def _abort(self, place: TopicPartition, producer: ProducerState) -> CallResult:
+        try:
+            await (await self.admin()).abort_transaction(AbortSpec.of(place, producer))
+        except ClientError as error:
+            answer = failure(error)
+        else:
+            answer = CallResult()
+        start = producer.txn_start_offset
+        self._around.recorder.aborted(
+            self.name,
+            place,
+            answer,
+            producer_id=producer.producer_id,
+            start=-1 if start is None else start,
+        )
+        return answer
+
+    async def _abort_at(self, call: Call) -> CallResult:
+        place = needed(call.partition)
+        start = call.start_offset
+        named = (call.producer_id, call.epoch, call.coordinator_epoch)
+        simple = named == (None, None, None) and call.decision != "commit"
+        if start is None:
+            producer_id, epoch = needed(call.producer_id), needed(call.epoch)
+            return await self._mark(place, call, producer_id, epoch, call.coordinator_epoch)
+        for producer in await self.producers(place):
+            if producer.txn_start_offset != start:
+                continue
+            if simple and call.transaction_version is None:
+                return await self._abort(place, producer)
+            known = AbortSpec.of(place, producer)
+            return await self._mark(
+                place,
+                call,
+                _or(call.producer_id, known.producer_id),
+                _or(call.epoch, known.producer_epoch),
+                _or(call.coordinator_epoch, known.coordinator_epoch),
+            )
+        raise StoryFailedError(f"no transaction is open on {place} since {start}")
+
+    async def _mark(
+        self,
+        place: TopicPartition,
+        call: Call,
+        producer_id: int,
+        epoch: int,
+        coordinator_epoch: int | None,
+    ) -> CallResult:
+        """Write a marker whose every field the story names."""
+        marker = Marker(
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            committed=call.decision == "commit",
+            coordinator_epoch=coordinator_epoch or 0,
+            partitions=(place,),
+            transaction_version=call.transaction_version or 0,
+        )
+        outcome = (await (await self.admin()).write_txn_marker(marker))[place]
+        answer = CallResult() if outcome is None else failure(outcome)
+        decision = "COMMIT" if marker.committed else "ABORT"
+        self._around.tell(
+            self.name,
+            f"{decision} of producer {producer_id}, epoch {epoch}, for {place} is answered "
+            f"{answer.error}",
+        )
+        if not marker.committed:
+            start = -1 if call.start_offset is None else call.start_offset
+            self._around.recorder.aborted(
+                self.name, place, answer, producer_id=producer_id, start=start
+            )
+        return answer
+
+    async def _delete_records(self, call: Call) -> CallResult:
+        place = needed(call.partition)
+        admin = await self.admin()
+        leader = await admin.cluster.leader(place)
+        message = await admin.cluster.ask(
+            leader.leader_id, delete_records({place: needed(call.before)}, timeout_ms=TIMEOUT_MS)
+        )
+        return read_answer(message)
+
+    async def _fence(self, transactional_id: str) -> CallResult:
+        outcomes = await (await self.admin()).fence_producers([transactional_id])
+        outcome = outcomes[transactional_id]
+        identity, answer = NO_IDENTITY, CallResult()
+        if isinstance(outcome, ClientError):
+            answer = failure(outcome)
+        else:
+            identity = outcome
+        self._around.recorder.initialised(self.name, transactional_id, identity, answer)
+        return answer
+
+    async def _update_feature(self, name: str, level: int) -> None:
+        """To a lower level as well, where that is safe."""
+        admin = await self.admin()
+        before = (await admin.cluster.refresh_features()).level(name)
+        upgrade_type = UPGRADE if level >= before else SAFE_DOWNGRADE
+        await admin.update_features({name: level}, upgrade_type=upgrade_type)
+        self._around.tell(self.name, f"feature {name} is at level {level}, it was at {before}")
+
+    async def _delete_group(self, group: str) -> CallResult:
+        cluster = (await self.admin()).cluster
+        (row,) = (await ask_group_coordinator(cluster, group, delete_groups([group]))).results
+        answer = CallResult(error=code_name(row.error_code))
+        if answer.error == NONE:
+            self._around.tell(self.name, f"group {group} is deleted")
+        return answer
+
+    # Looks
+
+    async def _describe(self, call: Call) -> CallResult:
+        transactional_id = call.transactional_id or ""
+        outcomes = await (await self.admin()).describe_transactions([transactional_id])
+        found = or_raised(outcomes[transactional_id])
+        self._around.recorder.described(self.name, found)
+        where = ", ".join(map(str, found.partitions)) or "no partition"
+        self._around.tell(
+            self.name,
+            f"DescribeTransactions says that {transactional_id} is {found.state} with {where}",
+        )
+        start = "none" if found.start_time_ms is None else "known"
+        for what, wanted, seen in (
+            ("", call.state, found.state),
+            ("with ", _listed(call.partitions), _listed(found.partitions)),
+            ("at epoch ", call.epoch, found.producer_epoch),
+            ("begun at a time that is ", call.start, start),
+        ):
+            if wanted not in (None, seen):
+                raise StoryFailedError(f"{transactional_id} is {what}{seen}, expected {wanted}")
+        return CallResult()
+
+    async def describe_all(self) -> None:
+        """Look at every transaction of the cluster."""
+        admin = await self.admin()
+        listed = await admin.list_transactions()
+        described = [found for found in listed.values() if not isinstance(found, ClientError)]
+        rows = [
+            one
+            for found in described
+            for one in found
+            if one.transactional_id.startswith(self._around.prefix)
+        ]
+        if len(described) == len(listed):
+            self._around.recorder.listed(self.name, rows)
+        ids = sorted({one.transactional_id for one in rows})
+        for found in (await admin.describe_transactions(ids)).values():
+            if not isinstance(found, ClientError):
+                self._around.recorder.described(self.name, found)
+
+    async def _producers(self, call: Call, place: TopicPartition) -> CallResult:
+        """What the leader, or the named replica, knows of producers."""
+        found = await self.producers(place, broker=call.broker)
+        starts = tuple(one.txn_start_offset for one in found if one.txn_start_offset is not None)
+        asked = f"broker {call.broker}" if call.broker is not None else "the leader"
+        text = f"open since {', '.join(map(str, starts))}" if starts else "nothing open"
+        self._around.tell(self.name, f"{asked} tells of {len(found)} producers of {place}: {text}")
+        if call.open_since is not None and sorted(call.open_since) != sorted(starts):
+            raise StoryFailedError(
+                f"{asked} shows {place} open since {[*starts]}, expected {[*call.open_since]}"
+            )
+        return CallResult()
+
+    async def producers(
+        self, place: TopicPartition, *, broker: int | None = None
+    ) -> tuple[ProducerState, ...]:
+        """Look at who has written to a partition.
+
+        Args:
+            place: Which.
+            broker: The replica to ask; the leader unless given. A follower may lag behind, so what
+                it tells is no observation for the judges.
+
+        Raises:
+            ClientError: It was not answered.
+        """
+        answers = await (await self.admin()).describe_producers([place], broker_id=broker)
+        found = or_raised(answers[place])
+        if broker is None:
+            self._around.recorder.producers(self.name, place, found)
+        return found
+
+
+def _listed(partitions: Sequence[TopicPartition] | None) -> str | None:
+    return None if partitions is None else ", ".join(map(str, sorted(partitions))) or "no partition"
+
+
+def _or(given: int | None, known: int) -> int:
+    return known if given is None else given
+
+
+def _finding(place: TopicPartition, producer: ProducerState) -> NamedHanging:
+    start = producer.txn_start_offset
+    return NamedHanging(
+        topic=place.topic,
+        partition=place.partition,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        start_offset=-1 if start is None else start,
+    )

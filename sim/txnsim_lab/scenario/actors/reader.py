@@ -1,0 +1,149 @@
+"""A consumer that continues from its position, and an application that reads positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.fetching import FetchResult, fetch
+from txnsim.client.offsets import EARLIEST, offset_of
+from txnsim.client.positions import committed_positions
+from txnsim.client.tracing import ClientTrace
+from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
+from txnsim_lab.scenario.answers import CallResult, StoryFailedError, failure
+from txnsim_lab.scenario.fields import Values, expected_values
+from txnsim_lab.scenario.model import Actor
+from txnsim_lab.scenario.recorder import decoded, shown
+from txnsim_lab.scenario.steps_model import Call, needed
+from txnsim.types import IsolationLevel, TopicPartition
+
+READ_BYTES_MAX: Final = 1_000_000
+NO_WAIT_MS: Final = 0
+"""A look wants the answer as it stands: a Fetch that waits could be answered with later things."""
+
+
+class ReaderActor(ClientActor):
+    """Reads partitions, each from its own position on."""
+
+    def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
+        super().__init__(name, around, part.client_id)
+        self._part = part
+        self._positions: dict[tuple[TopicPartition, IsolationLevel], int] = {}
+
+    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
+        """Read what there is, or ask for a group's positions."""
+        del wanted
+        sent()
+        if call.do == "read-positions":
+            return await self._read_positions(call)
+        place = needed(call.partition)
+        isolation = IsolationLevel.READ_COMMITTED
+        if call.uncommitted or self._part.uncommitted:
+            isolation = IsolationLevel.READ_UNCOMMITTED
+        values, last = await self.read(
+            place, isolation, start=call.from_, max_bytes=call.max_bytes or READ_BYTES_MAX
+        )
+        self._around.tell(self.name, _told(place, isolation, values, last))
+        wanted_values = expected_values(call.reads, self._around.situation)
+        if wanted_values not in (None, values):
+            raise StoryFailedError(
+                f"{self.name} reads {shown(values)} from {place}, expected {shown(wanted_values)}"
+            )
+        if last.error != ErrorCode.none:
+            return CallResult(error=last.error.name.upper())
+        return CallResult()
+
+    async def read(
+        self,
+        place: TopicPartition,
+        isolation: IsolationLevel,
+        *,
+        start: int | None = None,
+        max_bytes: int = READ_BYTES_MAX,
+    ) -> tuple[Values, FetchResult]:
+        """Everything that there is now.
+
+        Returns:
+            The values, and the last answer.
+        """
+        trace = ClientTrace(self._around.environment.tracer, self._part.client_id or self.name)
+        with trace.call("read", tp=str(place), isolation=isolation.name.lower(), start=start):
+            return await self._read(place, isolation, start=start, max_bytes=max_bytes)
+
+    async def _read(
+        self,
+        place: TopicPartition,
+        isolation: IsolationLevel,
+        *,
+        start: int | None,
+        max_bytes: int,
+    ) -> tuple[Values, FetchResult]:
+        key = (place, isolation)
+        offset = self._positions.get(key, 0) if start is None else start
+        values: list[str | None] = []
+        while True:
+            result = await self._fetch(place, offset, isolation, max_bytes)
+            self._around.recorder.read(self.name, offset, isolation, result)
+            if result.error == ErrorCode.offset_out_of_range and start is None:
+                offset = await self._earliest(place)  # auto.offset.reset=earliest
+                continue
+            values += [decoded(one.value) for one in result.records]
+            self._positions[key] = result.next_offset
+            if result.next_offset == offset:
+                return tuple(values), result
+            offset = result.next_offset
+
+    async def _fetch(
+        self, place: TopicPartition, offset: int, isolation: IsolationLevel, max_bytes: int
+    ) -> FetchResult:
+        try:
+            return await fetch(
+                await self._ready(),
+                place.topic,
+                place.partition,
+                offset,
+                isolation=isolation,
+                max_wait_ms=NO_WAIT_MS,
+                max_bytes=max_bytes,
+            )
+        except ClientError as error:
+            if error.error is None:
+                raise
+            return FetchResult(partition=place, error=error.error, next_offset=offset)
+
+    async def _earliest(self, place: TopicPartition) -> int:
+        return await offset_of(await self._ready(), place, EARLIEST)
+
+    async def _read_positions(self, call: Call) -> CallResult:
+        group, places = call.group or "", call.partitions or ()
+        try:
+            stable = bool(call.require_stable)
+            found = await committed_positions(await self._ready(), group, places, stable=stable)
+        except ClientError as error:
+            answer = failure(error)
+            self._around.recorder.positions(self.name, group, {}, error=answer.error)
+            return answer
+        self._around.recorder.positions(self.name, group, found)
+        positions = ", ".join(f"{place} at {offset}" for place, offset in found.items())
+        self._around.tell(self.name, f"group {group} stands on {positions}")
+        if call.positions is not None and call.positions != found:
+            raise StoryFailedError(f"group {group} stands on {found}, expected {call.positions}")
+        return CallResult()
+
+
+def _told(
+    place: TopicPartition, isolation: IsolationLevel, values: Values, last: FetchResult
+) -> str:
+    name = isolation.name.lower()
+    if last.error != ErrorCode.none:
+        return f"a {name} Fetch of {place} at {last.next_offset}: {last.error.name.upper()}"
+    stable, high = last.last_stable_offset, last.high_watermark
+    more = ", and then nothing more" if values else ""
+    starves = last.next_offset < high and stable <= last.next_offset
+    why = (
+        f"{more}, though the high watermark is {high}: the last stable offset stands at {stable}"
+        if starves and isolation is IsolationLevel.READ_COMMITTED
+        else f"; the last stable offset is {stable}, the high watermark {high}"
+    )
+    return f"a {name} reader of {place} gets {shown(values)}{why}"

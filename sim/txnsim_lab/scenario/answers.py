@@ -1,0 +1,130 @@
+"""What a call of an actor comes to: an error by Kafka's name, or none."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from txnsim_lab.check.observations import Outcome
+from txnsim.client.errors import (
+    AbortableError,
+    ClientError,
+    ConnectionLostError,
+    RequestTimeoutError,
+    RetriableError,
+    code_name,
+)
+from txnsim.client.reactions import UNSAID
+from txnsim.errors import ErrorCode, TxnsimError
+from txnsim.types import TopicPartition
+
+NONE: Final = "NONE"
+ANY: Final = "any"
+"""Instead of an error: whatever is answered."""
+LOST: Final = "CONNECTION_LOST"
+TIMED_OUT: Final = "REQUEST_TIMED_OUT"
+ABORTABLE: Final = "TRANSACTION_ABORTABLE"
+UNKNOWN_ERRORS: Final = frozenset({LOST, TIMED_OUT, "NETWORK_EXCEPTION"})
+"""Errors that leave open whether the request took effect."""
+
+
+class StoryFailedError(TxnsimError):
+    """A story could not be played to its end: a step's condition did not come about, an answer was
+    not the expected one, or a fault never struck.
+    """
+
+    def __init__(self, message: str, *, answered: str = "") -> None:
+        super().__init__(message)
+        self.answered: Final = answered
+        """The error that was not expected, by Kafka's name; "" where it was none."""
+
+
+class CallResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a call."""
+
+    error: str = NONE
+    """Kafka's name of it, or ``CONNECTION_LOST``."""
+    offset: int = -1
+    """Offset of the first record; -1 without one."""
+    because: str = ""
+    """What the client said, or what was seen, in words."""
+    in_doubt: bool = False
+    """Whether an earlier attempt may have taken effect despite the error."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the caller may conclude."""
+        if self.error == NONE:
+            return Outcome.OK
+        unknown = self.in_doubt or self.error in UNKNOWN_ERRORS
+        return Outcome.UNKNOWN if unknown else Outcome.FAILED
+
+
+GIVEN_UP: Final = CallResult(error=TIMED_OUT, because="the answer is not waited for any longer")
+
+
+def answered(error: ClientError | StoryFailedError) -> str:
+    """The error by which a story failed, by Kafka's name; "" where it was none."""
+    return error.answered if isinstance(error, StoryFailedError) else failure(error).error
+
+
+def failure(error: ClientError) -> CallResult:
+    """What went wrong for a client, as an answer."""
+    if isinstance(error, ConnectionLostError):
+        name = LOST
+    elif isinstance(error, RequestTimeoutError):
+        name = TIMED_OUT
+    elif isinstance(error, AbortableError) and _is_unknown(error.error):
+        name = ABORTABLE  # what was lost is a record; the commit was not even sent
+    elif error.error is not None:
+        name = error.error.name.upper()
+    else:
+        name = TIMED_OUT if isinstance(error, RetriableError) else type(error).__name__
+    return CallResult(error=name, because=str(error), in_doubt=error.in_doubt)
+
+
+def _is_unknown(error: ErrorCode | None) -> bool:
+    return error is None or error.name.upper() in UNKNOWN_ERRORS
+
+
+def read_answer(message: Any) -> CallResult:
+    """Error of an answer, the first telling one of its partitions, and first offset."""
+    errors, offsets = _errors(message), _offsets(message)
+    bad = [error for error in errors if error != ErrorCode.none]
+    telling = [error for error in bad if error != ErrorCode.operation_not_attempted]
+    error = (telling or bad or [ErrorCode.none])[0]
+    return CallResult(error=code_name(error), offset=offsets[0] if offsets else -1)
+
+
+def answers_of(message: Any) -> dict[TopicPartition, CallResult]:
+    """What the answer to a Produce says of each partition."""
+    return {
+        TopicPartition(topic.name, row.index): CallResult(
+            error=code_name(row.error_code),
+            offset=row.base_offset,
+            in_doubt=row.error_code in UNSAID,
+        )
+        for topic in message.responses
+        for row in topic.partition_responses
+    }
+
+
+def _errors(message: Any) -> list[int]:
+    if hasattr(message, "results_by_topic_v3_and_below"):
+        return [
+            row.partition_error_code
+            for topic in message.results_by_topic_v3_and_below
+            for row in topic.results_by_partition
+        ]
+    if hasattr(message, "responses"):
+        return [row.error_code for topic in message.responses for row in topic.partition_responses]
+    if hasattr(message, "topics"):
+        return [row.error_code for topic in message.topics for row in topic.partitions]
+    return [message.error_code]
+
+
+def _offsets(message: Any) -> list[int]:
+    if not hasattr(message, "responses"):
+        return []
+    return [row.base_offset for topic in message.responses for row in topic.partition_responses]

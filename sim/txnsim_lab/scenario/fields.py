@@ -1,0 +1,349 @@
+"""The values of a scenario file that need reading: durations, partitions, fault rules, bytes, and
+what differs between runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final
+
+import msgspec
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
+
+from txnsim_lab.check.observations import Position
+from txnsim.durations import FORMS, read_ms
+from txnsim.faults.plan import FaultRule
+from txnsim.mistakes import converted
+from txnsim_lab.scenario.notation.places import by_name, located, shown
+from txnsim.settings import Settings
+from txnsim.types import TopicPartition
+
+DURATION_DAYS_MAX: Final = 366
+DURATION_MS_MAX: Final = DURATION_DAYS_MAX * 86_400_000
+
+
+class Model(BaseModel):
+    """What all parts of a file have in common: hyphens in names, nothing unknown, no changes."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        alias_generator=lambda name: name.replace("_", "-"),
+        populate_by_name=False,
+        arbitrary_types_allowed=True,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _both_spellings(cls, value: Any) -> Any:
+        """``transactional_id`` is ``transactional-id``: rules of faults are written so."""
+        if not isinstance(value, dict):
+            return value
+        own = {field.alias or name for name, field in cls.model_fields.items()}
+        made: dict[Any, Any] = {}
+        for name, one in value.items():
+            hyphened = name.replace("_", "-") if isinstance(name, str) else name
+            field = hyphened if hyphened in own else name
+            if field in made:
+                raise ValueError(f"{field} is given twice")
+            made[field] = one
+        return made
+
+
+Change = Callable[[Model | None, str, Any], Any]
+"""(part of a step, its field, a single value there) -> the value that stands there instead."""
+
+
+def changed(value: Any, change: Change, part: Model | None = None, field: str = "") -> Any:
+    """A step, or a part of it, in which each single value is changed, of mappings the keys; the
+    same object where none is another.
+    """
+    if isinstance(value, Model):
+        update = {}
+        for name in value.model_fields_set:
+            before = getattr(value, name)
+            after = changed(before, change, value, name)
+            if after is not before:
+                update[name] = after
+        return value.model_copy(update=update) if update else value
+    if type(value) is tuple:
+        made = tuple(changed(one, change, part, field) for one in value)
+        return value if all(a is b for a, b in zip(made, value, strict=True)) else made
+    if isinstance(value, dict):
+        keyed = {changed(key, change, part, field): one for key, one in value.items()}
+        return value if all(a is b for a, b in zip(keyed, value, strict=True)) else keyed
+    return change(part, field, value)
+
+
+def with_numbers(value: Any, settings: Settings) -> Any:
+    def change(_part: Model | None, _field: str, one: Any) -> Any:
+        return located(one, settings) if isinstance(one, TopicPartition) else one
+
+    return changed(value, change)
+
+
+def duration_ms(value: Any) -> Any:
+    """``21m``, ``500ms``, ``-10s`` as milliseconds."""
+    if not isinstance(value, str):
+        raise ValueError(f"expected a duration such as {FORMS}")
+    milliseconds = read_ms(value)
+    if abs(milliseconds) > DURATION_MS_MAX:
+        raise ValueError(f"{value} is more than {DURATION_DAYS_MAX}d, the longest duration")
+    return milliseconds
+
+
+def partition(value: Any) -> Any:
+    """``t-0`` as a partition."""
+    if not isinstance(value, str):
+        raise ValueError("expected a partition such as orders-0")
+    served = by_name(value)
+    if served is not None:
+        return served
+    topic, hyphen, index = value.rpartition("-")
+    if not (topic and hyphen and index.isdigit()):
+        raise ValueError(f"{value!r} is no partition such as orders-0")
+    return TopicPartition(topic, int(index))
+
+
+def offsets(value: Any) -> Any:
+    """``{t-0: 10}`` as offsets of partitions."""
+    return _by_partition(value, "offsets, such as {orders-0: 10}")
+
+
+def values_of(value: Any) -> Any:
+    """``{t-1: r2}`` as values for partitions."""
+    return _by_partition(value, "values, such as {orders-1: second}")
+
+
+def _by_partition(value: Any, what: str) -> Any:
+    if not isinstance(value, dict):
+        raise ValueError(f"expected partitions with {what}")
+    return {partition(name): one for name, one in value.items()}
+
+
+def _named(value: dict[TopicPartition, Any]) -> dict[str, Any]:
+    return {shown(place): one for place, one in value.items()}
+
+
+def fault_rule(value: Any) -> Any:
+    """The fields of a fault rule; a hold unless it says otherwise."""
+    if not isinstance(value, dict):
+        raise ValueError("expected the fields of a fault rule")
+    return converted({"action": {"do": "hold"}, **_with_underscores(value)}, FaultRule)
+
+
+def _with_underscores(value: Any) -> Any:
+    """Names of fields, here and inside, with underscores: those of rules have no hyphens."""
+    if isinstance(value, dict):
+        return {_underscored(name): _with_underscores(one) for name, one in value.items()}
+    return [_with_underscores(one) for one in value] if isinstance(value, list) else value
+
+
+def _underscored(name: Any) -> Any:
+    return name.replace("-", "_") if isinstance(name, str) else name
+
+
+def content(value: Any) -> Any:
+    """The bytes of a key: text, or ``{hex: "0000"}`` for what is none."""
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, dict) and set(value) == {"hex"} and isinstance(value["hex"], str):
+        return bytes.fromhex(value["hex"])
+    raise ValueError('expected text, or bytes such as {hex: "00000001"}')
+
+
+def listed(value: Any) -> Any:
+    """One value where several are possible."""
+    return (value,) if isinstance(value, str | int) else value
+
+
+def groups(value: Any) -> Any:
+    """``only`` as a tuple of groups of words."""
+    if isinstance(value, list | tuple) and any(isinstance(one, list | tuple) for one in value):
+        return tuple(listed(one) for one in value)
+    found = listed(value)
+    return (found,) if found else ()
+
+
+def _shown_content(key: bytes) -> str | dict[str, str]:
+    return key.decode() if key.isascii() and key.decode().isprintable() else {"hex": key.hex()}
+
+
+FAULT_RULE_TITLE: Final = "FaultRule"
+"""Stands in a JSON Schema where the schema of fault rules belongs (``scenario.json_schema``)."""
+
+# Behind each reader, what an editor is shown: the form that people write.
+_DURATION: Final = {"type": "string", "pattern": r"^-?[0-9]+(ms|s|m|h|d)$", "examples": ["30s"]}
+_PARTITION: Final = {
+    "type": "string",
+    "pattern": "^(.+-[0-9]+|__(transaction_state|consumer_offsets)@.+)$",
+    "examples": ["orders-0", "__transaction_state@shop", "__consumer_offsets@billing"],
+}
+_RECORD: Final = {"type": "string", "pattern": "^.+-[0-9]+@[0-9]+$", "examples": ["orders-0@5"]}
+_NAME: Final = {"type": ["string", "integer"]}
+
+
+def _one_or_several(one: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [one, {"type": "array", "items": one}]}
+
+
+Milliseconds = Annotated[
+    int,
+    BeforeValidator(duration_ms),
+    PlainSerializer(lambda ms: None if ms is None else f"{ms}ms", when_used="json"),
+    WithJsonSchema(_DURATION, mode="validation"),
+]
+Partition = Annotated[
+    TopicPartition,
+    BeforeValidator(partition),
+    PlainSerializer(shown, when_used="json"),
+    WithJsonSchema(_PARTITION, mode="validation"),
+]
+Offsets = Annotated[
+    dict[TopicPartition, int],
+    BeforeValidator(offsets),
+    PlainSerializer(_named, when_used="json"),
+    WithJsonSchema(
+        {"type": "object", "additionalProperties": {"type": "integer"}}, mode="validation"
+    ),
+]
+ValuesOf = Annotated[
+    dict[TopicPartition, str],
+    BeforeValidator(values_of),
+    PlainSerializer(_named, when_used="json"),
+    WithJsonSchema(
+        {"type": "object", "additionalProperties": {"type": "string"}}, mode="validation"
+    ),
+]
+FaultRuleField = Annotated[
+    FaultRule,
+    BeforeValidator(fault_rule),
+    PlainSerializer(msgspec.to_builtins, when_used="json"),
+    WithJsonSchema({"title": FAULT_RULE_TITLE}, mode="validation"),
+]
+Content = Annotated[
+    bytes,
+    BeforeValidator(content),
+    PlainSerializer(_shown_content, when_used="json"),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"},
+                {
+                    "type": "object",
+                    "properties": {"hex": {"type": "string"}},
+                    "required": ["hex"],
+                    "additionalProperties": False,
+                },
+            ]
+        },
+        mode="validation",
+    ),
+]
+Names = Annotated[tuple[str, ...], BeforeValidator(listed), WithJsonSchema(_one_or_several(_NAME))]
+Partitions = Annotated[
+    tuple[Partition, ...], BeforeValidator(listed), WithJsonSchema(_one_or_several(_PARTITION))
+]
+
+
+class RecordAt(Model):
+    """A record's partition and offset, written as ``in-0@5``."""
+
+    partition: Partition
+    offset: int = Field(ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any) -> Any:
+        place, at, offset = value.rpartition("@") if isinstance(value, str) else ("", "", "")
+        if not at or not offset.isdigit():
+            raise ValueError("expected a record such as orders-0@5")
+        return {"partition": place, "offset": int(offset)}
+
+    @model_serializer
+    def _shown(self) -> str:
+        return f"{shown(self.partition)}@{self.offset}"
+
+    @property
+    def position(self) -> Position:
+        """As a history names it."""
+        place = self.partition
+        return Position(topic=place.topic, partition=place.partition, offset=self.offset)
+
+
+Inputs = Annotated[
+    tuple[RecordAt, ...], BeforeValidator(listed), WithJsonSchema(_one_or_several(_RECORD))
+]
+Only = Annotated[
+    tuple[Names, ...],
+    BeforeValidator(groups),
+    PlainSerializer(lambda value: value[0] if len(value) == 1 else value, when_used="json"),
+    WithJsonSchema(_one_or_several(_NAME)),
+]
+"""Groups of words, one around the other: of each one word must fit (``Scenario.meant_for``)."""
+ByRun = str | dict[str, str | dict[str, str]]
+"""What is expected: the same everywhere, or by run, mode or take; ``else`` for the others. By two
+words at once where mappings stand in the mapping.
+"""
+OffsetByRun = int | dict[str, int | dict[str, int]]
+Values = tuple[str | None, ...]
+ValuesByRun = Values | dict[str, Values | dict[str, Values]]
+ELSE: Final = "else"
+HARMLESS: Final = ("disarmed", "control")
+"""Takes without the fault: the expectations of runs do not apply."""
+
+
+class Situation(msgspec.Struct, frozen=True, kw_only=True):
+    """Which run is played: what ``only`` and expectations by run are looked up with."""
+
+    run: str
+    mode: str
+    take: str
+    """``armed``, ``disarmed`` or ``control``."""
+    program: bool = False
+    """Whether a program plays a producer, in one go."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All words that name this run, the most specific first."""
+        player = "program" if self.program else "step-by-step"
+        if self.take == "armed":
+            return (self.run, self.mode, self.take, player)
+        return (self.take, self.run, self.mode, player)
+
+
+def by_run(given: Mapping[str, Any], situation: Situation, *, holds: bool | None = None) -> Any:
+    """What a file says for the first word of this run that it has; without the fault, and of a
+    control, only what it says for those. None where it says nothing.
+
+    Args:
+        given: What is said, by words; a mapping in it says more about its word.
+        situation: Which run.
+        holds: Whether a word before has let this take in.
+    """
+    allowed = holds if holds is not None else situation.take not in HARMLESS
+    for word in (*situation.words, ELSE):
+        if word not in given:
+            continue
+        here, found = allowed or word in HARMLESS, given[word]
+        if isinstance(found, dict):
+            found = by_run(found, situation, holds=here)
+        elif not here:
+            found = None
+        if found is not None:
+            return found
+    return None
+
+
+def expected_values(given: ValuesByRun | None, situation: Situation) -> Any:
+    """The values that a run expects to read; None for whatever it is."""
+    return by_run(given, situation) if isinstance(given, dict) else given

@@ -1,0 +1,126 @@
+"""Looking at everything, as somebody outside can: what a judge needs at the end of a story.
+
+Open transactions are looked at before and after their coordinators are asked, because one
+contradiction between two answers proves nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from txnsim.client.errors import ClientError
+from txnsim.client.inspection.txn_views import TransactionListing
+from txnsim.client.waiting import Deadline, pause
+from txnsim_lab.scenario.stage import LOOKER, Stage
+from txnsim.types import IsolationLevel
+
+SETTLED_LOOKS: Final = 3
+"""So many equal looks in a row are called peace."""
+SETTLE_POLL_MS: Final = 40
+SETTLE_MAX_MS: Final = 5_000
+DECIDED_POLL_MS: Final = 1_000
+DECIDED_MAX_MS: Final = 35_000
+"""A little more than the 30 s after which brokers retry."""
+LATE_GAUGE: Final = "PartitionsWithLateTransactionsCount"
+LONG_MS: Final = 21 * 60_000
+"""Longer than find-hanging's 15 minutes, and than the late gauge's 20."""
+
+
+async def look_at_everything(stage: Stage) -> None:
+    """Open transactions, coordinators, open transactions again, readers, gauges."""
+    with stage.recorder.asking():
+        await _look_at_producers(stage)
+        await stage.operator.describe_all()
+        await _look_at_producers(stage)
+        for place in stage.partitions:
+            await stage.reader.read(place, IsolationLevel.READ_COMMITTED)
+            await stage.reader.read(place, IsolationLevel.READ_UNCOMMITTED)
+    late = stage.ground.late()
+    if late is not None:
+        stage.recorder.gauge(LOOKER, LATE_GAUGE, late)
+
+
+async def look_twice(stage: Stage) -> None:
+    """Look when peace has come, and again after longer than anything may take."""
+    stuck = await settle(stage)
+    await look_at_everything(stage)
+    before = stage.ground.late()
+    await stage.ground.wait_out(LONG_MS)
+    await settle(stage, patient=not stuck, overdue=True)
+    await look_at_everything(stage)
+    after = stage.ground.late()
+    if before or after:
+        stage.say("metrics", f"{LATE_GAUGE} was {before} and is {after}")
+
+
+async def settle(stage: Stage, *, patient: bool = True, overdue: bool = False) -> bool:
+    """Wait until what can be seen does not change any more, or too long: then it is judged so.
+
+    What a coordinator has decided it may have to say again, which takes it a request timeout.
+
+    Args:
+        stage: What is looked at.
+        patient: Wait so long.
+        overdue: The timeout of each open transaction is over. Its coordinator is about to abort
+            it, and the abort shows only when it is replicated.
+
+    Returns:
+        Whether something is due all the same: marked everywhere, or aborted.
+    """
+    clock = stage.environment.clock
+    peace, decided = Deadline(clock, SETTLE_MAX_MS), Deadline(clock, DECIDED_MAX_MS * patient)
+    seen, times = await _snapshot(stage), 1
+    while times < SETTLED_LOOKS or (seen.is_due(overdue=overdue) and not decided.passed):
+        if times < SETTLED_LOOKS and peace.passed and not seen.is_due(overdue=overdue):
+            break
+        await pause(clock, SETTLE_POLL_MS if times < SETTLED_LOOKS else DECIDED_POLL_MS)
+        now = await _snapshot(stage)
+        times = times + 1 if now == seen else 1
+        seen = now
+    return seen.is_due(overdue=overdue)
+
+
+async def _look_at_producers(stage: Stage) -> None:
+    for place in stage.partitions:
+        try:
+            await stage.operator.producers(place)
+        except ClientError as error:
+            stage.say(LOOKER, f"it is not known who writes to {place}: {error}")
+
+
+class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The state that changes while transactions are unfinished."""
+
+    states: tuple[str, ...]
+    """Of transactional ids, by broker."""
+    open: tuple[str, ...]
+    """Who writes to the partitions, and since when."""
+
+    def is_due(self, *, overdue: bool) -> bool:
+        """A transaction is decided and not marked everywhere, or open and ``overdue``."""
+        due = ("Prepare", "Ongoing") if overdue else ("Prepare",)
+        return any(state in states for states in self.states for state in due)
+
+
+async def _snapshot(stage: Stage) -> _Snapshot:
+    admin = await stage.operator.admin()
+    listed = await admin.list_transactions()
+    producers = await admin.describe_producers(stage.partitions)
+    return _Snapshot(
+        states=tuple(
+            f"{broker} {_of_ours(found, stage)}" for broker, found in sorted(listed.items())
+        ),
+        open=tuple(f"{place} {found}" for place, found in sorted(producers.items())),
+    )
+
+
+def _of_ours(
+    found: tuple[TransactionListing, ...] | ClientError, stage: Stage
+) -> tuple[TransactionListing, ...] | ClientError:
+    """Without the ids of others who use the same cluster."""
+    prefix = stage.ground.prefix
+    if not prefix or isinstance(found, ClientError):
+        return found
+    return tuple(one for one in found if one.transactional_id.startswith(prefix))

@@ -1,0 +1,80 @@
+"""The JSON Schema of a scenario file, for editors: made of the models that read it, so that both
+know the same fields.
+
+It can't say everything: that a step does exactly one thing, or that two places of a file fit
+together, is checked by ``reading`` and ``consistency`` alone. Nothing sound is refused by it, but
+for names of fields in their other spelling (``transactional_id``), which are read all the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.faults.plan import FaultRule
+from txnsim_lab.scenario.fields import FAULT_RULE_TITLE
+from txnsim_lab.scenario.model import MODES, Scenario
+from txnsim_lab.scenario.notation.blocks import ANY_ORDER, ONLY, PARTS, REPEAT, STEPS
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+def scenario_schema() -> dict[str, Any]:
+    """Of a scenario file."""
+    schema = Scenario.model_json_schema(by_alias=True)
+    rule = fault_schema()
+    definitions = {**schema["$defs"], **rule["$defs"]}
+    # A scenario's rule holds unless it says otherwise: there the action may be left out.
+    inside = dict(definitions["FaultRule"])
+    inside["required"] = [name for name in inside["required"] if name != "action"]
+    definitions["FaultRuleOfStory"] = inside
+    _point_to(definitions, "FaultRuleOfStory")
+    definitions["Topic"] = {"anyOf": [{"type": "integer", "minimum": 1}, definitions["Topic"]]}
+    definitions["Run"]["properties"]["mode"]["examples"] = list(MODES)
+    definitions["Block"] = _block()
+    step = {"anyOf": [{"$ref": "#/$defs/Block"}, {"$ref": "#/$defs/Step"}]}
+    for part in PARTS:
+        schema["properties"][part]["items"] = step
+    return {"$schema": DIALECT, **schema, "title": "txnsim scenario", "$defs": definitions}
+
+
+def _block() -> dict[str, Any]:
+    """What is rolled out before the models read the file."""
+    inside = {"anyOf": [{"$ref": "#/$defs/Block"}, {"$ref": "#/$defs/Step"}]}
+    held = {"type": "array", "minItems": 1, "items": inside}
+    return {
+        "title": "Block",
+        "description": "Steps that are repeated ({n} is the number of the turn, from 1 on), are "
+        "restricted together, or come in an order that the seed draws.",
+        "type": "object",
+        "properties": {
+            REPEAT: {"type": "integer", "minimum": 1},
+            ONLY: {"$ref": "#/$defs/Step/properties/only"},
+            STEPS: held,
+            ANY_ORDER: held,
+        },
+        "oneOf": [{"required": [STEPS]}, {"required": [ANY_ORDER]}],
+        "additionalProperties": False,
+    }
+
+
+def fault_schema() -> dict[str, Any]:
+    """Of a fault rule, as JSON or YAML."""
+    (schema,), definitions = msgspec.json.schema_components(
+        [FaultRule], ref_template="#/$defs/{name}"
+    )
+    return {"$schema": DIALECT, "title": "txnsim fault rule", **schema, "$defs": dict(definitions)}
+
+
+def _point_to(node: Any, name: str) -> None:
+    """Put a reference where a fault rule belongs."""
+    if isinstance(node, dict):
+        if node.get("title") == FAULT_RULE_TITLE and "properties" not in node:
+            node.clear()
+            node["$ref"] = f"#/$defs/{name}"
+        for one in node.values():
+            _point_to(one, name)
+    elif isinstance(node, list):
+        for one in node:
+            _point_to(one, name)

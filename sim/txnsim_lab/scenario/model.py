@@ -1,0 +1,179 @@
+"""What a scenario file may say: its head. Steps are in ``steps_model``, values that need reading in
+``fields``; ``reading`` turns a file into these, and ``consistency`` sees to what concerns two
+places of a file.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from txnsim_lab.scenario.fields import Milliseconds, Model, Names, Only, Situation
+from txnsim_lab.scenario.steps_model import Step
+
+MODES: Final = {
+    "V-": "no partition verification, as before Apache Kafka 3.6",
+    "V+": "partition verification, transactions v1 (KIP-890 part 1)",
+    "TV2": "transactions v2 (KIP-890 part 2)",
+    "TV2+": "transactions v2 with strict markers (KIP-1228)",
+}
+"""The generations of the protocol, and what they are called."""
+TAKES: Final = ("armed", "disarmed", "control")
+"""With the fault, without it, and a healthy run that looks similar, if declared."""
+PLAYING: Final = ("program", "step-by-step")
+HEALTHY: Final = "healthy"
+RESERVED: Final = (*TAKES, *PLAYING, "else")
+IMPLIED_ACTORS: Final = ("bystander", "reader", "operator")
+"""Everybody's neighbours: there without being declared."""
+
+DeclaredVerdict = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda value: () if value == HEALTHY else _list(value)),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
+"""Kinds of anomalies, sorted; ``healthy`` for none."""
+
+
+def _list(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+class Topic(Model):
+    """A topic of the story."""
+
+    partitions: int = Field(default=1, ge=1, le=100)
+    replication_factor: int | None = Field(default=None, ge=1, le=15)
+    """None: the number of brokers, at most 3."""
+    leaders: tuple[int, ...] = ()
+    """Of each partition; brokers 1, 2, 3, … in turn unless given."""
+    configs: dict[str, str | int | float | bool] = Field(default_factory=dict)
+
+
+class Actor(Model):
+    """Somebody who acts, under the name that steps call."""
+
+    plays: Literal["wire", "application", "member", "bystander", "reader", "operator"]
+    transactional_id: str | None = None
+    client_id: str | None = None
+    """The actor's name unless given."""
+    transaction_timeout: Milliseconds = 60_000
+    protocol: Literal[1, 2] | None = None
+    """The flow that a wire actor speaks; that of the mode unless given."""
+    players: tuple[str, ...] = ("own",)
+    """Who may play an application over TCP, the preferred one first."""
+    uncommitted: bool = False
+    """A reader or member that sees everything."""
+    group: str | None = None
+    """Of a member."""
+    group_protocol: Literal["classic", "consumer"] = "classic"
+    instance_id: str | None = None
+    """group.instance.id: a static member (KIP-345)."""
+    session_timeout: Milliseconds = 45_000
+    """Of a classic member; the consumer protocol goes by the broker's setting."""
+    rebalance_timeout: Milliseconds = 300_000
+    """max.poll.interval.ms of a member."""
+
+
+class Run(Model):
+    """One telling: a world, and what it comes to there."""
+
+    mode: Literal["V-", "V+", "TV2", "TV2+"]
+    title: str = ""
+    rules: dict[str, bool] = Field(default_factory=dict)
+    """Switches of releases (docs/releases.md) turned by hand: a bug before its fix."""
+    as_version: str | None = None
+    settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    players: tuple[str, ...] | None = None
+    """Players able to play the application in this run; None for all."""
+    verdict: DeclaredVerdict
+    cured: DeclaredVerdict | None = None
+    """Verdict after the cure; None: the same as before it."""
+
+    @property
+    def description(self) -> str:
+        return self.title or MODES[self.mode]
+
+
+class Scenario(Model):
+    """One story."""
+
+    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
+    aliases: tuple[str, ...] = ()
+    animal: str = ""
+    """Its number in the zoo of anomalies; scenarios that share one are variants of each other."""
+    title: str
+    goal: str
+    method: str
+    symptoms: str = ""
+    sources: tuple[str, ...] = ()
+    brokers: int = Field(default=3, ge=1, le=15)
+    settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    topics: dict[
+        str,
+        Annotated[Topic, BeforeValidator(lambda v: {"partitions": v} if isinstance(v, int) else v)],
+    ]
+    actors: dict[str, Actor] = Field(default_factory=dict)
+    runs: dict[str, Run]
+    disarmed: DeclaredVerdict = ()
+    control: str = ""
+    """What looks like the anomaly and is none; played by steps with ``only: control``."""
+    steps: tuple[Step, ...]
+    cure: tuple[Step, ...] = ()
+
+    @property
+    def cast(self) -> dict[str, Actor]:
+        """Everybody who can act."""
+        return {name: Actor(plays=name) for name in IMPLIED_ACTORS} | self.actors
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        return TAKES if self.control else TAKES[:2]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        modes = dict.fromkeys(run.mode for run in self.runs.values())
+        return tuple(dict.fromkeys((*self.runs, *modes, *self.takes, *PLAYING)))
+
+    @property
+    def situations(self) -> tuple[Situation, ...]:
+        """All combinations of run, take and player."""
+        return tuple(
+            Situation(run=name, mode=run.mode, take=take, program=program)
+            for name, run in self.runs.items()
+            for take in self.takes
+            for program in (False, True)
+        )
+
+    def meant_for(self, only: Only, situation: Situation) -> bool:
+        """Whether the run has a word of each group in ``only``."""
+        return all(self._fits(group, situation) for group in only)
+
+    def _fits(self, only: Names, situation: Situation) -> bool:
+        """Whether a run has these words.
+
+        Runs and modes are one kind of word, takes another, ways of playing a third; of each kind
+        that is named, one word must fit.
+        """
+        kinds = ((*TAKES,), (*PLAYING,))
+        worlds = tuple(word for word in only if not any(word in kind for kind in kinds))
+        groups = (worlds, *(tuple(word for word in only if word in kind) for kind in kinds))
+        return all(not group or not set(group).isdisjoint(situation.words) for group in groups)
+
+    def steps_of(self, situation: Situation) -> tuple[Step, ...]:
+        """The steps of one run; a disarmed one leaves out what is about faults."""
+        return tuple(step for step in self.steps if self.belongs(step, situation))
+
+    def cure_of(self, situation: Situation) -> tuple[Step, ...]:
+        """The steps of the cure in one run."""
+        return tuple(step for step in self.cure if self.belongs(step, situation))
+
+    def belongs(self, step: Step, situation: Situation) -> bool:
+        """Whether a run has this step."""
+        if situation.take == "disarmed" and step.is_about_faults:
+            return False
+        return self.meant_for(step.only, situation)
+
+    def verdict_of(self, run: str, take: str) -> tuple[str, ...]:
+        """What is declared for a telling, before any cure."""
+        return self.runs[run].verdict if take == "armed" else self.disarmed

@@ -1,0 +1,83 @@
+"""One look at a partition, as somebody outside has it, written down for the judges.
+
+What a client library does not tell (who has a transaction open, what coordinators list, the last
+stable offset) is asked for over the wire here, for tests whose applications are such clients. Open
+transactions are looked at before and after their coordinators are asked: one contradiction between
+two answers proves nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.client.fetching import fetch
+from txnsim_lab.scenario.recorder import Recorder
+from txnsim.types import IsolationLevel, TopicPartition
+
+ONLOOKER: Final = "onlooker"
+"""Who looks, in the history."""
+NO_WAIT_MS: Final = 0
+"""A Fetch that waits could be answered with later things."""
+
+
+async def look(
+    outside: Cluster, place: TopicPartition, recorder: Recorder, *, offset: int = 0
+) -> None:
+    """Look at everything that concerns a partition.
+
+    Raises:
+        ClientError: Somebody did not answer.
+    """
+    with recorder.asking():
+        await _look(Admin(outside), outside, place, recorder, offset=offset)
+
+
+async def _look(
+    admin: Admin, outside: Cluster, place: TopicPartition, recorder: Recorder, *, offset: int
+) -> None:
+    await _producers(admin, place, recorder)
+    listed = await admin.list_transactions()
+    found = [
+        one for broker in listed.values() if not isinstance(broker, ClientError) for one in broker
+    ]
+    recorder.listed(ONLOOKER, found)
+    described = await admin.describe_transactions([one.transactional_id for one in found])
+    for one in described.values():
+        if not isinstance(one, ClientError):
+            recorder.described(ONLOOKER, one)
+    await _producers(admin, place, recorder)
+    for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
+        await _read(outside, place, offset, isolation, recorder)
+
+
+async def _producers(admin: Admin, place: TopicPartition, recorder: Recorder) -> None:
+    answer = (await admin.describe_producers((place,)))[place]
+    if isinstance(answer, ClientError):
+        raise answer
+    recorder.producers(ONLOOKER, place, answer)
+
+
+async def _read(
+    outside: Cluster,
+    place: TopicPartition,
+    offset: int,
+    isolation: IsolationLevel,
+    recorder: Recorder,
+) -> None:
+    """Read until a fetch makes no progress."""
+    while True:
+        result = await fetch(
+            outside,
+            place.topic,
+            place.partition,
+            offset,
+            isolation=isolation,
+            max_wait_ms=NO_WAIT_MS,
+        )
+        recorder.read(ONLOOKER, offset, isolation, result)
+        if result.next_offset == offset:
+            return
+        offset = result.next_offset

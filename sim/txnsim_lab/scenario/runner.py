@@ -1,0 +1,354 @@
+"""A scenario from its file to its verdict.
+
+Armed and disarmed runs differ by one thing: in the disarmed one no fault is armed. All of them go
+through the same steps, the same looks at the end and the same judges, who know nothing but what
+clients were answered. In virtual time a run is a function of its seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Final
+
+import msgspec
+
+from txnsim_lab.check.history import History
+from txnsim_lab.check.judge import judge
+from txnsim.errors import ClientError, ConfigError
+from txnsim.runtime.env import Environment
+from txnsim.runtime.real import real_environment
+from txnsim.runtime.trace import NO_CAUSE, RunInfo, TraceLevel, Tracer
+from txnsim.runtime.virtual.run import run_virtual
+from txnsim_lab.scenario.actors.application import ApplicationActor
+from txnsim_lab.scenario.answers import StoryFailedError, answered
+from txnsim_lab.scenario.fields import Situation
+from txnsim_lab.scenario.final_observation import look_twice
+from txnsim_lab.scenario.ground.base import Ground
+from txnsim_lab.scenario.ground.simulated import simulated_ground
+from txnsim_lab.scenario.model import Scenario
+from txnsim_lab.scenario.notation.drawn_order import STREAM, in_drawn_order
+from txnsim_lab.scenario.pace import LOOK, LOOK_AGAIN, Pace, planned
+from txnsim_lab.scenario.players.casting import Cast, Casting, cast
+from txnsim_lab.scenario.recorder import Recorder
+from txnsim_lab.scenario.stage import LOOKER, Stage, stage
+from txnsim_lab.scenario.steps import act, need_strikes
+from txnsim_lab.scenario.steps_model import Step
+from txnsim.trace.story import Sentence, story
+
+FAILED: Final = "story-failed"
+"""Stands for the verdict of a story that did not reach its end; never declared."""
+SEED_DEFAULT: Final = 1
+JUDGES: Final = "judges"
+
+
+class JudgesResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict of the judges, before or after the cure."""
+
+    expected: tuple[str, ...]
+    observed: tuple[str, ...]
+    because: tuple[str, ...] = ()
+    """One sentence for each conviction."""
+
+    @property
+    def as_declared(self) -> bool:
+        return self.expected == self.observed
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one run."""
+
+    scenario: str
+    animal: str
+    run: str
+    mode: str
+    take: str
+    seed: int | None
+    """None in real time."""
+    players: tuple[str, ...]
+    verdict: JudgesResult
+    cured: JudgesResult | None
+    """None without a cure."""
+    story: tuple[Sentence, ...]
+    remarks: tuple[str, ...]
+    """Other players available, and unprompted messages of clients."""
+    duration_ms: int
+    history: bytes
+    """What everybody saw, JSON lines."""
+    trace: bytes
+    """The whole trace, JSON lines."""
+    answered: str = ""
+    """The error by which the story failed, by Kafka's name."""
+
+    @property
+    def as_declared(self) -> bool:
+        return self.verdict.as_declared and (self.cured is None or self.cured.as_declared)
+
+
+class Telling(msgspec.Struct, frozen=True, kw_only=True):
+    """A request to tell one run."""
+
+    scenario: Scenario
+    run: str
+    take: str = "armed"
+
+    @property
+    def mode(self) -> str:
+        """The mode of its run."""
+        return self.scenario.runs[self.run].mode
+
+    def __str__(self) -> str:
+        return f"{self.scenario.name} {self.run} {self.take}"
+
+
+def tell_virtual(
+    telling: Telling,
+    *,
+    seed: int = SEED_DEFAULT,
+    trace_level: TraceLevel = TraceLevel.BRIEF,
+    pace: Pace | None = None,
+) -> RunResult:
+    """Tell a story once, in virtual time, with our own client as every application.
+
+    Args:
+        telling: Which story, which run.
+        seed: Of all chance in it: the same seed, the same trace.
+        trace_level: How much of it is recorded.
+        pace: Is asked before each step; the story goes straight on unless given.
+    """
+    casts = casts_of(telling, Casting(player="own"))
+    return run_virtual(
+        lambda environment: _on_simulated(telling, environment, casts, seed=seed, pace=pace),
+        seed=seed,
+        trace_level=trace_level,
+    )
+
+
+async def tell_real(telling: Telling, casting: Casting | None = None) -> RunResult:
+    """Tell a story once, in real time and over TCP.
+
+    Raises:
+        ConfigError: Who is wanted can't play it.
+        MissingExtraError: Who is wanted is not installed.
+    """
+    casts = casts_of(telling, casting or Casting())
+    environment = real_environment(trace_level=TraceLevel.BRIEF, trace_ring_bytes=None)
+    return await _on_simulated(telling, environment, casts, seed=None)
+
+
+def casts_of(telling: Telling, casting: Casting) -> dict[str, Cast]:
+    """Who plays each application.
+
+    Raises:
+        ConfigError: Who is wanted can't play it, or there is nothing to play.
+        MissingExtraError: Who is wanted is not installed.
+    """
+    scenario, able = telling.scenario, telling.scenario.runs[telling.run].players
+    found = {
+        name: cast(
+            tuple(one for one in actor.players if able is None or one in able),
+            casting,
+            where=f"{scenario.name} {telling.run}",
+        )
+        for name, actor in scenario.actors.items()
+        if actor.plays == "application"
+    }
+    if not found and (casting.program is not None or casting.player not in (None, "own")):
+        raise ConfigError(f"{scenario.name} has no application that somebody else could play")
+    return found
+
+
+async def _on_simulated(
+    telling: Telling,
+    environment: Environment,
+    casts: Mapping[str, Cast],
+    *,
+    seed: int | None,
+    pace: Pace | None = None,
+) -> RunResult:
+    run = telling.scenario.runs[telling.run]
+    ground = simulated_ground(telling.scenario, run, environment)
+    return await tell(telling, environment, casts, ground, seed=seed, pace=pace)
+
+
+async def tell(
+    telling: Telling,
+    environment: Environment,
+    casts: Mapping[str, Cast],
+    opened: AbstractAsyncContextManager[Ground],
+    *,
+    seed: int | None = None,
+    pace: Pace | None = None,
+) -> RunResult:
+    """Tell a story once, wherever it stands.
+
+    Args:
+        telling: Which story, which run.
+        environment: The run's world. What its trace has already is left out of the result.
+        casts: Who plays each application.
+        opened: The cluster, which is opened here and closed afterwards.
+        seed: Of all chance in it; None in real time.
+        pace: Is asked before each step; the story goes straight on unless given.
+
+    Raises:
+        ConfigError: The cluster can't be what the story wants.
+    """
+    scenario = telling.scenario
+    situation = Situation(
+        run=telling.run,
+        mode=telling.mode,
+        take=telling.take,
+        program=any(one.program for one in casts.values()),
+    )
+    environment.tracer.run = _info(telling, environment.tracer.run)
+    start_ms = environment.clock.monotonic_ms()
+    first = len(environment.tracer)
+    recorder = Recorder(environment.clock, environment.tracer)
+    notes = _Notes(remarks=[one.remark for one in casts.values() if one.remark])
+    try:
+        async with (
+            opened as ground,
+            stage(scenario, situation, casts=casts, ground=ground, recorder=recorder) as built,
+        ):
+            await _tell(built, notes, pace)
+    except (ClientError, StoryFailedError) as error:
+        notes.failure = str(error)
+        notes.answered = answered(error)
+    verdict, cured = _verdicts(telling, recorder.history, notes)
+    tracer = environment.tracer
+    for found in (verdict, cured):
+        if found is not None:
+            _tell_verdict(tracer, found)
+    lines: list[bytes] = []
+    tracer.export(lines.append, verdict=", ".join(verdict.observed) or "healthy", first=first)
+    return RunResult(
+        scenario=scenario.name,
+        animal=scenario.animal,
+        run=telling.run,
+        mode=telling.mode,
+        take=telling.take,
+        seed=seed,
+        players=tuple(notes.players),
+        verdict=verdict,
+        cured=cured,
+        story=story(tracer.events(first), tracer.nodes),
+        remarks=tuple(notes.remarks),
+        duration_ms=environment.clock.monotonic_ms() - start_ms,
+        history=recorder.history.to_lines(),
+        trace=b"".join(lines),
+        answered=notes.answered,
+    )
+
+
+class _Notes:
+    """What is learnt while a story is played, up to where it fails."""
+
+    def __init__(self, *, remarks: list[str]) -> None:
+        self.remarks = remarks
+        self.players: list[str] = []
+        self.failure: str | None = None
+        self.answered = ""
+        self.before_cure: int | None = None
+        """Length of the history at the start of the cure; None if it was not reached."""
+
+
+async def _tell(built: Stage, notes: _Notes, pace: Pace | None) -> None:
+    """Act out every step, look, cure, look again."""
+    scenario, situation = built.scenario, built.situation
+    shuffle = built.environment.rng.stream(STREAM).shuffle
+    steps = in_drawn_order(scenario.steps_of(situation), shuffle)
+    cure = in_drawn_order(scenario.cure_of(situation), shuffle)
+    again = (LOOK_AGAIN,) if cure else ()
+    plan = iter(planned((*steps, LOOK, *cure, *again)) if pace is not None else ())
+
+    async def may_go_on() -> None:
+        if pace is not None:
+            await pace.before(built, next(plan))
+
+    try:
+        for step in steps:
+            await may_go_on()
+            await _take(built, step)
+        need_strikes(built)
+        await may_go_on()
+        await _end(built)
+        notes.before_cure = len(built.recorder.history)
+        for step in cure:
+            await may_go_on()
+            await _take(built, step)
+        if cure:
+            await may_go_on()
+            await look_twice(built)
+    finally:
+        for actor in built.actors.values():
+            if isinstance(actor, ApplicationActor):
+                notes.players.append(actor.player.name)  # a program tells its name while it plays
+                notes.remarks += actor.player.remarks()
+
+
+async def _take(built: Stage, step: Step) -> None:
+    """Act one step out; a failure says where it stands."""
+    try:
+        await act(built, step)
+    except (ClientError, StoryFailedError) as error:
+        where = f"{step.place}: " if step.place else ""
+        raise StoryFailedError(f"{where}{error}", answered=answered(error)) from error
+
+
+async def _end(built: Stage) -> None:
+    """Nothing is broken on purpose any more, and everybody looks."""
+    built.ground.injector.disarm_all()
+    if not built.healed:
+        built.recorder.healed(LOOKER)
+    built.tell("The cluster is looked at from outside, and once more twenty-one minutes later.")
+    await look_twice(built)
+
+
+def _verdicts(
+    telling: Telling, history: History, notes: _Notes
+) -> tuple[JudgesResult, JudgesResult | None]:
+    scenario, take = telling.scenario, telling.take
+    expected = scenario.verdict_of(telling.run, take)
+    if notes.before_cure is None:
+        because = notes.failure or "the story did not come to its end"
+        return JudgesResult(expected=expected, observed=(FAILED,), because=(because,)), None
+    verdict = _judged(history.until(notes.before_cure), expected)
+    if not scenario.cure:
+        return verdict, None
+    declared = scenario.runs[telling.run].cured if take == "armed" else scenario.disarmed
+    after = expected if declared is None else declared
+    if notes.failure is not None:
+        return verdict, JudgesResult(expected=after, observed=(FAILED,), because=(notes.failure,))
+    return verdict, _judged(history, after)
+
+
+def _tell_verdict(tracer: Tracer, finding: JudgesResult) -> None:
+    """Append the verdict to the trace; the judges themselves see only the history."""
+    for sentence in finding.because:
+        rule, _, found = sentence.partition(": ")
+        expected = rule if rule in finding.expected else ""
+        data = {"rule": rule, "expected": expected, "found": found}
+        tracer.emit("check.violation", JUDGES, parents=(NO_CAUSE,), data=data)
+    if not finding.because:
+        tracer.emit("check.pass", JUDGES, parents=(NO_CAUSE,), data={"rule": "all"})
+
+
+def _judged(history: History, expected: tuple[str, ...]) -> JudgesResult:
+    anomalies = judge(history).anomalies
+    return JudgesResult(
+        expected=tuple(sorted(expected)),
+        observed=tuple(sorted({str(one.kind) for one in anomalies})),
+        because=tuple(f"{one.kind}: {one.because}" for one in anomalies),
+    )
+
+
+def _info(telling: Telling, known: RunInfo) -> RunInfo:
+    """The cluster adds its own part (``server.inputs``)."""
+    return RunInfo(
+        scenario=telling.scenario.name,
+        seed=known.seed,
+        clock=known.clock,
+        run=telling.run,
+        mode=telling.mode,
+        take=telling.take,
+    )

@@ -1,0 +1,238 @@
+"""Where a story is acted out: a cluster, and everybody who acts on it. Built for one run and taken
+down after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+from txnsim.injection.armed import ArmedRule
+from txnsim.runtime.env import Environment
+from txnsim_lab.scenario.actors.application import ApplicationActor
+from txnsim_lab.scenario.actors.base import Actor as Acting
+from txnsim_lab.scenario.actors.base import Surroundings
+from txnsim_lab.scenario.actors.bystander import BystanderActor
+from txnsim_lab.scenario.actors.member import MemberActor
+from txnsim_lab.scenario.actors.operator import OperatorActor
+from txnsim_lab.scenario.actors.reader import ReaderActor
+from txnsim_lab.scenario.actors.wire import WireActor
+from txnsim_lab.scenario.answers import CallResult, StoryFailedError
+from txnsim_lab.scenario.cluster_options import TRANSACTION_VERSION
+from txnsim_lab.scenario.fields import Situation, with_numbers
+from txnsim_lab.scenario.ground.base import Ground
+from txnsim_lab.scenario.model import Actor, Scenario
+from txnsim_lab.scenario.notation.places import is_internal, of_group
+from txnsim_lab.scenario.players.base import Part
+from txnsim_lab.scenario.players.casting import Cast
+from txnsim_lab.scenario.recorder import Recorder
+from txnsim_lab.scenario.steps_model import Call, Step
+from txnsim.trace.story import NARRATOR
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
+
+LOOKER: Final = "onlooker"
+"""Who looks at everything at the end of a story."""
+PATIENCE_MS: Final = 60_000
+"""For a condition: longer than brokers take until they repeat what was lost (30 s)."""
+
+
+class Background:
+    """A call that runs while the story continues."""
+
+    def __init__(
+        self, who: Acting, call: Call, task: asyncio.Task[CallResult | StoryFailedError]
+    ) -> None:
+        self.who = who
+        self.call = call
+        self.task = task
+
+
+class Stage:
+    """The ground of one run, and its actors."""
+
+    def __init__(
+        self, scenario: Scenario, situation: Situation, ground: Ground, recorder: Recorder
+    ) -> None:
+        self.scenario = scenario
+        self.situation = situation
+        self.ground = ground
+        self.recorder = recorder
+        self.actors: dict[str, Acting] = {}
+        self.background: dict[str, Background] = {}
+        self.armed: dict[str, ArmedRule] = {}
+        """All faults armed so far, also those no longer in force."""
+        self.armed_at: dict[str, str] = {}
+        """Where the story arms each, as ``late.yaml:24: steps.3.hold: ``; empty without a file."""
+        self.healed = False
+        """Nothing is broken on purpose any more, the story says."""
+        self._touched: set[TopicPartition] = set()
+        """Partitions of internal topics."""
+        self.onlookers: dict[str, str] = {}
+        """Rule -> the rule that counts the answers to what it held."""
+        self.around = Surroundings(
+            environment=ground.environment,
+            bootstrap=ground.bootstrap,
+            situation=situation,
+            recorder=recorder,
+            tell=self.say,
+            transactions_v2=TRANSACTION_VERSION[situation.mode] == 2,
+            is_ours=self._is_ours,
+            prefix=ground.prefix,
+            security=ground.security,
+        )
+        self._beginners: list[ReaderActor] = []
+        self.operator = OperatorActor(LOOKER, self.around)
+        self.reader = ReaderActor(LOOKER, Actor(plays="reader"), self.around)
+
+    @property
+    def environment(self) -> Environment:
+        """The run's world."""
+        return self.ground.environment
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """Every partition of the story that there is now: of its topics, also of those that it has
+        made or grown, and the internal ones that it has touched.
+        """
+        topics = self.ground.topics
+        own = [name for name in self.scenario.topics if name in topics]
+        made = [name for name in topics if name not in INTERNAL_TOPICS and name not in own]
+        return tuple(
+            TopicPartition(name, index)
+            for name in (*own, *sorted(made))
+            for index in range(topics[name])
+        ) + tuple(place for place in sorted(self._touched) if place.topic in topics)
+
+    def with_numbers(self, step: Step) -> Step:
+        """The step with each internal partition by its number, noted as touched."""
+        settings = self.ground.settings
+        found: Step = with_numbers(step, settings)
+        call = found.call
+        if call is not None:
+            group = call.group or self.scenario.cast[call.member or call.who].group
+            if group is not None:
+                self._touched.add(of_group(group, settings))
+        if found.expect is not None and found.expect.group is not None:
+            self._touched.add(of_group(found.expect.group, settings))
+        self._touched.update(place for place in found.partitions if is_internal(place))
+        return found
+
+    def _is_ours(self, place: TopicPartition) -> bool:
+        return place in self._touched or not self.ground.is_hidden(place)
+
+    def called(self, name: str) -> Background:
+        """A call in the background.
+
+        Raises:
+            StoryFailedError: No step of this run has made it.
+        """
+        found = self.background.get(name)
+        if found is None:
+            raise StoryFailedError(f"the call {name} was not made in this run")
+        return found
+
+    def in_force(self, rule_id: str) -> ArmedRule:
+        """A fault that is armed now.
+
+        Raises:
+            StoryFailedError: No step of this run has armed it, or one has released it or taken it
+                back.
+        """
+        armed = self.armed.get(rule_id)
+        if armed is None:
+            raise StoryFailedError(f"the fault {rule_id} was not armed in this run")
+        if armed.is_disarmed:
+            raise StoryFailedError(
+                f"the fault {rule_id} is armed no more: a step before has released it or taken it "
+                "back"
+            )
+        return armed
+
+    def beginner(self) -> ReaderActor:
+        self._beginners.append(ReaderActor(LOOKER, Actor(plays="reader"), self.around))
+        return self._beginners[-1]
+
+    def say(self, who: str, text: str) -> None:
+        tracer = self.environment.tracer
+        if tracer.on:
+            tracer.emit("note", who, data={"text": text})
+
+    def tell(self, text: str) -> None:
+        """Put a sentence of the story itself into the trace."""
+        self.say(NARRATOR, text)
+
+    async def close(self) -> None:
+        """Everybody leaves; who still waits for something has waited in vain."""
+        for actor in (*self.actors.values(), *self._beginners, self.operator, self.reader):
+            await actor.close()
+        for background in self.background.values():
+            background.task.cancel()
+        tasks = [background.task for background in self.background.values()]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def stage(
+    scenario: Scenario,
+    situation: Situation,
+    *,
+    casts: Mapping[str, Cast],
+    ground: Ground,
+    recorder: Recorder,
+) -> AsyncIterator[Stage]:
+    """Build the stage of one run on its ground, and take it down again.
+
+    Raises:
+        ConfigError: A topic of the story can't be created.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        for name, topic in scenario.topics.items():
+            await ground.create_topic(name, topic)
+        built = Stage(scenario, situation, ground, recorder)
+        for name, part in scenario.cast.items():
+            built.actors[name] = _actor(built, name, part, casts)
+        stack.push_async_callback(built.close)
+        # Whatever still waits at a fault point when the story ends must not keep its connection.
+        stack.callback(ground.injector.disarm_all)
+        yield built
+
+
+def _actor(built: Stage, name: str, part: Actor, casts: Mapping[str, Cast]) -> Acting:
+    around = built.around
+    match part.plays:
+        case "wire":
+            return WireActor(name, part, around)
+        case "application":
+            made = casts[name].make(_part(built, name, part))
+            return ApplicationActor(name, part.transactional_id or name, made, around)
+        case "member":
+            return MemberActor(name, part, around)
+        case "bystander":
+            return BystanderActor(name, around)
+        case "reader":
+            return ReaderActor(name, part, around)
+        case "operator":
+            return OperatorActor(name, around)
+
+
+def _part(built: Stage, name: str, part: Actor) -> Part:
+    """The part of an application; a program gets the partition that it sends to first."""
+    steps = built.scenario.steps
+    places = [
+        step.call.partition
+        for step in steps
+        if step.call is not None and step.call.who == name and step.call.partition is not None
+    ]
+    place = (*places, *built.partitions)[0]
+    return Part(
+        bootstrap=built.ground.bootstrap,
+        security=built.ground.security,
+        transactional_id=part.transactional_id or name,
+        client_id=part.client_id or name,
+        topic=place.topic,
+        partition=place.partition,
+        now_ms=built.environment.clock.now_ms(),
+        environment=built.environment,
+    )

@@ -1,0 +1,299 @@
+"""Lessons: a run that stops, asks before it shows, and has the learner do something at its end.
+
+A lesson is a file of texts (``scenarios/lessons/*.yaml``). What is right is never in it: answers
+and goals are facts (``facts``), read from the trace of the learner's own run. A lesson on a cluster
+of one's own (``OwnCluster``) has no story: the learner's programs talk to a running cluster, and
+some facts are what they saw (``seen``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from txnsim.errors import BadInputError, ConfigError
+from txnsim.faults.rule import FaultRule
+from txnsim_lab.scenario.catalog import directory
+from txnsim_lab.scenario.teaching.facts import fact, is_fact
+from txnsim_lab.scenario.teaching.seen import is_seen
+from txnsim.suggestions import unknown
+from txnsim.trace.reading import Recording
+
+FOLDER: Final = "lessons"
+_PLACE: Final = re.compile(r"\.?([\w-]+)|\[(\d+)\]")
+_OF_STORIES: Final = ("story", "until", "beside", "shows", "saves")
+_OF_CLUSTERS: Final = (
+    "code", "file", "arms", "disarms", "advance_ms", "do", "do_minutes", "expected",
+)  # fmt: skip
+"""Fields of a part that only lessons on a story, or on a cluster of one's own, have."""
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which run of which story is played."""
+
+    scenario: str
+    run: str
+    take: str = "armed"
+
+
+class OwnCluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A running cluster that the learner's own programs talk to."""
+
+    topics: Mapping[str, int] = {}
+    """Name -> partitions. They are made anew when the lesson begins."""
+    loads: Literal["", "practise"] = ""
+    """Whose log directories it goes on with: those that ``txnsim practise`` leaves."""
+    needs: Mapping[str, str] = {}
+    """Fact -> what it has to be when the lesson begins."""
+
+
+class Beside(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Another run of the same story, to be shown beside this one."""
+
+    run: str
+    until: int
+    facts: tuple[str, ...]
+    """What is compared, in the terminal; the page shows both stages."""
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something that the learner may do to reach a goal."""
+
+    text: str
+    steps: tuple[Mapping[str, Any], ...] = ()
+    """As a story's file has them."""
+    arms: tuple[FaultRule, ...] = ()
+    """Put in force on a cluster of one's own."""
+    then: str
+    """Text for a goal not reached by the action."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One part: a text, perhaps a question, then the story goes on, then what that has shown. Or a
+    text, and a goal that the learner reaches by actions.
+
+    On a cluster of one's own the learner does something meanwhile. ``{bootstrap}`` and ``{http}``
+    in a text are its addresses.
+    """
+
+    say: str
+    then: str
+    """Text after the part; of a goal, after it is reached."""
+    story: Told | None = None
+    """Another story begins here."""
+    until: int = 0
+    """Step before which the story stops; 0 leaves the story where it is."""
+    ask: str = ""
+    choices: Mapping[str, str] = {}
+    """Possible value of the fact -> its text."""
+    fact: str = ""
+    """Which fact answers the question, once the story has gone on."""
+    mistakes: Mapping[str, str] = {}
+    """Wrong choice -> what those who choose it have not seen."""
+    hints: tuple[str, ...] = ()
+    shows: bool = False
+    """Whether what has happened meanwhile is told first, event by event; in the terminal."""
+    view: str = "stage"
+    """What of the page shows it."""
+    beside: Beside | None = None
+    goal: Mapping[str, str] = {}
+    """Fact -> value it must have."""
+    actions: tuple[Action, ...] = ()
+    solution: tuple[int, ...] = ()
+    """Actions that reach the goal, by their numbers from 1 on."""
+    saves: str = ""
+    """The verdict of what was made, which is offered as a story's file."""
+    code: str = ""
+    """A program, or commands; shown as it is."""
+    file: str = ""
+    """Under which name the code is offered."""
+    arms: tuple[FaultRule, ...] = ()
+    """Put in force once the question is answered."""
+    disarms: tuple[str, ...] = ()
+    """Ids of the rules to disarm after the answer."""
+    advance_ms: int = 0
+    """So much time passes then on the cluster clock."""
+    do: str = ""
+    """What the learner does then, outside of the lesson."""
+    do_minutes: int = 0
+    expected: str = ""
+    """What the fact comes to for a learner with the lesson's own program: for sheets, which have no
+    cluster."""
+
+
+class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One lesson."""
+
+    id: str
+    title: str
+    minutes: int
+    story: Told | None = None
+    cluster: OwnCluster | None = None
+    """A lesson has a story or a cluster, never both."""
+    parts: tuple[Part, ...]
+
+    def story_of(self, part: int) -> tuple[Told, int]:
+        """The story of a part, and the part that begins the story."""
+        for number in range(min(part, len(self.parts) - 1), 0, -1):
+            begun = self.parts[number].story
+            if begun is not None:
+                return begun, number
+        assert self.story is not None, f"{self.id} is played on a cluster of one's own"
+        return self.story, 0
+
+    def goals_from(self, part: int) -> list[Part]:
+        """The goals from a part on, to the end of the story."""
+        found = []
+        for number, one in enumerate(self.parts):
+            if number > part and one.story is not None:
+                break
+            if number >= part and one.goal:
+                found.append(one)
+        return found
+
+    def rules(self) -> set[str]:
+        """Ids of the fault rules that it puts in force."""
+        of_parts = [part.arms for part in self.parts]
+        of_actions = [action.arms for part in self.parts for action in part.actions]
+        return {rule.id for rules in (*of_parts, *of_actions) for rule in rules}
+
+
+msgspec.json.Decoder(Lesson)  # as a fault rule: two pages may ask for lessons at once
+
+
+@cache
+def lessons() -> dict[str, Lesson]:
+    """Every lesson, by its id: L0, L1 and so on, then the demo and the quiz.
+
+    Raises:
+        ConfigError: A file is none.
+    """
+    found = [read(path, path.read_text("utf-8")) for path in (directory() / FOLDER).glob("*.yaml")]
+    return {one.id: one for one in sorted(found, key=lambda one: (len(one.id), one.id))}
+
+
+def lesson(wanted: str) -> Lesson:
+    """One of them, by its id in any case.
+
+    Raises:
+        ConfigError: There is none of that id.
+    """
+    known = lessons()
+    found = {name.lower(): one for name, one in known.items()}.get(wanted.lower())
+    if found is None:
+        raise ConfigError(unknown("lesson", wanted, dict.fromkeys(known)))
+    return found
+
+
+def filled(text: str, *, bootstrap: str = "BOOTSTRAP", http: str = "PAGE") -> str:
+    """The text with the addresses of the cluster; placeholders on paper."""
+    return text.replace("{bootstrap}", bootstrap).replace("{http}", http)
+
+
+def goals(wanted: str) -> list[Part]:
+    """The goals of a lesson, or of the story that a part of it is in: ``L1``, or ``L1:5``.
+
+    Raises:
+        ConfigError: There is no such lesson.
+    """
+    name, _, part = wanted.partition(":")
+    return lesson(name).goals_from(int(part) if part.isdecimal() else 0)
+
+
+def is_reached(goal: Part, run: Recording) -> bool:
+    """Whether a trace reaches a goal; False while the trace lacks a fact."""
+    try:
+        return all(fact(run, words) == wanted for words, wanted in goal.goal.items())
+    except BadInputError:
+        return False
+
+
+# Reading
+
+
+def read(path: Path, text: str) -> Lesson:
+    """The lesson in a file's text.
+
+    Raises:
+        ConfigError: It is none; with file, line and field.
+    """
+    from txnsim_lab.scenario.reading import parsed, place_error  # YAML: only when a file is read
+
+    document, lines = parsed(str(path), text)
+    try:
+        found = msgspec.convert(document, Lesson)
+    except msgspec.ValidationError as error:
+        words, _, where = str(error).partition(" - at `$")
+        place = tuple(
+            name if name else int(index) for name, index in _PLACE.findall(where.rstrip("`"))
+        )
+        raise place_error(str(path), lines, [(place, words)]) from None
+    problems = list(_problems(found))
+    if problems:
+        raise place_error(str(path), lines, problems)
+    return found
+
+
+def _problems(one: Lesson) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    at = 0
+    if (one.story is None) == (one.cluster is None):
+        yield ("id",), "a lesson has a story, or a cluster of one's own"
+    for words in one.cluster.needs if one.cluster else ():
+        if not is_fact(words):
+            yield ("cluster", "needs"), f"no fact {words!r} of a trace"
+    for number, part in enumerate(one.parts):
+        here = ("parts", number)
+        yield from _problems_of_kind(part, here, has_cluster=one.cluster is not None)
+        at = 0 if part.story is not None else at
+        if part.until and part.until <= at:
+            yield (*here, "until"), f"the story is at step {at} already"
+        at = max(at, part.until)
+        if bool(part.ask) != (len(part.choices) > 1) or bool(part.ask) != bool(part.fact):
+            yield (*here, "ask"), "a question has ask, fact and several choices"
+        for wrong in part.mistakes.keys() - part.choices.keys():
+            yield (*here, "mistakes", wrong), unknown("choice", wrong, dict.fromkeys(part.choices))
+        for words in (*([part.fact] if part.fact else ()), *part.goal):
+            if not (is_fact(words) or (one.cluster and is_seen(words))):
+                yield (*here, "fact" if words == part.fact else "goal"), f"no fact {words!r}"
+        yield from _problems_of_goal(part, here)
+
+
+def _problems_of_kind(
+    part: Part, here: tuple[str | int, ...], *, has_cluster: bool
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Fields that a lesson of its kind does not have."""
+    where = "on a cluster of one's own" if has_cluster else "on a story"
+    for field in _OF_STORIES if has_cluster else _OF_CLUSTERS:
+        if getattr(part, field):
+            yield (*here, field), f"a lesson {where} has none"
+    for number, action in enumerate(part.actions):
+        wrong = "steps" if has_cluster else "arms"
+        if getattr(action, wrong):
+            yield (*here, "actions", number, wrong), f"a lesson {where} has none"
+    if has_cluster and part.ask and part.expected not in part.choices:
+        yield (*here, "expected"), unknown("choice", part.expected, dict.fromkeys(part.choices))
+    if bool(part.file) and not part.code:
+        yield (*here, "file"), "there is no code to be offered"
+
+
+def _problems_of_goal(
+    part: Part, here: tuple[str | int, ...]
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    from txnsim_lab.scenario.reading import read_step
+
+    if bool(part.goal) != bool(part.actions) or bool(part.goal) != bool(part.solution):
+        yield (*here, "goal"), "a goal has goal, actions and solution"
+    for number in part.solution:
+        if not 1 <= number <= len(part.actions):
+            yield (*here, "solution"), f"there is no action {number}"
+    for number, action in enumerate(part.actions):
+        for place, step in enumerate(action.steps):
+            try:
+                read_step(step)
+            except ConfigError as error:
+                yield (*here, "actions", number, "steps", place), str(error)

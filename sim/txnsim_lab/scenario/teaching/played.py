@@ -1,0 +1,91 @@
+"""A lesson played to its end by who knows every answer and every way to a goal."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import msgspec
+
+from txnsim_lab.scenario.catalog import find
+from txnsim_lab.scenario.commands import Input, PlannedStep
+from txnsim_lab.scenario.given_inputs import do_input
+from txnsim_lab.scenario.reading import read_step
+from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.stage import Stage
+from txnsim_lab.scenario.teaching.facts import fact
+from txnsim_lab.scenario.teaching.lessons import Lesson, Told, is_reached
+from txnsim.trace.reading import Recording, recording
+
+
+class PlayedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a part."""
+
+    answer: str
+    """Value of the fact in question; empty without a question."""
+    was_reached: bool
+    is_reached: bool
+    inputs: tuple[Input, ...]
+
+
+class PlayedError(Exception):
+    """The wanted part of a story has been played: ends the run early."""
+
+
+def telling_of(story: Told) -> Telling:
+    """The run that a lesson names."""
+    return Telling(scenario=find(story.scenario)[1], run=story.run, take=story.take)
+
+
+def so_far(stage: Stage) -> Recording:
+    """The trace of a run as far as it is."""
+    return recording("the run", b"".join(stage.environment.tracer.pieces()).splitlines())
+
+
+def played(one: Lesson) -> dict[int, PlayedPart]:
+    """Every part of a lesson, by its number from 0 on."""
+    found: dict[int, PlayedPart] = {}
+    while len(found) < len(one.parts):
+        story, _ = one.story_of(len(found))
+        with suppress(PlayedError):
+            tell_virtual(telling_of(story), pace=_Solver(one, found))
+    return found
+
+
+def answers(one: Lesson) -> dict[int, str]:
+    """Part -> the answer to its question. Where there is no story to be played, that is what a
+    learner's own program came to.
+    """
+    if one.cluster is not None:
+        return {number: part.expected for number, part in enumerate(one.parts) if part.ask}
+    return {number: part.answer for number, part in played(one).items() if part.answer}
+
+
+class _Solver:
+    """The pace of one story of a lesson."""
+
+    def __init__(self, one: Lesson, found: dict[int, PlayedPart]) -> None:
+        self._lesson = one
+        self._found = found
+        self._first = len(found)
+
+    async def before(self, stage: Stage, step: PlannedStep) -> None:
+        """Take in the parts that end before this step."""
+        parts = self._lesson.parts
+        while (number := len(self._found)) < len(parts):
+            if parts[number].until > step.number:
+                return
+            if self._lesson.story_of(number)[1] != self._first:
+                break
+            part = parts[number]
+            was = bool(part.goal) and is_reached(part, so_far(stage))
+            steps = [each for chosen in part.solution for each in part.actions[chosen - 1].steps]
+            for each in steps:
+                await do_input(stage, read_step(each))
+            run = so_far(stage)
+            self._found[number] = PlayedPart(
+                answer=fact(run, part.fact) if part.fact else "",
+                was_reached=was,
+                is_reached=bool(part.goal) and is_reached(part, run),
+                inputs=tuple(Input(before=step.number, step=each) for each in steps),
+            )
+        raise PlayedError

@@ -1,0 +1,189 @@
+"""A transaction that hangs, made on a running cluster, with its story told into the trace.
+
+The page's button makes it, and nothing beside it. It is made as it happens in production: a Produce
+is late, its producer gives up and aborts, and the Produce arrives behind the ABORT marker.
+Verification is off meanwhile, as before Apache Kafka 3.6; with it the leader refuses (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from txnsim.client import requests
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ErrorCode
+from txnsim.client.fetching import fetch
+from txnsim.client.producer import Producer
+from txnsim.client.session import TxnProtocol
+from txnsim.faults.actions import Hold
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.trace import Tracer
+from txnsim_lab.scenario.practise_situation import HOUR_MS, VERIFICATION
+from txnsim.server.cluster import SimCluster
+from txnsim.trace.story import NARRATOR
+from txnsim.types import ProducerIdAndEpoch, TopicPartition
+from txnsim.wire.batch import Record, build_batch
+
+CLIENT: Final = "app"
+"""The client id of the application."""
+OTHER: Final = "other"
+"""The client id of a producer without transactions."""
+READER: Final = "reader"
+"""The client id of the consumer that waits."""
+RULE: Final = "late-produce"
+"""Id of the rule that holds the Produce; it is gone when the story has ended."""
+TARGET: Final = TopicPartition("orders", 0)
+_OLD_FLOW: Final = TxnProtocol.V1
+
+
+async def make(
+    cluster: SimCluster, outside: Callable[[str], Cluster], *, transactional_id: str
+) -> None:
+    """Tell the story once, on a cluster that has the topic.
+
+    Args:
+        cluster: Where.
+        outside: Client id -> connections of a client of that name, not opened.
+        transactional_id: Of the application. A new one each time, or the transaction that hangs
+            already would only go on.
+
+    Raises:
+        ClientError: A request was refused or not answered.
+    """
+    async with outside(CLIENT) as client:
+        admin = Admin(client)
+        await admin.set_broker_default(VERIFICATION, "false")
+        try:
+            await _Story(cluster, client, outside, transactional_id).play()
+        finally:
+            if cluster.injector.get(RULE) is not None:
+                cluster.injector.disarm(RULE)
+            await admin.set_broker_default(VERIFICATION, None)
+
+
+class _Story:
+    """One telling."""
+
+    def __init__(
+        self,
+        cluster: SimCluster,
+        client: Cluster,
+        outside: Callable[[str], Cluster],
+        transactional_id: str,
+    ) -> None:
+        self._cluster = cluster
+        self._client = client
+        self._outside = outside
+        self._id = transactional_id
+        self._tracer: Tracer = cluster.environment.tracer
+
+    async def play(self) -> None:
+        self._tell(
+            f"An application begins a transaction: T1 of {self._id}. Its coordinator notes that T1"
+            f" is open on {TARGET}."
+        )
+        identity = await self._identity()
+        await self._begin(identity)
+        self._tell("It sends “late”. The Produce is slow: here a fault rule holds it on its way.")
+        rule = FaultRule(
+            id=RULE,
+            point=FaultPoint.CLIENT_REQUEST,
+            api="Produce",
+            client_id=CLIENT,
+            action=Hold(),
+        )
+        self._cluster.injector.arm(rule)
+        late = self._client.tasks.spawn(self._produce(identity), name="late Produce")
+        try:
+            timeout_ms = self._client.settings.request_timeout_ms
+            await self._cluster.injector.wait_until_struck(RULE, timeout_ms=timeout_ms)
+            self._tell(
+                "It gets no answer, and aborts. The ABORT marker is written: a record that tells"
+                " readers how T1 has ended. For the coordinator T1 is over."
+            )
+            await self._abort(identity)
+            await self._identity()  # it is given once the ABORT marker is written
+            self._tell(
+                "Now “late” arrives, behind the marker. Verification is off, so the leader takes"
+                f" it: T1 is open again on {TARGET}. The coordinator does not learn of it."
+            )
+            self._cluster.injector.release(RULE)
+            await late
+        finally:
+            late.cancel()
+        self._tell("Another producer writes “paid”, in no transaction.")
+        async with self._outside(OTHER) as other:
+            await self._append(other)
+        self._tell(
+            "A read_committed consumer stops at “late”: only a marker could tell how T1 has ended,"
+            " and none will come. It does not get “paid” either."
+        )
+        async with self._outside(READER) as reader:
+            await self._read(reader)
+        self._tell(
+            "Verification prevents it (KIP-890; since Kafka 3.6 it is on by default): when “late”"
+            " arrives, the leader asks the coordinator, hears that T1 is over, and refuses it."
+        )
+
+    def _tell(self, text: str) -> None:
+        if self._tracer.on:
+            self._tracer.emit("note", NARRATOR, data={"text": text})
+
+    async def _identity(self) -> ProducerIdAndEpoch:
+        """A new epoch, as InitProducerId gives a starting producer."""
+        return await Producer(self._client, transactional_id=self._id).init_transactions()
+
+    async def _begin(self, identity: ProducerIdAndEpoch) -> None:
+        with self._client.trace.call("begin", id=self._id):
+            add = requests.add_partitions_to_txn(
+                self._id, **msgspec.structs.asdict(identity), partitions=(TARGET,)
+            )
+            await self._client.ask(await self._client.coordinator(self._id), add)
+
+    async def _produce(self, identity: ProducerIdAndEpoch) -> None:
+        batch = build_batch(
+            [Record(value=b"late")],
+            # Tools that look at ages find it at once.
+            timestamp_ms=self._client.clock.now_ms() - HOUR_MS,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            base_sequence=0,
+            transactional=True,
+        )
+        produce = requests.produce(
+            {TARGET: batch},
+            topic_ids={},
+            transactional_id=self._id,
+            within=_OLD_FLOW.produce_versions,
+        )
+        with self._client.trace.call("send", tp=str(TARGET), records=["late"]):
+            leader = await self._client.leader(TARGET)
+            # A lane of its own: while it is held, its connection's line stands.
+            await self._client.ask(leader.leader_id, produce, lane="late")
+
+    async def _append(self, other: Cluster) -> None:
+        now_ms = other.clock.now_ms()
+        batch = build_batch([Record(value=b"paid")], timestamp_ms=now_ms)
+        with other.trace.call("send", tp=str(TARGET), records=["paid"]):
+            leader = await other.leader(TARGET)
+            await other.ask(leader.leader_id, requests.produce({TARGET: batch}, topic_ids={}))
+
+    async def _read(self, reader: Cluster) -> None:
+        with reader.trace.call("read", tp=str(TARGET), isolation="read_committed"):
+            await fetch(reader, TARGET.topic, TARGET.partition, 0, max_wait_ms=0)
+
+    async def _abort(self, identity: ProducerIdAndEpoch) -> None:
+        end = requests.end_txn(
+            self._id,
+            **msgspec.structs.asdict(identity),
+            committed=False,
+            within=_OLD_FLOW.end_versions,
+        )
+        with self._client.trace.call("abort", id=self._id):
+            answer = await self._client.ask(await self._client.coordinator(self._id), end)
+        assert answer.error_code == ErrorCode.none, answer

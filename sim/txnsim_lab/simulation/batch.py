@@ -1,0 +1,308 @@
+"""Many seeds, on several processes; one row for each, whatever becomes of it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from txnsim.errors import ConfigError
+from txnsim.runtime.virtual.process import HASH_SEED
+from txnsim.runtime.wall_clock import cpu_ms
+from txnsim_lab.simulation.causes import causes_of
+from txnsim_lab.simulation.drawing import Wanted, draw
+from txnsim_lab.simulation.plan import Plan
+from txnsim_lab.simulation.play import OVER_LIMIT, Cell, play, quieten
+from txnsim.version import TXNSIM
+from txnsim.written_files import append, write_whole
+
+T = TypeVar("T")
+
+CHUNK: Final = 8
+"""Seeds per task: a task costs about a millisecond, a seed some hundred."""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a seed."""
+
+    seed: int
+    kinds: tuple[str, ...]
+    because: tuple[str, ...]
+    """One sentence for each finding."""
+    digest: str
+    virtual_ms: int
+    cpu_ms: int
+    acts: int
+    """Number of acts begun."""
+    answered: int
+    """Number of acts without an error."""
+    committed: int
+    """Commits that were answered; of a workload of the user's, their markers."""
+    struck: int
+    """Number of acts on the cluster that were possible."""
+    cells: tuple[tuple[Cell, int], ...] = ()
+    mode: str = ""
+    """The transaction protocol; "" where a row does not say."""
+    names: tuple[str, ...] | None = None
+    """Names of the causes, empty if none is known; None if the row does not say."""
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """Key of similar findings: the causes, else the kinds."""
+        return self.names or self.kinds
+
+
+class Tally:
+    """The running totals of a batch."""
+
+    def __init__(self) -> None:
+        self.seeds = 0
+        self.acts = 0
+        self.committed = 0
+        self.struck = 0
+        self.virtual_ms = 0
+        self.cpu_ms = 0
+        self.cells: Counter[Cell] = Counter()
+        self.failed: list[Row] = []
+
+    def add(self, row: Row) -> None:
+        """One more seed."""
+        self.seeds += 1
+        self.acts += row.acts
+        self.committed += row.committed
+        self.struck += row.struck
+        self.virtual_ms += row.virtual_ms
+        self.cpu_ms += row.cpu_ms
+        self.cells.update(dict(row.cells))
+        if row.kinds:
+            self.failed.append(row)
+
+    @property
+    def idle(self) -> str | None:
+        """What was not exercised, so that the verdict means nothing; None if all was."""
+        missing = [
+            what
+            for what, count in (
+                ("no seed was played", self.seeds),
+                ("no call was answered", sum(self.cells.values())),
+                ("no transaction was committed", self.committed),
+                ("nothing was done to a cluster", self.struck),
+            )
+            if not count
+        ]
+        return missing[0] if missing else None
+
+
+def row_of(seed: int, wanted: Wanted, *, cpu_s: float | None = None) -> Row:
+    """Play one seed.
+
+    Args:
+        seed: Which.
+        wanted: What the user has fixed.
+        cpu_s: Processor time that it may take. Of a run that takes more only that is told.
+
+    Raises:
+        ConfigError: The cluster of the seed can't be had.
+    """
+    began_ms = cpu_ms()
+    plan = draw(seed, wanted)
+    played = play(plan, cpu_s=cpu_s)
+    if OVER_LIMIT in played.kinds:
+        (because,) = [one.because for one in played.findings if one.kind == OVER_LIMIT]
+        return without_verdict(seed, OVER_LIMIT, because, mode=plan.world.mode)
+    good = [one for one in played.done if one.error == "NONE"]
+    return Row(
+        seed=seed,
+        kinds=played.kinds,
+        because=tuple(f"{one.kind}: {one.because}" for one in played.findings),
+        digest=played.digest,
+        virtual_ms=played.virtual_ms,
+        cpu_ms=cpu_ms() - began_ms,
+        acts=len(played.done),
+        answered=len(good),
+        committed=played.guest_commits
+        + sum(one.step.get("call", {}).get("do") == "commit" for one in good),
+        struck=sum(not {"cluster", "arm", "advance"}.isdisjoint(one.step) for one in good),
+        cells=tuple(played.cells.items()),
+        mode=plan.world.mode,
+        names=_names(plan) if played.kinds else (),
+    )
+
+
+def named(row: Row, wanted: Wanted) -> Row:
+    if row.names is not None or not row.kinds:
+        return row
+    return msgspec.structs.replace(row, names=_names(draw(row.seed, wanted)))
+
+
+def _names(plan: Plan) -> tuple[str, ...]:
+    return tuple(sorted(cause.name for cause in causes_of(plan)))
+
+
+def without_verdict(seed: int, kind: str, because: str, *, mode: str = "") -> Row:
+    """The row of a run that came to no end."""
+    return Row(
+        seed=seed,
+        kinds=(kind,),
+        because=(f"{kind}: {because}",),
+        digest="",
+        virtual_ms=0,
+        cpu_ms=0,
+        acts=0,
+        answered=0,
+        committed=0,
+        struck=0,
+        mode=mode,
+        names=(),
+    )
+
+
+def rows(
+    seeds: Iterable[int],
+    wanted: Wanted,
+    *,
+    jobs: int,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> Iterator[Row]:
+    """A row for each seed, as they come; with one job in this process and in order.
+
+    Args:
+        seeds: Which.
+        wanted: What the user has fixed.
+        jobs: Processes.
+        goes_on: Asked before more is begun; what is under way is waited for.
+
+    Raises:
+        ConfigError: The cluster of a seed can't be had.
+    """
+    if jobs == 1:
+        quieten()
+        for seed in seeds:
+            if not goes_on():
+                return
+            yield row_of(seed, wanted)
+        return
+    yield from in_pool(partial(row_of, wanted=wanted), seeds, jobs=jobs, goes_on=goes_on)
+
+
+def in_pool(
+    work: Callable[[int], T],
+    seeds: Iterable[int],
+    *,
+    jobs: int,
+    chunk: int = CHUNK,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> Iterator[T]:
+    """What work makes of each seed, in other processes, as it comes.
+
+    Raises:
+        ConfigError: A process died, or the work raises it.
+    """
+    under_way: dict[Future[list[T]], list[int]] = {}
+    left = iter(seeds)
+    with _pool(jobs) as pool:
+        while True:
+            while len(under_way) < 2 * jobs and goes_on():
+                some = list(islice(left, chunk))
+                if not some:
+                    break
+                under_way[pool.submit(_all_of, work, some)] = some
+            if not under_way:
+                return
+            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+                some = under_way.pop(future)
+                try:
+                    yield from future.result()
+                except BrokenProcessPool as error:
+                    raise ConfigError(f"a process died at the seeds {some}") from error
+
+
+@contextmanager
+def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes in which hashes of strings repeat. They are started with the first work."""
+    before = os.environ.get(HASH_SEED)
+    os.environ[HASH_SEED] = "0"
+    try:
+        fresh = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(jobs, mp_context=fresh, initializer=quieten) as pool:
+            yield pool
+    finally:
+        if before is None:
+            del os.environ[HASH_SEED]
+        else:
+            os.environ[HASH_SEED] = before
+
+
+def _all_of(work: Callable[[int], T], seeds: list[int]) -> list[T]:
+    return [work(seed) for seed in seeds]
+
+
+class RowFile:
+    """Rows in a file, one JSON object a line: what is there is not played again.
+
+    A line that was cut off in the middle, as by a kill, counts as not there.
+    """
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        """Read what is there.
+
+        Args:
+            path: The file; none is a new one.
+            wanted: What the user has fixed; rows of something else are not mixed in.
+
+        Raises:
+            ConfigError: It can't be read, or has rows of other runs.
+        """
+        self._path = path
+        self._head = msgspec.json.encode({"txnsim": TXNSIM, "wanted": wanted})
+        self.rows: dict[int, Row] = {}
+        try:
+            head, *lines = path.read_bytes().split(b"\n") if path.exists() else (b"",)
+        except OSError as error:
+            raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
+        if head not in (b"", self._head):
+            raise ConfigError(f"{path}: has rows of other runs: {head.decode(errors='replace')}")
+        self._whole = self._head + b"\n"
+        for line in lines:
+            try:
+                row = msgspec.json.decode(line, type=Row)
+            except msgspec.MsgspecError:
+                continue
+            self.rows[row.seed] = row
+            self._whole += line + b"\n"
+
+    def __enter__(self) -> RowFile:
+        """Leave out what was cut off, and go on behind the rest.
+
+        Raises:
+            ConfigError: It can't be written.
+        """
+        write_whole(self._path, self._whole)
+        self._file = self._path.open("ab", buffering=0)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, row: Row) -> None:
+        """Write one more, at once.
+
+        Raises:
+            OSError: There is no room; what is there is whole, and the next run goes on with it.
+        """
+        append(self._file, msgspec.json.encode(row) + b"\n")
+
+
+def processors() -> int:
+    """How many processes this machine can run at once."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

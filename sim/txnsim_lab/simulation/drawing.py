@@ -1,0 +1,173 @@
+"""From a seed to a plan: the cluster, who acts in it, and what each does.
+
+Swarm testing: each seed leaves features out at random, so that what one hides, another seed shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from txnsim.releases import REFERENCE, RELEASES, release_named
+from txnsim_lab.simulation import defaults
+from txnsim_lab.simulation.dice import Dice
+from txnsim_lab.simulation.disturbances import POWER_FAILURE, disturber, has_disturber
+from txnsim_lab.simulation.habits import (
+    Scene,
+    application,
+    bystander,
+    group,
+    has_operator,
+    operator,
+    reader,
+    wire,
+)
+from txnsim_lab.simulation.later import with_amid, with_later
+from txnsim_lab.simulation.plan import Body, Plan, Track, World
+
+STREAM: Final = "plan"
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user has fixed; all else is drawn."""
+
+    as_version: str | None = None
+    """The release of Kafka; the reference unless given."""
+    rules: Mapping[str, bool] = {}
+    """Switches of releases, turned by hand."""
+    workload: str | None = None
+    """A coroutine of the user's, as ``package.module:name``; it takes the place of our clients."""
+
+
+def draw(seed: int, wanted: Wanted = Wanted()) -> Plan:  # noqa: B008 - a frozen value
+    """The plan of a seed."""
+    dice = Dice(seed, STREAM)
+    drawn = dice.left_in({**defaults.CLIENT_FEATURES, **defaults.CLUSTER_FEATURES})
+    modes = modes_of(wanted.as_version)
+    mode = dice.one_of(modes)
+    brokers = dice.weighted(defaults.BROKERS)
+    topics = {
+        f"t{number}": _topic(dice, brokers)
+        for number in range(1, dice.weighted(defaults.TOPICS) + 1)
+    }
+    settings = _settings(dice, brokers)
+    features = drawn - (frozenset() if _survives(topics, settings, drawn) else {POWER_FAILURE})
+    scene = Scene(
+        features=features,
+        places=tuple(
+            f"{name}-{index}" for name, one in topics.items() for index in range(one["partitions"])
+        ),
+        brokers=brokers,
+        is_v2=mode.startswith("TV2"),
+        ids=("a1", "a2", "x1", "x2"),
+        inputs=tuple(topics),
+    )
+    latency_us, peer_us = (dice.weighted(defaults.LATENCIES_US) for _ in range(2))
+    world = World(
+        mode=mode,
+        brokers=brokers,
+        settings=settings,
+        topics=topics,
+        latency_us=latency_us,
+        peer_latency_us=peer_us,
+        as_version=wanted.as_version,
+        rules=dict(wanted.rules),
+    )
+    clients = () if wanted.workload is not None else tuple(_clients(dice, scene))
+    plan = Plan(
+        seed=seed,
+        world=world,
+        tracks=(*clients, *_surroundings(dice, scene)),
+        features=tuple(sorted(features)),
+        workload=wanted.workload,
+    )
+    return with_amid(with_later(plan, older=_older(wanted.as_version, mode)))
+
+
+def _survives(topics: Mapping[str, Body], settings: Body, features: frozenset[str]) -> bool:
+    """Whether the cluster promises to lose nothing when one machine loses its power: everything is
+    acknowledged by two others, and no other broker is out.
+    """
+    internal = ("transaction.state.log", "offsets.topic")
+    replicas = [one["replication-factor"] for one in topics.values()]
+    replicas += [settings[f"{name}.replication.factor"] for name in internal]
+    in_sync = [one.get("configs", {}).get("min.insync.replicas", 1) for one in topics.values()]
+    in_sync.append(settings["transaction.state.log.min.isr"])
+    alone = features.isdisjoint(("kill", "stop", "isolate", "full-disk", "reassign"))
+    return alone and min(replicas) > 2 and min(in_sync) > 1
+
+
+def modes_of(as_version: str | None) -> tuple[str, ...]:
+    """The generations of the protocol that brokers of a release run; verification is left on, as
+    it is by default.
+    """
+    rules = (REFERENCE if as_version is None else release_named(as_version)).rules
+    if not rules.transactions_are_verified:
+        return ("V-",)
+    if not rules.client_version_is_kept:
+        return ("V+",)
+    return ("V+", "TV2+" if rules.v2_markers_need_higher_epoch else "TV2")
+
+
+def _older(as_version: str | None, mode: str) -> list[str]:
+    """The releases before it whose brokers run the same generation."""
+    names = [*RELEASES]
+    newest = REFERENCE.name if as_version is None else as_version
+    return [name for name in names[: names.index(newest)] if mode in modes_of(name)]
+
+
+def _topic(dice: Dice, brokers: int) -> Body:
+    replicas = min(brokers, dice.weighted(defaults.REPLICATION))
+    count = dice.weighted(defaults.PARTITIONS)
+    first = dice.one_of(range(brokers))
+    topic: Body = {
+        "partitions": count,
+        "replication-factor": replicas,
+        "leaders": [(first + index) % brokers + 1 for index in range(count)],
+    }
+    configs: Body = {}
+    if dice.happens(0.2):
+        configs["cleanup.policy"] = "compact"
+    if replicas > 1 and dice.happens(0.4):
+        configs["min.insync.replicas"] = 2
+    return {**topic, "configs": configs} if configs else topic
+
+
+def _settings(dice: Dice, brokers: int) -> Body:
+    """Of the cluster: internal topics above all."""
+    found: Body = {
+        "broker.session.timeout.ms": dice.one_of((4_000, 6_000, 9_000)),
+        "group.initial.rebalance.delay.ms": 0,
+    }
+    for topic in ("transaction.state.log", "offsets.topic"):
+        replicas = min(brokers, dice.weighted(defaults.REPLICATION))
+        found[f"{topic}.replication.factor"] = replicas
+        found[f"{topic}.num.partitions"] = dice.weighted(defaults.INTERNAL_PARTITIONS)
+        if topic == "transaction.state.log":
+            found[f"{topic}.min.isr"] = min(replicas, dice.one_of((1, 2)))
+    return found
+
+
+def _clients(dice: Dice, scene: Scene) -> Iterator[Track]:
+    for number in range(1, dice.weighted(defaults.APPLICATIONS) + 1):
+        yield application(dice, scene, f"a{number}", f"a{number}")
+    pooled = scene.has("pooled")
+    for number in range(1, dice.weighted(defaults.WIRES) + 1):
+        yield wire(dice, scene, f"w{number}", "x1" if pooled else f"x{number}")
+    if scene.has("groups"):
+        yield from group(dice, scene, 1)
+
+
+def _surroundings(dice: Dice, scene: Scene) -> Iterator[Track]:
+    """Everybody who is no producer and no group."""
+    if scene.has("bystander"):
+        yield bystander(dice, scene)
+    if scene.has("reader"):
+        yield reader(dice, scene)
+    if has_operator(scene):
+        yield operator(dice, scene)
+    if has_disturber(scene):
+        for number in range(1, dice.weighted(defaults.DISTURBERS) + 1):
+            yield disturber(dice, scene, number)

@@ -1,0 +1,45 @@
+"""Which seeds to play where there are more than there is time for.
+
+A run shows something new where a request meets a trouble or a habit that it has not met before. Its
+plan tells that, and a plan is drawn in a hundredth of the time of its run. So the plans of some
+seeds are drawn, and one seed is played: the plan with most of what was played least.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from txnsim_lab.simulation.drawing import Wanted, draw
+from txnsim_lab.simulation.plan import Plan
+
+AMONG: Final = 8
+"""Seeds of which one is played."""
+
+TROUBLES: Final = frozenset(("cluster", "arm", "advance"))
+"""Step kinds done to the cluster; all others are requests."""
+
+
+def guided(seeds: Iterable[int], wanted: Wanted) -> Iterator[int]:
+    """One of each eight seeds; the same seeds give the same ones.
+
+    Args:
+        seeds: From which to choose.
+        wanted: What the user has fixed.
+    """
+    left, played = iter(seeds), Counter[tuple[str, str]]()
+    while some := list(islice(left, AMONG)):
+        pairs = {seed: pairs_of(draw(seed, wanted)) for seed in some}
+        best = max(some, key=lambda seed: sum(1 / (1 + played[pair]) for pair in pairs[seed]))
+        played.update(pairs[best])
+        yield best
+
+
+def pairs_of(plan: Plan) -> set[tuple[str, str]]:
+    """Pairs of a run's requests with a trouble, a habit or a mode that they may meet."""
+    acts = {act.asked: act.step.keys() for act in plan.acts}
+    troubles = {name for name, step in acts.items() if not TROUBLES.isdisjoint(step)}
+    met = troubles | {plan.world.mode, *plan.features}
+    return {(asked, one) for asked in acts.keys() - troubles for one in met}

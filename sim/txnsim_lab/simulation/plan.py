@@ -1,0 +1,152 @@
+"""What a run will do, as data: drawn, played, shrunk, written to a file and read again.
+
+A track is somebody who acts: one act after the other, each after a pause. What an act does is a
+step of a scenario file, in the same words. Acts that only make sense together, as those of one
+transaction, have one unit; shrinking takes them away together first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+import msgspec
+
+from txnsim.errors import ConfigError
+from txnsim_lab.scenario.model import Run, Scenario, Topic
+
+CLUSTER: Final = ""
+"""The track of somebody who only acts on the cluster: no actor of that name is needed."""
+
+OnError = Literal["go-on", "abort", "anew", "leave"]
+"""What somebody does when a call fails: nothing, abort, ask for an identity and skip to the next
+unit, or stop for good."""
+
+Body = dict[str, Any]
+"""A step as a scenario file says it."""
+
+
+class Act(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One act of a track."""
+
+    step: Body
+    after_ms: int = 0
+    """Pause between the end of the previous act and this one."""
+    unit: int = 0
+    """Acts of one unit belong together; they follow each other."""
+    habit: str = ""
+    """Feature for which the act was drawn."""
+
+    @property
+    def asked(self) -> str:
+        """What it asks for: ``commit``, ``cluster kill``, ``arm peer.request WriteTxnMarkers``."""
+        ((kind, said),) = (
+            (key, value) for key, value in self.step.items() if key not in ("say", "only")
+        )
+        match kind, said:
+            case "call", {"do": do}:
+                return str(do)
+            case "cluster", {"do": do}:
+                return f"cluster {do}"
+            case "ask", {"api": api}:
+                return f"ask {api}"
+            case "arm", {"point": point, "action": action}:
+                return f"arm {point} {action['do']}"
+        return str(kind)
+
+
+class Track(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Somebody who acts."""
+
+    name: str
+    acts: tuple[Act, ...]
+    actor: Body | None = None
+    """As a scenario file describes an actor; None for one that every scenario has, or none."""
+    on_error: OnError = "go-on"
+
+
+class World(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster of a run, as scenario files describe it, and its links."""
+
+    mode: str
+    brokers: int = 3
+    settings: Body = {}
+    topics: dict[str, Body] = {}
+    latency_us: tuple[int, int] = (50, 500)
+    peer_latency_us: tuple[int, int] = (50, 500)
+    as_version: str | None = None
+    rules: dict[str, bool] = {}
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole run."""
+
+    seed: int
+    """Of what is drawn while it is played: latencies, and where the brokers draw."""
+    world: World
+    tracks: tuple[Track, ...]
+    features: tuple[str, ...] = ()
+    workload: str | None = None
+    """A coroutine of the user's that runs beside the tracks, as ``package.module:name``."""
+
+    @property
+    def size(self) -> int:
+        """Number of acts."""
+        return sum(len(track.acts) for track in self.tracks)
+
+    @property
+    def acts(self) -> Iterator[Act]:
+        """Of everybody."""
+        return (one for track in self.tracks for one in track.acts)
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups whose members act in it, by name."""
+        actors = (track.actor for track in self.tracks if track.actor is not None)
+        return sorted({one["group"] for one in actors if "group" in one})
+
+    def to_json(self) -> bytes:
+        """For a file."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Plan:
+        """From a file.
+
+        Raises:
+            ConfigError: It is no plan.
+        """
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.MsgspecError as error:
+            raise ConfigError(f"no plan: {error}") from None
+
+
+RUN: Final = "drawn"
+"""The one run of a plan's scenario."""
+
+
+def scenario_of(plan: Plan) -> Scenario:
+    """The plan's cast and cluster as a scenario without steps.
+
+    Raises:
+        pydantic.ValidationError: The plan says something that no scenario file may say.
+    """
+    world = plan.world
+    run: Body = {"mode": world.mode, "verdict": "healthy", "rules": world.rules}
+    if world.as_version is not None:
+        run["as-version"] = world.as_version
+    return Scenario.model_validate(
+        {
+            "name": f"seed-{plan.seed}",
+            "title": "A run that was drawn",
+            "goal": "See what comes of it.",
+            "method": "Drawn from a seed.",
+            "brokers": world.brokers,
+            "settings": world.settings,
+            "topics": {name: Topic.model_validate(topic) for name, topic in world.topics.items()},
+            "actors": {track.name: track.actor for track in plan.tracks if track.actor is not None},
+            "runs": {RUN: Run.model_validate(run)},
+            "steps": [],
+        }
+    )

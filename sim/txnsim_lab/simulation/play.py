@@ -1,0 +1,564 @@
+"""A plan played in virtual time, and judged.
+
+Every track acts on its own; nobody waits for another, and an error ends nothing. When all are
+done, or the time is up, everything that was broken is healed, and the cluster gets the time that a
+sound one needs. Then it is looked at from outside, twice, as at the end of a story.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from txnsim_lab.check.history import HistoryError
+from txnsim_lab.check.judge import judge
+from txnsim_lab.check.observations import Outcome, PositionsRead
+from txnsim.client.errors import ClientError
+from txnsim.client.positions import committed_positions
+from txnsim.client.waiting import Deadline, pause
+from txnsim.errors import ConfigError
+from txnsim.loggers import before_first_line
+from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
+from txnsim_lab.scenario.answers import NONE, CallResult, StoryFailedError, failure
+from txnsim_lab.scenario.fields import Situation
+from txnsim_lab.scenario.final_observation import look_twice
+from txnsim_lab.scenario.ground.simulated import SimulatedGround, simulated_ground
+from txnsim_lab.scenario.model import Scenario
+from txnsim_lab.scenario.players.casting import Casting
+from txnsim_lab.scenario.recorder import Recorder
+from txnsim_lab.scenario.runner import Telling, casts_of
+from txnsim_lab.scenario.stage import LOOKER, Stage, stage
+from txnsim_lab.scenario.steps import act, done, expected_error
+from txnsim_lab.scenario.steps_model import Step
+from txnsim.server.cluster import SimCluster
+from txnsim.server.member import MemberState
+from txnsim_lab.simulation.asking import ASK, Curious
+from txnsim_lab.simulation.guests import Guest, commit_markers, end_of, workload_named
+from txnsim_lab.simulation.habits import OPERATOR, READER
+from txnsim_lab.simulation.invariants import violations
+from txnsim_lab.simulation.later import EXPIRATIONS, MONITOR
+from txnsim_lab.simulation.limit import OverLimitError, processor_limit
+from txnsim_lab.simulation.members import (
+    NOT_FENCED,
+    OLD_GENERATION,
+    UNFENCED,
+    Told,
+    asked_of_group,
+    of_two_members,
+    old_generation,
+    replaced,
+    told_otherwise,
+)
+from txnsim_lab.simulation.moments import Moments
+from txnsim_lab.simulation.plan import RUN, Act, Body, Plan, Track, scenario_of
+from txnsim_lab.simulation.promises import Broken, broken_promises
+from txnsim.types import TopicPartition
+
+HORIZON_MS: Final = 240_000
+"""When everything is healed, whoever still acts."""
+FAREWELL_MS: Final = 180_000
+"""Time left to unfinished calls: longer than any timeout of a client."""
+HEALING_MS: Final = 60_000
+SETTLING_MS: Final = 30_000
+"""Pause before time jumps: replicas catch up, and delayed work is retried."""
+BEGINNING: Final = 0
+"""The unit of what somebody needs before anything else."""
+ATTEMPTS: Final = 10
+ATTEMPT_PAUSE_MS: Final = 2_000
+CRASH: Final = "crash"
+"""In place of an anomaly: our own code gave up."""
+UNSETTLED: Final = "unsettled"
+"""Everything is healed, and the cluster does not answer or come to rest."""
+OVER_LIMIT: Final = "over-limit"
+"""The run took more processor time than it was given."""
+WORKLOAD: Final = "workload"
+_PASSING: Final = (ClientError, StoryFailedError, ConfigError)
+"""Errors of actors that are no findings."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A violation, by kind and reason."""
+
+    kind: str
+    because: str
+
+
+class Done(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One act as it went."""
+
+    at_us: int
+    """When it began, from the start of the run."""
+    took_us: int
+    who: str
+    step: Body
+    error: str
+    leaders: dict[str, int]
+    """Who leads each partition when it begins, 0 where nobody does."""
+    states: dict[str, str]
+    """Of each transactional id, as its coordinator has it then."""
+    told: str = ""
+    """The sum of an answer that no client reads."""
+
+
+class Cell(msgspec.Struct, frozen=True, order=True):
+    """A cell of the coverage map: transaction state, request and outcome."""
+
+    state: str
+    """State of the transaction at its coordinator; "" without a transaction."""
+    asked: str
+    outcome: str
+
+
+class Played(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a run."""
+
+    findings: tuple[Finding, ...]
+    done: tuple[Done, ...]
+    cells: dict[Cell, int]
+    virtual_ms: int
+    digest: str
+    """Digest over every act, its time and answer; equal for equal runs."""
+    guest_commits: int = 0
+    """Markers of commits in the topics, where a workload of the user's was played."""
+    history: bytes = b""
+    trace: bytes = b""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Each kind of finding once, in order."""
+        return tuple(sorted({finding.kind for finding in self.findings}))
+
+
+def play(
+    plan: Plan, *, trace_level: TraceLevel = TraceLevel.OFF, cpu_s: float | None = None
+) -> Played:
+    """Play a plan from its beginning to its verdict.
+
+    Args:
+        plan: What happens.
+        trace_level: How much of it is recorded; what happens does not depend on that.
+        cpu_s: Processor time that it may take; without a limit unless given.
+
+    Raises:
+        ConfigError: Its cluster can't be had, or its workload can't be imported.
+    """
+    scenario = scenario_of(plan)
+    run = _Run(plan, scenario)
+    world = plan.world
+    broken: list[Finding] = []
+    try:
+        with processor_limit(cpu_s) as limit:
+            run_virtual(
+                run.whole,
+                seed=plan.seed,
+                latency_us=world.latency_us,
+                peer_latency_us=world.peer_latency_us,
+                trace_level=trace_level,
+            )
+    except ConfigError:
+        raise
+    except (Exception, OverLimitError, BaseExceptionGroup) as error:  # noqa: BLE001 - a finding
+        broken.append(Finding(CRASH, _said(error)))
+    if limit.is_over:
+        broken = [Finding(OVER_LIMIT, f"it took more than {cpu_s:g} s of processor time")]
+    return run.played(broken)
+
+
+def _said(error: BaseException) -> str:
+    """An error in one line, with those inside of it."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(_said(one) for one in error.exceptions)
+    return f"{type(error).__name__}: {error}"
+
+
+def quieten() -> None:
+    """Let brokers of this process log nothing: what a run comes to is in its result."""
+
+    def configure() -> None:
+        import structlog
+
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+    before_first_line(configure)
+
+
+class _Run:
+    """One run while it is played."""
+
+    def __init__(self, plan: Plan, scenario: Scenario) -> None:
+        self.plan = plan
+        self._scenario = scenario
+        self._steps = {
+            id(one): _step(one)
+            for track in plan.tracks
+            for one in track.acts
+            if ASK not in one.step
+        }
+        self._guest = None if plan.workload is None else workload_named(plan.workload)
+        self._is_over = False
+        self._done: list[Done] = []
+        self._cells: Counter[Cell] = Counter()
+        self._findings: list[Finding] = []
+        self._shared: list[Finding] = []
+        self._deletes_topics = _deletes_topics(plan)
+        self._told: Told = {}
+        self._curious: Curious | None = None
+        self._moments: Moments | None = None
+        self._recorder: Recorder | None = None
+        self._environment: VirtualEnvironment | None = None
+        self._start_us = 0
+        self._virtual_ms = 0
+        self._guest_commits = 0
+
+    def played(self, broken: Iterable[Finding]) -> Played:
+        history, trace = b"", b""
+        findings = [*broken, *self._findings, *self._shared]
+        if self._recorder is not None:
+            history = self._recorder.history.to_lines()
+            try:
+                found = judge(self._recorder.history).anomalies
+                findings += [Finding(str(one.kind), one.because) for one in found]
+                promises = broken_promises(
+                    self._recorder.history,
+                    keeps_positions=_keeps_positions(self.plan),
+                    watchers=frozenset({MONITOR}),
+                )
+                findings += [Finding(*one) for one in promises]
+            except HistoryError as error:
+                findings.append(Finding(CRASH, f"the history can't be judged: {error}"))
+        if self._environment is not None and self._environment.tracer.on:
+            lines: list[bytes] = []
+            verdict = ", ".join(sorted({one.kind for one in findings})) or "healthy"
+            self._environment.tracer.export(lines.append, verdict=verdict)
+            trace = b"".join(lines)
+        return Played(
+            findings=tuple(findings),
+            done=tuple(self._done),
+            cells=dict(sorted(self._cells.items())),
+            virtual_ms=self._virtual_ms,
+            guest_commits=self._guest_commits,
+            digest=self._digest(findings),
+            history=history,
+            trace=trace,
+        )
+
+    def _digest(self, findings: list[Finding]) -> str:
+        told = msgspec.json.encode((self._done, findings, self._virtual_ms))
+        return hashlib.blake2b(told, digest_size=8).hexdigest()
+
+    async def whole(self, environment: VirtualEnvironment) -> None:
+        """From the start of the cluster to the last look."""
+        self._environment = environment
+        self._start_us = environment.clock.monotonic_us()
+        recorder = self._recorder = Recorder(environment.clock, environment.tracer)
+        telling = Telling(scenario=self._scenario, run=RUN)
+        situation = Situation(run=RUN, mode=self.plan.world.mode, take="armed")
+        try:
+            async with (
+                simulated_ground(self._scenario, self._scenario.runs[RUN], environment) as ground,
+                stage(
+                    self._scenario,
+                    situation,
+                    casts=casts_of(telling, Casting(player="own")),
+                    ground=ground,
+                    recorder=recorder,
+                ) as built,
+            ):
+                await self._on_stage(built, ground)
+        finally:
+            self._virtual_ms = (environment.clock.monotonic_us() - self._start_us) // 1_000
+
+    async def _on_stage(self, built: Stage, ground: SimulatedGround) -> None:
+        clock, spawn = ground.environment.clock, ground.environment.tasks.spawn
+        tasks = [
+            spawn(self._track(built, ground.cluster, track), name=f"track {number}")
+            for number, track in enumerate(self.plan.tracks)
+        ]
+        if self._guest is not None:
+            guest = Guest(
+                bootstrap=ground.bootstrap,
+                environment=ground.environment,
+                recorder=built.recorder,
+                client=built.around.client,
+            )
+            tasks.append(spawn(self._invited(self._guest(guest)), name=WORKLOAD))
+        await _until_done(clock, tasks, HORIZON_MS)
+        self._is_over = True
+        await heal(ground.cluster)
+        await _until_done(clock, tasks, FAREWELL_MS)
+        late = [task.get_name() for task in tasks if not task.done()]
+        if late:
+            self._findings.append(Finding(UNSETTLED, f"{', '.join(late)}: no answer came"))
+        for task in tasks:
+            task.cancel()
+        if self._curious is not None:
+            await self._curious.close()
+        await pause(clock, SETTLING_MS)
+        built.recorder.healed(LOOKER)
+        try:
+            await look_twice(built)
+            await _look_at_positions(built, self.plan)
+        except _PASSING as error:
+            self._findings.append(Finding(UNSETTLED, f"the last look was not answered: {error}"))
+        self._findings += [Finding(*one) for one in violations(ground.cluster)]
+        if self._guest is not None:
+            self._guest_commits = commit_markers(ground.cluster)
+
+    async def _invited(self, workload: Awaitable[object]) -> None:
+        """What the user's coroutine does is one act."""
+        assert self._environment is not None
+        clock = self._environment.clock
+        began_us = clock.monotonic_us()
+        error = await end_of(workload)
+        self._done.append(
+            Done(
+                at_us=began_us - self._start_us,
+                took_us=clock.monotonic_us() - began_us,
+                who=WORKLOAD,
+                step={WORKLOAD: self.plan.workload},
+                error=error,
+                leaders={},
+                states={},
+            )
+        )
+        self._cells[Cell("", WORKLOAD, error)] += 1
+
+    # Tracks
+
+    async def _track(self, built: Stage, cluster: SimCluster, track: Track) -> None:
+        clock, skipped = built.environment.clock, -1
+        for one in track.acts:
+            if one.unit == skipped:
+                continue
+            if one.after_ms:
+                await pause(clock, one.after_ms)
+            if self._is_over:
+                return
+            answer = await self._act(built, cluster, track, one)
+            if answer.error == NONE or _is_of_others(one):
+                continue
+            if one.unit == BEGINNING:
+                if not await self._begins_after_all(built, cluster, track, one):
+                    return  # without an identity nobody can even do wrong
+                continue
+            if track.on_error == "go-on":
+                continue
+            if track.on_error == "leave":
+                return
+            skipped = one.unit
+            unknown = _is_unknown_end(one, answer)
+            if track.on_error == "abort" and not unknown:
+                sorry = await self._act(built, cluster, track, _call(track, "abort"))
+                unknown = sorry.outcome is Outcome.UNKNOWN
+            # What is not known to be over must not be gone on with.
+            if track.actor is None or track.actor["plays"] != "wire":
+                if unknown:
+                    return
+            elif unknown or track.on_error == "anew":
+                anew = _call(track, "init-producer-id")
+                answer = await self._act(built, cluster, track, anew)
+                if answer.outcome is Outcome.UNKNOWN and not await self._begins_after_all(
+                    built, cluster, track, anew
+                ):
+                    return
+
+    async def _begins_after_all(
+        self, built: Stage, cluster: SimCluster, track: Track, one: Act
+    ) -> bool:
+        """Whether a retry succeeded for an act that the track needs before all else."""
+        for _ in range(ATTEMPTS):
+            await pause(built.environment.clock, ATTEMPT_PAUSE_MS)
+            if self._is_over:
+                return False
+            if (await self._act(built, cluster, track, one)).error == NONE:
+                return True
+        return False
+
+    async def _act(self, built: Stage, cluster: SimCluster, track: Track, one: Act) -> CallResult:
+        """Do one act; what goes wrong is its answer."""
+        step = None if ASK in one.step else self._steps.get(id(one)) or _step(one)
+        call = None if step is None else step.call
+        clock = built.environment.clock
+        began_us = clock.monotonic_us()
+        leaders, states = _leaders(cluster), _states(cluster)
+        state = self._state(states, track)
+        self._findings += [Finding(*one) for one in self._look(cluster)]
+        asked = asked_of_group(built.around, cluster, call)
+        old, fenced = old_generation(asked, cluster), replaced(asked)
+        try:
+            if step is None:
+                self._curious = self._curious or Curious(built.around)
+                answer = await self._curious.ask(one.step[ASK])
+            else:
+                answer = await _answered(built, step)
+        except ClientError as error:
+            answer = failure(error)
+        except StoryFailedError as error:
+            answer = CallResult(error=error.answered or "IN_VAIN", because=str(error))
+        except ConfigError as error:
+            answer = CallResult(error="IMPOSSIBLE", because=str(error))
+        self._done.append(
+            Done(
+                at_us=began_us - self._start_us,
+                took_us=clock.monotonic_us() - began_us,
+                who=track.name,
+                step=one.step,
+                error=answer.error,
+                leaders=leaders,
+                states=states,
+                told=answer.because if step is None else "",
+            )
+        )
+        self._cells[Cell(state, one.asked, answer.error)] += 1
+        if old or fenced:
+            # A coordinator that has moved meanwhile may not know the later generation.
+            asked = asked_of_group(built.around, cluster, call)
+            if old and answer.error == NONE and old_generation(asked, cluster):
+                self._findings.append(Finding(OLD_GENERATION, old))
+            if fenced and answer.error in UNFENCED and replaced(asked):
+                self._findings.append(Finding(NOT_FENCED, f"{fenced}: {answer.error}"))
+        self._findings += [Finding(*one) for one in self._look(cluster)]
+        if call is not None and call.do == "read-positions" and answer.error == NONE:
+            self._findings += [Finding(*one) for one in self._told_early(built, call.who)]
+        if not self._shared:
+            found = (
+                *(() if self._deletes_topics else of_two_members(built.around, cluster)),
+                *told_otherwise(built.around, self._told),
+            )
+            self._shared = [Finding(*one) for one in found]
+        return answer
+
+    def _look(self, cluster: SimCluster) -> list[Broken]:
+        if self._moments is None:
+            self._moments = Moments(cluster)
+        return self._moments.look()
+
+    def _told_early(self, built: Stage, who: str) -> list[Broken]:
+        """Violations by the positions just answered to an actor, if not replicated."""
+        assert self._moments is not None
+        history = built.recorder.history
+        seen = (history[at] for at in range(len(history) - 1, -1, -1))
+        read = next(one for one in seen if isinstance(one, PositionsRead) and one.who == who)
+        return self._moments.told(read)
+
+    @staticmethod
+    def _state(states: Mapping[str, str], track: Track) -> str:
+        """State of an actor's transaction; "" for an actor that has none."""
+        if track.actor is None or track.actor["plays"] not in ("wire", "application"):
+            return ""
+        return states.get(track.actor.get("transactional-id", track.name), "absent")
+
+
+def _deletes_topics(plan: Plan) -> bool:
+    return any(one.step.get("cluster", {}).get("do") == "delete-topic" for one in plan.acts)
+
+
+def _keeps_positions(plan: Plan) -> bool:
+    """Whether positions of groups stay: no topic is deleted, and nothing expires soon."""
+    return not _deletes_topics(plan) and plan.world.settings.keys().isdisjoint(EXPIRATIONS)
+
+
+async def _look_at_positions(built: Stage, plan: Plan) -> None:
+    """Read the final positions of each group."""
+    places = [
+        TopicPartition(name, index)
+        for name, topic in plan.world.topics.items()
+        for index in range(topic["partitions"])
+    ]
+    for group in plan.groups:
+        admin = await built.operator.admin()
+        found = await committed_positions(admin.cluster, group, places)
+        built.recorder.positions(LOOKER, group, found)
+
+
+def _is_of_others(one: Act) -> bool:
+    """Whether it is no act of the program in whose track it stands, which goes on then."""
+    who = one.step.get("call", {}).get("who")
+    return "cluster" in one.step or who in (OPERATOR, READER)
+
+
+def _is_unknown_end(one: Act, answer: CallResult) -> bool:
+    is_end = one.step.get("call", {}).get("do") in ("commit", "abort")
+    return is_end and answer.outcome is Outcome.UNKNOWN
+
+
+def _step(one: Act) -> Step:
+    return Step.model_validate(one.step)
+
+
+def _call(track: Track, do: str) -> Act:
+    return Act({"call": {"who": track.name, "do": do}})
+
+
+def _leaders(cluster: SimCluster) -> dict[str, int]:
+    return {
+        f"{name}-{index}": max(0, partition.leader)
+        for name, topic in cluster.metadata.image.topics.items()
+        for index, partition in enumerate(topic.partitions)
+    }
+
+
+def _states(cluster: SimCluster) -> dict[str, str]:
+    return {
+        txn.transactional_id: txn.state.wire_name
+        for broker in cluster.brokers.values()
+        for txn in broker.coordinator.entries()
+    }
+
+
+async def _answered(built: Stage, step: Step) -> CallResult:
+    call = step.call
+    if call is None or call.background is not None:
+        await act(built, step)
+        return CallResult()
+    call_step = built.with_numbers(step)
+    assert call_step.call is not None
+    wanted = expected_error(call.error, built.situation)
+    return await done(built, built.actors[call.who], call_step.call, wanted=wanted)
+
+
+async def _until_done(clock: Any, tasks: list[asyncio.Task[Any]], patience_ms: int) -> None:
+    """Wait until all tasks have ended, but no longer than the limit."""
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    waiting = {task for task in tasks if not task.done()}
+
+    def end(task: asyncio.Task[Any] | None = None) -> None:
+        waiting.discard(task)
+        if (task is None or not waiting) and not over.done():
+            over.set_result(None)
+
+    if not waiting:
+        return
+    for task in tuple(waiting):
+        task.add_done_callback(end)
+    timer = clock.call_later(patience_ms, end)
+    try:
+        await over
+    finally:
+        timer.cancel()
+
+
+async def heal(cluster: SimCluster) -> None:
+    """Take back everything that was broken on purpose: rules, links, clocks, brokers."""
+    cluster.injector.disarm_all()
+    clock = cluster.environment.clock
+    deadline = Deadline(clock, HEALING_MS)
+    while True:
+        for broker_id, member in cluster.members.items():
+            cluster.heal(broker_id)
+            if member.state is MemberState.DOWN:
+                try:
+                    await cluster.start_broker(broker_id)
+                except ConfigError:
+                    continue  # somebody starts it already, or it is on its way down
+        running = all(one.state is MemberState.RUNNING for one in cluster.members.values())
+        if running or deadline.passed:
+            return
+        await pause(clock, 250)

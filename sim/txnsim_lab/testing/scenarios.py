@@ -1,0 +1,74 @@
+"""A scenario from a test: ``run_scenario("z01", run="V-")`` and what it came to.
+
+The same runner as ``txnsim scenario run``, so the outcome is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from txnsim.errors import ConfigError
+from txnsim.runtime import real
+from txnsim_lab.scenario.catalog import find
+from txnsim_lab.scenario.given_inputs import GivenInputs, inputs_of
+from txnsim_lab.scenario.model import Scenario
+from txnsim_lab.scenario.players.casting import Casting
+from txnsim_lab.scenario.runner import (
+    SEED_DEFAULT,
+    RunResult,
+    Telling,
+    tell_real,
+    tell_virtual,
+)
+
+
+def run_scenario(
+    name: str,
+    *,
+    run: str | None = None,
+    take: str = "armed",
+    seed: int = SEED_DEFAULT,
+    over_tcp: bool = False,
+    player: str | None = None,
+    inputs: Iterable[Mapping[str, Any]] = (),
+) -> RunResult:
+    """Run a scenario once and judge it.
+
+    Args:
+        name: Its name or alias, or a YAML file.
+        run: Which of its runs; need not be said where there is one.
+        take: ``armed``, ``disarmed`` (without the fault) or ``control`` (what only looks like it).
+        seed: Seed of all chance in virtual time.
+        over_tcp: In real time and over TCP, not in virtual time.
+        player: The client of the application: ``own`` or ``kafka-python``; over TCP then.
+        inputs: Acts on a run besides its story, as the page gives it: ``{"before": 3,
+            "step": {"release": "late"}}``; in virtual time.
+
+    Returns:
+        What it came to: ``verdict.observed`` and ``verdict.expected``, ``as_declared``, ``story``.
+
+    Raises:
+        ConfigError: There is no such scenario or run, or no client that could play it.
+        MissingExtraError: The client that should play is not installed.
+    """
+    _path, scenario = find(name)
+    telling = Telling(scenario=scenario, run=_run_of(scenario, run), take=take)
+    given = inputs_of(msgspec.json.encode(list(inputs)).decode())
+    if over_tcp or player is not None:
+        if given:
+            raise ConfigError("inputs repeat a run in virtual time, not one over TCP")
+        return real.run(tell_real(telling, Casting(player=player)))
+    return tell_virtual(telling, seed=seed, pace=GivenInputs(given) if given else None)
+
+
+def _run_of(scenario: Scenario, run: str | None) -> str:
+    names = list(scenario.runs)
+    if run is None and len(names) == 1:
+        return names[0]
+    if run not in names:
+        asked = "say which run" if run is None else f"no run {run!r}"
+        raise ConfigError(f"scenario {scenario.name}: {asked}; there are {', '.join(names)}")
+    return run

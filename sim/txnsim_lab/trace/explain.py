@@ -1,0 +1,370 @@
+"""Why the last stable offset of a partition is where it is, and what happened to a transaction.
+Everything comes from a trace, in the words of ``txn.open_txn_verdict``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.errors import BadInputError
+from txnsim.runtime.trace import Event, TraceLevel
+from txnsim_lab.trace.faults_and_decisions import Remembered
+from txnsim.trace.reading import Recording, by_position, causes
+from txnsim_lab.trace.state import TraceState, owed_by, state_at
+from txnsim.trace.story import place
+from txnsim.txn.open_txn_verdict import (
+    CAUSE_OF,
+    PROGRAM,
+    Cause,
+    Coordinated,
+    Holder,
+    OpenTxnStatus,
+    Standing,
+    is_two_phase,
+    judge_one,
+    repair_command,
+    sentences,
+)
+from txnsim.txn.past_decision import MARKERS, Decided
+from txnsim.types import TopicPartition
+
+COPIES: Final = frozenset({"msg.send", "msg.recv", "log.hw", "txn.decide", "txn.prepare"})
+"""Kinds that only pass a value on. A walk along causes skips them, except for a root."""
+_NO_FAULT: Final = {"held": 0}
+BRIEF_REMARK: Final = (
+    "This trace was recorded at brief, without high watermarks: the end of the log is taken"
+    " instead."
+)
+
+
+class LsoExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a last stable offset does not advance."""
+
+    partition: str
+    at: int
+    """The position up to which events were looked at."""
+    cause: str
+    last_stable_offset: int
+    high_watermark: int
+    sentences: tuple[str, ...]
+    evidence: tuple[int, ...]
+    """Positions of the events that it follows from: what opened the transaction, its coordinator's
+    last move, the marker that is owed, and which of its own messages are held.
+    """
+    repair: str | None
+    """The command that ends it; None where nothing hangs."""
+    marker: str | None
+    """``COMMIT`` or ``ABORT``: what that writes; None where it is unknown, or nothing hangs."""
+
+
+class TxnExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """What has become of a transactional id."""
+
+    transactional_id: str
+    at: int
+    sentences: tuple[str, ...]
+    chain: tuple[int, ...]
+    """Positions of the last move and of its causes back to the root."""
+    evidence: tuple[int, ...]
+
+
+class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A producer with an open transaction on a partition, as its leader and as its coordinator see
+    it.
+    """
+
+    partition: str
+    producer_id: int
+    epoch: int
+    first: int
+    """Offset where its transaction begins."""
+    verdict: OpenTxnStatus
+    reason: str
+    transactional_id: str | None
+    coordinator: str | None
+    state: str | None
+    coordinator_epoch: int | None
+    """The producer's epoch as the coordinator has it."""
+    is_two_phase: bool = False
+    decided: Decided | None = None
+    """Marker due to a hanging transaction; None for all others."""
+
+
+def explain_lso(run: Recording, partition: str, *, at: int | None = None) -> LsoExplanation:
+    """Why the last stable offset of a partition is what it is.
+
+    Raises:
+        BadInputError: The trace tells nothing of that partition, or has no such event.
+    """
+    events = run.through(at)
+    state = state_at(events, run.nodes, level=run.level)
+    return lso_of(state, partition, at=_last(events), remembered=Remembered.of(events))
+
+
+def _last(events: Sequence[Event]) -> int:
+    return events[-1].i if events else -1
+
+
+def lso_of(
+    state: TraceState,
+    partition: str,
+    *,
+    at: int,
+    remembered: Remembered,
+    program: str = PROGRAM,
+) -> LsoExplanation:
+    """The same of a state that is there already.
+
+    Raises:
+        BadInputError: The state has no such partition.
+    """
+    log = state.logs.get(partition)
+    if log is None:
+        known = ", ".join(sorted(state.logs)) or "none"
+        raise BadInputError(f"the trace tells nothing of {partition} up to #{at}; it has {known}")
+    where = _partition(partition)
+    stable = log["lso"]
+    is_brief = state.level != TraceLevel.FULL
+    end = max(log["end"], stable) if is_brief else log["hw"]
+    open_ones = sorted(mismatches(state, remembered, partition), key=lambda one: one.first)
+    holder = next((one for one in open_ones if max(one.first, log["start"]) == stable), None)
+    if log["leader"] < 0:
+        cause = Cause.OFFLINE
+    elif holder is not None and end > stable:
+        cause = CAUSE_OF[holder.verdict]
+    else:
+        behind = Cause.WRITTEN if is_brief else Cause.UNREPLICATED
+        cause = Cause.NOTHING if stable >= end else behind
+    standing = Standing(
+        partition=where,
+        cause=cause,
+        last_stable_offset=stable,
+        high_watermark=end,
+        holder=None if holder is None else _holder(state, log, holder),
+        others=len(open_ones) - 1,
+        program=program,
+    )
+    said = sentences(standing)
+    if is_brief and log["replicas"] != 1:
+        said = (*said, BRIEF_REMARK)
+    hanging = holder if cause is Cause.HANGING else None
+    return LsoExplanation(
+        partition=partition,
+        at=at,
+        cause=str(cause),
+        last_stable_offset=stable,
+        high_watermark=end,
+        sentences=said,
+        evidence=tuple(
+            sorted(set(_evidence(state, log, holder if end > stable else None, remembered)))
+        ),
+        repair=None if hanging is None else repair_command(where, hanging.verdict, program=program),
+        marker=None
+        if hanging is None or hanging.decided is None
+        else MARKERS[hanging.decided.decision] or None,
+    )
+
+
+def mismatches(
+    state: TraceState, remembered: Remembered, partition: str | None = None
+) -> Iterator[Mismatch]:
+    """Every open transaction, of a partition or of all, with its verdict."""
+    ids = {entry["pid"]: name for name, entry in state.transactions.items() if entry["pid"] >= 0}
+    for tp, log in state.logs.items():
+        if partition not in (None, tp):
+            continue
+        for pid, producer in log["producers"].items():
+            if producer["first"] < 0:
+                continue
+            name = ids.get(int(pid))
+            entry = None if name is None else state.transactions[name]
+            known = None if name is None or entry is None else _coordinated(name, entry, tp)
+            verdict, reason = judge_one(int(pid), producer["epoch"], name, known)
+            yield Mismatch(
+                partition=tp,
+                producer_id=int(pid),
+                epoch=producer["epoch"],
+                first=producer["first"],
+                verdict=verdict,
+                reason=reason,
+                transactional_id=name,
+                coordinator=None if entry is None else entry["node"],
+                state=None if entry is None else entry["state"],
+                coordinator_epoch=None if entry is None else entry["epoch"],
+                is_two_phase=verdict is OpenTxnStatus.ALIVE
+                and known is not None
+                and is_two_phase(known.state, known.timeout_ms),
+                decided=remembered.decided(
+                    _partition(tp),
+                    producer_id=int(pid),
+                    producer_epoch=producer["epoch"],
+                    last_timestamp_ms=producer["timestamp"],
+                    entry=entry,
+                )
+                if verdict is OpenTxnStatus.HANGING
+                else None,
+            )
+
+
+def places(state: TraceState, open_ones: Iterable[Mismatch]) -> list[str]:
+    """Partitions to explain: hanging transactions, other open ones, then users' others."""
+    worst_first = sorted(open_ones, key=lambda one: one.verdict is not OpenTxnStatus.HANGING)
+    opened = [
+        one.partition
+        for one in worst_first
+        if one.verdict is OpenTxnStatus.HANGING or not is_internal(one.partition)
+    ]
+    return list(dict.fromkeys([*opened, *(name for name in state.logs if not is_internal(name))]))
+
+
+def is_internal(partition: str) -> bool:
+    """Whether a partition is one of Kafka's own topics."""
+    return partition.startswith("__")
+
+
+def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None) -> TxnExplanation:
+    """What has become of a transactional id, and what its last move is due to.
+
+    Raises:
+        BadInputError: The trace tells nothing of it, or has no such event.
+    """
+    events = run.through(at)
+    state = state_at(events, run.nodes, level=run.level)
+    entry = state.transactions.get(transactional_id)
+    if entry is None:
+        known = ", ".join(sorted(state.transactions)) or "none"
+        raise BadInputError(
+            f"no coordinator of this trace has {transactional_id!r}; transactional ids: {known}"
+        )
+    known_events = by_position(events)
+    chain = [known_events[entry["i"]]] if entry["i"] in known_events else []
+    chain = walk(known_events, chain[0]) if chain else []
+    lines = [_state_line(transactional_id, entry)]
+    if len(chain) > 1:
+        lines.append(f"That is due to {_root_words(chain[-1], run.nodes)}.")
+    evidence = [entry["i"]]
+    for key, owed in state.owed.items():
+        whose, partition = owed_by(key)
+        if whose == transactional_id:
+            lines.append(_owed_line(partition, owed))
+            evidence.append(owed["i"])
+    for one in mismatches(state, Remembered.of(events)):
+        if one.transactional_id == transactional_id:
+            decided = "" if one.decided is None else f" {one.decided}."
+            lines.append(
+                f"On {one.partition} the transaction of epoch {one.epoch} is open since offset"
+                f" {one.first}: {one.verdict}; {one.reason}.{decided}"
+            )
+            evidence.append(state.logs[one.partition]["producers"][str(one.producer_id)]["i"])
+    return TxnExplanation(
+        transactional_id=transactional_id,
+        at=events[-1].i,
+        sentences=tuple(lines),
+        chain=tuple(event.i for event in chain),
+        evidence=tuple(sorted(position for position in set(evidence) if position >= 0)),
+    )
+
+
+def walk(events: dict[int, Event], event: Event) -> list[Event]:
+    """Where a value comes from: the event, what caused it, up to the root; copies are skipped."""
+    chain = list(causes(events, event))
+    return [one for at, one in enumerate(chain) if at in (0, len(chain) - 1) or one.k not in COPIES]
+
+
+# Parts
+
+
+def _partition(name: str) -> TopicPartition:
+    topic, dash, number = name.rpartition("-")
+    if not dash or not number.isdigit():
+        raise BadInputError(f"{name!r} is no partition: expected TOPIC-PARTITION, as orders-0")
+    return TopicPartition(topic, int(number))
+
+
+def _coordinated(name: str, entry: Mapping[str, Any], partition: str) -> Coordinated:
+    return Coordinated(
+        transactional_id=name,
+        coordinator_id=_broker(entry["node"]),
+        state=entry["state"],
+        producer_id=entry["pid"],
+        producer_epoch=entry["epoch"],
+        lists_partition=partition in entry["partitions"],
+        timeout_ms=entry.get("timeout_ms", -1),
+    )
+
+
+def _broker(node: str) -> int:
+    """Of a node's name; -1 while a coordinator's part is nowhere."""
+    parts = node.split("/")
+    return int(parts[1]) if parts[0] == "broker" else -1
+
+
+def _holder(state: TraceState, log: Mapping[str, Any], one: Mismatch) -> Holder:
+    producer = log["producers"][str(one.producer_id)]
+    return Holder(
+        producer_id=one.producer_id,
+        producer_epoch=one.epoch,
+        quiet_ms=state.now_ms - producer["timestamp"],
+        verdict=one.verdict,
+        reason=one.reason,
+        transactional_id=one.transactional_id,
+        coordinator_id=None if one.coordinator is None else _broker(one.coordinator),
+        is_two_phase=one.is_two_phase,
+        decided=one.decided,
+    )
+
+
+def _evidence(
+    state: TraceState, log: Mapping[str, Any], one: Mismatch | None, remembered: Remembered
+) -> Iterator[int]:
+    if one is None:
+        return
+    opened = log["producers"][str(one.producer_id)]["i"]
+    yield from (opened,) if opened >= 0 else ()
+    if one.transactional_id is not None:
+        yield state.transactions[one.transactional_id]["i"]
+        for key, owed in state.owed.items():
+            if owed_by(key) == (one.transactional_id, one.partition):
+                yield owed["i"]
+    if one.verdict is OpenTxnStatus.HANGING:
+        return  # whatever is held now, no marker of this one is on its way
+    held = remembered.held(one.transactional_id, one.producer_id, one.partition)
+    yield from (at for at, rule in held if state.faults.get(rule, _NO_FAULT)["held"])
+
+
+def _state_line(transactional_id: str, entry: Mapping[str, Any]) -> str:
+    pending = f", on its way to {entry['pending']}" if entry.get("pending") else ""
+    partitions = ", ".join(entry["partitions"])
+    where = f" with {partitions}" if partitions else ""
+    return (
+        f"{transactional_id} is {entry['state']}{pending}{where}: producer id {entry['pid']}, epoch"
+        f" {entry['epoch']}, at the {place(entry['node'])}."
+    )
+
+
+def _owed_line(partition: str, owed: Mapping[str, Any]) -> str:
+    kind = "COMMIT" if owed["committed"] else "ABORT"
+    match owed["how"]:
+        case "refused":
+            return f"The {kind} marker of {partition} was refused with {owed['error']}."
+        case "sent":
+            return f"The {kind} marker of {partition} is on its way and not acknowledged."
+    return f"The {kind} marker of {partition} is owed."
+
+
+def _root_words(event: Event, nodes: Sequence[str]) -> str:
+    data = event.d if isinstance(event.d, Mapping) else {}
+    who = place(nodes[event.n])
+    match event.k:
+        case "client.call":
+            return f"{who}, who was asked to {data.get('call')} (#{event.i})"
+        case "msg.recv":
+            return f"{data.get('api')} of {place(str(data.get('peer')))} (#{event.i})"
+        case "timer.fire":
+            return f"the timer {data.get('timer')} of {who} (#{event.i})"
+        case "input":
+            return f"the user: {data.get('do')} (#{event.i})"
+    return f"{event.k} at {who} (#{event.i})"

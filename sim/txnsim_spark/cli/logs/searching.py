@@ -1,0 +1,99 @@
+"""What the actions have in common that search for open transactions first, or read something and
+print it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from txnsim_spark.cli.logs.spark import session
+from txnsim.cli.output import may_move_cursor, print_json, progress, warn
+
+if TYPE_CHECKING:
+    from txnsim_spark.forensics.find_hanging import Search
+
+T = TypeVar("T")
+
+
+def add_as_of(parser: argparse.ArgumentParser) -> None:
+    """What ages are counted to."""
+    parser.add_argument(
+        "--as-of",
+        type=time_ms,
+        metavar="TIME",
+        help="ages are counted to this time: ISO 8601, milliseconds since 1970, or 'now'"
+        " (default: the newest time of files and coordinators' records)",
+    )
+
+
+def search_of(args: argparse.Namespace) -> Search:
+    """The search that arguments ask for (``add_directories``, ``add_as_of``, ``add_master``)."""
+    from txnsim_spark.forensics.find_hanging import Search
+    from txnsim.runtime.wall_clock import wall_ms
+
+    return Search(
+        paths=tuple(args.directory),
+        topics=frozenset(args.topic),
+        as_of_ms=args.as_of,
+        now_ms=wall_ms(),
+        with_spark=args.master is not None,
+    )
+
+
+def find(master: str | None, look: Callable[..., T], *asked: Any) -> T:
+    """Call what searches; Spark is started only where there is much to read."""
+    with ExitStack() as stack:
+        return look(
+            *asked,
+            new_session=lambda: stack.enter_context(session(master, is_short=True)),
+            progress=show_progress,
+        )
+
+
+def show_progress(text: str) -> None:
+    """Progress: replaced on a terminal; elsewhere only the start of Spark is printed."""
+    if may_move_cursor():
+        progress(text)
+    elif "Spark" in text:
+        warn(text)
+
+
+def time_ms(text: str) -> int:
+    """A time that was asked for, in milliseconds since 1970."""
+    if text == "now":
+        from txnsim.runtime.wall_clock import wall_ms
+
+        return wall_ms()
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither ISO 8601, a number of milliseconds, nor 'now'"
+        ) from None
+    if when.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"{text!r} needs a time zone, such as Z at its end")
+    return round(when.timestamp() * 1_000)
+
+
+def answering(
+    read: Callable[[argparse.Namespace], T],
+    show: Callable[[T], None],
+    status: Callable[[T], int] = lambda _: 0,
+) -> Callable[[argparse.Namespace], int]:
+    """The ``run`` of an action: read what is asked for, print it, return the exit status."""
+
+    def run(args: argparse.Namespace) -> int:
+        found = read(args)
+        if args.json:
+            print_json(found)
+        else:
+            show(found)
+        return status(found)
+
+    return run

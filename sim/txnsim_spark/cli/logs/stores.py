@@ -1,0 +1,72 @@
+"""Directories in a store, at hand for any action: Spark is started first, as the store is read with
+its settings, and what is printed has the store's names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from contextlib import ExitStack
+from typing import Final
+
+from txnsim_spark.cli.logs.spark import GIVEN, session
+from txnsim.cli.output import renamed
+from txnsim_spark.stores.uris import is_native
+
+OWN_MASTER: Final = "the master of the session that runs"
+"""The master of an action that reads by Spark, however little there is."""
+ALONE: Final = frozenset(
+    {"describe", "find-hanging", "growth", "timeline", "verify", "waiting", "who"}
+)
+"""Actions that need no session for an object store: what they find is printed, with its names."""
+_HADOOP: Final = "spark.hadoop."
+_CONFIGURED: Final = ("HADOOP_CONF_DIR", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR", "SPARK_HOME")
+"""In the environment: a session knows more settings than the arguments say."""
+
+
+def at_hand(args: argparse.Namespace, stack: ExitStack) -> None:
+    """Have ``args.directory`` name folders of this machine that stand for those of stores.
+
+    Args:
+        args: Of the action; what has no store among its directories is left as it is.
+        stack: Until it ends, what is printed has the store's names; Spark's session runs where its
+            settings are needed.
+
+    Raises:
+        BadInputError: A store does not have what is named.
+        MissingExtraError: A library of the extra, or Java, is missing.
+        OSError: What Spark needs can't be read or written.
+    """
+    given = dict(getattr(args, "spark_conf", ()))
+    GIVEN.set(given)
+    named = getattr(args, "directory", None)
+    elsewhere = [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
+    if not elsewhere:
+        return
+    from txnsim_spark.libraries import require_libraries
+    from txnsim_spark.stores.mirror import mounted, shown
+    from txnsim_spark.stores.settings import StoreSettings, own_root, settings_in
+
+    require_libraries()
+    if (
+        args.action in ALONE
+        and all(map(is_native, elsewhere))
+        and os.environ.keys().isdisjoint(_CONFIGURED)
+    ):
+        hadoop = {
+            name.removeprefix(_HADOOP): value
+            for name, value in given.items()
+            if name.startswith(_HADOOP)
+        }
+        settings = StoreSettings(root=own_root()).with_conf(hadoop)
+    else:
+        master = getattr(args, "master", None)
+        settings = settings_in(stack.enter_context(session(master, is_short=True)))
+        args.master = master or OWN_MASTER
+    stack.enter_context(renamed(shown))
+    found = {uri: mounted(settings).located([uri]) for uri in elsewhere}
+    args.directory = [
+        folder
+        for one in args.directory
+        for folder in (found[one] if isinstance(one, str) else [one])
+    ]

@@ -1,0 +1,230 @@
+"""``txnsim logs write``: log directories of a running simulator, through its control port; as
+directories of their own, or some topics of them into the directories of a stopped broker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from http.client import HTTPResponse
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from txnsim.cli.control_token import token_from
+from txnsim_spark.cli.logs.spark import said
+from txnsim.cli.output import complain, progress, tell
+from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.errors import BadInputError, ConfigError
+from txnsim.written_files import whole, working_in
+
+if TYPE_CHECKING:
+    from txnsim.storage.replica_install import Planted, Target
+
+DESCRIPTION: Final = (
+    "Write the log directory of each broker of a running simulator as DIR/broker-ID"
+    ", as a broker leaves it that stops in order. Nothing is written over. With --into, "
+    "put the records of some topics into the log directories of a stopped Apache Kafka instead, "
+    "where these topics exist and are empty."
+)
+URL: Final = "http://127.0.0.1:9080"
+TIMEOUT_SECONDS: Final = 60
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``logs write`` takes."""
+    parser.add_argument(
+        "directory",
+        type=Path,
+        nargs="?",
+        metavar="DIR",
+        help="where to; made if need be",
+    )
+    parser.add_argument(
+        "--into",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="the log directory of a stopped broker that has --topic; repeated for each broker "
+        "that has a replica",
+    )
+    parser.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="with --into, the topic whose records go there; may be repeated",
+    )
+    parser.add_argument(
+        "--replace",
+        action="store_true",
+        help="with --into, throw away the records that the topic has there",
+    )
+    parser.add_argument(
+        "--url", default=URL, help=f"the simulator's control port, `serve --http` (default: {URL})"
+    )
+    parser.add_argument(
+        "--broker",
+        type=int,
+        action="append",
+        default=[],
+        metavar="ID",
+        help="only this broker; may be repeated",
+    )
+    parser.add_argument("--json", action="store_true", help="what was written as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write them; returns the exit status."""
+    try:
+        _check(args)
+        if args.into:
+            tell(args, _write_into(args), _planted)
+        else:
+            tell(args, _write_apart(args), _written)
+    except (HTTPError, URLError, OSError, tarfile.TarError, BadInputError) as error:
+        complain(f"{_told(error)}")
+        return MISUSE_STATUS
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    if not args.url.startswith(("http://", "https://")):
+        raise ConfigError(f"--url {args.url}: expected http://HOST:PORT")
+    if bool(args.into) == (args.directory is not None):
+        raise ConfigError("name a DIR to make, or with --into the directory of a stopped broker")
+    if args.into and not args.topic:
+        raise ConfigError("--into: say with --topic which topics go there")
+    if args.into and args.broker:
+        raise ConfigError("--broker: with --into the records come from the leaders")
+    for name, given in (("--topic", args.topic), ("--replace", args.replace)):
+        if given and not args.into:
+            raise ConfigError(f"{name}: only with --into")
+
+
+# Directories of their own
+
+
+def _write_apart(args: argparse.Namespace) -> list[dict[str, object]]:
+    """Write the directories of all brokers, or of none."""
+    brokers = args.broker or [one["id"] for one in json.load(_open(args.url, "brokers"))]
+    targets = {broker: args.directory / f"broker-{broker}" for broker in brokers}
+    for target in targets.values():
+        if target.exists():
+            raise ConfigError(f"{target} is there already; name another directory")
+    with ExitStack() as together:
+        return [
+            {
+                "broker": broker,
+                "directory": str(target),
+                **_write(args.url, broker, together.enter_context(whole(target))),
+            }
+            for broker, target in targets.items()
+        ]
+
+
+def _write(url: str, broker: int, folder: Path) -> dict[str, int]:
+    """One broker's directory into a new folder, as it arrives."""
+    folder.mkdir(parents=True)
+    files = size = 0
+    with (
+        _open(url, f"brokers/{broker}/log-dir") as answer,
+        tarfile.open(fileobj=answer, mode="r|") as archive,
+    ):
+        for member in archive:
+            archive.extract(member, folder, filter="data")
+            files += 1
+            size += member.size
+    return {"files": files, "bytes": size}
+
+
+def _written(written: Sequence[dict[str, object]]) -> list[str]:
+    return [f"{one['directory']}: {one['files']} files, {one['bytes']} bytes" for one in written]
+
+
+# Directories of a stopped broker
+
+
+def _write_into(args: argparse.Namespace) -> list[Planted]:
+    from txnsim.storage.replica_install import find_targets, plant
+
+    targets = find_targets(args.into, args.topic)
+    if not args.replace:
+        for target in targets:
+            if not target.is_empty:
+                raise ConfigError(
+                    f"{target.replica.path}: there are records already; --replace throws them away"
+                )
+    led = sorted(_by_leader(args, targets).items())
+    with tempfile.TemporaryDirectory(prefix="txnsim-") as taken:
+        with working_in(Path(taken)):
+            for broker, _ in led:
+                _write(args.url, broker, Path(taken) / str(broker))
+        planted = plant(
+            {Path(taken) / str(broker): several for broker, several in led},
+            on_folder=lambda target: progress(f"writing {target.replica.path}"),
+        )
+    progress("")
+    return sorted(planted, key=lambda one: one.directory)
+
+
+def _by_leader(args: argparse.Namespace, targets: Sequence[Target]) -> dict[int, list[Target]]:
+    """The folders to fill, by the broker of the simulator that leads the partition."""
+    leaders: dict[tuple[str, int], int] = {}
+    for topic in json.load(_open(args.url, "topics")):
+        for one in topic["partitions"]:
+            leaders[topic["name"], one["partition"]] = one["leader"]
+    for name in args.topic:
+        ours = {partition for topic, partition in leaders if topic == name}
+        where = (one.replica.topic_partition for one in targets)
+        theirs = {one.partition for one in where if one.topic == name}
+        if ours != theirs:
+            raise ConfigError(
+                f"topic {name}: the simulator has the partitions {sorted(ours)}, the directories "
+                f"given {sorted(theirs)}; create it with as many there, and name with --into the "
+                "directories of all brokers that have a replica"
+            )
+    led: dict[int, list[Target]] = {}
+    for target in targets:
+        where_to = target.replica.topic_partition
+        leader = leaders[where_to.topic, where_to.partition]
+        if leader < 0:
+            raise ConfigError(f"{where_to}: it has no leader in the simulator now")
+        led.setdefault(leader, []).append(target)
+    return led
+
+
+def _planted(planted: Sequence[Planted]) -> list[str]:
+    return [
+        f"{one.directory}: {one.files} files, {one.bytes} bytes of records, up to offset "
+        f"{one.end_offset}"
+        for one in planted
+    ]
+
+
+def _open(url: str, path: str) -> HTTPResponse:
+    request = Request(f"{url.rstrip('/')}/api/v1/{path}")
+    token = token_from(os.environ)
+    if token is not None:
+        request.add_header("Authorization", f"Bearer {token}")
+    answer = urlopen(request, timeout=TIMEOUT_SECONDS)
+    assert isinstance(answer, HTTPResponse)  # what a http URL is answered with
+    return answer
+
+
+def _told(error: Exception) -> str:
+    match error:
+        case HTTPError():
+            return f"{error.url}: {error.read().decode(errors='replace') or error.reason}"
+        case URLError():
+            return f"no control port answers ({error.reason}); start one with `serve --http`"
+        case OSError():
+            return said(error)
+    return str(error)

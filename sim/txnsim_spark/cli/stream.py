@@ -1,0 +1,251 @@
+"""``txnsim stream``: committed records into a table, and an alert when a transaction hangs.
+
+Runs Spark's Structured Streaming (extra ``spark``, Java 17) until SIGINT or SIGTERM, or
+once. Events go to standard output as they happen, all else to standard error. What is done is
+``pipeline.stream``'s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from txnsim.cli.client_properties import bootstrap_of, property_entries
+from txnsim.cli.output import complain, print_data, print_line, warn
+from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.errors import ConfigError, TxnsimError
+from txnsim.txn.open_txn_verdict import program_at
+from txnsim.variables import BOOTSTRAP
+from txnsim.written_files import append
+
+if TYPE_CHECKING:
+    from txnsim_spark.streaming.events import StreamEvent
+    from txnsim_spark.streaming.options import StreamOptions
+
+HANGS_STATUS: Final = 1
+"""An alert stands when the stream ends."""
+SETTINGS: Final = {
+    "delta": {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+}
+"""Sink format -> Spark settings of the session."""
+TOPIC_PREFIX: Final = "topic:"
+"""In front of a topic that alerts are sent to."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``stream`` takes."""
+    parser.description = (
+        "Stream committed records of topics into a table, each micro-batch exactly once, and probe"
+        " what Spark's Kafka connector can't see: how far read_committed readers are held back,"
+        " and by which hanging transaction. Exit status: 0, 1 if an alert stands at the end, 2 if"
+        " it could not run or failed."
+    )
+    parser.add_argument(
+        "--bootstrap-server",
+        metavar="host:port",
+        help=f"broker to connect to; several separated by commas (default: {BOOTSTRAP})",
+    )
+    parser.add_argument(
+        "--topic", action="append", required=True, help="what is read; may be repeated"
+    )
+    parser.add_argument(
+        "--sink", required=True, metavar="DIR", help="where DIR/records and DIR/alerts are written"
+    )
+    parser.add_argument(
+        "--sink-format",
+        choices=("parquet", "delta"),
+        default="parquet",
+        help="what Spark writes there (default %(default)s); delta takes the jars of Delta Lake",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        required=True,
+        metavar="DIR",
+        help="where the stream remembers how far it is",
+    )
+    spark = parser.add_argument_group("Spark")
+    spark.add_argument(
+        "--connector-jars",
+        metavar="DIR|PACKAGES",
+        help="Spark's Kafka connector and what else is needed: a directory with the jars, or Maven"
+        " coordinates for Spark to fetch; unless given, the session is expected to have them",
+    )
+    spark.add_argument("--master", help="Spark's master (default: local[*])")
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        type=Path,
+        help="property file with client configuration, for connector and probe alike",
+    )
+    parser.add_argument(
+        "--alerts-to",
+        metavar=f"FILE|{TOPIC_PREFIX}NAME",
+        help="write alerts there too: lines of JSON in a file, or a topic of this cluster",
+    )
+    parser.add_argument("--once", action="store_true", help="take what is there, probe once, end")
+    parser.add_argument("--json", action="store_true", help="print events as lines of JSON")
+    _add_pace(parser.add_argument_group("pace"))
+
+
+def _add_pace(parser: argparse._ArgumentGroup) -> None:
+    parser.add_argument(
+        "--starting-offsets",
+        choices=("earliest", "latest"),
+        default="earliest",
+        help="where a stream without checkpoint and sink begins (default %(default)s)",
+    )
+    parser.add_argument(
+        "--max-offsets-per-trigger", type=int, metavar="N", help="at most so many in one batch"
+    )
+    parser.add_argument(
+        "--interval",
+        type=float,
+        default=1.0,
+        metavar="SECONDS",
+        help="between two batches of records (default %(default)s)",
+    )
+    parser.add_argument(
+        "--probe-interval",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="between two probes (default %(default)s)",
+    )
+    parser.add_argument(
+        "--max-transaction-timeout",
+        type=float,
+        default=15.0,
+        metavar="MIN",
+        help="only transactions without a write for longer than this can raise an alert: the"
+        " brokers' transaction.max.timeout.ms (default %(default)s minutes)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Stream until asked to stop; returns the exit status."""
+    try:
+        return _run(args, _options(args))
+    except TxnsimError as error:
+        complain(str(error))
+        return MISUSE_STATUS
+
+
+def _options(args: argparse.Namespace) -> StreamOptions:
+    from txnsim_spark.streaming.options import StreamOptions
+
+    client: dict[str, str] = {}
+    if args.command_config is not None:
+        entries = property_entries(args.command_config)
+        client = {entry.name: entry.value for entry in entries.values()}
+    bootstrap = bootstrap_of(args.bootstrap_server or client.get("bootstrap.servers"))
+    client["bootstrap.servers"] = bootstrap
+    config = args.command_config
+    options = () if config is None else ("--command-config", str(config))
+    to_topic = args.alerts_to is not None and args.alerts_to.startswith(TOPIC_PREFIX)
+    return StreamOptions(
+        client=client,
+        topics=tuple(args.topic),
+        sink=location(args.sink),
+        checkpoint=location(args.checkpoint),
+        sink_format=args.sink_format,
+        starting=args.starting_offsets,
+        max_offsets=args.max_offsets_per_trigger,
+        interval_ms=int(args.interval * 1_000),
+        probe_interval_ms=int(args.probe_interval * 1_000),
+        older_than_ms=int(args.max_transaction_timeout * 60_000),
+        once=args.once,
+        alerts_topic=args.alerts_to.removeprefix(TOPIC_PREFIX) if to_topic else None,
+        program=program_at(bootstrap, *options),
+    )
+
+
+def location(text: str) -> str:
+    """A directory as Spark takes it: what has no scheme is this machine's, whatever Hadoop's
+    default file system is.
+    """
+    scheme, colon, _ = text.partition(":")
+    if colon and "/" not in scheme:
+        return text.rstrip("/")
+    return f"file://{Path(text).absolute()}"
+
+
+def connector_config(jars: str | None) -> dict[str, str]:
+    """Settings of a new session that bring the connector.
+
+    Raises:
+        ConfigError: A directory without jars.
+    """
+    if jars is None:
+        return {}
+    if ":" in jars and not Path(jars).exists():
+        return {"spark.jars.packages": jars}
+    found = sorted(str(one.absolute()) for one in Path(jars).glob("*.jar"))
+    if not found:
+        raise ConfigError(f"--connector-jars {jars}: there are no jars")
+    return {"spark.jars": ",".join(found)}
+
+
+def _run(args: argparse.Namespace, options: StreamOptions) -> int:
+    from txnsim_spark.session import spark_session
+
+    config = connector_config(args.connector_jars) | SETTINGS.get(options.sink_format, {})
+    spark = spark_session(args.master, app_name="txnsim stream", config=config)
+    from txnsim_spark.streaming.stream import Stream, end_session
+
+    stop = threading.Event()
+    # After the session, whose start replaces the handler of SIGINT.
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, lambda *_: stop.set())
+    to_topic = options.alerts_topic is not None
+    alerts_file = None if to_topic or args.alerts_to is None else Path(args.alerts_to)
+    teller = Teller(as_json=args.json, alerts_file=alerts_file)
+    try:
+        stream = Stream(spark, options, teller.tell)
+        stream.start()
+        warn(f"streaming {', '.join(options.topics)} to {options.sink}")
+        stream.wait(stop)
+        return HANGS_STATUS if stream.standing else 0
+    finally:
+        end_session(spark)
+
+
+class Teller:
+    """Prints events, whole lines from any thread, and keeps alerts in a file."""
+
+    def __init__(self, *, as_json: bool, alerts_file: Path | None) -> None:
+        self._as_json = as_json
+        self._alerts_file = alerts_file
+        self._lock = threading.Lock()
+
+    def tell(self, event: StreamEvent) -> None:
+        """Tell it."""
+        from txnsim_spark.streaming.events import AlertChanged, BatchWritten, NotAsked
+
+        with self._lock:
+            match event:
+                case BatchWritten(batch=batch, rows=rows, offsets=offsets):
+                    told = {"event": "batch", "batch": batch, "rows": rows, "offsets": offsets}
+                    self._print(told, f"batch {batch}: {rows} records")
+                case AlertChanged(alert=alert, connector_lag=lag):
+                    shown = {**msgspec.to_builtins(alert), "connector_lag": lag}
+                    blind = "" if lag is None else f" (Spark's connector reports a lag of {lag})"
+                    self._print(shown, f"{alert.sentence}{blind}")
+                    if self._alerts_file is not None:
+                        with self._alerts_file.open("ab", buffering=0) as file:
+                            append(file, msgspec.json.encode(alert) + b"\n")
+                case NotAsked(where=where, error=error):
+                    warn(f"{where} could not be asked: {error}")
+
+    def _print(self, value: object, sentence: str) -> None:
+        if self._as_json:
+            print_data(msgspec.json.encode(value).decode())
+        else:
+            print_line(sentence)

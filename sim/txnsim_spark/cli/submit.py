@@ -1,0 +1,59 @@
+"""What ``spark-submit`` runs: a command of ``txnsim`` within the session that was submitted.
+
+``spark-submit … submit.py logs find-hanging DIR`` is ``txnsim logs find-hanging DIR`` with the
+master and the settings that ``spark-submit`` was given: commands take the running session
+(``txnsim_spark.session``). Workers need the same package, in the Python that ``PYSPARK_PYTHON``
+names. docs/kafka-log.md has the whole line. ``spark-submit`` may run it with a Python that has no
+txnsim; then it says which one to name.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+# A script's own folder is searched first, and ours has modules that are named as Python's are.
+sys.path[:] = [place for place in sys.path if Path(place) != Path(__file__).parent]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command in the submitted session.
+
+    Returns:
+        Its exit status.
+    """
+    from txnsim.cli.main import main
+    from txnsim_spark.session import spark_session
+
+    spark = spark_session(app_name=" ".join(("txnsim", *arguments[:2])))
+    try:
+        return main(arguments)
+    finally:
+        spark.stop()
+
+
+def elsewhere(package: Path) -> str:
+    """What to do where ``spark-submit`` runs a Python without txnsim."""
+    # The environment's own, where the folder is lib/pythonX.Y/site-packages/txnsim in it.
+    own = [place / "bin" / "python" for place in package.parents[3:4]]
+    python = own[0] if own and own[0].exists() else "/path/to/python"
+    return (
+        f"txnsim: spark-submit runs {sys.executable}, in which txnsim is not installed: name the "
+        f"Python that has it, --conf spark.pyspark.python={python}, or PYSPARK_PYTHON={python} in "
+        "the environment"
+    )
+
+
+def _main() -> int:
+    try:
+        return run(sys.argv[1:])
+    except ModuleNotFoundError as error:
+        if error.name != "txnsim":
+            raise
+        sys.stderr.write(f"{elsewhere(Path(__file__).resolve().parents[1])}\n")
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

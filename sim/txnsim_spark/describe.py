@@ -1,0 +1,93 @@
+"""``logs describe``: what lies in log directories, replica by replica, read here without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from pathlib import Path
+
+from txnsim_spark.forensics.identity import identities_in
+from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, topic_id_of, untold
+from txnsim_spark.scan.segments import Replica, replicas_in
+from txnsim.storage.names import PartitionDirectory
+from txnsim.storage.replica_summary import ReplicaSummary, summarize
+
+
+class Described(ReplicaSummary, frozen=True, kw_only=True):
+    """A replica, with what its log directory has noted of it."""
+
+    log_dir: str
+    broker: int
+    """Broker id; -1 where the directory does not tell."""
+    is_clean: bool
+    """The broker had stopped in order."""
+    log_start_offset: int
+    """As noted, else that of the oldest segment."""
+    high_watermark: int | None
+    """Checkpointed high watermark, at most the end offset; None if missing."""
+    last_stable_offset: int
+    """Up to here read_committed consumers come; the end, where no high watermark was
+    noted.
+    """
+    withheld: int
+    """From there to the high watermark."""
+    topic_id: str | None
+    """None where unknown, as before Kafka 2.8."""
+    is_stale: bool
+    """Its topic was deleted, by the copies of the metadata log that are there."""
+
+
+def described(
+    paths: Sequence[Path],
+    topics: frozenset[str] = frozenset(),
+    *,
+    progress: Callable[[str], object],
+    on_problem: OnProblem = untold,
+) -> Iterator[Described]:
+    """Read every replica, by directory, topic and partition.
+
+    Args:
+        paths: Log directories, folders of them, or replicas' folders.
+        topics: Only these; all where empty.
+        progress: Called with the name of each file as it is read.
+        on_problem: Called with a replica that can't be read, which is passed by.
+    """
+    identities = identities_in(paths, topics)
+    directory_at = cache(partial(LogDirectory.at, on_problem=on_problem))
+    for replica in replicas_in(paths, topics, on_problem):
+        directory = directory_at(Path(replica.log_dir))
+        progress(f"reading {replica.path}")
+        folder = PartitionDirectory(
+            topic_partition=replica.topic_partition, path=Path(replica.path)
+        )
+        try:
+            summary = summarize(folder)
+        except OSError as error:
+            file = error.filename or replica.path
+            on_problem(f"{file}: {error.strerror or error}; its replica is passed by")
+            continue
+        yield described_of(replica, directory, summary, is_stale=identities.is_stale(replica))
+
+
+def described_of(
+    replica: Replica, directory: LogDirectory, summary: ReplicaSummary, *, is_stale: bool = False
+) -> Described:
+    """What a replica's log and the notes about it come to."""
+    whose = replica.topic_partition
+    noted = directory.high_watermarks.get(whose)
+    high_watermark = None if noted is None else min(noted, summary.end_offset)
+    until = summary.end_offset if high_watermark is None else high_watermark
+    stable = min([until, *(txn.first_offset for txn in summary.open_transactions)])
+    start = max(directory.log_starts.get(whose, 0), summary.first_offset)
+    return Described(
+        **{name: getattr(summary, name) for name in summary.__struct_fields__},
+        log_dir=replica.log_dir,
+        broker=replica.broker,
+        is_clean=directory.is_clean,
+        log_start_offset=start,
+        high_watermark=high_watermark,
+        last_stable_offset=stable,
+        withheld=until - stable,
+        topic_id=topic_id_of(Path(replica.path)),
+        is_stale=is_stale,
+    )

@@ -1,0 +1,131 @@
+"""Reads that can't but come back empty, refused with their reason: a name that no directory has,
+files that this user may not read, a worker that does not see the directory. No rows would look like
+the answer.
+
+What is wrong with some of the files is another matter: it is a row of the table ``errors``, and the
+rest is read.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+from txnsim.errors import BadInputError
+from txnsim_spark.options import (
+    ENDING_OFFSETS,
+    FORMAT,
+    STARTING_OFFSETS,
+    KafkaLogOptions,
+    Offsets,
+)
+from txnsim_spark.scan.segments import Replica, SegmentFile, replicas_in
+from txnsim.storage.regular_file import open_ranges
+from txnsim.suggestions import unknown
+
+WITHOUT_CONTENT: Final = frozenset({"errors", "segments", "replicas"})
+"""Tables with rows of files that can't be read."""
+
+
+def refuse_unknown_names(options: KafkaLogOptions, replicas: Sequence[Replica]) -> None:
+    """Refuse names of which no directory has anything.
+
+    Args:
+        options: What a user has given.
+        replicas: Those that are read.
+
+    Raises:
+        BadInputError: A topic or partition is not among them; the message names the option.
+    """
+    partitions = {str(one.partition) for one in replicas}
+    places = {str(one.topic_partition) for one in replicas}
+    for name, given, known in (
+        ("topics", options.topics, {one.topic for one in replicas}),
+        ("partitions", set(map(str, options.partitions)), partitions),
+        (STARTING_OFFSETS, _places(options.starting_offsets), places),
+        (ENDING_OFFSETS, _places(options.ending_offsets), places),
+    ):
+        missing = sorted(given - known)
+        if missing:
+            if name == "topics":
+                known = {one.topic for one in replicas_in(options.paths)}
+            if missing[0] in known:
+                raise BadInputError(
+                    f"format {FORMAT}: table {options.table} has nothing of topic {missing[0]}"
+                )
+            what = "topic" if name == "topics" else "partition"
+            told = unknown(what, missing[0], sorted(known))
+            raise BadInputError(f"format {FORMAT}, option {name}: {told}")
+
+
+def _places(offsets: Offsets) -> set[str]:
+    return {f"{topic}-{one}" for topic, partitions in offsets.items() for one in partitions}
+
+
+def refuse_unreadable(
+    table: str, replicas: Sequence[Replica], segments: Iterable[SegmentFile], problems: list[str]
+) -> None:
+    """Refuse a read of which nothing can be opened.
+
+    Args:
+        table: Which one.
+        replicas: Whose folders can be looked into.
+        segments: Theirs.
+        problems: What is wrong with the other folders.
+
+    Raises:
+        BadInputError: Nothing can be opened; the message names the first file or folder.
+    """
+    if table in WITHOUT_CONTENT:
+        return
+    if not replicas and problems:
+        raise BadInputError(f"format {FORMAT}: {problems[0].removesuffix('; passed by')}{_HINT}")
+    first = ""
+    for path in chain((one.path for one in segments if one.size), _small_files(replicas)):
+        why = _why_unread(Path(path))
+        if not why:
+            return
+        first = first or f"{path}: {why}"
+    if first:
+        raise BadInputError(f"format {FORMAT}: {first}; so are all other files{_HINT}")
+
+
+_HINT: Final = " (the table errors says it of each)"
+
+
+def _small_files(replicas: Iterable[Replica]) -> Iterator[str]:
+    for replica in replicas:
+        with suppress(OSError):  # gone meanwhile
+            yield from (str(one) for one in sorted(Path(replica.path).iterdir()) if one.is_file())
+
+
+def _why_unread(path: Path) -> str:
+    """Why not even a byte of a file can be had; empty where one can."""
+    try:
+        file = open_ranges(path)
+        try:
+            file.read_into(memoryview(bytearray(1)), 0)
+        finally:
+            file.close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def refuse_elsewhere(log_dirs: Iterable[str]) -> None:
+    """Refuse a task whose directory is not on the machine that does it: each of its files would
+    count as one that retention has taken.
+
+    Raises:
+        BadInputError: There is no such directory.
+    """
+    for log_dir in log_dirs:
+        if not Path(log_dir).is_dir():
+            raise BadInputError(
+                f"format {FORMAT}: {log_dir} is no directory on {platform.node()}: driver and"
+                " workers have to see it under the same path"
+            )

@@ -1,0 +1,221 @@
+"""Who reads what a command has to read: this process, a process for each core, or Spark's workers.
+
+A job is tasks, a function that reads one, and one that puts together what was found under a key.
+These are the same wherever they run. Which way a job goes follows from what it costs: the bytes of
+its files, and their number. Starting Spark costs seconds of two cores, and a process half a second;
+a cluster of Spark has more cores than this machine.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import pickle
+import sys
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import msgspec
+
+from txnsim_spark.scan.log_dirs import untold
+from txnsim_spark.stores.mirror import carried, carry
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+R = TypeVar("R")
+NewSession = Callable[[], "SparkSession"]
+"""Starts Spark, where it is needed."""
+Progress = Callable[[str], object]
+Piece = tuple[str, Any]
+"""What was found under a key, such as the path of a replica."""
+
+OPEN_BYTES: Final = 256 << 10
+"""A file costs as long to open, and to begin with, as reading so much."""
+DECODED_COST: Final = 16
+"""What a byte costs whose records are decoded one by one, in bytes whose headers are read."""
+PROCESSES_COST_MIN: Final = 64 << 20
+"""Less is read in this process: others would take as long to load the compiled walk."""
+SPARK_COST_MIN: Final = 4 << 30
+"""So much is read on all cores of this machine; more is Spark's, which takes longer on as many
+cores, and may have more of them.
+"""
+_JOINS_PER_CORE: Final = 4
+
+
+class Job(msgspec.Struct, Generic[T, R], frozen=True, kw_only=True):
+    """What is to be done. All of it goes between processes: values, and functions of modules."""
+
+    tasks: Sequence[T]
+    """Names and sizes of files."""
+    read: Callable[[T], Iterable[Piece]]
+    join: Callable[[str, Sequence[Any]], R]
+    """Puts together what has one key, which comes in any order."""
+
+
+class Way(Enum):
+    """The engine for a job."""
+
+    HERE = "here"
+    PROCESSES = "processes"
+    SPARK = "Spark"
+
+
+def cost_of(sizes: Iterable[int], *, is_decoded: bool = False) -> int:
+    """What files of these sizes cost to be read; more where their records are decoded."""
+    factor = DECODED_COST if is_decoded else 1
+    return sum(size * factor + OPEN_BYTES for size in sizes if size)
+
+
+class Engine:
+    """Does jobs, each where it is done soonest.
+
+    Args:
+        new_session: Called at most once; None where Spark is never needed.
+        progress: Called with what is done now.
+        with_spark: Do by Spark what is little, too.
+        is_alone: Do everything in this process: within a task of Spark, which has one core, and on
+            a broker that runs.
+    """
+
+    def __init__(
+        self,
+        new_session: NewSession | None = None,
+        progress: Progress = untold,
+        *,
+        with_spark: bool = False,
+        is_alone: bool = False,
+    ) -> None:
+        self._new_session = new_session
+        self._progress = progress
+        self._with_spark = with_spark
+        self._is_alone = is_alone
+        self._session: SparkSession | None = None
+
+    @property
+    def has_used_spark(self) -> bool:
+        """Whether Spark carried out a job."""
+        return self._session is not None
+
+    def way(self, cost: int) -> Way:
+        """Where a job of this cost is done (``cost_of`` its files)."""
+        if self._is_alone or not cost:
+            return Way.HERE
+        if self._with_spark or cost > SPARK_COST_MIN:
+            return Way.SPARK
+        if cost < PROCESSES_COST_MIN:
+            return Way.HERE
+        if can_fork():
+            return Way.PROCESSES
+        return Way.HERE if self._session is None else Way.SPARK
+
+    def cores(self, way: Way) -> int:
+        """How many tasks are done side by side."""
+        match way:
+            case Way.HERE:
+                return 1
+            case Way.PROCESSES:
+                return os.cpu_count() or 1
+            case Way.SPARK:
+                return self.spark().sparkContext.defaultParallelism
+
+    def done(self, job: Job[T, R], way: Way) -> dict[str, R]:
+        match way:
+            case Way.HERE:
+                return self._joined(job, map(job.read, job.tasks))
+            case Way.PROCESSES:
+                return self._in_processes(job)
+            case Way.SPARK:
+                self._progress(f"Spark reads {len(job.tasks)} parts")
+                return dict(_by_spark(self.spark(), job))
+
+    def spark(self) -> SparkSession:
+        """The session, which is started now unless it runs."""
+        if self._session is None:
+            self._progress("starting Spark")
+            assert self._new_session is not None, "this process does everything"
+            self._session = self._new_session()
+        return self._session
+
+    def _in_processes(self, job: Job[T, R]) -> dict[str, R]:
+        with ProcessPoolExecutor(
+            self.cores(Way.PROCESSES),
+            mp_context=multiprocessing.get_context("fork"),
+            initializer=_begin,
+            initargs=(job,),  # inherited: nothing of it is written and read
+        ) as pool:
+            return self._joined(job, pool.map(_read, range(len(job.tasks))))
+
+    def _joined(self, job: Job[T, R], found: Iterable[Iterable[Piece]]) -> dict[str, R]:
+        by_key: dict[str, list[Any]] = {}
+        for number, pieces in enumerate(found, 1):
+            for key, piece in pieces:
+                by_key.setdefault(key, []).append(piece)
+            self._progress(f"read part {number} of {len(job.tasks)}")
+        return {key: job.join(key, by_key.pop(key)) for key in list(by_key)}
+
+
+def alone() -> Engine:
+    return Engine(is_alone=True)
+
+
+def can_fork() -> bool:
+    """Whether processes can be started that have all loaded: not beside other threads, as in
+    a notebook, whose locks they would inherit; not where a store is read, whose connections they
+    can't inherit; and not on macOS, whose libraries don't bear it.
+    """
+    has_fork = "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
+    return has_fork and threading.active_count() == 1 and not carried()
+
+
+# In a process of the pool
+
+_job: Job[Any, Any]
+"""Of this process."""
+
+
+def _begin(job: Job[Any, Any]) -> None:
+    global _job
+    gc.freeze()  # the collector would touch, and so copy, all that this process shares
+    _job = job
+
+
+def _read(number: int) -> list[Piece]:
+    return list(_job.read(_job.tasks[number]))
+
+
+# On Spark
+
+
+def packed(task: object) -> bytes:
+    """The compressed task for a worker; similar paths compress well."""
+    return zlib.compress(pickle.dumps(task), level=1)
+
+
+def _by_spark(spark: SparkSession, job: Job[T, R]) -> list[tuple[str, R]]:
+    """A task of Spark gets its own task alone, so that what is sent grows with the files. It does
+    not use the data source: for each read of one Spark starts Python processes that plan it, and
+    their imports take longer than a search.
+    """
+    read, join, stores = job.read, job.join, carried()
+
+    def of_task(data: bytes) -> Iterator[Piece]:
+        carry(stores)
+        yield from read(pickle.loads(zlib.decompress(data)))
+
+    def of_key(found: tuple[str, Iterable[Any]]) -> tuple[str, R]:
+        carry(stores)
+        key, pieces = found
+        return key, join(key, list(pieces))
+
+    context = spark.sparkContext
+    tasks = [*map(packed, job.tasks)]
+    pieces = context.parallelize(tasks, max(len(tasks), 1)).flatMap(of_task)
+    joined = pieces.groupByKey(_JOINS_PER_CORE * context.defaultParallelism).map(of_key)
+    return joined.collect()

@@ -1,0 +1,235 @@
+"""How far log directories have grown: the offsets of ``spark.readStream.format("kafka_log")``.
+
+A table of records (``LOGS``) gives each row once. For each replica its stream offset has the offset
+in the log behind the last whole batch, so a batch of rows that is repeated after a crash is the
+same.
+
+Every other table shows the present state, and a change in one file may change any of its rows. Its
+stream offset names a state of all files. When that state changes, the whole table is read again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby, islice
+from typing import Final
+
+import msgspec
+
+from txnsim_spark.empty_reads import refuse_unknown_names, refuse_unreadable
+from txnsim_spark.log_query import Wanted
+from txnsim_spark.options import KafkaLogOptions
+from txnsim_spark.planning import (
+    READS,
+    Share,
+    divided,
+    replicas_of,
+    segments_in,
+    shares_of,
+)
+from txnsim_spark.scan.log_seek import end_offset_of, position_before
+from txnsim_spark.scan.sections import cut_at, cut_behind
+from txnsim_spark.scan.segments import SegmentFile, log_dirs_in
+from txnsim_spark.stores.mirror import at_once, shown
+
+LOGS: Final = frozenset({"batches", "records", "endings", "transactions", "offsets"})
+"""Tables whose rows never change, as each is made of what was appended to a log."""
+
+
+class StreamOffset(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a stream has come. One without anything is that of a new stream."""
+
+    ends: dict[str, int] = {}
+    """Of a table in ``LOGS``: folder of a replica -> offset in its log behind what was read."""
+    state: str = ""
+    """Of any other table: which state of the files was read."""
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """One look at directories: all of a batch of rows goes by it."""
+
+    options: KafkaLogOptions
+    segments: Mapping[str, tuple[SegmentFile, ...]] = {}
+    """Of a table in ``LOGS``: folder of a replica -> its segments, in order."""
+
+
+def look_at(options: KafkaLogOptions) -> Look:
+    if options.table not in LOGS:
+        return Look(options=options)
+    return Look(options=options, segments=segments_in(options, READS[options.table]))
+
+
+def refuse_nothing(look: Look) -> None:
+    """Refuse a new stream that would wait for rows in vain.
+
+    Raises:
+        BadInputError: A topic or partition is not there, or nothing can be read.
+    """
+    options, problems = look.options, list[str]()
+    named = replicas_of(options, Wanted(), READS[options.table], problems.append)
+    refuse_unknown_names(options, named)
+    segments = (one for many in look.segments.values() for one in many)
+    refuse_unreadable(options.table, named, segments, problems)
+
+
+class Ends:
+    """Where logs end. What has not changed since the last time is not read again."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[SegmentFile, int, int]] = {}
+        """Folder of a replica -> its last segment, when that was written, where it ends."""
+
+    def of(self, segments: Mapping[str, tuple[SegmentFile, ...]]) -> dict[str, int]:
+        """Folder of each replica -> where its log ends; those that can't be read now are left out,
+        as a later look may find them.
+        """
+        lasts = {path: many[-1] for path, many in segments.items() if many}
+        with at_once(lasts) as mapped:
+            found: dict[str, int | None] = dict(
+                zip(lasts, mapped(self._end_or_none, lasts.values()), strict=True)
+            )
+        return {path: end for path, end in found.items() if end is not None}
+
+    def _end_or_none(self, last: SegmentFile) -> int | None:
+        path = last.replica.path
+        try:
+            written_ns = os.stat(last.path).st_mtime_ns
+            known = self._known.get(path)
+            if known is None or known[:2] != (last, written_ns):
+                known = self._known[path] = (last, written_ns, end_offset_of(last))
+        except OSError:
+            return None
+        return known[2]
+
+
+def latest(look: Look, start: StreamOffset, ends: Ends) -> StreamOffset:
+    """How far it can be read now; the same as ``start`` where nothing is new."""
+    if look.options.table not in LOGS:
+        return StreamOffset(state=_state(look.options))
+    return later(start, StreamOffset(ends=ends.of(look.segments)))
+
+
+def later(one: StreamOffset, other: StreamOffset) -> StreamOffset:
+    """The larger offset of each replica, so that a log that was cut back is not read again; of
+    states the other one.
+    """
+    ends = {path: max(end, one.ends.get(path, 0)) for path, end in other.ends.items()}
+    return StreamOffset(ends={**one.ends, **ends}, state=other.state)
+
+
+def shares_between(look: Look, start: StreamOffset, end: StreamOffset) -> list[Share]:
+    """The tasks of one batch of rows; none where nothing is new."""
+    if start == end:
+        return []
+    options = look.options
+    if options.table not in LOGS:
+        return shares_of(options, Wanted.of(options), READS[options.table])
+    segments = tuple(_between(look, start, end))
+    return [Share(segments=part) for part in divided(segments, options)]
+
+
+def bounded(
+    look: Look,
+    start: StreamOffset,
+    end: StreamOffset,
+    *,
+    bytes_max: int | None = None,
+    files_max: int | None = None,
+) -> StreamOffset:
+    """How far one batch of rows goes on the way to ``end``: the segments that were written first,
+    as many as the bound allows, at least one.
+
+    A segment that is more than all of the bound ends where its index says that a batch begins. What
+    is behind a recovery point comes at once: damage in it ends what follows.
+
+    Args:
+        look: What there is, of a table in ``LOGS``.
+        start: Where it begins.
+        end: How far it can be read.
+        bytes_max: How much is read of logs.
+        files_max: How many segments.
+    """
+    ends = dict(start.ends)
+    left = sys.maxsize if bytes_max is None else bytes_max
+    queues = _by_replica(_between(look, start, end))
+    oldest_first = heapq.merge(*queues, key=_written_at)
+    for segment in islice(oldest_first, files_max):
+        first, until = segment.span or (0, 0)
+        path = segment.replica.path
+        if until == ends.get(path):
+            continue  # came with a segment before it
+        if not segment.is_recovered and segment.next_base_offset is not None:
+            until = min(until, segment.next_base_offset)
+        position = _position_of(segment, first)
+        size = segment.size - position
+        if size > left:
+            cut = None if segment.is_recovered else cut_behind(segment, first, position + left)
+            is_begun = ends != start.ends
+            if is_begun and (cut is None or cut.position > position + left):
+                break
+            if cut is not None:
+                ends[path] = min(until, cut.offset)
+                break
+        ends[path] = until
+        left = max(0, left - size)
+    return StreamOffset(ends=ends)
+
+
+def _between(look: Look, start: StreamOffset, end: StreamOffset) -> Iterator[SegmentFile]:
+    """The segments with rows between two offsets; nothing behind these is read."""
+    asked = Wanted.of(look.options)
+    for path, until in end.ends.items():
+        first = start.ends.get(path, 0)
+        if first >= until:
+            continue
+        grown = msgspec.structs.replace(asked, offset_min=first, offset_max=until - 1)
+        for one in filter(grown.has_segment, look.segments.get(path, ())):
+            segment = msgspec.structs.replace(one, span=(first, until))
+            cut = None if segment.is_recovered else cut_at(segment, until)
+            yield segment if cut is None else msgspec.structs.replace(segment, size=cut.position)
+
+
+def _by_replica(segments: Iterable[SegmentFile]) -> list[list[SegmentFile]]:
+    return [list(mine) for _, mine in groupby(segments, key=lambda one: one.replica.path)]
+
+
+def _position_of(segment: SegmentFile, offset: int) -> int:
+    try:
+        return position_before(segment, offset)
+    except OSError:
+        return 0  # gone: nothing of it is read
+
+
+def _written_at(segment: SegmentFile) -> tuple[int, str]:
+    try:
+        return os.stat(segment.path).st_mtime_ns, segment.path
+    except OSError:
+        return 0, segment.path  # gone: nothing of it is read
+
+
+def _state(options: KafkaLogOptions) -> str:
+    """A hash of names, sizes and times of all files that a table may be made of."""
+    replicas = replicas_of(options, Wanted.of(options), READS[options.table])
+    folders = [*map(str, log_dirs_in(options.paths)), *(one.path for one in replicas)]
+    found = hashlib.sha256()
+    for folder in folders:
+        for line in _files_in(folder):
+            found.update(line.encode(errors="surrogateescape"))
+    return found.hexdigest()
+
+
+def _files_in(folder: str) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as below:
+            for entry in sorted(below, key=lambda one: one.name):
+                if entry.is_file(follow_symlinks=False):
+                    is_now = entry.stat(follow_symlinks=False)
+                    path = shown(entry.path)  # a store's files are made anew by each process
+                    number = is_now.st_ino if path == entry.path else 0
+                    yield f"{path}\n{number} {is_now.st_size} {is_now.st_mtime_ns}\n"
+    except OSError:
+        return  # what was renamed or deleted meanwhile is seen the next time

@@ -1,0 +1,522 @@
+"""``logs find-hanging``: from the directories of stopped brokers to a report.
+
+1. The driver looks at every replica's small files (``replica_state``). Where brokers stopped in
+   order that is all: snapshots name the open transactions, and no Spark is started.
+2. What is left to read, and the coordinators' logs, is read on whatever ``engine`` there is.
+3. Open transactions are laid side by side over the replicas of a partition, and judged
+   (``verdicts``).
+
+Kafka's counterpart: TransactionsCommand.FindHangingTransactionsCommand, which asks living brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.durations import time_text
+from txnsim_spark.engine import Engine, NewSession, Progress, Way, cost_of
+from txnsim_spark.forensics.coordinator_entries import Coordinators
+from txnsim_spark.forensics.coordinator_log import (
+    Replayed,
+    logs_of,
+    read_coordinators,
+    replayed,
+)
+from txnsim_spark.forensics.evidence import ReplicaFacts, lost_ends
+from txnsim_spark.forensics.findings import (
+    BOOTSTRAP,
+    NEVER,
+    Finding,
+    PartitionFigures,
+    Question,
+    Report,
+    Source,
+    figures_of,
+    finding_of,
+    owed_by,
+)
+from txnsim_spark.forensics.identity import Identities, identified
+from txnsim_spark.forensics.metadata_copies import KnownTopics, completed, known_topics_in
+from txnsim_spark.forensics.open_transactions import open_after
+from txnsim_spark.forensics.read_notes import NOTHING_READ, ReadNotes, seen_again
+from txnsim_spark.forensics.replica_state import ReplicaState, state_of
+from txnsim_spark.forensics.since import Memory
+from txnsim_spark.forensics.start_batch import Lookups
+from txnsim_spark.forensics.verdicts import OpenTxn, ReplicaEnds, Spread, leading, spread_of
+from txnsim_spark.libraries import require_libraries
+from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, untold
+from txnsim_spark.scan.log_seek import markers_in
+from txnsim_spark.scan.segments import (
+    Replica,
+    SegmentFile,
+    by_topic_id,
+    log_dirs_in,
+    one_cluster,
+    replicas_in,
+)
+from txnsim_spark.stores.mirror import at_once
+from txnsim.storage.regular_file import expect
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+
+if TYPE_CHECKING:
+    from txnsim_spark.forensics.read_compiled import LogRead, ReplicaRead
+
+NOT_JUDGED: Final = frozenset({TRANSACTION_STATE_TOPIC, "__cluster_metadata"})
+"""Logs that no producer writes to: the coordinators' and the controllers'."""
+
+
+class Search(msgspec.Struct, frozen=True, kw_only=True):
+    """The scope and the options of a search."""
+
+    paths: tuple[Path, ...]
+    """Log directories of brokers, folders of such directories, or replicas' own folders."""
+    topics: frozenset[str] = frozenset()
+    """Only these; all where empty. The coordinators' logs are read in any case."""
+    as_of_ms: int | None = None
+    """Time of the verdicts; None for the newest time in the directories."""
+    max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS
+    now_ms: int = NEVER
+    """This machine's clock: a later time is named and not used."""
+    bootstrap: str = BOOTSTRAP
+    accepts_damage: bool = False
+    """Tell commands on evidence that is not sound, too."""
+    use_snapshots: bool = True
+    """Without it everything is read, and the brokers' notes are not used."""
+    with_spark: bool = False
+    """Use Spark also for small jobs."""
+    since: Path | None = None
+    """File with the results of the previous search; updated by this one."""
+    never_spark: bool = False
+    """Read everything in this process, however much it is."""
+
+    @property
+    def latest_ms(self) -> int:
+        """No later time is believed: of this machine's clock, or what was asked for."""
+        return max(self.now_ms, self.as_of_ms or 0)
+
+
+CoordinatorLogs = Mapping[int, Sequence[ReplicaState]]
+"""Partition of ``__transaction_state`` -> its replicas, the one whose word counts first."""
+
+
+def find_hanging(
+    search: Search,
+    *,
+    new_session: NewSession | None = None,
+    progress: Progress = untold,
+    reading: Reading | None = None,
+) -> Report:
+    """Look, and judge.
+
+    Args:
+        search: What to look at.
+        new_session: Called at most once, and only where there is much to read; not where the search
+            never takes Spark.
+        progress: Called with what is done now.
+        reading: Where it is read; the directories unless given.
+
+    Raises:
+        MissingExtraError: Spark is needed and not installed.
+    """
+    reading = reading or Reading(search, new_session, progress)
+    states = reading.living_states()
+    logs = reading.coordinators_logs(states)
+    data = [one for one in states if one.replica.topic not in NOT_JUDGED]
+    opened = reading.opened(data)
+    producer_ids = {producer_id for found in opened.values() for producer_id in found}
+    coordinators = reading.coordinators(logs, producer_ids)
+    seen = {partition: _brokers_of(ranked) for partition, ranked in logs.items()}
+    coordinators = completed(coordinators, reading.known.assignments, seen)
+    states = reading.as_read(states)
+    question = Question(
+        as_of_ms=reading.as_of_ms(states, coordinators),
+        max_transaction_timeout_ms=search.max_transaction_timeout_ms,
+        now_ms=search.latest_ms,
+        bootstrap=search.bootstrap,
+        accepts_damage=search.accepts_damage,
+    )
+    reading.keep()
+    progress("comparing replicas")
+    findings, figures = _judged(states, opened, coordinators, question, reading)
+    return Report(
+        as_of_ms=question.as_of_ms,
+        max_transaction_timeout_ms=question.max_transaction_timeout_ms,
+        accepts_damage=question.accepts_damage,
+        findings=findings,
+        partitions=figures,
+        owed=owed_by(coordinators, findings),
+        source=reading.source(states, coordinators),
+    )
+
+
+Opened = Mapping[str, Mapping[int, OpenTxn]]
+"""Path of a replica -> producer id -> what it has open."""
+
+
+class Reading:
+    """What is read of the directories, here or by Spark."""
+
+    def __init__(
+        self,
+        search: Search,
+        new_session: NewSession | None = None,
+        progress: Progress = untold,
+    ) -> None:
+        self._search = search
+        self._progress = progress
+        self._engine = Engine(
+            new_session, progress, with_spark=search.with_spark, is_alone=search.never_spark
+        )
+        self._problems: dict[str, None] = {}
+        """Told by two threads, so in no order."""
+        self._notes: dict[str, ReadNotes] = {}
+        """Path of a replica that was read -> what came to light."""
+        self._logs_read: Mapping[str, LogRead] = {}
+        """Path of a replica of ``__transaction_state`` that others have read -> what was read."""
+        self._future: dict[str, int] = {}
+        """File -> the time that it tells, later than this machine's clock."""
+        self._log_dirs: tuple[str, ...] = ()
+        self._newest_ms = -1
+        self._segments: Mapping[str, Sequence[SegmentFile]] = {}
+        self._marked: dict[tuple[str, int], frozenset[int]] = {}
+        """Path of a replica, offset -> whose markers lie there or behind, as far as was asked."""
+        self._memory = None if search.since is None else Memory(search.since)
+        self.known = KnownTopics()
+        """By the metadata log."""
+        self._identities = Identities()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        return tuple(sorted([*self._problems, *self._in_the_future()]))
+
+    def _in_the_future(self) -> Iterator[str]:
+        """One line for all: a cluster whose clock was advanced stamps every file so."""
+        if not self._future:
+            return
+        whose, newest_ms = max(self._future.items(), key=lambda one: (one[1], one[0]))
+        shown = time_text(newest_ms + 999)  # --as-of knows whole seconds
+        others, also, it = len(self._future) - 1, "", "it"
+        if others:
+            also = f", and neither are those of {others} other file{'s' * (others > 1)}"
+            it = "them"
+        yield f"{whose}: a time in the future, {shown}; not used{also}: --as-of {shown} takes {it}"
+
+    @property
+    def newest_note_ms(self) -> int:
+        """The newest time that notes of log directories bear; -1 without any."""
+        return self._newest_ms
+
+    def states(self) -> tuple[ReplicaState, ...]:
+        """Every replica, as far as its small files tell."""
+        topics = self._search.topics
+        wanted = topics | {TRANSACTION_STATE_TOPIC} if topics else topics
+        # Absolute, as the data source tells them: its workers have folders of their own.
+        paths = [path.absolute() for path in self._search.paths]
+        replicas = replicas_in(paths, wanted, self._problem)
+        self._log_dirs = _log_dirs(replicas)
+        one_cluster(log_dirs_in(paths))
+        found = self._looked_at(replicas)
+        self._segments = {one.replica.path: one.segments for one in found}
+        return tuple(found)
+
+    def living_states(self) -> tuple[ReplicaState, ...]:
+        """Those of topics that live; the stale ones are named in ``source``."""
+        states = self.states()
+        self.known = self.known_topics()
+        found = identified(((one.replica, one.topic_id) for one in states), self.known)
+        self._identities = found
+        return tuple(one for one in states if not found.is_stale(one.replica))
+
+    def coordinators_logs(self, states: Sequence[ReplicaState]) -> CoordinatorLogs:
+        """The replicas of ``__transaction_state``; none where the files do not tell which replicas
+        exist.
+        """
+        doubts = self.undecided(TRANSACTION_STATE_TOPIC)
+        for doubt in doubts:
+            self._problem(doubt)
+        return {} if doubts else logs_of(states)
+
+    def undecided(self, topic: str) -> tuple[str, ...]:
+        """Why the current topic of the name is unknown; empty if known."""
+        doubts = self._identities.undecided
+        return tuple(doubts[one] for one in [topic] if one in doubts)
+
+    def _looked_at(self, replicas: Sequence[Replica]) -> list[ReplicaState]:
+        directories = {one: LogDirectory.at(Path(one), self._problem) for one in self._log_dirs}
+        for one in directories.values():
+            for file, written_ms in one.written_ms:
+                self._take_time(file, written_ms)
+
+        def looked_at(replica: Replica) -> ReplicaState | None:
+            try:
+                state = state_of(
+                    replica,
+                    directories[replica.log_dir],
+                    self._problem,
+                    use_snapshots=self._search.use_snapshots,
+                )
+            except OSError as error:
+                self._problem(f"{replica.path}: {error.strerror or error}; passed by")
+                return None
+            if self._memory is None or not state.unread:
+                return state
+            return self._memory.recalled(state)
+
+        found = []
+        with at_once(self._log_dirs) as mapped:
+            for number, state in enumerate(mapped(looked_at, replicas), 1):
+                if not number % _TOLD_EVERY:
+                    self._progress(f"looked at {number} of {len(replicas)} replicas")
+                if state is not None:
+                    found.append(state)
+        return found
+
+    def _take_time(self, file: str, written_ms: int) -> None:
+        self._newest_ms = max(self._newest_ms, self._not_future(written_ms, file))
+
+    def opened(self, states: Sequence[ReplicaState]) -> Opened:
+        """Replica path -> transactions open at its end; replicas without any are omitted."""
+        unread = [state for state in states if state.unread]
+        found = {
+            state.replica.path: open_after(state.seeds, ()) for state in states if not state.unread
+        }
+        read = self._read(unread)
+        for state in unread:
+            path = state.replica.path
+            found[path] = dict(read[path].opened)
+            notes = self._notes[path] = read[path].notes
+            if self._memory is not None:
+                self._memory.take(state, read[path])
+            for problem in seen_again(state.damage, notes):
+                self._problems.pop(problem, None)
+            for problem in notes.damage:
+                self._problem(problem)
+        return {path: txns for path, txns in found.items() if txns}
+
+    def _read(self, unread: Sequence[ReplicaState]) -> Mapping[str, ReplicaRead]:
+        """Path of a replica -> what was read of it."""
+        if not unread:
+            return {}
+        require_libraries()
+        from txnsim_spark.forensics import read_compiled as compiled
+
+        way = self._engine.way(cost_of(one.unread_bytes for state in unread for one in state.new))
+        read = self._engine.done(compiled.replica_job(unread, cores=self._engine.cores(way)), way)
+        nothing = {one.replica.path: one for one in unread if one.replica.path not in read}
+        read |= {path: compiled.read_of(state, ()) for path, state in nothing.items()}
+        return {
+            one.replica.path: compiled.with_epochs(read[one.replica.path], one) for one in unread
+        }
+
+    def keep(self) -> None:
+        if self._memory is not None:
+            self._memory.write()
+
+    def as_read(self, states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
+        """The replicas as a starting broker would have them: it may cut off their ends."""
+        return tuple(self._cut(state) for state in states)
+
+    def _cut(self, state: ReplicaState) -> ReplicaState:
+        cut = self.notes_on(state).cut_off
+        if cut is None or cut.offset >= state.ends.end_offset:
+            return state
+        ends = msgspec.structs.replace(state.ends, end_offset=cut.offset)
+        return msgspec.structs.replace(state, ends=ends)
+
+    def notes_on(self, state: ReplicaState) -> ReadNotes:
+        """What came to light about a replica."""
+        return self._notes.get(state.replica.path, NOTHING_READ)
+
+    def coordinators(self, logs: CoordinatorLogs, producer_ids: Set[int]) -> Coordinators:
+        """What coordinators had written down, as far as some producers are concerned."""
+        first = [ranked[0] for ranked in logs.values()]
+        sizes = [segment.size for state in first for segment in state.segments]
+        self._progress(f"reading __transaction_state, {sum(sizes)} bytes")
+        way = self._engine.way(cost_of(sizes, is_decoded=True))
+        if way is not Way.HERE:
+            from txnsim_spark.forensics.read_compiled import log_job
+
+            self._logs_read = self._engine.done(log_job(first, producer_ids), way)
+        return read_coordinators(logs, self._problem, self._replayed)
+
+    def _replayed(self, state: ReplicaState, on_problem: OnProblem) -> Replayed:
+        read = self._logs_read.get(state.replica.path)
+        if read is None:
+            return replayed(state, on_problem)
+        for problem in read.problems:
+            on_problem(problem)
+        return read.replayed
+
+    def as_of_ms(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> int:
+        """The time that ages are counted to: what was asked for, or the newest that the files tell.
+        Records' own times are no part of it: producers make them up.
+        """
+        if self._search.as_of_ms is not None:
+            return self._search.as_of_ms
+        written_ms = [self._not_future(one.newest_ms, one.replica.path) for one in states]
+        told_ms = self._not_future(coordinators.newest_timestamp_ms, TRANSACTION_STATE_TOPIC)
+        known_ms = max([self._newest_ms, told_ms, *written_ms])
+        return known_ms if known_ms >= 0 or self._search.now_ms == NEVER else self._search.now_ms
+
+    def _not_future(self, time_ms: int, whose: str) -> int:
+        """A time, or -1 where it is later than this machine's clock, which is reported."""
+        if time_ms <= self._search.latest_ms:
+            return time_ms
+        self._future[whose] = time_ms
+        return -1
+
+    def known_topics(self) -> KnownTopics:
+        """What the copies of the metadata log say."""
+        paths = [path.absolute() for path in self._search.paths]
+        return known_topics_in(log_dirs_in(paths), self._problem)
+
+    def has_marker(self, ends: ReplicaEnds, offset: int, producer_id: int) -> bool:
+        key = ends.replica.path, offset
+        if key not in self._marked:
+            self._marked[key] = frozenset(self._markers_behind(*key))
+        return producer_id in self._marked[key]
+
+    def _markers_behind(self, path: str, offset: int) -> Iterator[int]:
+        """Their producers."""
+        segments = self._segments[path]
+        behind = [
+            segment
+            for segment, following in zip_longest(segments, segments[1:])
+            if following is None or following.base_offset > offset
+        ]
+        expect([segment.path for segment in behind])
+        for segment in behind:
+            with suppress(OSError):  # reported where the replica was looked at
+                yield from (producer_id for producer_id, _ in markers_in(segment, offset))
+
+    def facts_on(
+        self, spread: Spread, replicas: Sequence[ReplicaState], lookups: Mapping[str, Lookups]
+    ) -> ReplicaFacts:
+        """What is known of the replica whose word counts about a transaction.
+
+        Args:
+            spread: Who has it open.
+            replicas: All of the topic that were seen.
+            lookups: Path of a replica -> what its log says of what it has open.
+        """
+        holder = spread.counts if spread.is_open_there else leading(spread.open_on)
+        state = next(one for one in replicas if one.replica == holder.replica)
+        notes = self.notes_on(state)
+        txn = spread.transaction
+        mine = lookups[state.replica.path]
+        whose = holder.replica.topic_partition
+        undecided = self._identities.undecided.get(whose.topic, "")
+        return ReplicaFacts(
+            state=state,
+            notes=notes,
+            gaps=mine.gaps_behind(notes, txn.start_offset),
+            start_batch=mine.start_batch_of(txn),
+            seen=tuple(sorted(one.replica.broker for one in replicas)),
+            assignment=None if undecided else self.known.assignments.get(whose),
+            undecided=undecided,
+        )
+
+    def source(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> Source:
+        """The amount of data read, and the way of reading."""
+        data = [one for one in states if one.replica.topic not in NOT_JUDGED]
+        read = [size for one in data if (size := self._bytes_read(one)) is not None]
+        cuts = (self.notes_on(one).cut_off for one in data)
+        return Source(
+            directories=_log_dirs(state.replica for state in states),
+            replicas=len(data),
+            from_snapshots=len(data) - len(read),
+            scanned=len(read),
+            scanned_bytes=sum(read),
+            with_spark=self._engine.has_used_spark,
+            transaction_log_partitions=coordinators.partitions,
+            transaction_log_gap=coordinators.gap,
+            cut_off=(*(cut.text for cut in cuts if cut), *coordinators.cut_off.values()),
+            problems=tuple(sorted({*self.problems, *_lost_ends(data)})),
+            stale=self._identities.stale,
+        )
+
+    def _bytes_read(self, state: ReplicaState) -> int | None:
+        """Bytes read of a replica; None if its snapshot was enough."""
+        return state.unread_bytes if state.unread else None
+
+    def _problem(self, problem: str) -> None:
+        self._problems.setdefault(problem)
+
+
+_TOLD_EVERY: Final = 100
+"""Replicas between two lines of progress."""
+
+
+def _brokers_of(states: Iterable[ReplicaState]) -> frozenset[int]:
+    return frozenset(state.replica.broker for state in states)
+
+
+def _log_dirs(replicas: Iterable[Replica]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(replica.log_dir for replica in replicas))
+
+
+# Judging
+
+
+def _judged(
+    states: Sequence[ReplicaState],
+    opened: Opened,
+    coordinators: Coordinators,
+    question: Question,
+    reading: Reading,
+) -> tuple[tuple[Finding, ...], tuple[PartitionFigures, ...]]:
+    """Every open transaction, and how its partition stood."""
+    findings: list[Finding] = []
+    figures: list[PartitionFigures] = []
+    for partition, replicas in _by_partition(states):
+        lookups = {
+            one.replica.path: Lookups(one, opened[one.replica.path])
+            for one in replicas
+            if one.replica.path in opened
+        }
+        txns_of = {path: one.dated() for path, one in lookups.items()}
+        ends = [one.ends for one in replicas]
+        for producer_id in sorted({one for txns in txns_of.values() for one in txns}):
+            opens = {
+                path: txns[producer_id] for path, txns in txns_of.items() if producer_id in txns
+            }
+            spread = spread_of(ends, opens, reading.has_marker)
+            if spread is not None:
+                facts = reading.facts_on(spread, replicas, lookups)
+                findings.append(finding_of(spread, partition, coordinators, question, facts))
+        counts = leading(ends)
+        mine = txns_of.get(counts.replica.path)
+        if mine is not None:
+            figures.append(figures_of(ends, counts, tuple(mine.values()), question))
+    findings.sort(key=lambda one: (one.last_timestamp_ms, one.topic_partition))
+    return tuple(findings), tuple(figures)
+
+
+def _by_partition(
+    states: Iterable[ReplicaState],
+) -> Iterator[tuple[TopicPartition, Sequence[ReplicaState]]]:
+    """The replicas of each partition; those of several topics of one name apart."""
+    found: dict[TopicPartition, list[ReplicaState]] = {}
+    for state in states:
+        found.setdefault(state.replica.topic_partition, []).append(state)
+    for partition, named in sorted(found.items()):
+        for replicas in by_topic_id(named, lambda one: one.topic_id):
+            yield partition, replicas
+
+
+def _lost_ends(states: Iterable[ReplicaState]) -> Iterator[str]:
+    """Where the replica that counts has lost its end. What is open in what is lost has no finding,
+    so it is said of the partition.
+    """
+    for _, replicas in _by_partition(states):
+        counts = leading([one.ends for one in replicas])
+        state = next(one for one in replicas if one.ends is counts)
+        for lost_end in islice(lost_ends(state), 1):
+            yield f"{state.replica.path}: {lost_end}"

@@ -1,0 +1,500 @@
+"""What ``logs find-hanging`` tells: an object per open transaction, figures per partition, what was
+read. The values of its JSON; pure.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import msgspec
+
+from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim_spark.forensics.coordinator_entries import Coordinators
+from txnsim_spark.forensics.evidence import Evidence, ReplicaFacts, evidence_of
+from txnsim_spark.forensics.identity import Stale
+from txnsim_spark.forensics.read_notes import said
+from txnsim_spark.forensics.verdicts import (
+    MARKERS,
+    OpenTxn,
+    Opinion,
+    Reason,
+    ReplicaEnds,
+    Spread,
+    is_late,
+    listed_by_kafka,
+    opinion_on,
+)
+from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at, repair_command
+from txnsim.txn.past_decision import Decided, Decision
+from txnsim.types import TopicPartition
+
+SCHEMA_VERSION: Final = 2
+"""Of the JSON. A new field does not raise it; a field that goes or changes its meaning does."""
+NEVER: Final = (1 << 63) - 1
+BOOTSTRAP: Final = "localhost:9092"
+_MINUTE_MS: Final = 60_000
+
+
+class AbortCommands(msgspec.Struct, frozen=True, kw_only=True):
+    """Kafka's own commands that abort this transaction and no other, once the brokers run again."""
+
+    kafka: str
+    kafka_before_3_0: Annotated[
+        str, said("By identity, for brokers that can't look up a start offset.")
+    ]
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """An open transaction on a partition, and what becomes of it."""
+
+    topic: str
+    partition: int
+    topic_id: Annotated[str | None, said("Of partition.metadata; null where the replica has none.")]
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: Annotated[
+        int | None, said("Of the producer's last marker on the partition; null before the first.")
+    ]
+    start_offset: Annotated[int, said("Of its first record.")]
+    start_timestamp_ms: Annotated[
+        int | None, said("Of its first batch; null where that is not there any more.")
+    ]
+    last_timestamp_ms: Annotated[int, said("Of its last batch: what its age is counted from.")]
+    age_ms: Annotated[int, said("From the last batch to as_of_ms.")]
+    verdict: OpenTxnStatus
+    rule: Annotated[Reason, said("What the coordinator's log decided.")]
+    reason: Annotated[str, said("A sentence for people.")]
+    listed_by_kafka: Annotated[
+        bool, said("Whether kafka-transactions.sh find-hanging lists it, asked at as_of_ms.")
+    ]
+    transactional_id: Annotated[str | None, said("Null where no coordinator knows the producer.")]
+    state: Annotated[str | None, said("Of the transactional id's entry.")]
+    outcome: Annotated[
+        str | None,
+        said(
+            "The marker that it should have had: commit, abort or unknown; null where it is not"
+            " over."
+        ),
+    ]
+    outcome_because: Annotated[
+        str | None, said("Why that is taken for the outcome; null as outcome is.")
+    ]
+    timeout_ms: Annotated[int | None, said("transaction.timeout.ms of the producer.")]
+    is_late: Annotated[
+        bool,
+        said("Older than its timeout and five minutes, the grace of brokers' late figure."),
+    ]
+    broker: Annotated[int, said("Whose replica counts; -1 where the directory does not tell.")]
+    log_dir: Annotated[str, said("Where that replica lies.")]
+    open_on: Annotated[tuple[int, ...], said("Brokers whose replica has it open.")]
+    behind: Annotated[
+        tuple[int, ...], said("Brokers whose replica has not come that far, or would cut it off.")
+    ]
+    against: Annotated[
+        tuple[int, ...], said("Brokers whose replica contradicts, below what both have.")
+    ]
+    evidence: Annotated[Evidence, said("What the verdict rests on.")]
+    recent_until_ms: Annotated[
+        int | None, said("Of a recent one: as of later than this it would be called hanging.")
+    ]
+    command: Annotated[
+        str | None,
+        said(
+            "What ends it with the marker that was decided, once the brokers run again. Null unless"
+            " it hangs, and where the evidence is not sound, unless damage is accepted."
+        ),
+    ]
+    abort: Annotated[
+        AbortCommands | None, said("The same by Kafka's own tool; null unless outcome is abort.")
+    ]
+
+    @property
+    def decided(self) -> Decided | None:
+        """What was decided about a hanging transaction, for people; None for all others."""
+        if self.verdict is not OpenTxnStatus.HANGING or self.outcome is None:
+            return None
+        decision = next(one for one, marker in MARKERS.items() if marker == self.outcome)
+        return Decided(decision=decision, because=self.outcome_because or "")
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+class PartitionFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """How a partition with an open transaction stood, by the replica that counts."""
+
+    topic: str
+    partition: int
+    broker: int
+    log_start_offset: int
+    last_stable_offset: Annotated[int, said("Up to here read_committed consumers come.")]
+    high_watermark: Annotated[
+        int,
+        said(
+            "The highest that a replica of this leader epoch noted, at most the log's end; the end"
+            " where none noted one."
+        ),
+    ]
+    end_offset: int
+    lag: Annotated[int, said("high_watermark less last_stable_offset: what is withheld.")]
+    producer_id: Annotated[int, said("Whose transaction is the oldest open one.")]
+    stands_since_ms: Annotated[
+        int | None,
+        said("Timestamp of that transaction's first batch, where it is there and has one."),
+    ]
+    stands_for_ms: Annotated[int | None, said("From then to as_of_ms.")]
+    open_transactions: int
+    has_late_transaction: Annotated[
+        bool, said("What the broker's gauge PartitionsWithLateTransactionsCount would count.")
+    ]
+
+
+class Owed(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction that its coordinator has decided and not completed."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    decided_at_ms: int
+    open_on: Annotated[tuple[str, ...], said("Partitions that wait for the marker.")]
+    not_open_on: Annotated[
+        tuple[str, ...],
+        said("Listed, and nothing of it is open there: marked already, or not looked at."),
+    ]
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """The amount of data read, and the way of reading."""
+
+    directories: tuple[str, ...]
+    replicas: Annotated[int, said("Without the stale ones.")]
+    from_snapshots: Annotated[
+        int, said("Replicas whose last producer snapshot lies at the log's end: none was scanned.")
+    ]
+    scanned: int
+    scanned_bytes: int
+    with_spark: bool
+    transaction_log_partitions: Annotated[
+        int, said("Of __transaction_state, as far as directories tell.")
+    ]
+    transaction_log_gap: Annotated[
+        str, said("What of the coordinators' logs is missing; empty if nothing is.")
+    ]
+    cut_off: Annotated[
+        tuple[str, ...],
+        said("Torn tails that a starting broker cuts off: as a kill leaves them."),
+    ]
+    problems: Annotated[
+        tuple[str, ...], said("Files that make no sense otherwise, each with its place.")
+    ]
+    stale: Annotated[
+        tuple[Stale, ...],
+        said("Replicas of topics that were deleted, by the metadata log; they are not judged."),
+    ] = ()
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """All that txnsim logs find-hanging --json prints."""
+
+    schema_version: int = SCHEMA_VERSION
+    as_of_ms: Annotated[int, said("The time that ages are counted to.")]
+    max_transaction_timeout_ms: Annotated[int, said("Younger ones are never called hanging.")]
+    accepts_damage: Annotated[
+        bool, said("Commands are given on evidence that is not sound as well.")
+    ]
+    findings: Annotated[tuple[Finding, ...], said("Every open transaction, oldest write first.")]
+    partitions: tuple[PartitionFigures, ...]
+    owed: tuple[Owed, ...]
+    source: Source
+
+    def of(self, *verdicts: OpenTxnStatus) -> tuple[Finding, ...]:
+        return tuple(one for one in self.findings if one.verdict in verdicts)
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """The question that a search answers from the directories."""
+
+    as_of_ms: int
+    max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS
+    now_ms: int = NEVER
+    """This machine's clock: a record of a later time does not say when it was written."""
+    bootstrap: str = BOOTSTRAP
+    accepts_damage: bool = False
+    """Tell commands on evidence that is not sound, too."""
+
+
+# Findings
+
+
+def finding_of(
+    spread: Spread,
+    partition: TopicPartition,
+    coordinators: Coordinators,
+    question: Question,
+    facts: ReplicaFacts,
+) -> Finding:
+    """Judge one open transaction.
+
+    Args:
+        spread: Who has it open.
+        partition: Where.
+        coordinators: What their logs say.
+        question: What is asked.
+        facts: What is known of the replica whose word counts.
+    """
+    txn = spread.transaction
+    opinion = opinion_on(txn, partition, coordinators, as_of_ms=question.as_of_ms)
+    evidence = evidence_of(spread, opinion, coordinators, facts)
+    written_ms = _written_ms(txn, facts, question)
+    age_ms = question.as_of_ms - txn.last_timestamp_ms
+    judged = _verdict(spread, opinion, question.as_of_ms - written_ms, question)
+    verdict, reason = _doubted(*judged, txn, facts)
+    reason += _by_the_file(txn, written_ms)
+    newest = None if opinion.entry is None else opinion.entry.newest
+    timeout_ms = None if newest is None else newest.timeout_ms
+    command, abort = _commands(txn, partition, verdict, opinion, evidence, question)
+    return Finding(
+        topic=partition.topic,
+        partition=partition.partition,
+        topic_id=facts.state.topic_id,
+        producer_id=txn.producer_id,
+        producer_epoch=txn.producer_epoch,
+        coordinator_epoch=txn.coordinator_epoch,
+        start_offset=txn.start_offset,
+        start_timestamp_ms=txn.start_timestamp_ms,
+        last_timestamp_ms=txn.last_timestamp_ms,
+        age_ms=age_ms,
+        verdict=verdict,
+        rule=opinion.rule,
+        reason=reason,
+        listed_by_kafka=spread.is_open_there
+        and listed_by_kafka(
+            txn,
+            partition,
+            coordinators,
+            as_of_ms=question.as_of_ms,
+            max_transaction_timeout_ms=question.max_transaction_timeout_ms,
+        ),
+        transactional_id=None if newest is None else newest.transactional_id,
+        state=None if newest is None else newest.state,
+        outcome=opinion.outcome,
+        outcome_because=opinion.because or None,
+        timeout_ms=timeout_ms,
+        is_late=is_late(
+            txn.last_timestamp_ms,
+            timeout_ms=question.max_transaction_timeout_ms if timeout_ms is None else timeout_ms,
+            as_of_ms=question.as_of_ms,
+        ),
+        broker=spread.counts.replica.broker,
+        log_dir=spread.counts.replica.log_dir,
+        open_on=_brokers(spread.open_on),
+        behind=_brokers(spread.behind),
+        against=_brokers(spread.against),
+        evidence=evidence,
+        recent_until_ms=_recent_until_ms(verdict, written_ms, question),
+        command=command,
+        abort=abort,
+    )
+
+
+def _doubted(
+    verdict: OpenTxnStatus, reason: str, txn: OpenTxn, facts: ReplicaFacts
+) -> tuple[OpenTxnStatus, str]:
+    """The verdict and its reason, where nothing that is missing may say otherwise."""
+    doubt = facts.undecided or _may_have_ended(verdict, txn, facts)
+    return (OpenTxnStatus.UNKNOWN, doubt) if doubt else (verdict, reason)
+
+
+def _may_have_ended(verdict: OpenTxnStatus, txn: OpenTxn, facts: ReplicaFacts) -> str:
+    """Where its marker may lie though none was seen: a sentence, or nothing."""
+    if verdict is OpenTxnStatus.REPLICAS_DISAGREE:
+        return ""
+    if facts.notes.damage:
+        return f"it may have ended: {facts.notes.damage[0]}"
+    if verdict not in (OpenTxnStatus.HANGING, OpenTxnStatus.RECENT):
+        return ""  # its coordinator tells, whatever the end of the log was
+    end_offset = facts.state.ends.end_offset
+    is_behind = txn.start_offset >= end_offset
+    lost = facts.lost_end or (f"the log ends at offset {end_offset}" if is_behind else "")
+    return f"it may have ended: {lost}" if lost else ""
+
+
+def _recent_until_ms(verdict: OpenTxnStatus, written_ms: int, question: Question) -> int | None:
+    is_recent = verdict is OpenTxnStatus.RECENT
+    return written_ms + question.max_transaction_timeout_ms if is_recent else None
+
+
+def _written_ms(txn: OpenTxn, facts: ReplicaFacts, question: Question) -> int:
+    """When it was last written to, by the timestamps of its records. Where they have none (-1), or
+    one in the future, it is at most the time of its files.
+    """
+    if 0 <= txn.last_timestamp_ms <= question.now_ms or facts.state.newest_ms < 0:
+        return txn.last_timestamp_ms
+    return min(facts.state.newest_ms, question.now_ms)
+
+
+def _by_the_file(txn: OpenTxn, written_ms: int) -> str:
+    """Why the time of its files counts, where it does."""
+    if written_ms == txn.last_timestamp_ms:
+        return ""
+    told = "no time" if txn.last_timestamp_ms < 0 else "a time in the future"
+    return f"; its records bear {told}, so the time of the file counts"
+
+
+def _verdict(
+    spread: Spread, opinion: Opinion, age_ms: int, question: Question
+) -> tuple[OpenTxnStatus, str]:
+    if spread.against:
+        return OpenTxnStatus.REPLICAS_DISAGREE, f"{_contradiction(spread)}; {opinion.reason}"
+    if opinion.verdict is not OpenTxnStatus.HANGING:
+        return opinion.verdict, opinion.reason
+    if age_ms <= question.max_transaction_timeout_ms:
+        return OpenTxnStatus.RECENT, (
+            f"{opinion.reason}; but it was written to {age_ms} ms before, and only what is older"
+            f" than {question.max_transaction_timeout_ms} ms is called hanging"
+        )
+    return OpenTxnStatus.HANGING, opinion.reason
+
+
+def _contradiction(spread: Spread) -> str:
+    start = spread.transaction.start_offset
+    shared = min(one.end_offset for one in (*spread.open_on, *spread.against))
+    committed = [one.high_watermark for one in spread.against if one.high_watermark is not None]
+    below = ", below a high watermark too" if any(start < offset for offset in committed) else ""
+    return (
+        f"open since offset {start} on broker {_named(spread.open_on)}, and not so on broker"
+        f" {_named(spread.against)}, although both have the log up to offset {shared}{below}"
+    )
+
+
+def _named(replicas: Sequence[ReplicaEnds]) -> str:
+    return ", ".join(map(str, _brokers(replicas)))
+
+
+def _brokers(replicas: Sequence[ReplicaEnds]) -> tuple[int, ...]:
+    return tuple(sorted(one.replica.broker for one in replicas))
+
+
+def _commands(
+    txn: OpenTxn,
+    partition: TopicPartition,
+    verdict: OpenTxnStatus,
+    opinion: Opinion,
+    evidence: Evidence,
+    question: Question,
+) -> tuple[str | None, AbortCommands | None]:
+    """The repair command, and Kafka's equivalent, which can only abort."""
+    if not evidence.is_sound and not question.accepts_damage:
+        return None, None
+    command = repair_command(partition, verdict, program=program_at(question.bootstrap))
+    if command is None or opinion.outcome != MARKERS[Decision.ABORTED]:
+        return command, None
+    return command, abort_commands(txn, partition, question.bootstrap)
+
+
+def abort_commands(txn: OpenTxn, partition: TopicPartition, bootstrap: str) -> AbortCommands:
+    """Commands that abort it. A transaction that hangs before its producer's first marker has no
+    coordinator epoch yet; 0 stands for it, which is never above a real one
+    (AbortTransactionCommand).
+    """
+    where = ["abort", "--topic", partition.topic, "--partition", str(partition.partition)]
+    at_offset = [*where, "--start-offset", str(txn.start_offset)]
+    by_identity = [
+        *where,
+        *("--producer-id", str(txn.producer_id)),
+        *("--producer-epoch", str(txn.producer_epoch)),
+        *("--coordinator-epoch", str(max(0, txn.coordinator_epoch or 0))),
+    ]
+    server = ["--bootstrap-server", bootstrap]
+    return AbortCommands(
+        kafka=shlex.join(["kafka-transactions.sh", *server, *at_offset]),
+        kafka_before_3_0=shlex.join(["kafka-transactions.sh", *server, *by_identity]),
+    )
+
+
+def duration_min(finding: Finding) -> int:
+    """Whole minutes since the last write, towards zero as Java's TimeUnit rounds."""
+    age_ms = finding.age_ms
+    return age_ms // _MINUTE_MS if age_ms >= 0 else -(-age_ms // _MINUTE_MS)
+
+
+# Figures
+
+
+def figures_of(
+    replicas: Sequence[ReplicaEnds],
+    counts: ReplicaEnds,
+    transactions: Sequence[OpenTxn],
+    question: Question,
+) -> PartitionFigures:
+    """How a partition stood.
+
+    Args:
+        replicas: All that were seen. A follower hears of the high watermark later than the leader,
+            so the highest that one of them noted is nearest to what it was.
+        counts: The replica whose word counts, one of them.
+        transactions: What it has open, at least one.
+        question: The time to count to.
+    """
+    oldest = min(transactions, key=lambda one: one.start_offset)
+    noted = [
+        one.high_watermark
+        for one in replicas
+        if one.high_watermark is not None and one.last_epoch == counts.last_epoch
+    ]
+    mark = min(max(noted, default=counts.end_offset), counts.end_offset)
+    stable = min(mark, max(oldest.start_offset, counts.log_start_offset))
+    since = oldest.start_timestamp_ms
+    if since is not None and since < 0:
+        since = None
+    return PartitionFigures(
+        topic=counts.replica.topic,
+        partition=counts.replica.partition,
+        broker=counts.replica.broker,
+        log_start_offset=counts.log_start_offset,
+        last_stable_offset=stable,
+        high_watermark=mark,
+        end_offset=counts.end_offset,
+        lag=mark - stable,
+        producer_id=oldest.producer_id,
+        stands_since_ms=since,
+        stands_for_ms=None if since is None else question.as_of_ms - since,
+        open_transactions=len(transactions),
+        has_late_transaction=is_late(
+            oldest.last_timestamp_ms,
+            timeout_ms=question.max_transaction_timeout_ms,
+            as_of_ms=question.as_of_ms,
+        ),
+    )
+
+
+def owed_by(coordinators: Coordinators, findings: Sequence[Finding]) -> tuple[Owed, ...]:
+    """The transactions that are decided and not completed, with where their markers are awaited."""
+    open_at = {(one.producer_id, one.topic_partition) for one in findings}
+    owed = []
+    for entry in coordinators.owing:
+        newest = entry.newest
+        listed = sorted(newest.partitions)
+        waiting = [one for one in listed if (newest.producer_id, one) in open_at]
+        owed.append(
+            Owed(
+                transactional_id=newest.transactional_id,
+                producer_id=newest.producer_id,
+                producer_epoch=newest.producer_epoch,
+                state=newest.state,
+                decided_at_ms=newest.last_update_timestamp_ms,
+                open_on=tuple(map(str, waiting)),
+                not_open_on=tuple(str(one) for one in listed if one not in waiting),
+            )
+        )
+    return tuple(owed)
+
+
+def json_schema() -> dict[str, object]:
+    """The JSON Schema of a report."""
+    schema: dict[str, object] = msgspec.json.schema(Report)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -1,0 +1,94 @@
+"""``find_hanging(spark, paths)``: a search for hanging transactions as one DataFrame, for notebooks
+and jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim_spark.forensics import find_hanging as searching
+from txnsim_spark.options import time_ms_of
+from txnsim_spark.session import register
+from txnsim_spark.stores.uris import is_elsewhere
+from txnsim.runtime.wall_clock import wall_ms
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def find_hanging(
+    spark: SparkSession,
+    paths: str | Path | Iterable[str | Path],
+    *,
+    as_of: datetime | int | str | None = None,
+    topics: Iterable[str] = (),
+    max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
+    since: str | Path | None = None,
+) -> DataFrame:
+    """Search log directories of stopped brokers, and judge every open transaction.
+
+    Small directories are read by the driver; larger ones are shared out to the workers, which have
+    to see them under the same names. What is in a store is read with the settings that the session
+    has now.
+
+    Args:
+        spark: Any session of Spark 4.
+        paths: Log directories, folders of them, or replicas' folders; of a store as texts such as
+            ``s3a://bucket/broker-*``.
+        as_of: Ages are counted to this time: a datetime, milliseconds since 1970, or ISO 8601; by
+            default the newest time that the directories tell.
+        topics: Only these; all where empty.
+        max_transaction_timeout_ms: Younger transactions are not called hanging.
+        since: A file of this machine; what is new since the search that wrote it is read, and the
+            answer is the same.
+
+    Returns:
+        The table ``findings`` (docs/kafka-log-tables.md), a row per open transaction and partition.
+
+    Raises:
+        BadInputError: A path is no directory, there is nothing of Kafka's in it, ``as_of`` is no
+            time, or the session is Spark Connect's, which reads no store.
+    """
+    import pyarrow as pa
+
+    from txnsim_spark.schemas import TABLES
+    from txnsim_spark.source import schema_of
+    from txnsim_spark.stores.reading import Stores
+    from txnsim_spark.stores.settings import settings_in
+    from txnsim_spark.tables.findings import rows_of
+
+    register(spark)
+    named = [paths] if isinstance(paths, str | Path) else list(paths)
+    elsewhere = [one for one in named if isinstance(one, str) and is_elsewhere(one)]
+    stores = Stores(settings_in(spark)) if elsewhere else None
+    here = tuple(Path(one) for one in named if one not in elsewhere)
+    search = searching.Search(
+        paths=here if stores is None else here + stores.folders(elsewhere),
+        topics=frozenset(topics),
+        as_of_ms=_time_ms(as_of),
+        max_transaction_timeout_ms=max_transaction_timeout_ms,
+        since=None if since is None else Path(since),
+        now_ms=wall_ms(),
+    )
+    report = searching.find_hanging(search, new_session=lambda: spark)
+    schema = TABLES["findings"].arrow()
+    batches = [rows.in_schema(schema) for rows in rows_of(report)]
+    batches = batches or [pa.RecordBatch.from_pylist([], schema)]
+    if stores is not None:
+        batches = [stores.shown(batch) for batch in batches]
+    table = pa.Table.from_batches(batches, schema)
+    return spark.createDataFrame(table, schema_of("findings"))
+
+
+def _time_ms(when: datetime | int | str | None) -> int | None:
+    match when:
+        case None | int():
+            return when
+        case datetime():
+            return int(when.timestamp() * 1_000)
+        case _:
+            return time_ms_of(when)

@@ -1,0 +1,199 @@
+"""Which replicas are of one topic.
+
+The name is not enough. A topic may have been deleted and created again: then it has its old name
+and a new id. A broker that was down at that time still has the old log. A replica is identified by
+its cluster (``segments.one_cluster``), by its topic's id (``partition.metadata``) and by its
+partition. The newest copy of the metadata log says which id is in use. Replicas of other ids are
+*stale*: their broker removes them when it starts, and so it does with one that has no id. Where ids
+differ and no copy decides, this module does not guess.
+
+Kafka's counterparts: PartitionMetadataFile, LogManager.isStrayReplica.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from txnsim_spark.forensics.metadata_copies import KnownTopics, known_topics_in
+from txnsim_spark.forensics.read_notes import said
+from txnsim_spark.scan.log_dirs import OnProblem, topic_id_of, untold
+from txnsim_spark.scan.segments import Replica, log_dirs_in, one_cluster, replicas_in
+from txnsim_spark.stores.mirror import shown
+from txnsim.storage.metadata_log import FOLDER_NAME
+from txnsim.types import INTERNAL_TOPICS
+
+_METADATA_TOPIC: Final = FOLDER_NAME.rpartition("-")[0]
+"""Controllers' own; its metadata does not name it."""
+
+
+class Stale(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica of a deleted topic, or of a topic that its broker could not tell."""
+
+    topic: str
+    partition: int
+    topic_id: Annotated[
+        str | None,
+        said("Of the topic that was deleted; null where only this replica of its log directory"
+              " has no partition.metadata."),
+    ]  # fmt: skip
+    living_topic_id: Annotated[
+        str | None, said("Of the topic that has its name now; null where none has.")
+    ]
+    broker: Annotated[int, said("Whose replica it is; -1 where the directory does not tell.")]
+    log_dir: str
+
+
+class Identities(msgspec.Struct, frozen=True, kw_only=True):
+    """Replicas whose topic id is not that of the present topic of the name."""
+
+    stale: tuple[Stale, ...] = ()
+    """By topic, partition and broker."""
+    undecided: Mapping[str, str] = {}
+    """Topic of whose ids nothing tells which one lives -> a sentence."""
+
+    paths: frozenset[str] = frozenset()
+
+    def is_stale(self, replica: Replica) -> bool:
+        """Whether a replica is of a topic that was deleted."""
+        return replica.path in self.paths
+
+    def living(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Rows of a table without those of stale replicas; they name directories as people do."""
+        places = {(shown(one.log_dir), one.topic, one.partition) for one in self.stale}
+        for row in rows:
+            if (row["log_dir"], row["topic"], row["partition"]) not in places:
+                yield row
+
+
+def stale_words(stale: Iterable[Stale]) -> tuple[str, ...]:
+    """Stale replicas for people: a line per topic and broker."""
+    found: defaultdict[tuple[str, int, str], list[Stale]] = defaultdict(list)
+    for one in stale:
+        found[one.topic, one.broker, one.topic_id or ""].append(one)
+    return tuple(_words(many) for _, many in sorted(found.items()))
+
+
+def _words(many: Sequence[Stale]) -> str:
+    first = many[0]
+    numbers = ", ".join(str(one.partition) for one in many)
+    now = (
+        "that topic was deleted"
+        if first.living_topic_id is None
+        else f"that topic was deleted, the one of this name has id {first.living_topic_id}"
+    )
+    where = f"stale: {first.topic}, partition {numbers}, on broker {first.broker} has"
+    if first.topic_id is None:
+        return f"{where} no partition.metadata: its broker sets it aside when it starts"
+    return f"{where} topic id {first.topic_id}: {now}"
+
+
+def identified(found: Iterable[tuple[Replica, str | None]], known: KnownTopics) -> Identities:
+    """Tell stale replicas from living ones.
+
+    The newest copy does not have the id. The topic was deleted if that copy has the record of it,
+    or if the copy of the replica's own broker was read: a broker creates the folder of a replica
+    only when its copy has the topic. Without either the replica may be the newer one.
+
+    A replica without an id is stale where others of its log directory have theirs: a broker writes
+    the id before it appends. Where none has one, the files were left out of a copy. The log of a
+    coordinator is read all the same, as it tells what was decided.
+
+    Args:
+        found: Replicas, each with its topic's id; None where it has none, as before Kafka 2.8.
+        known: By the metadata log.
+    """
+    by_topic: defaultdict[str, list[tuple[Replica, str]]] = defaultdict(list)
+    nameless = []
+    for replica, topic_id in found:
+        if replica.topic == _METADATA_TOPIC:
+            continue
+        if topic_id is None:
+            if replica.topic not in INTERNAL_TOPICS:
+                nameless.append(replica)
+        else:
+            by_topic[replica.topic].append((replica, topic_id))
+    stale = _nameless(nameless, by_topic, known)
+    undecided: dict[str, str] = {}
+    for topic, replicas in sorted(by_topic.items()):
+        living = None if known.topic_ids is None else known.topic_ids.get(topic)
+        others = [(replica, its) for replica, its in replicas if its != living]
+        if known.topic_ids is not None and all(
+            its in known.removed or one.broker in known.brokers for one, its in others
+        ):
+            stale |= {one.path: _stale(one, its, living) for one, its in others}
+            continue
+        ids = {its for _, its in replicas} | ({living} if living is not None else set())
+        if len(ids) > 1:
+            undecided[topic] = _undecided(topic, replicas)
+    named = sorted(stale.values(), key=lambda one: (one.topic, one.partition, one.broker))
+    return Identities(stale=tuple(named), paths=frozenset(stale), undecided=undecided)
+
+
+def _nameless(
+    replicas: Iterable[Replica],
+    named: Mapping[str, Sequence[tuple[Replica, str]]],
+    known: KnownTopics,
+) -> dict[str, Stale]:
+    """Stale ones of the replicas without an id, by path."""
+    if known.topic_ids is None:
+        return {}
+    have_ids = {one.log_dir for several in named.values() for one, _ in several}
+    return {
+        one.path: _stale(one, None, known.topic_ids.get(one.topic))
+        for one in replicas
+        if one.log_dir in have_ids
+    }
+
+
+def _stale(replica: Replica, topic_id: str | None, living: str | None) -> Stale:
+    return Stale(
+        topic=replica.topic,
+        partition=replica.partition,
+        topic_id=topic_id,
+        living_topic_id=living,
+        broker=replica.broker,
+        log_dir=replica.log_dir,
+    )
+
+
+def _undecided(topic: str, replicas: Iterable[tuple[Replica, str]]) -> str:
+    brokers: defaultdict[str, set[int]] = defaultdict(set)
+    for replica, topic_id in replicas:
+        brokers[topic_id].add(replica.broker)
+    named = "; ".join(
+        f"id {topic_id} on broker {', '.join(map(str, sorted(its)))}"
+        for topic_id, its in sorted(brokers.items())
+    )
+    return (
+        f"{topic} was deleted and made again ({named}), and no copy of the metadata log tells which"
+        " of these topics lives"
+    )
+
+
+def identities_in(
+    paths: Iterable[Path], topics: frozenset[str] = frozenset(), on_problem: OnProblem = untold
+) -> Identities:
+    """The same of the replicas in log directories.
+
+    Args:
+        paths: Log directories, folders of them, or replicas' folders.
+        topics: Only these; all where empty.
+        on_problem: Called with what can't be read.
+
+    Raises:
+        BadInputError: A path is no directory, there is nothing of Kafka's in it, or directories are
+            of two clusters.
+    """
+    named = tuple(paths)
+    log_dirs = log_dirs_in(named)  # also those without a replica of these topics: they have copies
+    one_cluster(log_dirs)
+    replicas = replicas_in(named, topics, on_problem)
+    return identified(
+        ((one, topic_id_of(Path(one.path), on_problem)) for one in replicas),
+        known_topics_in(log_dirs, on_problem),
+    )

@@ -1,0 +1,99 @@
+"""Which transactions a replica has open: from snapshots where they tell, else from what producers
+did in its segments. Pure.
+
+A *fragment* is what one producer did in a piece of a log: the epoch of its last marker, and the
+transaction behind that marker. Pieces are merged in the order of the log. The result is what is
+open at the end: the first transaction that began behind the last marker of all.
+
+A producer in a snapshot is a fragment of everything below the snapshot's offset, so a log is read
+only from there on. Kafka's counterparts: ProducerStateManager.truncateAndReload,
+ProducerAppendInfo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from txnsim.log.producer_state import SnapshotEntry
+from txnsim_spark.forensics.verdicts import OpenTxn
+
+BEFORE_EVERYTHING: Final = -1
+"""Where a snapshot's fragment is sorted: in front of all pieces."""
+
+
+class Fragment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What one producer did in one piece of a log, as far as it matters for what is open."""
+
+    producer_id: int
+    first_offset: int
+    """Of its first batch in the piece: the order of pieces."""
+    markers: int = 0
+    coordinator_epoch: int | None = None
+    """From the last marker; None before the first."""
+    open_offset: int | None = None
+    """First record of a transaction behind the last marker."""
+    open_position: int | None = None
+    """Of its batch in its segment, where a search for the offset would find that one."""
+    open_timestamp_ms: int | None = None
+    open_last_timestamp_ms: int | None = None
+    open_epoch: int | None = None
+
+
+def merged(fragments: Iterable[Fragment]) -> OpenTxn | None:
+    """What a producer has open behind all of its fragments in one replica.
+
+    Args:
+        fragments: In any order, at least one.
+    """
+    ordered = sorted(fragments, key=lambda one: one.first_offset)
+    marked = [number for number, one in enumerate(ordered) if one.markers]
+    behind = ordered[marked[-1] :] if marked else ordered
+    opened = [one for one in behind if one.open_offset is not None]
+    if not opened:
+        return None
+    first, last = opened[0], opened[-1]
+    epochs = [one.coordinator_epoch for one in ordered if one.coordinator_epoch is not None]
+    assert first.open_offset is not None
+    assert last.open_epoch is not None
+    assert last.open_last_timestamp_ms is not None
+    return OpenTxn(
+        producer_id=first.producer_id,
+        producer_epoch=last.open_epoch,
+        start_offset=first.open_offset,
+        start_position=first.open_position,
+        start_timestamp_ms=first.open_timestamp_ms,
+        last_timestamp_ms=last.open_last_timestamp_ms,
+        coordinator_epoch=epochs[-1] if epochs else None,
+    )
+
+
+def open_after(
+    seeds: Mapping[int, SnapshotEntry], pieces: Sequence[Mapping[int, Fragment]]
+) -> dict[int, OpenTxn]:
+    """Producer id -> what it has open at the end of a log, by its entry in the snapshot that the
+    first piece begins at, and its fragment of each piece.
+    """
+    found: dict[int, list[Fragment]] = {
+        entry.producer_id: [of_snapshot(entry)] for entry in seeds.values()
+    }
+    for piece in pieces:
+        for producer_id, fragment in piece.items():
+            found.setdefault(producer_id, []).append(fragment)
+    spread = ((producer_id, merged(fragments)) for producer_id, fragments in found.items())
+    return {producer_id: txn for producer_id, txn in spread if txn is not None}
+
+
+def of_snapshot(entry: SnapshotEntry) -> Fragment:
+    """What a producer did in everything below a snapshot's offset."""
+    is_open = entry.txn_first_offset >= 0
+    return Fragment(
+        producer_id=entry.producer_id,
+        first_offset=BEFORE_EVERYTHING,
+        coordinator_epoch=entry.coordinator_epoch if entry.coordinator_epoch >= 0 else None,
+        open_offset=entry.txn_first_offset if is_open else None,
+        open_last_timestamp_ms=entry.timestamp if is_open else None,
+        open_epoch=entry.producer_epoch if is_open else None,
+    )

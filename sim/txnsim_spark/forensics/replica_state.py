@@ -1,0 +1,276 @@
+"""The state of a replica, from its small files. They say how far its log goes, what is known of its
+producers without reading it, and which segments have to be read.
+
+A broker that was stopped in order left a snapshot of producer state at the log's end, and nothing
+has to be read. A broker that was killed left snapshots where segments begin, and would start from
+them itself: the segments behind the last snapshot have to be read. Where a snapshot can't be read,
+an older one is used. Kafka's counterparts: LogLoader, LogManager.loadLog,
+ProducerStateManager.loadFromSnapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from txnsim.errors import CorruptLogRecordError
+from txnsim.log.producer_state import SnapshotEntry
+from txnsim_spark.forensics.verdicts import ReplicaEnds
+from txnsim_spark.scan.log_dirs import (
+    LogDirectory,
+    OnProblem,
+    modified_ms,
+    read_small,
+    topic_id_of,
+    untold,
+)
+from txnsim_spark.scan.log_seek import tail_of
+from txnsim_spark.scan.segments import Replica, Section, SegmentFile, segments_of
+from txnsim.storage import checkpoints, names, producer_snapshot
+from txnsim.storage.regular_file import read_regular, why_unreadable
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """The result for a sound segment, up to the position read."""
+
+    size: int
+    next_base_offset: int | None
+    """At the time of reading."""
+    fragments: bytes = b""
+    """Rows of ``walk.fragment_rows``."""
+    gaps: tuple[tuple[int, int], ...] = ()
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """The saved state of a replica from the previous search (``since``)."""
+
+    topic_id: str | None = None
+    end_offset: int = 0
+    """Offset behind the last batch read."""
+    last_position: int = 0
+    last_header: bytes = b""
+    """Of that batch."""
+    newest: int = -1
+    """Base offset of its segment."""
+    segments: Mapping[int, Kept] = {}
+    """By base offset."""
+
+    def of(self, segment: SegmentFile) -> Kept | None:
+        """The saved result of a segment, if still valid."""
+        kept = self.segments.get(segment.base_offset)
+        if kept is None or segment.base_offset == self.newest:
+            return kept
+        is_same = (kept.size, kept.next_base_offset) == (segment.size, segment.next_base_offset)
+        return kept if is_same else None
+
+    def rest_of(self, segment: SegmentFile) -> SegmentFile | None:
+        """The unread rest of a segment; None if fully read."""
+        kept = self.of(segment)
+        if kept is None:
+            return segment
+        if (kept.size, kept.next_base_offset) == (segment.size, segment.next_base_offset):
+            return None
+        section = Section(
+            start=kept.size,
+            first_offset=self.end_offset,
+            next_offset=segment.next_base_offset,
+            has_followers=False,
+        )
+        return msgspec.structs.replace(segment, section=section)
+
+
+class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica, as far as its small files tell."""
+
+    ends: ReplicaEnds
+    segments: tuple[SegmentFile, ...]
+    seeds: Mapping[int, SnapshotEntry] = {}
+    """Producer id -> its entry in the snapshot that is gone on from."""
+    seeded_from: int | None = None
+    """That snapshot's offset; None without one."""
+    unread: tuple[SegmentFile, ...] = ()
+    """The segments behind it. Empty: ``seeds`` is how things stood at the end."""
+    is_clean: bool = False
+    """Its broker stopped in order."""
+    recovery_point: int | None = None
+    """From the checkpoint file; None if missing there."""
+    damage: tuple[str, ...] = ()
+    """Unreadable files and implausible ends, each with its place."""
+    lost_end: str = ""
+    """How its files tell that the log was longer; empty if they don't."""
+    newest_ms: int = -1
+    """Newest modification time of a segment; -1 without one."""
+    topic_id: str | None = None
+    """None where unknown, as before Kafka 2.8."""
+    known: Known | None = None
+    """Results of the previous search; None where no results are saved."""
+
+    @property
+    def new(self) -> tuple[SegmentFile, ...]:
+        """The unread parts of the unread segments."""
+        if self.known is None:
+            return self.unread
+        rests = map(self.known.rest_of, self.unread)
+        return tuple(one for one in rests if one is not None)
+
+    @property
+    def replica(self) -> Replica:
+        return self.ends.replica
+
+    @property
+    def shortcomings(self) -> tuple[str, ...]:
+        """What its broker had noted that lies behind the log's end, in words."""
+        end_offset = self.ends.end_offset
+        noted = {"high watermark": self.ends.high_watermark, "recovery point": self.recovery_point}
+        return tuple(
+            f"ends at offset {end_offset}, below its {name} {offset}"
+            for name, offset in noted.items()
+            if offset is not None and offset > end_offset
+        )
+
+    @property
+    def unread_bytes(self) -> int:
+        return sum(segment.unread_bytes for segment in self.new)
+
+
+def state_of(
+    replica: Replica,
+    directory: LogDirectory | None = None,
+    on_problem: OnProblem = untold,
+    *,
+    use_snapshots: bool = True,
+) -> ReplicaState:
+    """Look at one replica.
+
+    Args:
+        replica: Which.
+        directory: What its log directory says; read where it is not given.
+        on_problem: Called with files that make no sense.
+        use_snapshots: Without, every segment is left to read.
+    """
+    directory = directory or LogDirectory.at(Path(replica.log_dir), on_problem)
+    damage: list[str] = []
+    segments = _readable(segments_of(replica, directory), damage.append)
+    partition = replica.topic_partition
+    recovery_point = (directory.recovery_points or {}).get(partition)
+    oldest = segments[0].base_offset if segments else 0
+    snapshots = names.numbered_files(Path(replica.path), names.SNAPSHOT_SUFFIX)
+    end = _end_of(segments, damage.append)
+    for problem in damage:
+        on_problem(problem)
+    epochs = Path(replica.path) / names.LEADER_EPOCHS_NAME
+    ends = ReplicaEnds(
+        replica=replica,
+        log_start_offset=max(oldest, directory.log_starts.get(partition, oldest)),
+        end_offset=end,
+        high_watermark=directory.high_watermarks.get(partition),
+        epochs=read_small(epochs, checkpoints.decode_leader_epochs, on_problem) or (),
+    )
+    starts = {end, *(segment.base_offset for segment in segments)}
+    # A starting broker goes through what is to be recovered, so nothing in it is taken for granted.
+    recovered = [segment.base_offset for segment in segments if segment.is_recovered]
+    most = min([end, *recovered])
+    offset, seeds = _newest(
+        [one for one in snapshots if use_snapshots and one[0] in starts and one[0] <= most],
+        on_problem,
+    )
+    unread = tuple(
+        segment
+        for segment in segments
+        if (segment.is_recovered or offset != end)
+        and (offset is None or segment.base_offset >= offset)
+    )
+    if len(unread) == 1 and not unread[0].size:
+        unread = ()  # beside others, an empty segment shows how far the one before it went
+    if not unread:  # then only what is open is asked for: all else would be kept for nothing
+        seeds = {one: entry for one, entry in seeds.items() if entry.txn_first_offset >= 0}
+    return ReplicaState(
+        ends=ends,
+        segments=segments,
+        seeds=seeds,
+        seeded_from=offset,
+        unread=unread,
+        is_clean=directory.is_clean,
+        recovery_point=recovery_point,
+        damage=tuple(damage),
+        lost_end=_lost_end(
+            end,
+            snapshots,
+            segments,
+            recovery_point=None if directory.is_clean else recovery_point,
+        ),
+        newest_ms=max((modified_ms(Path(segment.path)) for segment in segments), default=-1),
+        topic_id=topic_id_of(Path(replica.path), on_problem),
+    )
+
+
+def _readable(segments: Iterable[SegmentFile], on_damage: OnProblem) -> tuple[SegmentFile, ...]:
+    """Without those that can't be opened, which are reported."""
+    found = []
+    for segment in segments:
+        why = why_unreadable(Path(segment.path))
+        if why:
+            on_damage(f"{segment.path}: {why}; passed by")
+        else:
+            found.append(segment)
+    return tuple(found)
+
+
+def _end_of(segments: Sequence[SegmentFile], on_damage: OnProblem) -> int:
+    """Where the log ends, by its last segment; a snapshot may lie behind that. What a starting
+    broker would cut off there is reported when the segment is read.
+    """
+    if not segments:
+        return 0
+    last = segments[-1]
+    try:
+        tail = tail_of(last)
+    except OSError as error:
+        on_damage(f"{last.path}: {error.strerror}; passed by")
+        return last.base_offset
+    if tail.problem and not last.is_recovered:
+        on_damage(tail.problem)
+    return tail.end_offset
+
+
+def _lost_end(
+    end: int,
+    snapshots: Sequence[tuple[int, Path]],
+    segments: Sequence[SegmentFile],
+    *,
+    recovery_point: int | None,
+) -> str:
+    """How snapshots tell that a log was longer: one of them lies behind its end; or it lies at the
+    end though no segment begins there. Brokers write such a one when they stop in order, and note
+    the recovery point there as well, so that one tells nothing.
+    """
+    behind = [offset for offset, _ in snapshots if offset > end]
+    if behind:
+        return f"the log ends at offset {end}, but there is a snapshot of offset {behind[-1]}"
+    if len(segments) > 1 and not segments[-1].size:
+        return (
+            f"the segment from offset {end} on is empty, and brokers make one as they write to it"
+        )
+    is_rolled = any(offset == end for offset, _ in snapshots)
+    if not is_rolled or recovery_point is None or recovery_point >= end:
+        return ""
+    if any(segment.base_offset == end for segment in segments):
+        return ""
+    return f"there is a snapshot of offset {end}, but no segment that begins there"
+
+
+def _newest(
+    snapshots: Iterable[tuple[int, Path]], on_problem: OnProblem
+) -> tuple[int | None, Mapping[int, SnapshotEntry]]:
+    """The newest snapshot that can be read."""
+    for offset, path in sorted(snapshots, reverse=True):
+        try:
+            entries = producer_snapshot.decode(read_regular(path))
+        except (OSError, CorruptLogRecordError) as error:
+            why = (error.strerror if isinstance(error, OSError) else "") or str(error)
+            on_problem(f"{path}: {why}; an older one is taken")
+            continue
+        return offset, {entry.producer_id: entry for entry in entries}
+    return None, {}

@@ -1,0 +1,468 @@
+"""The life of one transactional id, from two sides: what its coordinator wrote, and what lies in
+the logs of the partitions.
+
+Both are put into one order by time. Different brokers wrote them, so they may disagree. A hanging
+transaction is such a disagreement. A marker may differ from the decision, a transaction may be open
+after the coordinator has finished, or a partition may lack its marker. The timeline lists these
+facts as they are, and takes neither side for the truth. Kafka's counterparts: TransactionLog,
+TransactionMetadata, ProducerStateManager.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from txnsim_spark.forensics.identity import Stale
+from txnsim.types import TopicPartition
+
+NO_ID: Final = -1
+DECISIONS: Final = {"PrepareCommit": True, "PrepareAbort": False}
+"""State in which the coordinator has decided -> to commit."""
+COMPLETE: Final = frozenset({"CompleteCommit", "CompleteAbort"})
+RANKS: Final = {
+    "Empty": 0,
+    "Ongoing": 0,
+    "first": 1,
+    "last": 1,
+    "PrepareCommit": 2,
+    "PrepareAbort": 2,
+}
+"""What comes first within a millisecond; then markers and what follows from them."""
+SKEW_MS: Final = 1_000
+"""A marker may bear a time that lies so much before its decision: clocks of two brokers differ."""
+
+
+class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record of ``__transaction_state`` about the id."""
+
+    brokers: tuple[int, ...]
+    """Brokers whose replicas hold the record."""
+    partition: int
+    offset: int
+    timestamp_ms: int = -1
+    """When it was appended: CompleteCommit bears the time at which it was prepared."""
+    state: str | None = None
+    """None: a tombstone."""
+    producer_id: int = NO_ID
+    producer_epoch: int = -1
+    previous_producer_id: int = NO_ID
+    next_producer_id: int = NO_ID
+    partitions: tuple[TopicPartition, ...] = ()
+    start_timestamp_ms: int | None = None
+
+    @property
+    def commits(self) -> bool | None:
+        """True for a commit decision, False for an abort, None for other records."""
+        return DECISIONS.get(self.state or "")
+
+
+class Stay(msgspec.Struct, frozen=True, kw_only=True):
+    """One transaction on one partition: from its first record to its marker, if there is one."""
+
+    brokers: tuple[int, ...]
+    """Brokers whose replicas agree; other replicas may be behind."""
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    """Epoch of the data; of the marker for a transaction without data."""
+    first_offset: int | None
+    """None where the marker ended nothing."""
+    last_offset: int | None
+    first_timestamp_ms: int | None
+    last_timestamp_ms: int | None
+    records: int
+    marker_offset: int | None
+    """None: open."""
+    marker_epoch: int | None
+    marker_timestamp_ms: int | None
+    committed: bool | None
+    coordinator_epoch: int | None
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Where."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the timeline."""
+
+    timestamp_ms: int
+    source: str
+    """``coordinator`` or ``partition``."""
+    event: str
+    """A state, ``Tombstone``, ``first``, ``last``, ``marker``."""
+    topic: str
+    partition: int
+    offset: int
+    brokers: tuple[int, ...]
+    text: str
+    """For people."""
+    producer_id: int
+    producer_epoch: int
+    added: tuple[TopicPartition, ...] = ()
+    """Partitions that came into the transaction with this record."""
+    committed: bool | None = None
+    coordinator_epoch: int | None = None
+    after_decision_ms: int | None = None
+
+
+class OpenStay(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction without a marker."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    first_timestamp_ms: int
+    brokers: tuple[int, ...]
+    state: str | None
+    """Of the newest record of the coordinator about this id; None where there is none."""
+
+
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+    """The history of a transactional id."""
+
+    transactional_id: str
+    producer_ids: tuple[int, ...]
+    coordinator_partition: int | None
+    events: tuple[Event, ...]
+    open: tuple[OpenStay, ...]
+    disagreements: tuple[str, ...]
+    """What the two sides, or replicas, tell differently."""
+    stale: tuple[Stale, ...] = ()
+    """Replicas of topics that were deleted; they are left out."""
+
+
+def timeline_of(
+    transactional_id: str, records: Sequence[CoordinatorRecord], stays: Sequence[Stay]
+) -> Timeline:
+    """Put both sides into one order.
+
+    Args:
+        transactional_id: Whose.
+        records: Of the coordinator, by offset.
+        stays: On partitions, of all its producer ids.
+    """
+    decided = _Decisions(records, stays)
+    events = [*_coordinator_events(records)]
+    for stay in stays:
+        events += _stay_events(stay, decided)
+    newest = records[-1].state if records else None
+    return Timeline(
+        transactional_id=transactional_id,
+        producer_ids=producer_ids_of(records),
+        coordinator_partition=records[0].partition if records else None,
+        events=_in_order(events),
+        open=tuple(_open(stay, newest) for stay in stays if stay.marker_offset is None),
+        disagreements=tuple(dict.fromkeys(_disagreements(records, stays, decided))),
+    )
+
+
+def producer_ids_of(records: Iterable[CoordinatorRecord]) -> tuple[int, ...]:
+    """Every producer id that the coordinator ever gave to the transactional id."""
+    named = (
+        producer_id
+        for one in records
+        for producer_id in (one.producer_id, one.previous_producer_id, one.next_producer_id)
+    )
+    return tuple(sorted({producer_id for producer_id in named if producer_id != NO_ID}))
+
+
+class _Decisions:
+    """Which decision each marker carries out.
+
+    Before transactions v2 an epoch has many transactions. So markers and decisions of an epoch are
+    matched backwards, from the end of both logs. A marker belongs to the latest decision that names
+    its partition, is not newer than the marker, and is not taken by a later marker there. A marker
+    that ended nothing may be a repeated one, and takes none away.
+    """
+
+    def __init__(self, records: Iterable[CoordinatorRecord], stays: Iterable[Stay]) -> None:
+        self._made: defaultdict[tuple[int, int], list[CoordinatorRecord]] = defaultdict(list)
+        for record in records:
+            if record.commits is not None:
+                self._made[record.producer_id, record.producer_epoch].append(record)
+        ended = [stay for stay in stays if stay.marker_offset is not None]
+        self._of: dict[tuple[TopicPartition, int | None], CoordinatorRecord] = {}
+        bounds: dict[tuple[TopicPartition, int, int | None], int] = {}
+        for stay in sorted(ended, key=lambda stay: stay.marker_offset or 0, reverse=True):
+            whose = (stay.topic_partition, stay.producer_id, stay.marker_epoch)
+            found = self._latest(stay, bounds.get(whose))
+            if found is None:
+                continue
+            number, decision = found
+            self._of[stay.topic_partition, stay.marker_offset] = decision
+            if stay.first_offset is not None:
+                bounds[whose] = number
+
+    def about(self, stay: Stay) -> CoordinatorRecord | None:
+        """The decision that the marker of a stay carries out, as far as the log still has it."""
+        return self._of.get((stay.topic_partition, stay.marker_offset))
+
+    def _latest(self, stay: Stay, bound: int | None) -> tuple[int, CoordinatorRecord] | None:
+        """The decision about a stay below a bound, and its number."""
+        epoch = -1 if stay.marker_epoch is None else stay.marker_epoch
+        made = self._made.get((stay.producer_id, epoch), [])
+        end = len(made) if bound is None else bound
+        at_ms = -1 if stay.marker_timestamp_ms is None else stay.marker_timestamp_ms
+        for names_it in (True, False):
+            late: int | None = None
+            for number in range(end - 1, -1, -1):
+                one = made[number]
+                if names_it and stay.topic_partition not in one.partitions:
+                    continue
+                if one.timestamp_ms <= at_ms:
+                    return number, one
+                if one.timestamp_ms <= at_ms + SKEW_MS:
+                    late = number  # the earliest of those that only another clock explains
+            if late is not None:
+                return late, made[late]
+        return None
+
+
+# Events
+
+
+def _in_order(events: Iterable[Event]) -> tuple[Event, ...]:
+    """By time, but never against the order of one log: the client chooses the timestamps of data,
+    and they may be wrong.
+    """
+    logs: defaultdict[tuple[str, int], list[Event]] = defaultdict(list)
+    for event in events:
+        logs[event.topic, event.partition].append(event)
+    placed = [_placed(sorted(logs[log], key=lambda event: event.offset)) for log in sorted(logs)]
+    # Only the fronts of the logs are compared, so each keeps its order.
+    return tuple(event for *_, event in merge(*placed, key=lambda one: one[:2]))
+
+
+def _placed(log: Iterable[Event]) -> Iterator[tuple[int, int, Event]]:
+    at_ms = -1
+    for event in log:
+        at_ms = max(at_ms, event.timestamp_ms)
+        yield at_ms, RANKS.get(event.event, 3), event
+
+
+def _coordinator_events(records: Sequence[CoordinatorRecord]) -> Iterator[Event]:
+    before: CoordinatorRecord | None = None
+    for record in records:
+        added = _added(before, record)
+        yield Event(
+            timestamp_ms=record.timestamp_ms,
+            source="coordinator",
+            event=record.state or "Tombstone",
+            topic="__transaction_state",
+            partition=record.partition,
+            offset=record.offset,
+            brokers=record.brokers,
+            text=_text_of(before, record, added),
+            producer_id=record.producer_id,
+            producer_epoch=record.producer_epoch,
+            added=added,
+            committed=record.commits,
+        )
+        before = record
+
+
+def _added(
+    before: CoordinatorRecord | None, record: CoordinatorRecord
+) -> tuple[TopicPartition, ...]:
+    if record.state != "Ongoing":
+        return ()
+    known = before.partitions if before is not None and before.state == "Ongoing" else ()
+    return tuple(one for one in record.partitions if one not in known)
+
+
+def _text_of(
+    before: CoordinatorRecord | None,
+    record: CoordinatorRecord,
+    added: Sequence[TopicPartition],
+) -> str:
+    parts: list[str] = []
+    match record.state:
+        case None:
+            return "the coordinator forgets the transactional id"
+        case "Empty":
+            parts.append("InitProducerId")
+        case "Ongoing" if before is None or before.state != "Ongoing":
+            parts.append("the transaction begins")
+        case "PrepareCommit" | "PrepareAbort":
+            what = "commit" if record.commits else "abort"
+            since = record.start_timestamp_ms
+            after = (
+                "" if since is None else f", {record.timestamp_ms - since} ms after its beginning"
+            )
+            parts.append(f"decided to {what}{after}")
+        case "CompleteCommit" | "CompleteAbort":
+            parts.append("every partition has its marker")
+        case _:
+            pass
+    if added:
+        parts.append(f"added {', '.join(map(str, added))}")
+    parts += _changed_ids(before, record)
+    return "; ".join(parts) or "written again"
+
+
+def _changed_ids(before: CoordinatorRecord | None, record: CoordinatorRecord) -> Iterator[str]:
+    """How producer id and epoch changed."""
+    if before is None or before.state is None:
+        yield f"producer {record.producer_id} epoch {record.producer_epoch}"
+    elif before.producer_id != record.producer_id:
+        yield (
+            f"producer {before.producer_id} -> {record.producer_id}, epoch {record.producer_epoch}"
+        )
+    elif before.producer_epoch != record.producer_epoch:
+        yield f"epoch {before.producer_epoch} -> {record.producer_epoch}"
+
+
+def _stay_events(stay: Stay, decided: _Decisions) -> Iterator[Event]:
+    if stay.first_offset is not None and stay.last_offset is not None:
+        yield _stay_event(
+            stay,
+            "first",
+            stay.first_timestamp_ms,
+            stay.first_offset,
+            f"first record (epoch {stay.producer_epoch})",
+        )
+        yield _stay_event(
+            stay,
+            "last",
+            stay.last_timestamp_ms,
+            stay.last_offset,
+            _count_of(stay.records),
+        )
+    if stay.marker_offset is None:
+        return
+    decision = decided.about(stay)
+    after = None
+    if decision is not None and stay.marker_timestamp_ms is not None:
+        after = stay.marker_timestamp_ms - decision.timestamp_ms
+    parts = [
+        f"{'COMMIT' if stay.committed else 'ABORT'}, coordinator epoch {stay.coordinator_epoch}"
+    ]
+    if after is not None:
+        parts.append(f"{after} ms after the decision")
+    if stay.first_offset is None:
+        parts.append("nothing was written here")
+    event = _stay_event(
+        stay, "marker", stay.marker_timestamp_ms, stay.marker_offset, ", ".join(parts)
+    )
+    yield msgspec.structs.replace(
+        event,
+        producer_epoch=-1 if stay.marker_epoch is None else stay.marker_epoch,
+        committed=stay.committed,
+        coordinator_epoch=stay.coordinator_epoch,
+        after_decision_ms=after,
+    )
+
+
+def _count_of(records: int) -> str:
+    match records:
+        case 0:
+            return "last record; the cleaner has taken it"
+        case 1:
+            return "the only record"
+        case _:
+            return f"last of {records} records"
+
+
+def _stay_event(stay: Stay, event: str, timestamp_ms: int | None, offset: int, text: str) -> Event:
+    return Event(
+        timestamp_ms=-1 if timestamp_ms is None else timestamp_ms,
+        source="partition",
+        event=event,
+        topic=stay.topic,
+        partition=stay.partition,
+        offset=offset,
+        brokers=stay.brokers,
+        text=text,
+        producer_id=stay.producer_id,
+        producer_epoch=stay.producer_epoch,
+    )
+
+
+def _open(stay: Stay, state: str | None) -> OpenStay:
+    assert stay.first_offset is not None
+    return OpenStay(
+        topic=stay.topic,
+        partition=stay.partition,
+        producer_id=stay.producer_id,
+        producer_epoch=stay.producer_epoch,
+        first_offset=stay.first_offset,
+        first_timestamp_ms=-1 if stay.first_timestamp_ms is None else stay.first_timestamp_ms,
+        brokers=stay.brokers,
+        state=state,
+    )
+
+
+# Disagreements
+
+
+def _disagreements(
+    records: Sequence[CoordinatorRecord], stays: Sequence[Stay], decided: _Decisions
+) -> Iterator[str]:
+    newest = records[-1] if records else None
+    for stay in stays:
+        where = f"{stay.topic_partition}"
+        if stay.marker_offset is None:
+            yield from _about_open(stay, newest)
+            continue
+        decision = decided.about(stay)
+        if decision is None:
+            continue  # compacted away, or an operator's marker
+        if decision.commits != stay.committed:
+            yield (
+                f"{where}: the marker at offset {stay.marker_offset} "
+                f"{'commits' if stay.committed else 'aborts'}, the coordinator had decided to "
+                f"{'commit' if decision.commits else 'abort'} (offset {decision.offset})"
+            )
+        if stay.first_offset is not None and stay.topic_partition not in decision.partitions:
+            yield (
+                f"{where}: records from offset {stay.first_offset} on were ended at "
+                f"{stay.marker_offset}, but the partition is not among those of the transaction"
+            )
+    yield from _without_marker(records, stays, decided)
+
+
+def _about_open(stay: Stay, newest: CoordinatorRecord | None) -> Iterator[str]:
+    since = f"{stay.topic_partition}: open since offset {stay.first_offset}"
+    if newest is None or newest.state is None:
+        yield f"{since}; the coordinator knows nothing of it"
+    elif newest.producer_id != stay.producer_id or newest.producer_epoch < stay.producer_epoch:
+        yield (
+            f"{since} by producer {stay.producer_id} epoch {stay.producer_epoch}; the coordinator "
+            f"has producer {newest.producer_id} epoch {newest.producer_epoch}, {newest.state}"
+        )
+    elif newest.state not in ("Ongoing", *DECISIONS):
+        yield f"{since}; for the coordinator it is {newest.state}"
+    elif stay.topic_partition not in newest.partitions:
+        yield f"{since}; the partition is not among those of the transaction ({newest.state})"
+
+
+def _without_marker(
+    records: Sequence[CoordinatorRecord], stays: Sequence[Stay], decided: _Decisions
+) -> Iterator[str]:
+    """Complete for the coordinator, and no marker in a log that is here."""
+    done = {
+        (id(decision), stay.topic_partition)
+        for stay in stays
+        if (decision := decided.about(stay)) is not None
+    }
+    here = {stay.topic_partition for stay in stays}
+    for decision, record in pairwise(records):
+        if decision.commits is None or record.state not in COMPLETE:
+            continue
+        for partition in decision.partitions:
+            if partition in here and (id(decision), partition) not in done:
+                yield (
+                    f"{partition}: no marker of the transaction that the coordinator has as "
+                    f"{record.state} (offset {record.offset})"
+                )

@@ -1,0 +1,452 @@
+"""What becomes of an open transaction, judged from the files of stopped brokers. Pure.
+
+Three things are compared: what a partition's replicas have open, what the coordinator had written
+down of the producer, and the age of the last write.
+
+- No coordinator will ever write the marker: it **hangs** (KIP-664; ``Reason`` says why).
+- The coordinator has decided and lists the partition: **decided**, it sends the marker once it
+  runs again.
+- The coordinator has the transaction Ongoing with this partition: **alive**.
+- Open on one replica, and ended or absent on another below what both have: the **replicas
+  disagree**, which no marker explains.
+- No coordinator lists it, but it was written to a moment ago: **recent**. Copies of directories
+  that were taken one after the other look like that; Kafka's tool does not list it either.
+- The coordinator's log is not among the directories, or not readable: **unknown**, no guess.
+
+Kafka's tool compares only whether the coordinator lists the partition; what it would list of these
+is reported besides, by its own rule (``txnsim.client.inspection.hanging``). Kafka's counterpart:
+TransactionsCommand.FindHangingTransactionsCommand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.client.inspection.hanging import OpenTransaction as Candidate
+from txnsim.client.inspection.hanging import candidates as kafkas_candidates
+from txnsim.client.inspection.hanging import hanging as kafkas_hanging
+from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
+from txnsim.log.partition_log import LATE_TRANSACTION_GRACE_MS
+from txnsim_spark.forensics.coordinator_entries import (
+    COMPLETE_STATES,
+    DECIDED_STATES,
+    OUTCOMES,
+    Coordinators,
+    Entry,
+)
+from txnsim_spark.scan.segments import Replica
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.txn.past_decision import Decided, Decision, Newest, Noted, decided, decided_by_log
+from txnsim.types import TopicPartition
+
+NO_EPOCHS: Final = -1
+
+
+class Reason(StrEnum):
+    """What decided, about the coordinator; the first six let a transaction hang."""
+
+    NO_ENTRY = "no_entry"
+    """No coordinator has an entry of the producer id (ListTransactions would name none)."""
+    FORGOTTEN = "forgotten"
+    """The transactional id expired or was deleted: a tombstone."""
+    OTHER_PRODUCER_ID = "other_producer_id"
+    """The transactional id goes on under another producer id (KIP-890: its epochs are used up)."""
+    COMPLETED_UNMARKED = "completed_unmarked"
+    """Decided with this partition and completed, yet no marker ended it here."""
+    NOT_LISTED = "not_listed"
+    """The coordinator's transaction does not have this partition (DescribeTransactions)."""
+    OTHER_EPOCH = "other_epoch"
+    """It has the partition in a transaction of another producer epoch."""
+    MARKER_OWED = "marker_owed"
+    """PrepareCommit or PrepareAbort with this partition."""
+    LISTED = "listed"
+    """Ongoing with this partition."""
+    LOG_MISSING = "log_missing"
+    """The coordinator's log is not among the directories, or can't be read to its end."""
+
+
+class ReplicaEnds(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a replica's log goes."""
+
+    replica: Replica
+    log_start_offset: int
+    end_offset: int
+    high_watermark: int | None = None
+    """From the checkpoint, written every 5 s and at shutdown; None if missing."""
+    epochs: tuple[tuple[int, int], ...] = ()
+    """(leader epoch, first offset), as checkpointed."""
+
+    @property
+    def last_epoch(self) -> int:
+        """Epoch of the last leader known to the replica."""
+        return self.epochs[-1][0] if self.epochs else NO_EPOCHS
+
+
+class OpenTxn(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction without an end on one replica."""
+
+    producer_id: int
+    producer_epoch: int
+    start_offset: int
+    start_position: int | None = None
+    """Position of the first batch in its segment; None if not known yet."""
+    start_timestamp_ms: int | None = None
+    """Timestamp of the first batch; None if the batch was not read."""
+    last_timestamp_ms: int
+    """Timestamp of the last batch."""
+    coordinator_epoch: int | None = None
+    """From the producer's last marker on the replica; None before the first."""
+
+
+HasMarker = Callable[[ReplicaEnds, int, int], bool]
+"""Whether a replica has a marker of (producer id) at or behind (offset)."""
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """Who has a transaction open, among the replicas of its partition."""
+
+    transaction: OpenTxn
+    counts: ReplicaEnds
+    """The replica whose word counts: the furthest one of the newest leader epoch."""
+    is_open_there: bool = True
+    open_on: tuple[ReplicaEnds, ...]
+    behind: tuple[ReplicaEnds, ...] = ()
+    """Those that have not come that far, or would cut off what they have (KIP-101)."""
+    against: tuple[ReplicaEnds, ...] = ()
+
+
+class Opinion(msgspec.Struct, frozen=True, kw_only=True):
+    """What the coordinators' logs say of an open transaction."""
+
+    verdict: OpenTxnStatus
+    rule: Reason
+    reason: str
+    """One sentence without its full stop."""
+    entry: Entry | None = None
+    outcome: str | None = None
+    """The due marker: ``commit``, ``abort`` or ``unknown``; None while still open."""
+    because: str = ""
+    """Evidence for the outcome, as part of a sentence."""
+
+
+# Across replicas
+
+
+def leading(replicas: Sequence[ReplicaEnds]) -> ReplicaEnds:
+    """The replica that an election would choose: no other replica has a newer leader epoch, and of
+    those with the same epoch none has a longer log.
+    """
+    return max(replicas, key=lambda one: (one.last_epoch, one.end_offset, -one.replica.broker))
+
+
+def common_end(one: ReplicaEnds, other: ReplicaEnds) -> int:
+    """The offset up to which two replicas must hold the same: the end of the shorter one, or the
+    start of the newer leader epoch where one of them does not know that epoch (KIP-101,
+    OffsetsForLeaderEpoch).
+    """
+    shorter = min(one.end_offset, other.end_offset)
+    if not one.epochs or not other.epochs:
+        return shorter
+    older, newer = sorted((one, other), key=lambda each: each.last_epoch)
+    unheard = [start for epoch, start in newer.epochs if epoch > older.last_epoch]
+    return min(shorter, *unheard[:1]) if unheard else shorter
+
+
+def spread_of(
+    replicas: Sequence[ReplicaEnds],
+    opens: Mapping[str, OpenTxn],
+    has_marker: HasMarker,
+) -> Spread | None:
+    """Whether a partition has a producer's transaction open, all replicas considered.
+
+    Args:
+        replicas: Those of the partition that are among the directories.
+        opens: Path of a replica -> the transaction that it has open.
+        has_marker: Asked about as little as possible: it may have to read.
+
+    Returns:
+        None where the transaction is open only on replicas that lag behind others, which know its
+        end, or on replicas that would have to cut it off.
+    """
+    counts = leading(replicas)
+    holders = tuple(one for one in replicas if one.replica.path in opens)
+    others = tuple(one for one in replicas if one.replica.path not in opens)
+    mine = opens.get(counts.replica.path)
+    if mine is not None:
+        against = [one for one in others if _has_ended(mine, counts, one, has_marker)]
+        behind = [one for one in others if one not in against]
+        against += [
+            one for one in holders if _began_elsewhere(mine, counts, opens[one.replica.path], one)
+        ]
+        return Spread(
+            transaction=mine,
+            counts=counts,
+            open_on=holders,
+            behind=tuple(behind),
+            against=tuple(against),
+        )
+    stubborn = [
+        one for one in holders if _has_ended(opens[one.replica.path], one, counts, has_marker)
+    ]
+    if not stubborn:
+        return None
+    return Spread(
+        transaction=opens[leading(stubborn).replica.path],
+        counts=counts,
+        is_open_there=False,
+        open_on=holders,
+        behind=tuple(one for one in others if one is not counts),
+        against=(counts,),
+    )
+
+
+def _has_ended(
+    txn: OpenTxn, holder: ReplicaEnds, other: ReplicaEnds, has_marker: HasMarker
+) -> bool:
+    """Whether ``other`` ended or never had a transaction within what both replicas have."""
+    common = common_end(holder, other)
+    if txn.start_offset >= common:
+        return False
+    return other.end_offset <= common or not has_marker(other, common, txn.producer_id)
+
+
+def _began_elsewhere(
+    mine: OpenTxn, counts: ReplicaEnds, theirs: OpenTxn, other: ReplicaEnds
+) -> bool:
+    later = max(mine.start_offset, theirs.start_offset)
+    if mine.start_offset == theirs.start_offset or later >= common_end(counts, other):
+        return False
+    # Behind a deleted segment the first record that is left looks like the beginning.
+    return later > max(counts.log_start_offset, other.log_start_offset)
+
+
+# The coordinator
+
+
+def opinion_on(
+    txn: OpenTxn, partition: TopicPartition, coordinators: Coordinators, *, as_of_ms: int
+) -> Opinion:
+    """What the coordinators' logs say."""
+    found = _opinion_on(txn, partition, coordinators, as_of_ms)
+    if found.verdict is not OpenTxnStatus.HANGING:
+        return found
+    outcome = _decided(txn, partition, coordinators, found.entry)
+    return msgspec.structs.replace(
+        found, outcome=MARKERS[outcome.decision], because=outcome.because
+    )
+
+
+MARKERS: Final = {
+    Decision.COMMITTED: "commit",
+    Decision.ABORTED: "abort",
+    Decision.UNKNOWN: "unknown",
+}
+
+
+def _decided(
+    txn: OpenTxn, partition: TopicPartition, known: Coordinators, entry: Entry | None
+) -> Decided:
+    """What was decided about a transaction that hangs, by the functions that repair a living
+    cluster: also where its id has gone on since, as after a commit without a leader (KAFKA-20734).
+    """
+    log = [
+        Noted(
+            state=one.state,
+            producer_id=one.producer_id,
+            producer_epoch=one.producer_epoch,
+            partitions=one.partitions,
+            is_v2=one.is_v2,
+        )
+        for one in known.decisions.get(txn.producer_id, ())
+    ]
+    outcome = decided_by_log(partition, txn.producer_id, txn.producer_epoch, log)
+    if outcome is not None:
+        return outcome
+    newest = None if entry is None else entry.newest
+    return decided(
+        txn.producer_id,
+        txn.producer_epoch,
+        txn.last_timestamp_ms,
+        None
+        if newest is None
+        else Newest(
+            state=newest.state,
+            producer_id=newest.producer_id,
+            producer_epoch=newest.producer_epoch,
+            start_time_ms=newest.start_timestamp_ms if newest.start_timestamp_ms >= 0 else None,
+        ),
+    )
+
+
+def _opinion_on(
+    txn: OpenTxn, partition: TopicPartition, coordinators: Coordinators, as_of_ms: int
+) -> Opinion:
+    entry = coordinators.by_producer.get(txn.producer_id)
+    if entry is None:
+        return _without_entry(txn, coordinators)
+    newest = entry.newest
+    whose = f"transactional id {newest.transactional_id}"
+    if newest.log_partition in coordinators.damaged:
+        return Opinion(
+            verdict=OpenTxnStatus.UNKNOWN,
+            rule=Reason.LOG_MISSING,
+            reason=f"{whose} may have gone on: {coordinators.gap}",
+            entry=entry,
+        )
+    if partition not in newest.partitions:
+        return _unlisted(txn, partition, entry)
+    if newest.state in DECIDED_STATES:
+        outcome = OUTCOMES[newest.state]
+        return Opinion(
+            verdict=OpenTxnStatus.DECIDED,
+            rule=Reason.MARKER_OWED,
+            reason=f"{whose} is {newest.state}: to {outcome} it is decided, and its coordinator has"
+            " yet to get the marker written here",
+            entry=entry,
+            outcome=outcome,
+            because=f"its coordinator's log has {newest.state} with this partition",
+        )
+    if newest.producer_epoch != txn.producer_epoch:
+        return Opinion(
+            verdict=OpenTxnStatus.HANGING,
+            rule=Reason.OTHER_EPOCH,
+            reason=f"{whose} is {newest.state} with this partition and epoch"
+            f" {newest.producer_epoch}; this transaction is of epoch {txn.producer_epoch}, which is"
+            " over, and would share the outcome of the later one",
+            entry=entry,
+        )
+    return Opinion(
+        verdict=OpenTxnStatus.ALIVE, rule=Reason.LISTED, reason=_alive(entry, as_of_ms), entry=entry
+    )
+
+
+def _alive(entry: Entry, as_of_ms: int) -> str:
+    newest = entry.newest
+    said = f"transactional id {newest.transactional_id} is {newest.state} with this partition: "
+    over_ms = as_of_ms - newest.start_timestamp_ms - newest.timeout_ms
+    if over_ms > 0:
+        return (
+            f"{said}its transaction.timeout.ms={newest.timeout_ms} is over for {over_ms} ms, so its"
+            " coordinator aborts it as soon as it runs"
+        )
+    return f"{said}it ends with its producer, or after transaction.timeout.ms={newest.timeout_ms}"
+
+
+def _without_entry(txn: OpenTxn, known: Coordinators) -> Opinion:
+    other = known.by_other_id.get(txn.producer_id)
+    if other is not None:
+        whose = f"transactional id {other.newest.transactional_id}"
+        return Opinion(
+            verdict=OpenTxnStatus.HANGING,
+            rule=Reason.OTHER_PRODUCER_ID,
+            reason=f"{whose} goes on with producer id {other.newest.producer_id}; of"
+            f" {txn.producer_id} its coordinator has no transaction any more",
+            entry=other,
+        )
+    forgotten = known.forgotten.get(txn.producer_id)
+    if forgotten is not None:
+        return Opinion(
+            verdict=OpenTxnStatus.HANGING,
+            rule=Reason.FORGOTTEN,
+            reason=f"its coordinator has forgotten transactional id {forgotten}",
+        )
+    if not known.is_complete:
+        return Opinion(
+            verdict=OpenTxnStatus.UNKNOWN,
+            rule=Reason.LOG_MISSING,
+            reason=f"no entry of producer id {txn.producer_id} was found, and {known.gap}",
+        )
+    return Opinion(
+        verdict=OpenTxnStatus.HANGING,
+        rule=Reason.NO_ENTRY,
+        reason=f"no coordinator knows producer id {txn.producer_id}",
+    )
+
+
+def _unlisted(txn: OpenTxn, partition: TopicPartition, entry: Entry) -> Opinion:
+    newest = entry.newest
+    whose = f"transactional id {newest.transactional_id}"
+    outcome = _was_owed(txn, partition, entry)
+    if newest.state in COMPLETE_STATES and outcome is not None:
+        return Opinion(
+            verdict=OpenTxnStatus.HANGING,
+            rule=Reason.COMPLETED_UNMARKED,
+            reason=f"{whose} is {newest.state} and had this partition, but no marker ended it here:"
+            f" the decision was to {outcome}; either the marker was lost, or the records were"
+            " written behind it",
+            entry=entry,
+        )
+    return Opinion(
+        verdict=OpenTxnStatus.HANGING,
+        rule=Reason.NOT_LISTED,
+        reason=f"{whose} is {newest.state} without this partition, so its coordinator will send no"
+        " marker here",
+        entry=entry,
+    )
+
+
+def _was_owed(txn: OpenTxn, partition: TopicPartition, entry: Entry) -> str | None:
+    """What the last decision was, where it was about this producer's transaction here."""
+    decision = entry.decision
+    if decision is None or partition not in decision.partitions:
+        return None
+    if decision.producer_id != txn.producer_id or decision.producer_epoch < txn.producer_epoch:
+        return None
+    return OUTCOMES[decision.state]
+
+
+# Kafka's tool
+
+
+def listed_by_kafka(
+    txn: OpenTxn,
+    partition: TopicPartition,
+    coordinators: Coordinators,
+    *,
+    as_of_ms: int,
+    max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
+) -> bool:
+    """Whether ``kafka-transactions.sh find-hanging`` would list it, asked at that time."""
+    producer = ProducerState(
+        producer_id=txn.producer_id,
+        producer_epoch=txn.producer_epoch,
+        last_sequence=-1,
+        last_timestamp_ms=txn.last_timestamp_ms,
+        coordinator_epoch=txn.coordinator_epoch,
+        txn_start_offset=txn.start_offset,
+    )
+    old: tuple[Candidate, ...] = kafkas_candidates(
+        {partition: (producer,)},
+        now_ms=as_of_ms,
+        max_transaction_timeout_ms=max_transaction_timeout_ms,
+    )
+    entry = coordinators.by_producer.get(txn.producer_id)
+    if entry is None:
+        return bool(kafkas_hanging(old, {}, {}))
+    newest = entry.newest
+    described = TransactionDescription(
+        coordinator_id=-1,
+        transactional_id=newest.transactional_id,
+        state=newest.state,
+        producer_id=newest.producer_id,
+        producer_epoch=newest.producer_epoch,
+        timeout_ms=newest.timeout_ms,
+        start_time_ms=newest.start_timestamp_ms,
+        partitions=tuple(newest.partitions),
+    )
+    ids = {txn.producer_id: newest.transactional_id}
+    return bool(kafkas_hanging(old, ids, {newest.transactional_id: described}))
+
+
+def is_late(last_timestamp_ms: int, *, timeout_ms: int, as_of_ms: int) -> bool:
+    """Whether a transaction was written to longer ago than its timeout and the grace that brokers
+    give (UnifiedLog.hasLateTransaction).
+    """
+    return last_timestamp_ms > 0 and (
+        as_of_ms - last_timestamp_ms > timeout_ms + LATE_TRANSACTION_GRACE_MS
+    )

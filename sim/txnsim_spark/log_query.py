@@ -1,0 +1,78 @@
+"""The parts of log directories that a query wants: places, producers, offsets, times. Planning
+knows nothing else of a query, with Spark and without.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from txnsim_spark.options import KafkaLogOptions, Offsets
+from txnsim_spark.scan.segments import Replica, SegmentFile
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Conditions on the rows to read; None for no condition."""
+
+    log_dirs: frozenset[str] | None = None
+    brokers: frozenset[int] | None = None
+    topics: frozenset[str] | None = None
+    partitions: frozenset[int] | None = None
+    producer_ids: frozenset[int] | None = None
+    offset_min: int | None = None
+    offset_max: int | None = None
+    topic_patterns: frozenset[str] = frozenset()
+    """As fnmatch has them: the topic's name fits all of them."""
+    time_min_ms: int | None = None
+    """No earlier timestamps are asked for."""
+    time_max_ms: int | None = None
+    """No later ones."""
+    starting_offsets: Offsets = {}
+    ending_offsets: Offsets = {}
+    """The same as ``offset_min``, and what follows ``offset_max``, of some partitions."""
+
+    @classmethod
+    def of(cls, options: KafkaLogOptions) -> Wanted:
+        """What the options of a read ask for. (Topics are looked at where folders are listed.)"""
+        return cls(
+            partitions=options.partitions or None,
+            producer_ids=options.producer_ids or None,
+            time_min_ms=options.start_ms,
+            time_max_ms=None if options.end_ms is None else options.end_ms - 1,
+            starting_offsets=options.starting_offsets,
+            ending_offsets=options.ending_offsets,
+        )
+
+    def has_replica(self, replica: Replica) -> bool:
+        return (
+            (self.log_dirs is None or replica.log_dir in self.log_dirs)
+            and (self.brokers is None or replica.broker in self.brokers)
+            and (self.topics is None or replica.topic in self.topics)
+            and (self.partitions is None or replica.partition in self.partitions)
+            and all(fnmatchcase(replica.topic, pattern) for pattern in self.topic_patterns)
+        )
+
+    def has_segment(self, segment: SegmentFile) -> bool:
+        low, high = self.offset_min, self.offset_max
+        if self.starting_offsets or self.ending_offsets:
+            low, high = self._narrowed(low, high, segment.replica)
+        if high is not None and segment.base_offset > high:
+            return False
+        return (
+            low is None
+            or segment.may_be_cut  # what is cut in it ends those behind
+            or segment.next_base_offset is None
+            or segment.next_base_offset > low
+        )
+
+    def _narrowed(
+        self, low: int | None, high: int | None, replica: Replica
+    ) -> tuple[int | None, int | None]:
+        first = self.starting_offsets.get(replica.topic, {}).get(replica.partition)
+        end = self.ending_offsets.get(replica.topic, {}).get(replica.partition)
+        if first is not None:
+            low = first if low is None else max(low, first)
+        if end is not None:
+            high = end - 1 if high is None else min(high, end - 1)
+        return low, high

@@ -1,0 +1,299 @@
+"""Options of the data source ``kafka_log``, read once, on the driver.
+
+A name may be written in any case, with or without underscores, as with Spark's own sources
+(``taskBytes``, ``TASKBYTES``, ``task_bytes``). A value is used as it is written, except for true
+and false. An unknown option is refused, because a typing error would otherwise change an answer
+silently.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Final, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from txnsim.errors import BadInputError
+from txnsim_spark.schemas import BY_PRODUCER, OFFSET_COLUMNS, TABLES, TIME_COLUMNS
+from txnsim_spark.stores.uris import is_elsewhere
+
+T = TypeVar("T")
+Offsets = Mapping[str, Mapping[int, int]]
+"""Topic -> partition -> offset."""
+
+FORMAT: Final = "kafka_log"
+COSTS: Final = {"batches": 1.0, "records": 2.0, "transactions": 16.0, "offsets": 16.0}
+"""What a byte of a log costs, in bytes of a file as Spark's own sources read them. With Spark's
+defaults a task is about a second's work.
+"""
+HEADERS_COST: Final = 0.25
+"""Cost factor of all other tables."""
+OPEN_COST: Final = 1 / 64
+"""What opening a segment costs, of what Spark's own sources take for opening a file: with Spark's
+default as much as 256 kB of headers.
+"""
+PATH_SEPARATOR: Final = ","
+EARLIEST, LATEST = "earliest", "latest"
+_EARLIEST_OFFSET, _LATEST_OFFSET = -2, -1
+"""Both as Spark's own source for Kafka writes them."""
+HADOOP_PREFIX: Final = "fs."
+"""Of settings of Hadoop's file systems, as Spark's own sources take them among their options."""
+
+
+class Check(Enum):
+    """Which batches' CRCs are computed."""
+
+    AUTO = "auto"
+    """Those that a broker would check as it starts: behind the recovery point after a stop out of
+    order. What is not sound there is cut off, with all that follows."""
+    ALL = "true"
+    NONE = "false"
+
+
+class Division(msgspec.Struct, frozen=True, kw_only=True):
+    """How a session divides files into tasks; Spark's defaults. Spark's counterpart:
+    FilePartition.maxSplitBytes.
+    """
+
+    max_partition_bytes: int = 128 << 20
+    """``spark.sql.files.maxPartitionBytes``."""
+    open_cost_bytes: int = 4 << 20
+    """``spark.sql.files.openCostInBytes``."""
+    parallelism: int | None = None
+    """Minimum number of tasks; None for the number of cores."""
+
+
+class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of the data source."""
+
+    paths: tuple[Path, ...]
+    """Log directories of brokers, folders of such directories, or replicas' own folders."""
+    uris: tuple[str, ...] = ()
+    """The same, and patterns of them, where Hadoop's file system reads them."""
+    hadoop: Mapping[str, str] = {}
+    """Settings of Hadoop's (``fs.…``) for this read, over those of the session."""
+    table: str = "batches"
+    topics: frozenset[str] = frozenset()
+    """The topics to read; empty for all."""
+    partitions: frozenset[int] = frozenset()
+    """The topics to read; empty for all."""
+    producer_ids: frozenset[int] = frozenset()
+    """Only rows of these; all where empty."""
+    starting_offsets: Offsets = {}
+    """No rows in front of them; a partition that is not named is read from its beginning."""
+    ending_offsets: Offsets = {}
+    """No rows from them on; a partition that is not named is read to its end."""
+    starts_latest: bool = False
+    """A stream begins with what comes next."""
+    start_ms: int | None = None
+    """No rows of an earlier time."""
+    end_ms: int | None = None
+    """No rows of this time or a later one."""
+    check_crc: Check = Check.AUTO
+    check_records: bool = False
+    """Look into every batch for the table of errors."""
+    late_by_max_ms: int | None = None
+    """Maximum disorder of timestamps within a log in milliseconds; None for no limit."""
+    task_bytes: int | None = None
+    """How much of a log a task reads; None: as Spark divides its own files."""
+    division: Division = Division()
+    as_of_ms: int | None = None
+    """For the table ``findings``: when it was; None: the newest time that the directories tell."""
+    max_transaction_timeout_ms: int | None = None
+    """For the table ``findings``: younger transactions are not called hanging; None: 15 minutes."""
+    max_bytes_per_trigger: int | None = None
+    """Maximum bytes of logs in one batch of a stream; None for all available."""
+    max_files_per_trigger: int | None = None
+    """Maximum segments in one batch of a stream; None for all available."""
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> KafkaLogOptions:
+        """Read what a user has given.
+
+        Raises:
+            BadInputError: Something is missing, unknown or wrong; the message names the option.
+        """
+        hadoop = {key: value for key, value in options.items() if key.startswith(HADOOP_PREFIX)}
+        given = {
+            key.lower().replace("_", ""): value
+            for key, value in options.items()
+            if key not in hadoop
+        }
+        for name in given:
+            if name not in _KNOWN:
+                raise _unknown(name)
+        table = given.get("table", "batches")
+        if table not in TABLES:
+            raise _wrong("table", table, f"one of {', '.join(TABLES)}")
+        for name, its_tables in _OF_TABLES.items():
+            if name.lower() in given and table not in its_tables:
+                whose = f"table{'s' * (len(its_tables) > 1)} {', '.join(its_tables)}"
+                raise BadInputError(f"format {FORMAT}, option {name}: only of the {whose}")
+        if "maxbytespertrigger" in given and "maxfilespertrigger" in given:
+            raise BadInputError(
+                f"format {FORMAT}: maxBytesPerTrigger and maxFilesPerTrigger: give one of them"
+            )
+        texts = _paths(given)
+        return cls(
+            paths=tuple(_path(text) for text in texts if not is_elsewhere(text)),
+            uris=tuple(filter(is_elsewhere, texts)),
+            hadoop=hadoop,
+            table=table,
+            topics=_several(given, "topics", "names", str),
+            partitions=_several(given, "partitions", "numbers", int),
+            producer_ids=_several(given, "producerIds", "numbers", int),
+            starting_offsets=_offsets(given, STARTING_OFFSETS, EARLIEST, _EARLIEST_OFFSET),
+            ending_offsets=_offsets(given, ENDING_OFFSETS, LATEST, _LATEST_OFFSET),
+            starts_latest=given.get(STARTING_OFFSETS.lower(), "").lower() == LATEST,
+            start_ms=_time_ms(given, "startTimestamp"),
+            end_ms=_time_ms(given, END_TIMESTAMP),
+            check_crc=_check(given.get("checkcrc", Check.AUTO.value)),
+            check_records=_truth("checkRecords", given.get("checkrecords", "false")),
+            late_by_max_ms=_number(given, "lateByMaxMs", "milliseconds"),
+            task_bytes=_number(given, "taskBytes", "bytes"),
+            as_of_ms=_time_ms(given, "asOf"),
+            max_transaction_timeout_ms=_number(given, "maxTransactionTimeoutMs", "milliseconds"),
+            max_bytes_per_trigger=_number(given, "maxBytesPerTrigger", "bytes"),
+            max_files_per_trigger=_number(given, "maxFilesPerTrigger", "segments"),
+        )
+
+
+STARTING_OFFSETS: Final = "startingOffsets"
+ENDING_OFFSETS: Final = "endingOffsets"
+END_TIMESTAMP: Final = "endTimestamp"
+NAMES: Final = (
+    *("path", "paths", "table", "topics", "partitions", "producerIds"),
+    *(STARTING_OFFSETS, ENDING_OFFSETS, "startTimestamp", END_TIMESTAMP),
+    *("checkCrc", "checkRecords", "taskBytes", "asOf", "maxTransactionTimeoutMs"),
+    *("maxBytesPerTrigger", "maxFilesPerTrigger", "lateByMaxMs"),
+)
+_KNOWN: Final = {name.lower(): name for name in NAMES}
+_OF_TABLES: Final[Mapping[str, Collection[str]]] = {
+    **dict.fromkeys(("asOf", "maxTransactionTimeoutMs"), ("findings",)),
+    "partitions": [name for name in TABLES if name != "findings"],
+    "producerIds": sorted(BY_PRODUCER),
+    **dict.fromkeys((STARTING_OFFSETS, ENDING_OFFSETS), OFFSET_COLUMNS),
+    **dict.fromkeys(("startTimestamp", END_TIMESTAMP), TIME_COLUMNS),
+}
+"""Option -> the tables that have what it goes by; an option that is not here is of all."""
+_TRUTH: Final = {"true": True, "false": False}
+
+
+def _unknown(name: str) -> BadInputError:
+    near = difflib.get_close_matches(name, _KNOWN, n=1)
+    hint = f"did you mean {_KNOWN[near[0]]}?" if near else f"there are {', '.join(NAMES)}"
+    return BadInputError(f"format {FORMAT}: there is no option {name!r}; {hint}")
+
+
+def _wrong(name: str, value: str, expected: str) -> BadInputError:
+    return BadInputError(f"format {FORMAT}, option {name}: {value!r}, expected {expected}")
+
+
+def _paths(given: Mapping[str, str]) -> list[str]:
+    """Of ``path`` (separated by commas) and ``paths`` (a JSON list, what ``load([…])`` gives)."""
+    texts = [text.strip() for text in given.get("path", "").split(PATH_SEPARATOR) if text.strip()]
+    if "paths" in given:
+        try:
+            texts += filter(str.strip, msgspec.json.decode(given["paths"], type=list[str]))
+        except msgspec.DecodeError as error:
+            raise _wrong("paths", given["paths"], "a JSON list of directories") from error
+    if not texts:
+        raise BadInputError(
+            f"format {FORMAT}: option path is missing: log directories, separated by commas"
+        )
+    return texts
+
+
+def _path(text: str) -> Path:
+    """A directory that is there for the driver and for every worker under the same name."""
+    url = urlsplit(text)
+    if url.scheme == "file":
+        return Path(unquote(url.path)).absolute()
+    return Path(text).absolute()  # workers are started in folders of their own
+
+
+def _several(
+    given: Mapping[str, str], name: str, what: str, of: Callable[[str], T]
+) -> frozenset[T]:
+    """What is separated by commas; nothing where the option is not given. An empty list is refused:
+    whoever has made it means none, and all would be read.
+    """
+    text = given.get(name.lower())
+    if text is None:
+        return frozenset()
+    try:
+        found = frozenset(of(one.strip()) for one in text.split(",") if one.strip())
+    except ValueError:
+        found = frozenset()
+    if not found:
+        raise _wrong(name, text, f"{what}, separated by commas")
+    return found
+
+
+def _offsets(given: Mapping[str, str], name: str, word: str, number: int) -> Offsets:
+    """As Spark's own source for Kafka takes them: a word for all partitions, or a JSON object with
+    the number that stands for the word.
+    """
+    text = given.get(name.lower(), word)
+    if text.lower() == word or (name == STARTING_OFFSETS and text.lower() == LATEST):
+        return {}
+    try:
+        found = msgspec.json.decode(text, type=dict[str, dict[int, int]])
+    except msgspec.DecodeError:
+        found = {}
+    offsets = [offset for partitions in found.values() for offset in partitions.values()]
+    if not offsets or any(offset < 0 and offset != number for offset in offsets):
+        expected = f'{word}, or JSON such as {{"orders": {{"0": 23, "1": {number}}}}}'
+        raise _wrong(name, text, expected)
+    return {
+        topic: {partition: offset for partition, offset in partitions.items() if offset >= 0}
+        for topic, partitions in found.items()
+    }
+
+
+def _time_ms(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name.lower())
+    return None if text is None else time_ms_of(text, name)
+
+
+def _check(text: str) -> Check:
+    for check in Check:
+        if text.lower() == check.value:
+            return check
+    raise _wrong("checkCrc", text, "auto, true or false")
+
+
+def _truth(name: str, text: str) -> bool:
+    if text.lower() not in _TRUTH:
+        raise _wrong(name, text, "true or false")
+    return _TRUTH[text.lower()]
+
+
+def time_ms_of(text: str, name: str = "asOf") -> int:
+    """A point in time: milliseconds since 1970, or ISO 8601, in UTC where it names no zone.
+
+    Raises:
+        BadInputError: It is neither.
+    """
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise _wrong(name, text, "milliseconds since 1970, or ISO 8601") from error
+    when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+    return int(when.timestamp() * 1_000)
+
+
+def _number(given: Mapping[str, str], name: str, unit: str) -> int | None:
+    text = given.get(name.lower())
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise _wrong(name, text, f"a number of {unit}, 1 or more")
+    return int(text)

@@ -1,0 +1,324 @@
+"""What a job reads, divided into tasks: on the driver, from names and sizes of files alone.
+
+The unit is a segment. Small segments share a task, in order, as Spark's own sources divide files:
+each costs its bytes and the opening of a file, and a task costs at most what the session says, less
+where there are cores without work. A large segment whose records are decoded is read by several
+tasks, each some of its offsets. The segments of one replica that a starting broker would check stay
+together, because a cut in one ends those behind it, unless they are in sections
+(``scan.sections``). Where they are large, the cut is looked for before there are tasks. A replica's
+small files are cheap, so many replicas share a task.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import BadInputError
+from txnsim_spark import tasks
+from txnsim_spark.empty_reads import refuse_unknown_names, refuse_unreadable
+from txnsim_spark.log_query import Wanted
+from txnsim_spark.options import COSTS, HEADERS_COST, OPEN_COST, Check, KafkaLogOptions
+from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, untold
+from txnsim_spark.scan.log_seek import greatest_timestamp_of
+from txnsim_spark.scan.sections import cuts_of, in_sections
+from txnsim_spark.scan.segments import (
+    Replica,
+    SegmentFile,
+    log_dirs_in,
+    replicas_in,
+    segments_of,
+)
+from txnsim_spark.stores.mirror import at_once
+from txnsim.storage.regular_file import mounted_at
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+
+_TASKS_PER_CORE: Final = 3
+_TASK_BYTES_MIN: Final = 16 << 20
+"""A task of Spark costs as long as reading this."""
+_TASK_BYTES_MAX: Final = 512 << 20
+_OPEN_BYTES: Final = 256 << 10
+"""A file costs as long to open as reading this."""
+_DECODED_COST: Final = 2.0
+"""A large segment of a table that costs so much, or more, is shared by tasks."""
+_SHARERS_MAX: Final = 8
+"""Each of them walks over all headers of the segment."""
+_TOGETHER_BYTES_MAX: Final = 512 << 20
+"""So much of a replica one task reads, where a cut in one segment ends those behind it."""
+_LISTED_AT_ONCE: Final = 16
+"""Folders of replicas."""
+REPLICAS_PER_TASK: Final = 64
+"""A folder's small files are read in a millisecond; a task costs twenty."""
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """What one task reads."""
+
+    segments: tuple[SegmentFile, ...] = ()
+    replicas: tuple[Replica, ...] = ()
+    log_dirs: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> frozenset[str]:
+        """The log directories that something of it lies in."""
+        of_segments = (one.replica.log_dir for one in self.segments)
+        return frozenset((*self.log_dirs, *(one.log_dir for one in self.replicas), *of_segments))
+
+
+class Reads(msgspec.Struct, frozen=True, kw_only=True):
+    """What kinds of files a table is made of."""
+
+    segments: bool = False
+    replicas: bool = False
+    log_dirs: bool = False
+    topic: str | None = None
+    is_whole: bool = False
+    """One task looks at everything."""
+
+
+_SEGMENTS: Final = Reads(segments=True)
+_REPLICAS: Final = Reads(replicas=True)
+READS: Final[Mapping[str, Reads]] = {
+    "batches": _SEGMENTS,
+    "fragments": _SEGMENTS,
+    "endings": _SEGMENTS,
+    "records": _SEGMENTS,
+    "segments": _SEGMENTS,
+    "transactions": Reads(segments=True, topic=TRANSACTION_STATE_TOPIC),
+    "offsets": Reads(segments=True, topic=CONSUMER_OFFSETS_TOPIC),
+    "producer_state": _REPLICAS,
+    "aborted": _REPLICAS,
+    "leader_epochs": _REPLICAS,
+    "replicas": _REPLICAS,
+    "errors": Reads(segments=True, replicas=True, log_dirs=True),
+    "findings": Reads(is_whole=True),
+}
+"""Table -> what has to be planned for it. How rows are made is not known here (``tables``): Spark
+plans each read in a process of its own, which need not import numba for it.
+"""
+
+
+def shares_of(
+    options: KafkaLogOptions, wanted: Wanted, reads: Reads, *, is_asked: bool = False
+) -> list[Share]:
+    """The tasks of a job.
+
+    Args:
+        options: What is read.
+        wanted: Of that.
+        reads: What the table is made of.
+        is_asked: Somebody has named it, and is told where nothing can come of it.
+
+    Raises:
+        BadInputError: A path is no log directory; where it is asked for, what ``empty_reads`` says.
+    """
+    if options.uris:  # nobody has placed them (``stores.reading``)
+        raise BadInputError(f"{options.uris[0]} is not read here")
+    if reads.is_whole:
+        if is_asked and options.topics:
+            refuse_unknown_names(options, replicas_of(options, Wanted(), reads))
+        return [Share(log_dirs=tuple(map(str, log_dirs_in(options.paths))))]
+    problems: list[str] = []
+    named = replicas_of(options, Wanted(), reads, problems.append)
+    replicas = [one for one in named if wanted.has_replica(one)]
+    of_replicas = dict(_by_replica(replicas)) if reads.segments else {}
+    if is_asked:
+        refuse_unknown_names(options, named)
+        every_one = (one for many in of_replicas.values() for one in many)
+        refuse_unreadable(options.table, replicas, every_one, problems)
+    shares: list[Share] = []
+    if reads.segments:
+        segments = [
+            one
+            for many in of_replicas.values()
+            for one in _in_time(_looked_through(many, options), wanted, options.late_by_max_ms)
+            if wanted.has_segment(one)
+        ]
+        shares += [Share(segments=part) for part in divided(segments, options)]
+    if reads.replicas:
+        shares += [
+            Share(replicas=tuple(replicas[at : at + REPLICAS_PER_TASK]))
+            for at in range(0, len(replicas), REPLICAS_PER_TASK)
+        ]
+    if (
+        reads.log_dirs
+        and wanted.topics is None
+        and wanted.partitions is None
+        and not options.topics
+    ):
+        shares += [
+            Share(log_dirs=(str(path),))
+            for path in log_dirs_in(options.paths)
+            if wanted.log_dirs is None or str(path) in wanted.log_dirs
+        ]
+    return shares
+
+
+def segments_in(options: KafkaLogOptions, reads: Reads) -> dict[str, tuple[SegmentFile, ...]]:
+    """Folder of each replica that can be read -> its segments, in order."""
+    return dict(_by_replica(replicas_of(options, Wanted.of(options), reads)))
+
+
+def replicas_of(
+    options: KafkaLogOptions, wanted: Wanted, reads: Reads, on_problem: OnProblem = untold
+) -> list[Replica]:
+    """The replicas that a job is about; what can't be looked into is told."""
+    return [
+        replica
+        for replica in replicas_in(options.paths, options.topics, on_problem)
+        if wanted.has_replica(replica) and reads.topic in (None, replica.topic)
+    ]
+
+
+def divided(
+    segments: Sequence[SegmentFile], options: KafkaLogOptions
+) -> list[tuple[SegmentFile, ...]]:
+    """Segments in tasks, as many bytes as the reader has said, or as the session divides files."""
+    if options.task_bytes is not None:
+        return shared_out(segments, options.task_bytes)
+    division, factor = options.division, COSTS.get(options.table, HEADERS_COST)
+    open_cost = division.open_cost_bytes * OPEN_COST
+
+    def cost_of(segment: SegmentFile) -> float:
+        return segment.unread_bytes * factor + open_cost
+
+    cores = division.parallelism or os.cpu_count() or 1
+    evenly = max(sum(map(cost_of, segments)) / cores, open_cost)
+    task_cost = min(evenly, division.max_partition_bytes)
+    if factor < _DECODED_COST:
+        return tasks.shared_out(segments, task_cost, size_of=cost_of, go_together=_go_together)
+    parts = [
+        (part, cost_of(segment) / len(shared))
+        for segment in segments
+        for shared in [_by_offsets(segment, int(task_cost / factor))]
+        for part in shared
+    ]
+    return [
+        tuple(part for part, _ in task)
+        for task in tasks.shared_out(
+            parts,
+            task_cost,
+            size_of=lambda one: one[1],
+            go_together=lambda one, other: _go_together(one[0], other[0]),
+        )
+    ]
+
+
+def shared_out(segments: Iterable[SegmentFile], task_bytes: int) -> list[tuple[SegmentFile, ...]]:
+    """Segments in tasks of about so many bytes; neighbours stay together."""
+    return tasks.shared_out(
+        segments, task_bytes, size_of=lambda one: one.unread_bytes, go_together=_go_together
+    )
+
+
+def _by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFile]:
+    """A large segment, for each task the offsets whose batches it decodes. Where the index is
+    wrong, the parts are not of one size; each batch is in one of them.
+    """
+    if segment.may_be_cut or mounted_at(Path(segment.path)):  # each part reads all headers
+        return [segment]
+    first, end = segment.span or (0, sys.maxsize)
+    cuts = cuts_of(segment, max(part_bytes, segment.size // _SHARERS_MAX))
+    within = [cut.offset for cut in cuts if first < cut.offset < end]
+    return [msgspec.structs.replace(segment, span=span) for span in pairwise([first, *within, end])]
+
+
+def in_tasks(
+    replicas: Sequence[Sequence[SegmentFile]], *, cores: int, are_cut: bool = False
+) -> list[tuple[SegmentFile, ...]]:
+    """Segments of replicas, in order, in tasks such that no core waits for long at the end; large
+    ones in sections where they are cut. They are those that were found readable before: the folders
+    are not looked into again.
+    """
+    total = sum(one.size + _OPEN_BYTES for mine in replicas for one in mine)
+    task_bytes = min(max(total // (_TASKS_PER_CORE * cores), _TASK_BYTES_MIN), _TASK_BYTES_MAX)
+    segments = [
+        one for mine in replicas for one in (in_sections(mine, task_bytes) if are_cut else mine)
+    ]
+    return tasks.shared_out(
+        segments,
+        task_bytes,
+        size_of=lambda one: one.unread_bytes + _OPEN_BYTES,
+        go_together=_go_together,
+    )
+
+
+def _looked_through(
+    segments: Sequence[SegmentFile], options: KafkaLogOptions
+) -> Sequence[SegmentFile]:
+    """A replica's segments, with what a starting broker would cut where that is much to read."""
+    cut_apart = sum(one.size for one in segments if one.is_recovered) > _TOGETHER_BYTES_MAX
+    if not cut_apart or options.check_crc is Check.NONE:
+        return segments
+    from txnsim_spark.scan.examining import looked_through  # planning does without numba
+
+    return looked_through(segments)
+
+
+def _by_replica(replicas: Iterable[Replica]) -> Iterator[tuple[str, tuple[SegmentFile, ...]]]:
+    directory_at = cache(LogDirectory.at)
+
+    def listed(replica: Replica) -> tuple[SegmentFile, ...] | None:
+        try:
+            return tuple(segments_of(replica, directory_at(Path(replica.log_dir))))
+        except OSError:
+            return None  # the table of errors tells
+
+    several = list(replicas)
+    # A disk of another machine takes its time for each answer, and several at a time.
+    with ThreadPoolExecutor(_LISTED_AT_ONCE) as pool:
+        mapped = pool.map if len(several) > _LISTED_AT_ONCE else map
+        for replica, segments in zip(several, mapped(listed, several), strict=True):
+            if segments is not None:
+                yield replica.path, segments
+
+
+def _in_time(
+    segments: Sequence[SegmentFile], wanted: Wanted, late_by_max_ms: int | None
+) -> Iterator[SegmentFile]:
+    """A replica's segments without those from before a time or behind one, as time indexes tell.
+    One that a starting broker would go through is read in any case: what is cut in it ends those
+    behind.
+
+    Args:
+        segments: In order.
+        wanted: The times.
+        late_by_max_ms: By so much a record may be older than the newest one before it; None: by
+            any time, so that a segment behind a late one may hold an early one.
+    """
+    first = wanted.time_min_ms
+    last = None if late_by_max_ms is None else wanted.time_max_ms
+    if first is None and last is None:
+        yield from segments
+        return
+    with at_once([one.path for one in segments[:1]]) as mapped:
+        greatest = list(mapped(_greatest_or_none, segments))
+    newest = -1
+    for segment, mine in zip(segments, greatest, strict=True):
+        is_older = first is not None and mine is not None and mine < first
+        is_later = last is not None and newest - (late_by_max_ms or 0) > last
+        if segment.is_recovered or not (is_older or is_later):
+            yield segment
+        newest = max(newest, -1 if mine is None else mine)
+
+
+def _greatest_or_none(segment: SegmentFile) -> int | None:
+    is_closed = not segment.is_last and not segment.is_recovered
+    return greatest_timestamp_of(segment) if is_closed else None
+
+
+def _go_together(before: SegmentFile, segment: SegmentFile) -> bool:
+    return (
+        before.may_be_cut
+        and segment.may_be_cut
+        and before.replica == segment.replica
+        and segment.section is None
+    )

@@ -1,0 +1,139 @@
+"""The positions of consumer groups, by ``__consumer_offsets`` in log directories.
+
+For each partition the replica that counts is read. Positions that were sent in a transaction count
+from its COMMIT marker on. Kafka's counterpart: OffsetMetadataManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from txnsim.errors import CorruptBatchError, CorruptLogRecordError, MissingExtraError
+from txnsim.group.log_format import decode_record
+from txnsim.group.records import OffsetCommitted, OffsetDeleted
+from txnsim_spark.forensics.find_hanging import Reading, Search
+from txnsim_spark.forensics.replica_state import ReplicaState
+from txnsim_spark.forensics.verdicts import leading
+from txnsim_spark.scan.log_dirs import OnProblem, untold
+from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from txnsim.wire.batch import read_control_record, read_records
+from txnsim.wire.control import COMMIT
+
+Place = tuple[str, TopicPartition]
+"""Group and partition."""
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True):
+    """A group's position on a partition."""
+
+    offset: int
+    committed_at_ms: int
+    record_offset: int
+    """Of its record in ``__consumer_offsets``."""
+
+
+class Positions(msgspec.Struct, frozen=True, kw_only=True):
+    """The positions of all groups."""
+
+    by_place: Mapping[Place, Position]
+    partitions: tuple[int, ...]
+    """Of ``__consumer_offsets``: those that are among the directories."""
+
+
+class PositionFolder:
+    """Positions as they are after each batch of one partition, taken in order."""
+
+    def __init__(self) -> None:
+        self.positions: dict[Place, Position] = {}
+        self._pending: dict[int, dict[Place, Position]] = {}
+
+    def take(self, stored: StoredBatch) -> None:
+        """The next batch.
+
+        Raises:
+            CorruptBatchError: Its records can't be read.
+            CorruptLogRecordError: One of them makes no sense.
+        """
+        header = stored.header
+        if header.is_control:
+            control = read_control_record(stored.data)
+            if control is not None and control.is_marker:
+                self._end(header.producer_id, committed=control.type == COMMIT)
+            return
+        target = self.positions
+        if header.is_transactional:
+            target = self._pending.setdefault(header.producer_id, {})
+        for record in read_records(stored.data):
+            found = None if record.key is None else decode_record(record.key, record.value)
+            match found:
+                case OffsetCommitted():
+                    target[found.group_id, found.topic_partition] = Position(
+                        offset=found.offset,
+                        committed_at_ms=found.commit_timestamp_ms,
+                        record_offset=record.offset,
+                    )
+                case OffsetDeleted():
+                    place = found.group_id, found.topic_partition
+                    for known in (self.positions, *self._pending.values()):
+                        known.pop(place, None)
+
+    def _end(self, producer_id: int, *, committed: bool) -> None:
+        sent = self._pending.pop(producer_id, {})
+        for place, position in sent.items() if committed else ():
+            known = self.positions.get(place)
+            if known is None or known.record_offset < position.record_offset:
+                self.positions[place] = position
+
+
+def positions_in(paths: Iterable[Path], on_problem: OnProblem) -> Positions:
+    """Where groups stand.
+
+    Args:
+        paths: Log directories, folders of them, or replicas' folders.
+        on_problem: Called with what can't be read.
+    """
+    found: dict[Place, Position] = {}
+    partitions = []
+    for state in leading_states(paths, CONSUMER_OFFSETS_TOPIC, on_problem):
+        folder = PositionFolder()
+        for stored in _batches(state, on_problem):
+            try:
+                folder.take(stored)
+            except (CorruptBatchError, CorruptLogRecordError, MissingExtraError) as error:
+                on_problem(f"{state.replica.path}, offset {stored.header.base_offset}: {error}")
+        found.update(folder.positions)
+        partitions.append(state.replica.partition)
+    return Positions(by_place=found, partitions=tuple(partitions))
+
+
+def _batches(state: ReplicaState, on_problem: OnProblem) -> Iterator[StoredBatch]:
+    for segment in state.segments:
+        torn: list[TornTail] = []
+        try:
+            yield from read_log_file(Path(segment.path), on_torn=torn.append, on_old=untold)
+        except OSError as error:
+            on_problem(f"{segment.path}: {error.strerror or error}; passed by")
+        for tear in torn:
+            on_problem(f"{segment.path}, byte {tear.position}: {tear.reason}")
+        if torn and segment.is_recovered:
+            return
+
+
+def leading_states(
+    paths: Iterable[Path], topic: str, on_problem: OnProblem
+) -> Iterator[ReplicaState]:
+    """The state of each partition's leading replica, by partition."""
+    reading = Reading(Search(paths=tuple(paths), topics=frozenset({topic})))
+    by_partition: dict[int, list[ReplicaState]] = {}
+    for state in reading.living_states():
+        if state.replica.topic == topic:
+            by_partition.setdefault(state.replica.partition, []).append(state)
+    for problem in (*reading.problems, *reading.undecided(topic)):
+        on_problem(problem)
+    for _, states in sorted(by_partition.items()):
+        first = leading([state.ends for state in states])
+        yield next(state for state in states if state.ends is first)

@@ -1,0 +1,129 @@
+"""Who waits? Groups whose ``read_committed`` consumers can't pass an open transaction: how far each
+group can still read, how much is hidden from it, whose transaction it is and since when.
+
+No file says which isolation level a group's consumers use. Consumers that read uncommitted data
+don't wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from txnsim_spark.engine import NewSession, Progress
+from txnsim_spark.forensics.find_hanging import Search, find_hanging
+from txnsim_spark.forensics.findings import Finding, PartitionFigures, Report
+from txnsim_spark.questions.positions import Positions, positions_in
+from txnsim.types import TopicPartition
+
+
+class Waiter(msgspec.Struct, frozen=True, kw_only=True):
+    """A group on a partition from which something is withheld."""
+
+    group: str
+    topic: str
+    partition: int
+    committed_offset: int
+    committed_at_ms: int
+    last_stable_offset: int
+    high_watermark: int
+    to_read: int
+    """Number of offsets from the position to the last stable offset, still readable."""
+    withheld: int
+    """Number of offsets from the LSO, or a later position, to the high watermark."""
+    producer_id: int
+    """Whose transaction blocks."""
+    producer_epoch: int
+    start_offset: int
+    transactional_id: str | None
+    verdict: str
+    """Verdict on the blocking transaction."""
+    since_ms: int | None
+    """Start of the transaction; None without its first batch."""
+    for_ms: int | None
+    """Milliseconds from ``since_ms`` to ``as_of_ms``."""
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """All that wait."""
+
+    as_of_ms: int
+    waiters: tuple[Waiter, ...]
+    unread: tuple[TopicPartition, ...]
+    """Partitions with something withheld, on which no group has a position."""
+    offsets_partitions: tuple[int, ...]
+    """Of ``__consumer_offsets``: those that are there. Groups of others can't be seen."""
+    problems: tuple[str, ...]
+
+
+def waiting(search: Search, *, new_session: NewSession, progress: Progress) -> Waiting:
+    """Look who waits."""
+    report = find_hanging(search, new_session=new_session, progress=progress)
+    problems: dict[str, None] = {}
+    progress("reading __consumer_offsets")
+    positions = positions_in(search.paths, problems.setdefault)
+    return waiting_by(report, positions, problems)
+
+
+def waiting_by(report: Report, positions: Positions, problems: Iterable[str] = ()) -> Waiting:
+    """Who waits, by what was read.
+
+    Args:
+        report: Of open transactions.
+        positions: Of groups.
+        problems: With the positions.
+    """
+    blocked = {
+        TopicPartition(one.topic, one.partition): one for one in report.partitions if one.lag > 0
+    }
+    blockers = _blockers(report, blocked.values())
+    waiters = []
+    for (group, place), position in positions.by_place.items():
+        figures = blocked.get(place)
+        if figures is None or position.offset >= figures.high_watermark:
+            continue
+        finding = blockers[place]
+        stable = figures.last_stable_offset
+        waiters.append(
+            Waiter(
+                group=group,
+                topic=place.topic,
+                partition=place.partition,
+                committed_offset=position.offset,
+                committed_at_ms=position.committed_at_ms,
+                last_stable_offset=stable,
+                high_watermark=figures.high_watermark,
+                to_read=max(0, stable - position.offset),
+                withheld=figures.high_watermark - max(stable, position.offset),
+                producer_id=finding.producer_id,
+                producer_epoch=finding.producer_epoch,
+                start_offset=finding.start_offset,
+                transactional_id=finding.transactional_id,
+                verdict=finding.verdict.value,
+                since_ms=finding.start_timestamp_ms,
+                for_ms=None
+                if finding.start_timestamp_ms is None
+                else report.as_of_ms - finding.start_timestamp_ms,
+            )
+        )
+    read = {(one.topic, one.partition) for one in waiters}
+    return Waiting(
+        as_of_ms=report.as_of_ms,
+        waiters=tuple(sorted(waiters, key=lambda one: (one.group, one.topic, one.partition))),
+        unread=tuple(
+            sorted(place for place in blocked if (place.topic, place.partition) not in read)
+        ),
+        offsets_partitions=positions.partitions,
+        problems=tuple(sorted({*report.source.problems, *problems})),
+    )
+
+
+def _blockers(report: Report, blocked: Iterable[PartitionFigures]) -> dict[TopicPartition, Finding]:
+    """Of each partition the transaction that holds readers back: its oldest one."""
+    found: dict[TopicPartition, Finding] = {}
+    counted = {(one.topic, one.partition, one.producer_id): one for one in blocked}
+    for finding in report.findings:
+        if (finding.topic, finding.partition, finding.producer_id) in counted:
+            found[finding.topic_partition] = finding
+    return found

@@ -1,0 +1,298 @@
+"""One pass over a segment: every CRC is computed, every offset is followed, and what each producer
+did is summed up on the way.
+
+So does a starting broker after a stop out of order, from the recovery point on. The first batch
+that is torn, or whose CRC is wrong, ends the log: the rest of its segment and all later segments
+are removed. Nothing is removed here, but readers do not see what lies behind (``cut_short``).
+
+The segment is read piece by piece. A piece is examined while it is in the processor's cache: its
+headers, its CRCs, and the fragments of its sound part. The memory is used again for the next
+segment, because there are many small ones. Kafka's counterparts: LogLoader.recoverLog,
+LogSegment.recover, ProducerStateManager.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from txnsim_spark.scan import kernel
+from txnsim_spark.scan.crcs import crcs_in, large_crc_of, wrong_crc_in
+from txnsim_spark.scan.pieces import Bytes, Ints, PieceReader, pieces_of
+from txnsim_spark.scan.segments import Damage, Replica, SegmentFile
+from txnsim_spark.scan.walk import (
+    BOUNDS,
+    MAY_BE_OLD,
+    Bounds,
+    Folding,
+    OldRun,
+    fragment_rows,
+    old_at,
+    tell_damage,
+)
+from txnsim.wire.control import COMMIT
+
+GAPS_MAX: Final = 20
+"""That are listed for one segment: those of the highest offsets."""
+ODD_CONTROLS_MAX: Final = 20
+"""Maximum number of listed control records, the first ones."""
+
+
+class Examined(msgspec.Struct, frozen=True, kw_only=True):
+    """A segment with every CRC computed and every offset followed."""
+
+    damage: Damage | None
+    """The first malformed batch or wrong CRC."""
+    damaged_offset: int
+    """Expected offset at the damage; without damage, the offset behind the last batch."""
+    gaps: tuple[tuple[int, int], ...]
+    """(first missing offset, next offset that exists)."""
+    odd_controls: tuple[tuple[int, int], ...] = ()
+    """(position, type) of control records of a producer that are no markers."""
+    is_torn: bool = False
+    """The damage is where the batches end: nothing behind it can be read."""
+    lowest_offset: int | None = None
+    highest_offset: int | None = None
+    """Highest offset in sound batches; None without batches."""
+
+
+class Examiner:
+    """Goes through segments, one after the other.
+
+    Args:
+        bounds: How much is held in memory.
+    """
+
+    def __init__(self, bounds: Bounds = BOUNDS) -> None:
+        self._bounds = bounds
+        self._buffer = np.empty(bounds.piece_bytes, dtype=np.uint8)
+        self._rows = np.empty((kernel.BATCH_COLUMNS, bounds.rows), dtype=np.int64)
+        self._folding = Folding(bounds)
+        self._path = Path()
+        self._start = self._until = 0
+        self._wrong: Damage | None = None
+        """The first wrong CRC."""
+        self._is_folded = False
+        """The fragments of what is sound are all in ``_folding``."""
+
+    def examined(self, path: Path, *, until: int, base_offset: int, start: int = 0) -> Examined:
+        """Go through a segment up to the first damage.
+
+        Args:
+            path: The ``.log`` file.
+            until: Where it ends.
+            base_offset: Where its offsets begin: its own number.
+            start: Position of the first batch that is looked at.
+        """
+        self._path, self._start, self._until = path, start, until
+        self._folding.restart()
+        self._is_folded, self._wrong = True, None
+        found = _Found(base_offset, start)
+        with pieces_of(path, len(self._buffer), until=until, buffer=self._buffer) as file:
+            torn = self._go_through(file, found)
+        ends = until if self._wrong is None else self._wrong.position
+        return Examined(
+            damage=self._wrong or torn,
+            damaged_offset=found.awaited_at(ends),
+            gaps=tuple(found.gaps),
+            odd_controls=tuple(found.odd_controls),
+            is_torn=torn is not None,
+            lowest_offset=found.lowest,
+            highest_offset=found.highest,
+        )
+
+    def fragments(self, *, is_cut: bool) -> Iterator[Ints]:
+        """What each producer did in the segment that was examined last (``walk.fragment_rows``).
+
+        Args:
+            is_cut: Only in front of the damage. Without, a batch of a wrong CRC counts, and what
+                follows it.
+        """
+        until = self._until
+        if self._wrong is not None and is_cut:
+            until = self._wrong.position
+        elif self._wrong is not None:
+            self._is_folded = False
+        if not self._is_folded:
+            yield from fragment_rows(
+                self._path,
+                until=until,
+                bounds=self._bounds,
+                start=self._start,
+            )
+        elif self._folding.count:
+            yield self._folding.take()
+
+    def _go_through(self, file: PieceReader, found: _Found) -> Damage | None:
+        """Scan up to a wrong CRC or a missing batch; return the damage there, if any."""
+        position, why = self._start, kernel.AT_END
+        while position < file.size:
+            at, why = self._look_at(file, position, found)
+            if self._wrong is not None:
+                return None
+            position += at
+            # A short message is less than a header of format 2.
+            is_odd = why in MAY_BE_OLD or not at
+            if is_odd and (old := old_at(file, position)) is not None:
+                found.old.append(old)
+                position = old.end
+            elif why != kernel.AT_END or not at:
+                break
+        torn: list[Damage] = []
+        tell_damage(file, position, why, torn.append)
+        return torn[0] if torn else None
+
+    def _look_at(self, file: PieceReader, position: int, found: _Found) -> tuple[int, int]:
+        """Scan a piece up to a wrong CRC; return the next position in it, and why it ended."""
+        piece = file.read(position)
+        at, why = 0, kernel.FULL
+        while why == kernel.FULL and self._wrong is None:
+            begin, file_end = at, file.size - position
+            count, at, why = kernel.scan_batches(
+                piece, begin, len(piece), file_end, position, self._rows, 0
+            )
+            table = self._rows[:, :count]
+            if at > len(piece) and table[kernel.POSITION, -1] > position:
+                at = int(table[kernel.POSITION, -1]) - position  # it begins the next piece
+                table = table[:, :-1]
+            if not table.shape[1]:
+                continue
+            if at > len(piece):  # larger than a piece
+                valid = np.array([large_crc_of(file, table[:, 0]) == table[kernel.CRC, 0]])
+                piece = file.read(position)
+            else:
+                valid = crcs_in(piece, position, table)
+            if not valid.all():
+                number = int(np.argmin(valid))
+                self._wrong = wrong_crc_in(table, number, self._until)
+                table = table[:, :number]
+            if table.shape[1]:
+                found.take(table)
+                self._fold(piece[: found.position - position], begin, file_end, position)
+        return at, why
+
+    def _fold(self, sound: Bytes, at: int, file_end: int, position: int) -> None:
+        why = kernel.FULL
+        while self._is_folded and why == kernel.FULL and at < len(sound):
+            _, at, why = self._folding.fold(sound, at, file_end, position)
+            if why == kernel.FULL and self._folding.is_full:
+                # So many producers are not kept: they are walked over once more, table by table.
+                self._folding.restart()
+                self._is_folded = False
+
+
+class _Found:
+    """The state of a scan up to a position, with sound batches only."""
+
+    def __init__(self, offset: int, position: int) -> None:
+        self._offset = offset
+        """The offset that is expected at ``position``."""
+        self.position = position
+        self.old: list[OldRun] = []
+        """Messages of old formats, from ``position`` on."""
+        self.gaps: list[tuple[int, int]] = []
+        self.odd_controls: list[tuple[int, int]] = []
+        self.lowest: int | None = None
+        self.highest: int | None = None
+
+    def take(self, table: Ints) -> None:
+        behind_old = {one.end: one.next_offset for one in self.old}
+        self.gaps += _gaps(table, self._offset, self.position, behind_old)
+        self.gaps = sorted(self.gaps)[-GAPS_MAX:]
+        self.odd_controls += _odd_controls(table)[: ODD_CONTROLS_MAX - len(self.odd_controls)]
+        low = int(table[kernel.BASE_OFFSET].min())
+        high = int(table[kernel.LAST_OFFSET].max())
+        self.lowest = low if self.lowest is None else min(low, self.lowest)
+        self.highest = high if self.highest is None else max(high, self.highest)
+        self._offset = int(table[kernel.LAST_OFFSET, -1]) + 1
+        self.position = int(table[kernel.POSITION, -1] + table[kernel.SIZE, -1])
+        self.old = [one for one in self.old if one.end > self.position]
+
+    def awaited_at(self, until: int) -> int:
+        """The offset that is awaited at the end of what is sound: behind the last batch, or behind
+        the messages of old formats that follow it.
+        """
+        following = [one for one in self.old if self.position <= one.position < until]
+        return following[-1].next_offset if following else self._offset
+
+
+def _odd_controls(table: Ints) -> list[tuple[int, int]]:
+    """(position, type) of control records that a producer's markers can't be."""
+    is_odd = (table[kernel.PRODUCER_ID] >= 0) & (table[kernel.CONTROL_TYPE] > COMMIT)
+    return [
+        (int(table[kernel.POSITION, at]), int(table[kernel.CONTROL_TYPE, at]))
+        for at in np.flatnonzero(is_odd)
+    ]
+
+
+def _gaps(
+    table: Ints, offset: int, position: int, behind_old: Mapping[int, int]
+) -> Iterator[tuple[int, int]]:
+    """Where offsets are left out between batches, or between messages of old formats and the batch
+    behind them (``behind_old``: position there -> offset that is awaited); ``offset`` is awaited at
+    ``position``, behind what was before. What is left out in front of old messages is not known: a
+    compressed one bears the offset of the last message in it.
+    """
+    bases, positions = table[kernel.BASE_OFFSET], table[kernel.POSITION]
+    awaited = np.concatenate(([offset], table[kernel.LAST_OFFSET, :-1] + 1))
+    ends = np.concatenate(([position], (positions + table[kernel.SIZE])[:-1]))
+    for number in np.flatnonzero(positions != ends):
+        awaited[number] = behind_old[int(positions[number])]
+    for number in np.flatnonzero(bases > awaited):
+        yield int(awaited[number]), int(bases[number])
+
+
+def _behind(segment: SegmentFile) -> Damage:
+    reason = "an earlier segment is cut"
+    return Damage(position=0, size=segment.size, kind="behind", reason=reason)
+
+
+def cut_short(
+    segments: Iterable[SegmentFile], *, is_cut: bool = True
+) -> Iterator[tuple[SegmentFile, Damage | None]]:
+    """(rest, damage) of each segment after a broker's start; uncut unless ``is_cut``."""
+    ended: Replica | None = None
+    for segment in segments:
+        cut: Damage | None = None
+        if is_cut and segment.is_looked_through:
+            cut = segment.cut
+        elif is_cut and segment.is_recovered:
+            cut = _behind(segment) if segment.replica == ended else _cut_of(segment)
+        if cut is None:
+            yield segment, None
+            continue
+        ended = segment.replica
+        yield msgspec.structs.replace(segment, size=cut.position), cut
+
+
+def looked_through(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
+    """The segments of a replica; of those that a starting broker goes through it is known from now
+    on what it cuts. All cores of this machine look for it, so that tasks need not wait for others.
+    """
+    sought = [one for one in segments if one.is_recovered]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # what is compiled lets other threads run
+        cuts = dict(zip(sought, pool.map(_cut_of, sought), strict=True))
+    ended = False
+    found: list[SegmentFile] = []
+    for segment in segments:
+        if segment.is_recovered:
+            cut = _behind(segment) if ended else cuts[segment]
+            ended = cut is not None
+            segment = msgspec.structs.replace(segment, is_looked_through=True, cut=cut)
+        found.append(segment)
+    return found
+
+
+def _cut_of(segment: SegmentFile) -> Damage | None:
+    """Where a broker cuts a segment; also None where that can't be read, as others will notice."""
+    path, base_offset = Path(segment.path), segment.base_offset
+    try:
+        return Examiner().examined(path, until=segment.size, base_offset=base_offset).damage
+    except OSError:
+        return None

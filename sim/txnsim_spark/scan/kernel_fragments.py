@@ -1,0 +1,295 @@
+"""What each producer did in a piece of a log, folded while its headers are walked over.
+
+A *fragment* says of one producer in one piece how it began, how it ended, and whether a marker came
+in between. That is enough to join pieces later, in any grouping, without the bytes. Here is the
+compiled walk, a row of ``FRAGMENT_COLUMNS`` per producer, found through a hash table of open
+addresses. What was written without a producer is the fragment of producer -1, so the fragments of a
+piece tell of every batch in it.
+
+Transactions that end within the piece are reported as they end (``ENDING_COLUMNS``). Kafka's
+counterpart: ProducerStateManager, which does the same from the first batch to the last.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from txnsim_spark.scan.kernel import FULL, batch_at, be16, be32, be64, compiled, control_of
+from txnsim.wire.batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG
+
+# Columns of a fragment. What there is none of is negative.
+PRODUCER: Final = 0
+FIRST_OFFSET: Final = 1
+LAST_OFFSET: Final = 2
+BATCHES: Final = 3
+"""Of data."""
+RECORDS: Final = 4
+BYTES: Final = 5
+"""Of data and markers."""
+FIRST_EPOCH: Final = 6
+FIRST_SEQUENCE: Final = 7
+"""Of the first batch of data."""
+LAST_EPOCH: Final = 8
+"""Of the last batch or marker."""
+LAST_SEQUENCE: Final = 9
+LAST_TIMESTAMP: Final = 10
+"""Largest one, markers included."""
+COMMITS: Final = 11
+ABORTS: Final = 12
+COORDINATOR_EPOCH: Final = 13
+"""From the last marker."""
+HEAD_OFFSET: Final = 14
+"""First record of a transaction in front of the first marker: where it began, unless before."""
+HEAD_MARKER: Final = 15
+"""Offset of the first marker."""
+HEAD_IS_COMMIT: Final = 16
+OPEN_OFFSET: Final = 17
+"""First record of a transaction behind the last marker: where the open one began; without a marker
+the same as ``HEAD_OFFSET``.
+"""
+OPEN_TIMESTAMP: Final = 18
+OPEN_LAST_TIMESTAMP: Final = 19
+OPEN_EPOCH: Final = 20
+OPEN_RECORDS: Final = 21
+SEQUENCE_GAPS: Final = 22
+"""Batches with a sequence gap, or with a new epoch that does not start at 0."""
+EPOCHS_BACK: Final = 23
+"""Batches and markers of a lower epoch than the one before."""
+IDLE_MARKERS: Final = 24
+"""Markers behind another marker, without a transaction in between."""
+TOLD_COLUMNS: Final = 25
+"""Those above are columns of the table ``fragments``."""
+OPEN_POSITION: Final = 25
+"""Of the batch at ``OPEN_OFFSET`` in its segment; -1 where a batch in front of it reaches as far,
+so that a search for the offset would end there.
+"""
+FRAGMENT_COLUMNS: Final = 26
+
+# What a walk knows of the place where it is.
+FILE_POSITION: Final = 0
+"""Of the buffer's beginning."""
+REACH: Final = 1
+"""The highest offset of all batches before; -1 without any."""
+
+# Columns of an ending.
+ENDED_PRODUCER: Final = 0
+ENDED_EPOCH: Final = 1
+ENDED_FIRST_OFFSET: Final = 2
+"""-1 without a transaction, or for a start before the piece."""
+ENDED_MARKER: Final = 3
+ENDED_COMMITTED: Final = 4
+ENDED_COORDINATOR_EPOCH: Final = 5
+ENDED_FIRST_TIMESTAMP: Final = 6
+ENDED_TIMESTAMP: Final = 7
+ENDED_RECORDS: Final = 8
+ENDING_COLUMNS: Final = 9
+
+SEQUENCE_SPAN: Final = 1 << 31
+"""Sequences begin anew behind the largest int32."""
+EPOCH_BEGUN: Final = -2
+"""In ``LAST_SEQUENCE``: a marker has begun an epoch of which nothing was written yet."""
+_HASH: Final = np.uint64(0x9E3779B97F4A7C15)
+_HASH_SHIFT: Final = np.uint64(20)
+_COMMIT: Final = 1
+
+
+@compiled
+def scan_fragments(
+    buffer: Any,
+    start: int,
+    end: int,
+    file_end: int,
+    slots: Any,
+    fragments: Any,
+    count: int,
+    endings: Any,
+    place: Any,
+) -> tuple[int, int, int, int]:
+    """Fold the batches that begin in ``buffer[start:end]`` into fragments.
+
+    Args:
+        buffer: Bytes of a segment, as an array of uint8.
+        start: Where a batch begins.
+        end: Where the bytes end.
+        file_end: Where the file ends, counted from the buffer's beginning.
+        slots: Hash table, int64, a power of two long: the number of a fragment, or -1.
+        fragments: int64, rows of ``FRAGMENT_COLUMNS``; at most half as many as slots.
+        count: How many of them are taken.
+        endings: int64, ``ENDING_COLUMNS`` by as many endings as there is room for.
+        place: int64, ``FILE_POSITION`` and ``REACH``, which is kept up.
+
+    Returns:
+        Fragments taken, endings met, where the next batch begins (behind ``end``, if the last one
+        goes on there), and why the walk stopped.
+    """
+    ended = 0
+    at = start
+    room, endings_room = fragments.shape[0], endings.shape[1]
+    row = 0  # of the batch before: producers write several in a row
+    while True:
+        size, why = batch_at(buffer, at, end, file_end)
+        if size == 0:
+            return count, ended, at, why
+        if ended == endings_room:
+            return count, ended, at, FULL
+        producer = be64(buffer, at + 43)
+        if row >= count or fragments[row, PRODUCER] != producer:
+            row = _row_of(slots, fragments, count, producer, room)
+            if row < 0:
+                return count, ended, at, FULL
+            if row == count:
+                _begin(fragments[row], producer, be64(buffer, at))
+                count += 1
+        position = place[FILE_POSITION] + at if be64(buffer, at) > place[REACH] else -1
+        ended = _fold(buffer, at, size, end, fragments[row], endings, ended, position)
+        place[REACH] = max(place[REACH], be64(buffer, at) + be32(buffer, at + 23))
+        at += size
+
+
+@compiled
+def _row_of(slots: Any, fragments: Any, count: int, producer: int, room: int) -> int:
+    """The number of the producer's fragment; ``count``, entered into the table, where it is new; -1
+    where there is no room for a new one.
+    """
+    mask = slots.shape[0] - 1
+    slot = np.int64((np.uint64(producer) * _HASH) >> _HASH_SHIFT) & mask
+    while slots[slot] >= 0:
+        if fragments[slots[slot], PRODUCER] == producer:
+            return int(slots[slot])
+        slot = (slot + 1) & mask
+    if count == room:
+        return -1
+    slots[slot] = count
+    return count
+
+
+@compiled
+def enter_all(slots: Any, fragments: Any, count: int) -> None:
+    """Enter the first ``count`` fragments into an empty table."""
+    for row in range(count):
+        _row_of(slots, fragments, row, fragments[row, PRODUCER], count)
+
+
+@compiled
+def _begin(fragment: Any, producer: int, offset: int) -> None:
+    fragment[:] = -1
+    fragment[PRODUCER] = producer
+    fragment[FIRST_OFFSET] = offset
+    for column in (BATCHES, RECORDS, BYTES, COMMITS, ABORTS, OPEN_RECORDS):
+        fragment[column] = 0
+    for column in (SEQUENCE_GAPS, EPOCHS_BACK, IDLE_MARKERS):
+        fragment[column] = 0
+
+
+@compiled
+def _fold(
+    buffer: Any,
+    at: int,
+    size: int,
+    end: int,
+    fragment: Any,
+    endings: Any,
+    ended: int,
+    position: int,
+) -> int:
+    """One batch of a producer; how many endings are reported by now."""
+    base = be64(buffer, at)
+    attributes = be16(buffer, at + 21)
+    epoch = be16(buffer, at + 51)
+    timestamp = be64(buffer, at + 35)
+    records = be32(buffer, at + 57)
+    if epoch < fragment[LAST_EPOCH]:
+        fragment[EPOCHS_BACK] += 1
+    fragment[LAST_OFFSET] = base + be32(buffer, at + 23)
+    fragment[LAST_TIMESTAMP] = max(fragment[LAST_TIMESTAMP], timestamp)
+    fragment[BYTES] += size
+    if not attributes & CONTROL_FLAG:
+        _data(buffer, at, fragment, base, epoch, timestamp, records, attributes, position)
+        return ended
+    if fragment[LAST_EPOCH] >= 0 and epoch != fragment[LAST_EPOCH]:
+        fragment[LAST_SEQUENCE] = EPOCH_BEGUN
+    fragment[LAST_EPOCH] = epoch
+    if records <= 0:
+        return ended  # emptied by the cleaner: it ends nothing
+    kind, coordinator_epoch = control_of(buffer, at, min(at + size, end))
+    if kind < 0 or kind > 1:
+        return ended
+    _end(fragment, endings, ended, base, epoch, kind, coordinator_epoch, timestamp)
+    return ended + 1
+
+
+@compiled
+def _data(
+    buffer: Any,
+    at: int,
+    fragment: Any,
+    base: int,
+    epoch: int,
+    timestamp: int,
+    records: int,
+    attributes: int,
+    position: int,
+) -> None:
+    sequence = be32(buffer, at + 53)
+    if fragment[BATCHES] == 0:
+        fragment[FIRST_EPOCH] = epoch
+        fragment[FIRST_SEQUENCE] = sequence
+    if sequence >= 0:
+        if epoch == fragment[LAST_EPOCH]:
+            last = fragment[LAST_SEQUENCE]
+            if last == EPOCH_BEGUN:
+                last = -1
+            elif last == -1:
+                last = sequence - 1  # written before this piece: whatever comes goes on there
+            if sequence != (last + 1) % SEQUENCE_SPAN:
+                fragment[SEQUENCE_GAPS] += 1
+        elif fragment[LAST_EPOCH] >= 0 and sequence != 0:
+            fragment[SEQUENCE_GAPS] += 1
+        fragment[LAST_SEQUENCE] = (sequence + be32(buffer, at + 23)) % SEQUENCE_SPAN
+    fragment[LAST_EPOCH] = epoch
+    fragment[BATCHES] += 1
+    fragment[RECORDS] += records
+    if attributes & TRANSACTIONAL_FLAG:
+        if fragment[OPEN_OFFSET] < 0:
+            fragment[OPEN_OFFSET] = base
+            fragment[OPEN_TIMESTAMP] = timestamp
+            fragment[OPEN_POSITION] = position
+            if fragment[HEAD_MARKER] < 0:
+                fragment[HEAD_OFFSET] = base
+        fragment[OPEN_EPOCH] = epoch
+        fragment[OPEN_LAST_TIMESTAMP] = timestamp
+        fragment[OPEN_RECORDS] += records
+
+
+@compiled
+def _end(
+    fragment: Any,
+    endings: Any,
+    ended: int,
+    offset: int,
+    epoch: int,
+    kind: int,
+    coordinator_epoch: int,
+    timestamp: int,
+) -> None:
+    endings[ENDED_PRODUCER, ended] = fragment[PRODUCER]
+    endings[ENDED_EPOCH, ended] = epoch
+    endings[ENDED_FIRST_OFFSET, ended] = fragment[OPEN_OFFSET]
+    endings[ENDED_MARKER, ended] = offset
+    endings[ENDED_COMMITTED, ended] = kind
+    endings[ENDED_COORDINATOR_EPOCH, ended] = coordinator_epoch
+    endings[ENDED_FIRST_TIMESTAMP, ended] = fragment[OPEN_TIMESTAMP]
+    endings[ENDED_TIMESTAMP, ended] = timestamp
+    endings[ENDED_RECORDS, ended] = fragment[OPEN_RECORDS]
+    if fragment[HEAD_MARKER] < 0:
+        fragment[HEAD_MARKER] = offset
+        fragment[HEAD_IS_COMMIT] = kind
+    elif fragment[OPEN_OFFSET] < 0:
+        fragment[IDLE_MARKERS] += 1
+    fragment[COORDINATOR_EPOCH] = coordinator_epoch
+    fragment[COMMITS if kind == _COMMIT else ABORTS] += 1
+    for column in (OPEN_OFFSET, OPEN_TIMESTAMP, OPEN_LAST_TIMESTAMP, OPEN_EPOCH, OPEN_POSITION):
+        fragment[column] = -1
+    fragment[OPEN_RECORDS] = 0

@@ -1,0 +1,197 @@
+"""The records of batches, compiled: where each is, and where its key, value and headers are.
+
+Nothing is copied. A batch gives its records up to the first one that makes no sense, as
+``wire.records`` has it. Kafka's counterpart: DefaultRecord.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from txnsim_spark.scan.kernel import compiled
+from txnsim_spark.scan.pieces import Ints
+from txnsim.wire.records import RECORD_MIN, VARINT_BYTES_MAX, VARLONG_BYTES_MAX
+
+# Columns of a table of records. Places are those in the buffer; a size of -1 is that of none.
+BATCH: Final = 0
+"""Number of its batch."""
+OFFSET_DELTA: Final = 1
+TIME_DELTA: Final = 2
+KEY_AT: Final = 3
+KEY_SIZE: Final = 4
+VALUE_AT: Final = 5
+VALUE_SIZE: Final = 6
+HEADERS_AT: Final = 7
+HEADERS: Final = 8
+"""How many."""
+AT: Final = 9
+SIZE: Final = 10
+"""The size itself included."""
+RECORD_COLUMNS: Final = 11
+
+# Columns of a table of headers.
+NAME_AT: Final = 0
+NAME_SIZE: Final = 1
+CONTENT_AT: Final = 2
+CONTENT_SIZE: Final = 3
+HEADER_COLUMNS: Final = 4
+
+_BAD: Final = -1
+
+
+def room_for(count: int) -> Ints:
+    """A table of so many records, whose columns are each in one piece."""
+    return np.empty((count, RECORD_COLUMNS), dtype=np.int64, order="F")
+
+
+@compiled
+def varint(buffer: Any, at: int, end: int) -> tuple[int, int]:
+    """(value, where it ends) of the zigzag varint at ``at``; it ends behind ``end`` where it is not
+    whole.
+    """
+    if at < end and buffer[at] < 0x80:  # most are short
+        first = np.int64(buffer[at])
+        return int((first >> 1) ^ -(first & 1)), at + 1
+    value = np.uint64(0)
+    shift = np.uint64(0)
+    while at < end:
+        byte = np.uint64(buffer[at])
+        at += 1
+        value |= (byte & np.uint64(0x7F)) << shift
+        if byte < np.uint64(0x80):
+            half = np.int64(value >> np.uint64(1))
+            return int(-half - 1 if value & np.uint64(1) else half), at
+        shift += np.uint64(7)
+        if shift > np.uint64(63):
+            break
+    return 0, end + 1
+
+
+@compiled
+def _short(buffer: Any, at: int, end: int) -> tuple[int, int]:
+    """A varint of at most five bytes, and where it ends; ``_BAD`` where it is none."""
+    value, behind = varint(buffer, at, end)
+    if behind > end or behind - at > VARINT_BYTES_MAX:
+        return 0, _BAD
+    return value, behind
+
+
+@compiled
+def _piece(buffer: Any, at: int, end: int) -> tuple[int, int, int]:
+    """(where bytes begin, their size, where they end)."""
+    size, begin = _short(buffer, at, end)
+    if begin == _BAD:
+        return 0, 0, _BAD
+    if size < 0:
+        return begin, -1, begin
+    if size > end - begin:
+        return 0, 0, _BAD
+    return begin, size, begin + size
+
+
+@compiled
+def _record(buffer: Any, at: int, end: int, rows: Any, row: int) -> int:
+    """Fill a row of a table with the record at a place: where it ends, or ``_BAD``."""
+    size, at = _short(buffer, at, end)
+    if at == _BAD or size < 0 or size > end - at:
+        return _BAD
+    stop = at + size
+    time_delta, behind = varint(buffer, at + 1, end)
+    if behind > end or behind - at - 1 > VARLONG_BYTES_MAX:
+        return _BAD
+    rows[row, TIME_DELTA] = time_delta
+    rows[row, OFFSET_DELTA], at = _short(buffer, behind, end)
+    if at == _BAD:
+        return _BAD
+    rows[row, KEY_AT], rows[row, KEY_SIZE], at = _piece(buffer, at, end)
+    if at == _BAD:
+        return _BAD
+    rows[row, VALUE_AT], rows[row, VALUE_SIZE], at = _piece(buffer, at, end)
+    if at == _BAD:
+        return _BAD
+    count, at = _short(buffer, at, end)
+    if at == _BAD or count < 0 or count > stop - at:
+        return _BAD
+    rows[row, HEADERS_AT], rows[row, HEADERS] = at, count
+    for _ in range(count):
+        _, size, at = _piece(buffer, at, end)
+        if at == _BAD or size < 0:
+            return _BAD
+        _, _, at = _piece(buffer, at, end)
+        if at == _BAD:
+            return _BAD
+    return stop if at == stop else _BAD
+
+
+@compiled
+def record_rows(
+    buffer: Any,
+    starts: Any,
+    ends: Any,
+    counts: Any,
+    place: Any,
+    rows: Any,
+    bytes_max: int,
+) -> int:
+    """Fill ``rows`` with records, from a place on.
+
+    Args:
+        buffer: The batches' records, unpacked, as an array of uint8.
+        starts: Where those of each batch begin.
+        ends: Where they end.
+        counts: How many each batch has.
+        place: Number of a batch, of a record in it, and where that is; what is next afterwards.
+        rows: Of ``room_for``.
+        bytes_max: No more rows are filled when keys and values have so many bytes.
+
+    Returns:
+        How many rows are filled; 0 at the end.
+    """
+    filled = 0
+    held = 0
+    batch, number, at = place[0], place[1], place[2]
+    while batch < len(starts):
+        end = ends[batch]
+        if number == 0:
+            at = starts[batch]
+        if end > len(buffer) or counts[batch] * RECORD_MIN > end - starts[batch]:
+            number = counts[batch]
+        while number < counts[batch]:
+            if filled == rows.shape[0] or held >= bytes_max:
+                place[0], place[1], place[2] = batch, number, at
+                return filled
+            begin = at
+            at = _record(buffer, begin, end, rows, filled)
+            if at == _BAD:
+                break
+            rows[filled, BATCH] = batch
+            rows[filled, AT], rows[filled, SIZE] = begin, at - begin
+            held += max(rows[filled, KEY_SIZE], 0) + max(rows[filled, VALUE_SIZE], 0)
+            filled += 1
+            number += 1
+        batch += 1
+        number = 0
+    place[0], place[1], place[2] = batch, 0, 0
+    return filled
+
+
+@compiled
+def header_rows(buffer: Any, records: Any, rows: Any) -> None:
+    """Fill ``rows`` with the headers of records.
+
+    Args:
+        buffer: That of the records.
+        records: Rows of ``record_rows``.
+        rows: int64, as many headers as all of them have by ``HEADER_COLUMNS``.
+    """
+    filled = 0
+    for number in range(len(records)):
+        at = records[number, HEADERS_AT]
+        for _ in range(records[number, HEADERS]):
+            rows[filled, NAME_AT], rows[filled, NAME_SIZE], at = _piece(buffer, at, len(buffer))
+            rows[filled, CONTENT_AT], rows[filled, CONTENT_SIZE], at = _piece(
+                buffer, at, len(buffer)
+            )
+            filled += 1

@@ -1,0 +1,343 @@
+"""Places in a replica's log, found through its sparse index: its end, the batch of an offset, the
+batches behind an offset.
+
+Little is read, also of a large log. An index may be wrong: an entry counts only if the batch at its
+position has its offset. If no entry counts, the segment is walked over from its start, once for all
+that is asked of it, and by the compiled walk (``seek``) where it is large. Kafka's counterparts:
+OffsetIndex.lookup, LogSegment.read, LogSegment.recover.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
+from pathlib import Path
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is an exception class
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import msgspec
+
+from txnsim.errors import CorruptBatchError
+from txnsim_spark.libraries import has_libraries
+from txnsim_spark.scan.segments import SegmentFile
+from txnsim.storage import names
+from txnsim.storage.indexes import TIME_ENTRY
+from txnsim.storage.log_file import (
+    OldMessage,
+    TornTail,
+    Window,
+    problem_of,
+    read_log_file,
+    wrong_crc,
+)
+from txnsim.storage.regular_file import open_regular, read_regular, size_of_open
+from txnsim.wire.batch import (
+    BatchHeader,
+    crc_is_valid,
+    read_batch_header,
+    read_control_record,
+)
+from txnsim.wire.batch_header import HEADER_SIZE, MAGIC_POSITION
+from txnsim.wire.old_messages import is_old
+
+if TYPE_CHECKING:
+    from txnsim_spark.scan.pieces import Ints
+
+_ENTRY: Final = Struct(">ii")
+_TRIES: Final = 64
+"""Entries at the end of an index that are looked at before it is given up: an unclean stop leaves
+some that point behind the end of the file.
+"""
+_MARKER_BYTES_MAX: Final = 1 << 12
+_WINDOW_BYTES: Final = 64 << 10
+"""Bytes per read, enough for some entries of an index."""
+INTERPRETED_BYTES_MAX: Final = 4 << 20
+"""Up to this size a log is walked over batch by batch in Python. Loading the compiled walk would
+take longer.
+"""
+
+
+class Tail(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a segment."""
+
+    end_offset: int
+    """Behind the last batch that counts."""
+    problem: str = ""
+    """The problem and its place; empty without one."""
+
+
+def end_offset_of(segment: SegmentFile) -> int:
+    """Where the log ends, as its last segment tells: behind its last whole batch, and a sound one
+    where a starting broker computes CRCs.
+    """
+    return tail_of(segment).end_offset
+
+
+def tail_of(segment: SegmentFile) -> Tail:
+    """The end of a segment. Only batches behind the last entry of its index are looked at."""
+    end, position, problem = segment.base_offset, 0, ""
+    with open_file(segment.path) as file:
+        position = position_before(segment, None)
+        window = Window(file, _WINDOW_BYTES)
+        for at, header in _walk(window, segment, position, _ends_and_unsound):
+            is_sound = _is_sound(window, at, header)
+            if end == segment.base_offset and at:  # what lies before the index entry is not read
+                end = header.base_offset
+            if not is_sound and not problem:
+                problem = f"{segment.path}, byte {at}: {wrong_crc(header)}"
+            if not is_sound and segment.is_recovered:
+                return Tail(end_offset=end, problem=problem)
+            end, position = header.last_offset + 1, at + header.size
+        if position < segment.size:
+            end, position, why = _past_old(file, segment, position, end)
+            if why and not problem:
+                problem = f"{segment.path}, byte {position}: {why}"
+    return Tail(end_offset=end, problem=problem)
+
+
+def _past_old(
+    file: BinaryIO, segment: SegmentFile, position: int, end: int
+) -> tuple[int, int, str]:
+    """(end offset, position, what is wrong) behind messages of old formats, and what follows."""
+    file.seek(position)
+    front = file.read(HEADER_SIZE)
+    if len(front) <= MAGIC_POSITION or not is_old(front):
+        return end, position, problem_of(front, segment.size - position)
+    old: list[OldMessage] = []
+    torn: list[TornTail] = []
+    found = read_log_file(
+        Path(segment.path), on_torn=torn.append, check_crc=False, on_old=old.append
+    )
+    last = -1
+    for stored in found:
+        last = max(last, stored.header.last_offset)
+    end = max([end, last + 1, *(one.offset + 1 for one in old[-1:])])
+    if torn:
+        return end, torn[0].position, torn[0].reason
+    return end, segment.size, ""
+
+
+def last_batch_of(segment: SegmentFile) -> BatchHeader | None:
+    """The last whole and sound batch of a segment."""
+    last = None
+    for window, position, header in _batches(segment, None, _ends_and_unsound):
+        if not _is_sound(window, position, header):
+            break
+        last = header
+    return last
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A batch that was looked up."""
+
+    header: BatchHeader
+    is_sound: bool
+    """Its CRC is right."""
+
+
+def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, Seen]:
+    """Offset -> batch that holds the offset; missing offsets are omitted."""
+    found: dict[int, Seen] = {}
+    starts: dict[int, list[int]] = {}
+    for offset in sorted(offsets):
+        starts.setdefault(position_before(segment, offset), []).append(offset)
+    if not starts:
+        return found
+    with open_file(segment.path) as file:
+        window = Window(file, _WINDOW_BYTES)
+        for start, asked in starts.items():
+            left = asked[::-1]
+
+            def reaching(_path: Path, table: Ints, left: list[int] = left) -> Ints:
+                from txnsim_spark.scan.seek import first_to_reach
+
+                return first_to_reach(table, left)
+
+            for position, header in _walk(window, segment, start, reaching):
+                while left and header.last_offset >= left[-1]:
+                    offset = left.pop()
+                    if header.base_offset <= offset:
+                        found[offset] = Seen(header, _is_sound(window, position, header))
+                if not left:
+                    break
+    return found
+
+
+def last_place_of(segment: SegmentFile) -> tuple[int, bytes]:
+    """(position, header) of the last whole batch of a segment; -1 without any."""
+    with open_file(segment.path) as file:
+        window = Window(file, _WINDOW_BYTES)
+        found = -1
+        start = position_before(segment, None)
+        for position, _ in _walk(window, segment, start, _ends_and_unsound):
+            found = position
+        return found, b"" if found < 0 else bytes(window.bytes_at(found, HEADER_SIZE))
+
+
+def header_at(segment: SegmentFile, position: int) -> bytes:
+    """The bytes where a batch's header should be."""
+    with open_file(segment.path) as file:
+        file.seek(position)
+        return file.read(HEADER_SIZE)
+
+
+def batch_from(segment: SegmentFile, position: int, offset: int) -> Seen | None:
+    """The whole batch that begins at a position, if it has an offset."""
+    with open_file(segment.path) as file:
+        header = whole_batch_at(file, segment, position, offset)
+        if header is None:
+            return None
+        file.seek(position)
+        return Seen(header, crc_is_valid(file.read(header.size), header))
+
+
+def markers_in(segment: SegmentFile, offset: int) -> Iterator[tuple[int, int]]:
+    """(producer id, offset) of the markers at or behind an offset."""
+
+    def of_control(_path: Path, table: Ints) -> Ints:
+        from txnsim_spark.scan.seek import controls_behind
+
+        return controls_behind(table, offset)
+
+    for window, position, header in _batches(segment, offset, of_control):
+        if header.base_offset >= offset and header.is_control and _is_marker(window, position):
+            yield header.producer_id, header.base_offset
+
+
+def greatest_timestamp_of(segment: SegmentFile) -> int | None:
+    """Of a closed segment, as the last entry of its ``.timeindex`` says; None where that can't be
+    gone by, as Kafka's own check of the index has it (TimeIndex.sanityCheck).
+
+    A segment gets this entry when it is closed (LogSegment.onBecomeInactiveSegment). It counts if
+    it is not before the first one, and no offset of it lies outside of the segment.
+    """
+    try:
+        with open_regular(Path(segment.path).with_suffix(names.TIME_INDEX_SUFFIX)) as file:
+            size = size_of_open(file)
+            if not size or size % TIME_ENTRY.size:
+                return None
+            first, _ = TIME_ENTRY.unpack(file.read(TIME_ENTRY.size))
+            file.seek(size - TIME_ENTRY.size)
+            greatest, relative = TIME_ENTRY.unpack(file.read(TIME_ENTRY.size))
+    except (OSError, StructError):  # gone, or cut since its size was asked: nothing is known
+        return None
+    behind = segment.next_base_offset
+    is_within = relative >= 0 and (behind is None or segment.base_offset + relative < behind)
+    return int(greatest) if is_within and 0 < first <= greatest else None
+
+
+def open_file(path: str) -> BinaryIO:
+    """A segment, opened for reading."""
+    return open_regular(Path(path))
+
+
+def _is_marker(window: Window, position: int) -> bool:
+    try:
+        control = read_control_record(window.bytes_at(position, _MARKER_BYTES_MAX))
+    except CorruptBatchError:
+        return False
+    return control is not None and control.is_marker
+
+
+def _is_sound(window: Window, position: int, header: BatchHeader) -> bool:
+    return crc_is_valid(window.bytes_at(position, header.size), header)
+
+
+Chosen = Callable[[Path, "Ints"], "Ints"]
+"""Of a segment, and a table of its batches: the rows that matter."""
+
+
+def _ends_and_unsound(path: Path, table: Ints) -> Ints:
+    from txnsim_spark.scan.seek import ends_and_unsound
+
+    return ends_and_unsound(path, table)
+
+
+def _batches(
+    segment: SegmentFile, offset: int | None, chosen: Chosen
+) -> Iterator[tuple[Window, int, BatchHeader]]:
+    """Batches with their places, from one before an offset on, or from near the segment's end."""
+    with open_file(segment.path) as file:
+        window = Window(file, _WINDOW_BYTES)
+        start = position_before(segment, offset)
+        for position, header in _walk(window, segment, start, chosen):
+            yield window, position, header
+
+
+def _walk(
+    window: Window, segment: SegmentFile, position: int, chosen: Chosen
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Batches with positions up to the first malformed one; of many, only the chosen."""
+    size = segment.size
+    if size - position > INTERPRETED_BYTES_MAX and has_libraries():
+        from txnsim_spark.scan.seek import positions_of
+
+        for at in positions_of(segment, position, chosen):
+            yield at, read_batch_header(window.bytes_at(at, HEADER_SIZE))
+        return
+    while position + HEADER_SIZE <= size:
+        try:
+            header = read_batch_header(window.bytes_at(position, HEADER_SIZE))
+        except CorruptBatchError:
+            return
+        behind = position + header.size
+        if behind > size:
+            return
+        yield position, header
+        position = behind
+
+
+def position_before(segment: SegmentFile, offset: int | None) -> int:
+    """Where a batch begins that lies before an offset, or near the segment's end: as near as the
+    index tells.
+    """
+    if offset is not None and offset <= segment.base_offset:
+        return 0
+    index = SparseIndex(segment)
+    count = len(index)
+    if offset is not None:
+        count = bisect_left(index, offset - segment.base_offset, key=itemgetter(0))
+    with open_file(segment.path) as file:
+        for number in range(count - 1, max(-1, count - 1 - _TRIES), -1):
+            relative, position = index[number]
+            if whole_batch_at(file, segment, position, segment.base_offset + relative) is not None:
+                return position
+    return 0
+
+
+class SparseIndex:
+    """The entries of a segment's ``.index``: (offset behind the segment's own, position). Without
+    the file there are none. A living broker keeps it larger than it is, filled up with zeros.
+    """
+
+    def __init__(self, segment: SegmentFile) -> None:
+        try:
+            self._data = read_regular(Path(segment.path).with_suffix(names.INDEX_SUFFIX))
+        except OSError:
+            self._data = b""
+        used = -(-len(self._data.rstrip(b"\0")) // _ENTRY.size)
+        self._count = min(used, len(self._data) // _ENTRY.size)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, number: int) -> tuple[int, int]:
+        relative, position = _ENTRY.unpack_from(self._data, number * _ENTRY.size)
+        return relative, position
+
+
+def whole_batch_at(
+    file: BinaryIO, segment: SegmentFile, position: int, offset: int
+) -> BatchHeader | None:
+    """The batch that begins at a position, if it is whole and has an offset."""
+    if not 0 <= position <= segment.size - HEADER_SIZE:
+        return None
+    file.seek(position)
+    try:
+        header = read_batch_header(file.read(HEADER_SIZE))
+    except CorruptBatchError:
+        return None
+    has_offset = header.base_offset <= offset <= header.last_offset
+    return header if has_offset and position + header.size <= segment.size else None

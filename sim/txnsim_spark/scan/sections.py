@@ -1,0 +1,184 @@
+"""A large segment in sections that are read separately, on several cores. A cut is where the
+segment's sparse index says that a batch begins.
+
+The index may be wrong. A cut is made only where a sound batch begins that has the entry's offset,
+and offsets must ascend from cut to cut. Such a place could still lie within another batch. That is
+known only when the section in front of it has been read, because that section has to end right
+there. The reader of a section asks whether it can be judged separately (``stands_alone``). If one
+can't, its segment is read again as a whole. A segment without an index, or with a wrong one, stays
+whole.
+
+Behind the recovery point the first damage ends the log. There a segment is a section at least, so
+that no task has to wait for another: what lies behind the damage is left out where the replica is
+put together (``forensics.read_compiled``).
+
+Kafka's counterpart: OffsetIndex.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import msgspec
+
+from txnsim_spark.scan.log_seek import SparseIndex, open_file, whole_batch_at
+from txnsim_spark.scan.segments import Section, SegmentFile
+from txnsim.wire.batch import crc_is_valid
+
+if TYPE_CHECKING:
+    from txnsim_spark.scan.examining import Examined
+
+_BATCH_BYTES_MAX: Final = 4 << 20
+"""No section begins at a larger batch: its CRC is computed before."""
+_TRIES: Final = 4
+"""Index entries tried per cut before the cut is omitted."""
+
+
+class Cut(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a section begins."""
+
+    position: int
+    offset: int
+    """Base offset of the batch at the cut."""
+
+
+def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[SegmentFile]:
+    """The segments of a replica, large ones in sections.
+
+    Args:
+        segments: In order; all that are behind the recovery point. A section stays what it is.
+        section_bytes: About how much a section is; a segment of less than two stays whole.
+    """
+    cuts = [
+        cuts_of(segment, section_bytes) if segment.section is None else () for segment in segments
+    ]
+    recovered = [number for number, one in enumerate(segments) if one.is_recovered]
+    # Damage in one of these ends those behind it, so none is read as a whole beside sections.
+    are_apart = sum(segments[number].size for number in recovered) > section_bytes or any(
+        cuts[number] for number in recovered
+    )
+    shared: list[SegmentFile] = []
+    for segment, found in zip(segments, cuts, strict=True):
+        if found or (segment.section is None and segment.is_recovered and are_apart):
+            shared += sections_at(segment, found)
+        else:
+            shared.append(segment)
+    return shared
+
+
+def sections_at(segment: SegmentFile, cuts: Sequence[Cut]) -> Iterator[SegmentFile]:
+    """The sections of a segment that is cut.
+
+    Args:
+        segment: It.
+        cuts: In order.
+    """
+    starts = [Cut(position=0, offset=segment.base_offset), *cuts]
+    for cut, behind in zip(starts, [*cuts, None], strict=True):
+        section = Section(
+            start=cut.position,
+            first_offset=cut.offset,
+            next_offset=segment.next_base_offset if behind is None else behind.offset,
+            has_followers=behind is not None,
+        )
+        end = segment.size if behind is None else behind.position
+        yield msgspec.structs.replace(segment, size=end, section=section)
+
+
+def cuts_of(segment: SegmentFile, section_bytes: int) -> tuple[Cut, ...]:
+    """Where a segment can be cut into sections of about so many bytes; empty where it can't, as
+    where its index is missing.
+    """
+    count = segment.size // section_bytes
+    if count < 2:
+        return ()
+    try:
+        with open_file(segment.path) as file:
+            return tuple(_cuts(file, segment, count))
+    except OSError:  # told by who reads the segment
+        return ()
+
+
+def _cuts(file: BinaryIO, segment: SegmentFile, count: int) -> Iterator[Cut]:
+    index = SparseIndex(segment)
+    last = Cut(position=0, offset=segment.base_offset)
+    most = segment.next_base_offset
+    for number in range(1, count):
+        at = bisect_left(index, segment.size * number // count, key=itemgetter(1))
+        for cut in _there(file, segment, index, range(at, at + _TRIES)):
+            if (
+                cut.position > last.position
+                and cut.offset > last.offset
+                and (most is None or cut.offset < most)
+            ):
+                last = cut
+                yield cut
+                break
+
+
+def cut_behind(segment: SegmentFile, offset: int, position: int) -> Cut | None:
+    """The last cut behind ``offset`` up to ``position``, else the next one; None if neither."""
+
+    def near(index: SparseIndex) -> Iterator[int]:
+        at = bisect_right(index, position, key=itemgetter(1))
+        yield from reversed(range(max(0, at - _TRIES), at))
+        yield from range(at, at + _TRIES)
+
+    return next((cut for cut in _indexed(segment, near) if cut.offset > offset), None)
+
+
+def cut_at(segment: SegmentFile, offset: int) -> Cut | None:
+    """Position of the batch with this base offset; None if the index lacks the batch."""
+
+    def there(index: SparseIndex) -> list[int]:
+        return [bisect_left(index, offset - segment.base_offset, key=itemgetter(0))]
+
+    return next((cut for cut in _indexed(segment, there) if cut.offset == offset), None)
+
+
+def _indexed(
+    segment: SegmentFile, chosen: Callable[[SparseIndex], Iterable[int]]
+) -> tuple[Cut, ...]:
+    """The chosen ones of the index's entries at which a sound batch begins."""
+    index = SparseIndex(segment)
+    try:
+        with open_file(segment.path) as file:
+            return tuple(_there(file, segment, index, chosen(index)))
+    except OSError:  # told by who reads the segment
+        return ()
+
+
+def _there(
+    file: BinaryIO, segment: SegmentFile, index: SparseIndex, numbers: Iterable[int]
+) -> Iterator[Cut]:
+    """The entries of these numbers, as far as there are any, at which a sound batch begins that has
+    the entry's offset.
+    """
+    for number in numbers:
+        if number >= len(index):
+            continue
+        relative, position = index[number]
+        header = whole_batch_at(file, segment, position, segment.base_offset + relative)
+        if header is None or header.size > _BATCH_BYTES_MAX:
+            continue
+        file.seek(position)
+        if crc_is_valid(file.read(header.size), header):
+            yield Cut(position=position, offset=header.base_offset)
+
+
+def stands_alone(segment: SegmentFile, section: Section, found: Examined) -> bool:
+    """Whether a section's result equals that of reading the whole segment."""
+    if found.damage is not None and not segment.is_recovered:
+        return False
+    if found.is_torn and section.has_followers:  # the cut may lie within a batch
+        return False
+    if found.odd_controls and section.has_followers:
+        return False
+    if found.lowest_offset is None or found.highest_offset is None:
+        return True
+    # Fragments are put together in order of offset, which is that of the log within these bounds.
+    is_behind = section.next_offset is not None and found.highest_offset >= section.next_offset
+    return found.lowest_offset >= section.first_offset and not is_behind

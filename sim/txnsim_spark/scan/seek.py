@@ -1,0 +1,58 @@
+"""Batches of a large segment that matter for a search, found by one compiled walk over its headers.
+
+``log_seek`` asks where no index tells how to get near: as far as a batch in Python costs a
+microsecond and more, a gigabyte of small ones would take minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from txnsim_spark.scan import kernel
+from txnsim_spark.scan.crcs import crcs_are_right
+from txnsim_spark.scan.pieces import Ints
+from txnsim_spark.scan.segments import SegmentFile
+from txnsim_spark.scan.walk import OldRun, batch_rows
+from txnsim.wire.control import ABORT, COMMIT
+
+
+def positions_of(
+    segment: SegmentFile, start: int, chosen: Callable[[Path, Ints], Ints]
+) -> Iterator[int]:
+    """Positions of chosen batches from ``start`` on, up to where batches make no sense, or are of
+    an old format.
+    """
+    path = Path(segment.path)
+    old: list[OldRun] = []
+    for rows in batch_rows(path, until=segment.size, on_old=old.append, start=start):
+        table = rows[:, rows[kernel.POSITION] < old[0].position] if old else rows
+        if table.shape[1]:
+            yield from table[kernel.POSITION, chosen(path, table)].tolist()
+        if old:
+            return
+
+
+def ends_and_unsound(path: Path, table: Ints) -> Ints:
+    """First and last batch, batches with a wrong CRC, and the batch before each of those."""
+    matters = ~crcs_are_right(path, table)
+    matters[:-1] |= matters[1:]
+    matters[0] = matters[-1] = True
+    return np.flatnonzero(matters)
+
+
+def first_to_reach(table: Ints, offsets: Sequence[int]) -> Ints:
+    """For each offset the first batch that reaches it; unreachable offsets are omitted."""
+    reach = np.maximum.accumulate(table[kernel.LAST_OFFSET])
+    rows = np.unique(np.searchsorted(reach, np.array(offsets, dtype=np.int64)))
+    found: Ints = rows[rows < len(reach)]
+    return found
+
+
+def controls_behind(table: Ints, offset: int) -> Ints:
+    """Markers at or behind an offset."""
+    kinds = table[kernel.CONTROL_TYPE]
+    is_marker = (kinds == COMMIT) | (kinds == ABORT)
+    return np.flatnonzero(is_marker & (table[kernel.BASE_OFFSET] >= offset))

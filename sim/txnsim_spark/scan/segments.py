@@ -1,0 +1,316 @@
+"""Which replicas and segments there are under the given paths, by names and sizes alone.
+
+A path is a log directory, a folder with several of them, or the folder of one replica. In a log
+directory the folders of replicas that are being deleted (``-delete``) or moved (``-future``), or
+that are stray (``-stray``), are left out, because a broker does not serve them. Such a folder is
+read if its own path is given. The folders of Kafka's LocalTieredStorage are read as replicas of an
+unknown broker. Kafka's counterparts: LogManager.loadLogs, UnifiedLog.parseTopicPartitionName.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from txnsim.errors import BadInputError
+from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, meta_of, untold
+from txnsim.storage import names
+from txnsim.storage.replica_files import replica_files
+from txnsim.types import TopicPartition
+
+T = TypeVar("T")
+UNKNOWN_BROKER: Final = -1
+_GOING: Final = re.compile(r"(.+)\.[0-9a-f]{32}-(?:delete|future|stray)")
+
+
+class Replica(msgspec.Struct, frozen=True, kw_only=True):
+    """The folder of one replica, with its broker and partition."""
+
+    log_dir: str
+    broker: int
+    """``UNKNOWN_BROKER`` where the log directory does not tell."""
+    topic: str
+    partition: int
+    path: str
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a segment that is read apart from the rest (``soundness.verify``)."""
+
+    start: int
+    """Position of its first batch."""
+    first_offset: int
+    """Of that batch."""
+    next_offset: int | None
+    """Start of the next section or segment, above all own offsets; None if last."""
+    has_followers: bool
+    """Another section of the segment lies behind it."""
+
+
+class Damage(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a segment stops making sense, or is cut off."""
+
+    position: int
+    """Of the first byte that belongs to no batch."""
+    size: int
+    """Bytes from there to the end of the file."""
+    kind: str
+    """torn, format or length of where batches end; crc, records; behind a segment that is cut."""
+    reason: str
+
+
+class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One segment of one replica."""
+
+    replica: Replica
+    path: str
+    base_offset: int
+    next_base_offset: int | None
+    """Of the segment behind it; all of its offsets are below."""
+    size: int
+    """Where reading ends: all that was there when the job was planned."""
+    is_recovered: bool = False
+    """A starting broker goes through it, and cuts off what is not sound."""
+    is_looked_through: bool = False
+    """What it would cut was looked for before: ``cut``."""
+    cut: Damage | None = None
+    span: tuple[int, int] | None = None
+    """Only batches that begin in this range of offsets are rows; None: all."""
+    section: Section | None = None
+    """The part to read, up to ``size``; None for all."""
+
+    @property
+    def topic(self) -> str:
+        """Of the replica."""
+        return self.replica.topic
+
+    @property
+    def partition(self) -> int:
+        """Of the replica."""
+        return self.replica.partition
+
+    @property
+    def unread_bytes(self) -> int:
+        return self.size if self.section is None else self.size - self.section.start
+
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether a cut is possible here, and not yet looked for; a cut ends later segments too."""
+        return self.is_recovered and not self.is_looked_through
+
+    @property
+    def is_last(self) -> bool:
+        """The active segment; the others are closed."""
+        return self.next_base_offset is None
+
+
+def replicas_in(
+    paths: Iterable[Path],
+    topics: frozenset[str] = frozenset(),
+    on_problem: OnProblem = untold,
+) -> tuple[Replica, ...]:
+    """The replicas under some paths, each once, by log directory, topic and partition; what has the
+    name of a replica's folder and can't be looked into is told.
+    """
+    found: dict[str, Replica] = {}
+    for path in paths:
+        for replica in _replicas_under(path, on_problem):
+            if not topics or replica.topic in topics:
+                found.setdefault(replica.path, replica)
+    return tuple(found.values())
+
+
+def log_dirs_in(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """The log directories among ``paths``, right below them, and around replicas' folders."""
+    return tuple(dict.fromkeys(log_dir for path in paths for log_dir in _log_dirs_under(path)))
+
+
+def segments_of(replica: Replica, directory: LogDirectory | None = None) -> Iterator[SegmentFile]:
+    """Its segments in order of offset. Where compaction was interrupted they are those that a
+    starting broker would go by.
+
+    Args:
+        replica: Whose.
+        directory: What its log directory says; read where it is not given.
+    """
+    directory = directory or LogDirectory.at(Path(replica.log_dir))
+    files = [(one.base_offset, one.log) for one in replica_files(Path(replica.path)).segments]
+    if not files:
+        return
+    next_ones = [*(base_offset for base_offset, _ in files[1:]), None]
+    recovered_from = directory.recovered_from(replica.topic_partition, files[-1][0])
+    for (base_offset, path), next_base_offset in zip(files, next_ones, strict=True):
+        yield SegmentFile(
+            replica=replica,
+            path=str(path),
+            base_offset=base_offset,
+            next_base_offset=next_base_offset,
+            size=size_of(path),
+            is_recovered=recovered_from is not None
+            and (next_base_offset is None or recovered_from < next_base_offset),
+        )
+
+
+def size_of(path: Path) -> int:
+    """0 where that can't be had: who opens the file notices."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def broker_of(log_dir: Path) -> int:
+    """The directory's broker; ``UNKNOWN_BROKER`` where unknown."""
+    meta = meta_of(log_dir)
+    return UNKNOWN_BROKER if meta is None else meta.node_id
+
+
+def one_cluster(log_dirs: Iterable[Path]) -> None:
+    """Refuse log directories of two clusters, where replicas are to be compared.
+
+    Raises:
+        BadInputError: They are of two clusters; the message names a directory of each.
+    """
+    found = ((str(log_dir), meta_of(log_dir)) for log_dir in log_dirs)
+    refuse_two_clusters(
+        (log_dir, "" if meta is None else meta.cluster_id) for log_dir, meta in found
+    )
+
+
+def refuse_two_clusters(owned: Iterable[tuple[str, str]]) -> None:
+    """The same of (place, cluster id); one without an id goes with all others.
+
+    Raises:
+        BadInputError: They are of two clusters.
+    """
+    seen: dict[str, str] = {}
+    for place, cluster_id in owned:
+        if cluster_id:
+            seen.setdefault(cluster_id, place)
+    if len(seen) > 1:
+        (one, place), (other, elsewhere), *_ = seen.items()
+        raise BadInputError(
+            f"{place} is of cluster {one}, {elsewhere} of cluster {other}: replicas of two clusters"
+            " can't be compared, name the directories of one"
+        )
+
+
+def by_topic_id(
+    replicas: Sequence[T], topic_id_of: Callable[[T], str | None]
+) -> tuple[tuple[T, ...], ...]:
+    """Replicas grouped by topic id; those without an id join the group if there is only one."""
+    ids = {topic_id_of(one) for one in replicas}
+    if len(ids - {None}) <= 1:
+        return (tuple(replicas),)
+    ordered = sorted(ids, key=lambda one: one or "")
+    return tuple(tuple(one for one in replicas if topic_id_of(one) == its) for its in ordered)
+
+
+# Finding
+
+
+def _log_dirs_under(path: Path) -> tuple[Path, ...]:
+    if not path.is_dir():
+        raise BadInputError(f"{path} is no directory")
+    if _named_replica(path) is not None:
+        return (path.parent,)
+    if _is_log_dir(path):
+        return (path,)
+    found = tuple(
+        sorted(below for below in path.iterdir() if below.is_dir() and _is_log_dir(below))
+    )
+    if not found:
+        raise BadInputError(
+            f"{path} holds no log directory, and is none: expected {names.META_PROPERTIES_NAME} or "
+            "folders named TOPIC-PARTITION with segments"
+        )
+    return found
+
+
+def _replicas_under(path: Path, on_problem: OnProblem) -> Iterator[Replica]:
+    log_dirs = _log_dirs_under(path)
+    named = _named_replica(path)
+    if named is not None:
+        yield _replica(path.parent, broker_of(path.parent), named, path)
+        return
+    for log_dir in log_dirs:
+        broker = broker_of(log_dir)
+        for found in _folders_in(log_dir, on_problem):
+            yield _replica(log_dir, broker, found.topic_partition, found.path)
+
+
+def _folders_in(log_dir: Path, on_problem: OnProblem) -> tuple[names.PartitionDirectory, ...]:
+    """The folders of replicas that can be looked into."""
+    try:
+        below = sorted(log_dir.iterdir())
+    except OSError as error:
+        on_problem(f"{log_dir}: {error.strerror}; passed by")
+        return ()
+    for path in below:
+        if names.whose_folder(path.name) is None:
+            continue
+        why = _why_no_folder(path)
+        if why:
+            on_problem(f"{path}: {why}; passed by")
+    return tuple(
+        one
+        for one in names.partition_directories(log_dir, names.whose_folder)
+        if not _why_no_folder(one.path)
+    )
+
+
+def _why_no_folder(path: Path) -> str:
+    """Why a folder can't be looked into; empty where it can."""
+    try:
+        next(path.iterdir(), None)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _replica(log_dir: Path, broker: int, whose: TopicPartition, path: Path) -> Replica:
+    return Replica(
+        log_dir=str(log_dir),
+        broker=broker,
+        topic=whose.topic,
+        partition=whose.partition,
+        path=str(path),
+    )
+
+
+def _named_replica(path: Path) -> TopicPartition | None:
+    """The partition of a replica folder given as a path, also of one being deleted."""
+    going = _GOING.fullmatch(path.name)
+    whose = names.whose_folder(going[1] if going is not None else path.name)
+    if whose is None or (path / names.META_PROPERTIES_NAME).is_file():
+        return None
+    return whose if replica_files(path).segments else None
+
+
+def _is_log_dir(path: Path) -> bool:
+    if (path / names.META_PROPERTIES_NAME).is_file():
+        return True
+    # A log directory called ``broker-1`` looks like a replica's folder from above.
+    return any(
+        below.is_dir()
+        and names.whose_folder(below.name) is not None
+        and not (below / names.META_PROPERTIES_NAME).is_file()
+        and _has_files_of_kafka(below)
+        for below in path.iterdir()
+    )
+
+
+def _has_files_of_kafka(folder: Path) -> bool:
+    """Whether a folder that is named as a replica's is one; ``notes-2`` may be anything."""
+    try:
+        return any(names.is_of_replica(one.name) for one in folder.iterdir())
+    except OSError:
+        return True  # told where it is read

@@ -1,0 +1,299 @@
+"""One segment from its first batch to its last: rows of batches, of fragments, of endings.
+
+Each walk yields tables of bounded size, so memory does not grow with the segment, with its batches
+or with the number of its producers. When the table of fragments is full, its rows are yielded and a
+new table begins. So a producer may have several fragments in one segment. They are merged like the
+fragments of several segments, in order of ``FIRST_OFFSET``.
+
+Where a segment stops making sense, the walk names the damage and ends: at that place a broker cuts
+the log off when it recovers (LogSegment.recover). This walk does not compute CRCs, because that
+means reading all bytes. A caller that has computed them (``crcs``) says ``until`` where the
+file is to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from txnsim_spark.scan import kernel
+from txnsim_spark.scan import kernel_fragments as fk
+from txnsim_spark.scan.log_dirs import untold
+from txnsim_spark.scan.pieces import PIECE_BYTES, Bytes, Ints, PieceReader, pieces_of
+from txnsim_spark.scan.segments import Damage
+from txnsim.wire import old_messages
+from txnsim.wire.batch_header import MAGIC_POSITION
+
+OnDamage = Callable[[Damage], object]
+
+
+class OldRun(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages of format 0 and 1 that follow each other."""
+
+    position: int
+    end: int
+    """Position behind the last message."""
+    next_offset: int
+    """Offset behind the last message."""
+
+
+OnOld = Callable[[OldRun], object]
+
+_PRODUCERS_FIRST: Final = 1 << 9
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """Memory limits of a scan."""
+
+    piece_bytes: int = PIECE_BYTES
+    rows: int = 1 << 14
+    """Of a table of batches or endings: 2 MB."""
+    producers: int = 1 << 16
+    """Fragments before they are yielded: 13 MB."""
+
+
+BOUNDS: Final = Bounds()
+
+
+def batch_rows(
+    path: Path,
+    *,
+    on_damage: OnDamage = untold,
+    until: int | None = None,
+    bounds: Bounds = BOUNDS,
+    on_old: OnOld | None = None,
+    start: int = 0,
+) -> Iterator[Ints]:
+    """Tables of a segment's batches, ``kernel.BATCH_COLUMNS`` by rows; each is the caller's.
+
+    Args:
+        path: The ``.log`` file.
+        on_damage: Called where it stops making sense.
+        until: Where it ends.
+        bounds: How much is held in memory.
+        on_old: Called with messages of format 0 and 1, which are passed over, before the table of
+            the batches behind them.
+        start: Position of the first batch.
+    """
+    with pieces_of(path, bounds.piece_bytes, until=until) as file:
+        position, count = start, 0
+        why = kernel.AT_END
+        rows = np.empty((kernel.BATCH_COLUMNS, bounds.rows), dtype=np.int64)
+        while position < file.size:
+            piece = file.read(position)
+            at = 0
+            while True:
+                count, at, why = kernel.scan_batches(
+                    piece, at, len(piece), file.size - position, position, rows, count
+                )
+                if why != kernel.FULL:
+                    break
+                yield rows
+                rows, count = np.empty_like(rows), 0
+            position += at
+            # A short message is less than a header of format 2.
+            is_odd = why in MAY_BE_OLD or not at
+            if is_odd and (old := old_at(file, position)) is not None:
+                if on_old is not None:
+                    on_old(old)
+                position = old.end
+            elif why != kernel.AT_END or not at:
+                break
+        if count:
+            yield rows[:, :count]
+        tell_damage(file, position, why, on_damage)
+
+
+def fragment_rows(
+    path: Path,
+    *,
+    on_damage: OnDamage = untold,
+    until: int | None = None,
+    bounds: Bounds = BOUNDS,
+    start: int = 0,
+) -> Iterator[Ints]:
+    """Tables of what each producer did in a segment, rows by ``kernel_fragments.FRAGMENT_COLUMNS``;
+    each is the caller's. Arguments as of ``batch_rows``.
+    """
+    folding = Folding(bounds)
+    for _ in _folded(path, folding, on_damage, until, bounds, start=start):
+        if folding.is_full:
+            yield folding.take()
+    if folding.count:
+        yield folding.take()
+
+
+def ending_rows(
+    path: Path, *, on_damage: OnDamage = untold, until: int | None = None, bounds: Bounds = BOUNDS
+) -> Iterator[Ints]:
+    """Tables of transactions that ended in a segment, ``kernel_fragments.ENDING_COLUMNS`` by rows;
+    each is the caller's. A transaction that began before the last full table of fragments is known
+    only by its end, as one that began in an earlier segment.
+    """
+    folding = Folding(bounds)
+    for endings in _folded(path, folding, on_damage, until, bounds):
+        if endings.shape[1]:
+            yield endings.copy()
+        if folding.is_full:
+            folding.take()
+
+
+def damage_of(
+    path: Path,
+    *,
+    until: int | None = None,
+    bounds: Bounds = BOUNDS,
+    on_old: OnDamage | None = None,
+) -> Damage | None:
+    """Where a segment stops making sense; None where its last batch ends with it. Messages of
+    format 0 and 1 are passed over and told, too.
+    """
+    found: list[Damage] = []
+    passed_over = None if on_old is None else lambda run: on_old(_old(run))
+    for _ in batch_rows(
+        path, on_damage=found.append, until=until, bounds=bounds, on_old=passed_over
+    ):
+        pass
+    return found[0] if found else None
+
+
+def _folded(
+    path: Path,
+    folding: Folding,
+    on_damage: OnDamage,
+    until: int | None,
+    bounds: Bounds,
+    start: int = 0,
+) -> Iterator[Ints]:
+    """Fold a whole segment; yields the endings met, good for one step, whenever a table may be
+    full.
+    """
+    with pieces_of(path, bounds.piece_bytes, until=until) as file:
+        position = start
+        why = kernel.AT_END
+        while position < file.size:
+            piece = file.read(position)
+            at = 0
+            while True:
+                endings, at, why = folding.fold(piece, at, file.size - position, position)
+                if endings.shape[1] or folding.is_full:
+                    yield endings
+                if why != kernel.FULL:
+                    break
+            position += at
+            # A short message is less than a header of format 2.
+            is_odd = why in MAY_BE_OLD or not at
+            if is_odd and (old := old_at(file, position)) is not None:
+                position = old.end
+            elif why != kernel.AT_END or not at:
+                break
+        tell_damage(file, position, why, on_damage)
+
+
+def _old(run: OldRun) -> Damage:
+    size = run.end - run.position
+    reason = f"{size} bytes, messages of format 0 or 1, which are passed over"
+    return Damage(position=run.position, size=size, kind="format", reason=reason)
+
+
+def old_at(file: PieceReader, position: int) -> OldRun | None:
+    """The whole and sound messages of format 0 and 1 that begin at ``position``: they have no
+    producer and are passed over. None where there are none.
+    """
+    end = position
+    last_offset = -1
+    while file.size - end > MAGIC_POSITION:
+        front = bytes(file.read_whole(end, MAGIC_POSITION + 1))
+        if len(front) <= MAGIC_POSITION or not old_messages.is_old(front):
+            break
+        size = old_messages.size_of(front)
+        if size > file.size - end:
+            break
+        if not old_messages.is_sound(file.read_whole(end, size)):
+            break
+        last_offset = old_messages.offset_of(front)
+        end += size
+    if end == position:
+        return None
+    return OldRun(position=position, end=end, next_offset=last_offset + 1)
+
+
+class Folding:
+    """Fragments as they grow, and room for endings."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._producers_max = bounds.producers
+        self._endings = np.empty((fk.ENDING_COLUMNS, bounds.rows), dtype=np.int64)
+        self._place = np.empty(2, dtype=np.int64)
+        self.restart()
+
+    def _begin(self, producers: int) -> None:
+        slots = 1 << (2 * producers - 1).bit_length()
+        self._slots = np.full(slots, -1, dtype=np.int64)
+        self._fragments = np.empty((producers, fk.FRAGMENT_COLUMNS), dtype=np.int64)
+        self.count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the fragments must be taken before the walk continues."""
+        return self.count == self._producers_max
+
+    def restart(self) -> None:
+        """Begin a segment: with no fragment, and with room for few."""
+        self._place[fk.REACH] = -1
+        self._begin(min(_PRODUCERS_FIRST, self._producers_max))
+
+    def take(self) -> Ints:
+        """The fragments; others are begun."""
+        taken = self._fragments[: self.count]
+        self._begin(len(self._fragments))
+        return taken
+
+    def fold(self, piece: Bytes, start: int, file_end: int, position: int) -> tuple[Ints, int, int]:
+        """Go on in a piece that begins at a position of the segment; the endings met (good until
+        the next call), where it stopped and why.
+        """
+        if self.count == len(self._fragments):
+            self._grow()
+        self._place[fk.FILE_POSITION] = position
+        self.count, ended, at, why = fk.scan_fragments(
+            piece,
+            start,
+            len(piece),
+            file_end,
+            self._slots,
+            self._fragments,
+            self.count,
+            self._endings,
+            self._place,
+        )
+        return self._endings[:, :ended], at, why
+
+    def _grow(self) -> None:
+        fragments, count = self._fragments, self.count
+        self._begin(min(2 * len(fragments), self._producers_max))
+        self._fragments[:count] = fragments
+        self.count = count
+        fk.enter_all(self._slots, self._fragments, count)
+
+
+MAY_BE_OLD: Final = frozenset({kernel.BAD_FORMAT, kernel.BAD_LENGTH})
+"""What the walk makes of messages of format 0 and 1."""
+_REASONS: Final = {
+    kernel.BAD_FORMAT: ("format", "a batch of another format than 2"),
+    kernel.BAD_LENGTH: ("length", "a batch that claims an impossible length"),
+    kernel.CUT_OFF: ("torn", "less than the batch that begins there"),
+    kernel.AT_END: ("torn", "less than a header"),
+}
+
+
+def tell_damage(file: PieceReader, position: int, why: int, on_damage: OnDamage) -> None:
+    """Tell why a walk stopped at a position, unless the file ends there."""
+    left = file.size - position
+    if left > 0:
+        kind, reason = _REASONS[why]
+        on_damage(Damage(position=position, size=left, kind=kind, reason=f"{left} bytes, {reason}"))

@@ -1,0 +1,191 @@
+"""How this package gets a SparkSession: configured for data sources in Python, with ``kafka_log``
+registered.
+
+If a session runs already, as within ``spark-submit`` or a notebook, that session is used, with its
+master and its settings.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from txnsim.errors import MissingExtraError
+from txnsim_spark.active import active_session
+from txnsim_spark.libraries import NO_EXTRA
+from txnsim_spark.options import Division
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row as Row
+    from pyspark.sql import SparkSession as SparkSession
+
+MASTER: Final = "local[*]"
+APP_NAME: Final = "txnsim"
+LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+ARROW_UNCHECKED: Final = (
+    "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+)
+"""Spark asks for nulls and lengths itself before it takes a value out of Arrow's columns; that the
+JVM checks both once more costs a sixth of reading a row.
+"""
+CONFIG: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "8",
+    # Between JVM and Python a task costs 50 ms over TCP, 15 to 20 over a socket in the file system.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
+    # Workers are forked with numba and the compiled walks loaded, not each for itself.
+    "spark.python.daemon.module": "txnsim_spark.daemon",
+    "spark.driver.defaultJavaOptions": ARROW_UNCHECKED,
+    "spark.executor.defaultJavaOptions": ARROW_UNCHECKED,
+}
+"""What a new session is given, unless somebody says otherwise. ``spark-submit`` has settings of its
+own.
+"""
+SHORT_LIVED: Final = {
+    "spark.driver.defaultJavaOptions": (
+        f"{ARROW_UNCHECKED} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    ),
+}
+"""For a session of a few queries whose work is done in Python: the JVM does not compile everything
+a second time, better, on the cores that the work needs. A first search takes half its CPU then.
+"""
+RUNTIME_CONFIG: Final = {
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+"""What any session needs; can be set while it runs."""
+PYTHON_OF_WORKERS: Final = "PYSPARK_PYTHON"
+"""Names the interpreter, in the environment of the driver."""
+NO_JAVA: Final = (
+    "Apache Spark needs Java 17 or newer, on the PATH or in JAVA_HOME, and did not find it: "
+    "install a JDK or JRE (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)"
+)
+
+
+def spark_session(
+    master: str | None = None,
+    *,
+    app_name: str = APP_NAME,
+    config: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The session of this process: the running one, or a new one.
+
+    Args:
+        master: Where a new one runs its tasks; None for all cores of this machine. A running
+            session, and one of ``spark-submit``, keeps its own.
+        app_name: What a new one is called.
+        config: Settings of a new one, over those of ``CONFIG``, or over those that ``spark-submit``
+            was given.
+
+    Raises:
+        MissingExtraError: PySpark or Java is missing.
+    """
+    try:
+        spark = active_session()
+    except ImportError as error:
+        raise MissingExtraError(NO_EXTRA) from error
+    if spark is None:
+        spark = _new_session(master, app_name, config or {})
+    register(spark)
+    return spark
+
+
+def is_running() -> bool:
+    """Whether this process has a session, which somebody else will stop.
+
+    Raises:
+        MissingExtraError: PySpark is missing.
+    """
+    try:
+        return active_session() is not None
+    except ImportError as error:
+        raise MissingExtraError(NO_EXTRA) from error
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``kafka_log`` known to a session that somebody else started. Settings, those of Hadoop,
+    how files are divided and whether filters are handed over, are those that the session has now.
+
+    Raises:
+        MissingExtraError: A library of the extra is missing.
+    """
+    try:
+        from txnsim_spark.pushed_filters import stay_apart
+        from txnsim_spark.source import of_session
+        from txnsim_spark.stores.settings import settings_of
+    except ImportError as error:
+        raise MissingExtraError(NO_EXTRA) from error
+
+    _name_this_python(spark)
+    for key, value in RUNTIME_CONFIG.items():
+        spark.conf.set(key, value)
+    settings = settings_of(spark)
+    division = Division() if settings is None else _division_of(spark)
+    takes_filters = stay_apart(spark)
+    spark.dataSource.register(of_session(settings, division, takes_filters=takes_filters))
+
+
+def _division_of(spark: SparkSession) -> Division:
+    conf = spark._jsparkSession.sessionState().conf()
+    return Division(
+        max_partition_bytes=conf.filesMaxPartitionBytes(),
+        open_cost_bytes=conf.filesOpenCostInBytes(),
+        parallelism=spark.sparkContext.defaultParallelism,
+    )
+
+
+def _new_session(master: str | None, app_name: str, config: Mapping[str, str]) -> SparkSession:
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app_name)
+    # Workers run this very interpreter, whatever python3 is on their PATH, unless another is named.
+    # spark-submit hands on what it was told, as spark.pyspark.python or by its environment.
+    os.environ.setdefault(PYTHON_OF_WORKERS, sys.executable)
+    if not _is_submitted():
+        _require_java()
+        builder = builder.master(master or MASTER)
+        config = {**CONFIG, **_local_config(master or MASTER), **config}
+    for key, value in config.items():
+        builder = builder.config(key, value)
+    try:
+        spark = builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise MissingExtraError(NO_JAVA) from error
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _name_this_python(spark: SparkSession) -> None:
+    """Have the workers of a session within this machine run this very interpreter, unless somebody
+    has named one: Spark would take the first ``python3`` on the PATH, where txnsim need not be.
+    """
+    context = getattr(spark, "sparkContext", None)  # Spark Connect has none
+    is_named = PYTHON_OF_WORKERS in os.environ
+    if context is not None and not is_named and context.master.startswith("local"):
+        context.pythonExec = sys.executable
+
+
+def _local_config(master: str) -> dict[str, str]:
+    """What a session within this machine needs no name of the machine for."""
+    if not master.startswith("local"):
+        return {}
+    return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def _is_submitted() -> bool:
+    """Whether ``spark-submit`` has started this process: it says where the master is."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _require_java() -> None:
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        raise MissingExtraError(NO_JAVA)

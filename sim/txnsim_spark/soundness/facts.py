@@ -1,0 +1,150 @@
+"""What is known of a replica before its segments are read: from the small files of its directory.
+
+Kafka's counterparts: LogManager.loadLog, the checkpoints of OffsetCheckpointFile.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from txnsim_spark.scan.log_dirs import topic_id_of
+from txnsim_spark.scan.segments import Replica
+from txnsim_spark.soundness.violations import (
+    Broken,
+    Invariant,
+    Severity,
+    Violation,
+    read_or_tell,
+)
+from txnsim.storage import checkpoints, names
+from txnsim.storage.regular_file import SMALL_BYTES_MAX
+from txnsim.types import TopicPartition
+
+PRODUCER_EXPIRATION_MS: Final = 86_400_000
+"""Default of ``producer.id.expiration.ms``."""
+COORDINATED: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""What brokers write themselves: compacted, and without sequences (AppendOrigin.COORDINATOR)."""
+MENDED: Final = frozenset(
+    {
+        Invariant.TORN,
+        Invariant.ABORTED_MISSING,
+        Invariant.ABORTED_EXTRA,
+        Invariant.ABORTED_DIFFERS,
+        Invariant.OFFSET_INDEX,
+        Invariant.TIME_INDEX,
+        Invariant.SNAPSHOT,
+        Invariant.LEADER_EPOCH,
+        Invariant.CHECKPOINT,
+        Invariant.UNREADABLE_FILE,
+    }
+)
+"""What a broker makes anew behind its recovery point, when it did not stop in order."""
+END: Final = 1 << 63
+
+
+class LogDirFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The files of a log directory that speak of all its replicas."""
+
+    is_clean: bool
+    high_watermarks: dict[TopicPartition, int]
+    recovery_points: dict[TopicPartition, int] | None
+    """None without a checkpoint file, as in a copy of replica folders only."""
+    log_starts: dict[TopicPartition, int]
+    cleaned: dict[TopicPartition, int]
+    broken: tuple[Broken, ...] = ()
+    """Files that can't be read."""
+
+
+class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts on one replica, and the checks to apply."""
+
+    replica: Replica
+    is_clean: bool
+    high_watermark: int | None
+    recovery_point: int | None
+    """Offset from which recovery after an unclean shutdown starts; None if unknown."""
+    log_start: int | None
+    cleaned_until: int
+    """Offset up to which the cleaner has worked; 0 for never, ``END`` for unknown."""
+    topic_id: str | None = None
+    compare_from: int = 0
+    compare_until: int = 0
+    """Offset up to which replicas must agree, exclusive; 0 without another replica."""
+    producer_expiration_ms: int = PRODUCER_EXPIRATION_MS
+
+    def finding(self, broken: Broken, *, segment_end: int = 0) -> Violation:
+        """It, in this replica.
+
+        Args:
+            broken: What was found.
+            segment_end: Behind the last offset of the segment that it is about: where a broker
+                that starts here recovers that segment, it mends what follows from the log.
+        """
+        recovered = not self.is_clean and segment_end > (self.recovery_point or 0)
+        is_notice = broken.is_notice or (recovered and broken.rule in MENDED)
+        told = msgspec.structs.asdict(broken)
+        del told["is_notice"]
+        return Violation(
+            severity=Severity.NOTICE if is_notice else Severity.ERROR,
+            broker=self.replica.broker,
+            log_dir=self.replica.log_dir,
+            topic=self.replica.topic,
+            partition=self.replica.partition,
+            **told,
+        )
+
+    @property
+    def has_sequences(self) -> bool:
+        """Whether clients wrote it."""
+        return self.replica.topic not in COORDINATED
+
+
+def read_log_dir(log_dir: Path) -> LogDirFacts:
+    """What a log directory says of its replicas. A missing file says nothing; a file that can't be
+    read is broken.
+    """
+    broken: list[Broken] = []
+
+    def offsets(name: str) -> dict[TopicPartition, int]:
+        found = read_or_tell(
+            log_dir / name,
+            lambda data: checkpoints.decode_offsets(data.decode(), place=name),
+            "offsets of partitions (OffsetCheckpointFile)",
+            broken.append,
+            bytes_max=SMALL_BYTES_MAX,
+        )
+        return found or {}
+
+    return LogDirFacts(
+        is_clean=(log_dir / names.CLEAN_SHUTDOWN_NAME).is_file(),
+        high_watermarks=offsets(names.HIGH_WATERMARKS_NAME),
+        recovery_points=offsets(names.RECOVERY_POINTS_NAME)
+        if (log_dir / names.RECOVERY_POINTS_NAME).exists()
+        else None,
+        log_starts=offsets(names.LOG_STARTS_NAME),
+        cleaned=offsets(names.CLEANER_OFFSETS_NAME),
+        broken=tuple(broken),
+    )
+
+
+def replica_facts(
+    known: LogDirFacts, replica: Replica, producer_expiration_ms: int = PRODUCER_EXPIRATION_MS
+) -> ReplicaFacts:
+    whose = replica.topic_partition
+    # A coordinator's log is compacted also where no checkpoint names it: a copy of one folder.
+    unknown = END if whose.topic in COORDINATED else 0
+    return ReplicaFacts(
+        replica=replica,
+        is_clean=known.is_clean,
+        high_watermark=known.high_watermarks.get(whose),
+        recovery_point=None
+        if known.recovery_points is None
+        else known.recovery_points.get(whose, 0),
+        log_start=known.log_starts.get(whose),
+        cleaned_until=known.cleaned.get(whose, unknown),
+        topic_id=topic_id_of(Path(replica.path)),
+        producer_expiration_ms=producer_expiration_ms,
+    )

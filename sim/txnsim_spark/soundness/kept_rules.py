@@ -1,0 +1,134 @@
+"""What brokers keep beside a log, compared with the state to which the log leads: ``.txnindex`` and
+``.snapshot``.
+
+An entry of a ``.txnindex`` stands in the segment of its marker, with the last stable offset of that
+moment. If all records of a producer lie before the oldest segment, its state is taken from the
+snapshot, because nothing else has it. A producer that the log has and the snapshot has not may have
+expired before, unless a transaction of it is open, or the file is too young for that. Kafka's
+counterparts: TransactionIndex, ProducerStateManager.writeSnapshot, removeExpiredProducers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, SnapshotEntry
+from txnsim.log.txn_index import AbortedTxn
+from txnsim_spark.soundness.violations import Broken, Invariant
+
+
+def judge_aborted(
+    index: Sequence[AbortedTxn],
+    expected: Sequence[AbortedTxn],
+    *,
+    file: str,
+    blind_below: int,
+) -> Iterator[Broken]:
+    """What the index of a segment says otherwise than its log.
+
+    Args:
+        index: Its entries.
+        expected: Those that its log leads to.
+        file: Its name.
+        blind_below: What was open at this offset is not known, so entries that reach below it are
+            taken as they are.
+    """
+    listed = {entry.last_offset: entry for entry in index}
+    wanted = {entry.last_offset: entry for entry in expected}
+    for marker in sorted(listed.keys() | wanted.keys()):
+        entry, true = listed.get(marker), wanted.get(marker)
+        if entry is None:
+            assert true is not None
+            yield _of_index(Invariant.ABORTED_MISSING, file, true, "no entry", _told(true))
+        elif min(entry.first_offset, entry.last_stable_offset) < blind_below:
+            continue
+        elif true is None:
+            none = "no entry: no transaction was aborted there"
+            yield _of_index(Invariant.ABORTED_EXTRA, file, entry, _told(entry), none)
+        elif entry != true:
+            yield _of_index(Invariant.ABORTED_DIFFERS, file, true, _told(entry), _told(true))
+
+
+def _of_index(rule: Invariant, file: str, entry: AbortedTxn, found: str, expected: str) -> Broken:
+    return Broken(
+        rule=rule,
+        file=file,
+        offset=entry.last_offset,
+        found=found,
+        expected=expected,
+        producer_id=entry.producer_id,
+    )
+
+
+def _told(entry: AbortedTxn) -> str:
+    return ", ".join(f"{name} {value}" for name, value in msgspec.structs.asdict(entry).items())
+
+
+def judge_snapshot(
+    entries: Sequence[SnapshotEntry],
+    expected: Sequence[SnapshotEntry],
+    last_offsets: Mapping[int, int],
+    *,
+    offset: int,
+    path: Path,
+    judged_from: int,
+    expiration_ms: int,
+) -> Iterator[Broken]:
+    """What a snapshot says otherwise than the log.
+
+    Args:
+        entries: Of the snapshot.
+        expected: Those that the log below its offset leads to.
+        last_offsets: Producer id -> offset of its last batch there, markers included.
+        offset: Of the snapshot.
+        path: Its file.
+        judged_from: Producers whose last batch lies below are left alone: deletion or the cleaner
+            may have taken what the snapshot tells of.
+        expiration_ms: After how long a broker forgets a producer.
+    """
+    saved = {entry.producer_id: entry for entry in entries}
+    taken_by_ms = path.stat().st_mtime * 1_000
+    for true in expected:
+        entry = saved.get(true.producer_id)
+        if last_offsets.get(true.producer_id, NO_OFFSET) < judged_from:
+            continue
+        if entry is None:
+            # A file that is older than the record was copied without its time.
+            is_young = 0 <= taken_by_ms - true.timestamp < expiration_ms
+            if true.txn_first_offset != NO_OFFSET or is_young:
+                found = f"producer {true.producer_id}: no such producer"
+                yield _of_snapshot(path, offset, true, found, ", ".join(_fields(true)))
+        elif entry != true:
+            pairs = zip(_fields(entry), _fields(true), strict=True)
+            differing = ", ".join(one for one, other in pairs if one != other)
+            found = f"producer {true.producer_id}: {differing}"
+            yield _of_snapshot(path, offset, true, found, ", ".join(_fields(true)))
+    known = {one.producer_id for one in expected}
+    for entry in entries:
+        # An entry without an epoch is what an emptied marker leaves of a producer.
+        if entry.producer_id in known or entry.producer_epoch == NO_EPOCH:
+            continue
+        newest = max(entry.last_offset, entry.txn_first_offset)
+        if newest >= judged_from:
+            found = f"producer {entry.producer_id} with a batch at offset {newest}"
+            yield _of_snapshot(path, offset, entry, found, "no such producer in the log")
+
+
+def _of_snapshot(path: Path, offset: int, whose: SnapshotEntry, found: str, true: str) -> Broken:
+    return Broken(
+        rule=Invariant.SNAPSHOT,
+        file=path.name,
+        offset=offset,
+        found=found,
+        expected=true,
+        producer_id=whose.producer_id,
+        producer_epoch=whose.producer_epoch,
+    )
+
+
+def _fields(entry: SnapshotEntry) -> list[str]:
+    values = msgspec.structs.asdict(entry)
+    return [f"{name} {value}" for name, value in values.items() if name != "producer_id"]

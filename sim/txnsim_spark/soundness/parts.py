@@ -1,0 +1,68 @@
+"""What a segment leaves to be put together with its neighbours: what is wrong with it by itself,
+and the rows of batches that change what is known of producers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from txnsim.log.txn_index import AbortedTxn
+from txnsim_spark.scan import kernel
+from txnsim_spark.scan.pieces import Ints
+from txnsim_spark.scan.segments import SegmentFile
+from txnsim_spark.soundness.violations import Broken
+
+GOES_ON: Final = kernel.BATCH_COLUMNS
+"""Behind the kernel's columns: the batch goes on where the one before of its producer ended."""
+
+
+class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The findings and facts of one segment, or of one section of a segment."""
+
+    segment: SegmentFile
+    first_offset: int | None
+    last_base: int
+    """Highest base offset; -1 where it is empty."""
+    end_offset: int
+    first_epoch: int
+    last_epoch: int
+    """Of leaders; -1 where it is empty."""
+    is_torn: bool
+    shows_cleaning: bool
+    """Batches have fewer records than offsets, or a delete horizon: the cleaner was here."""
+    gaps: tuple[tuple[int, int], ...]
+    """(end of a batch, base offset of the next) where offsets are left out."""
+    broken: tuple[Broken, ...]
+    rows: tuple[Ints, ...]
+    """Batches of producers, ``GOES_ON`` included. Of those that go on one after the other only the
+    first and the last are there.
+    """
+    aborted_index: tuple[AbortedTxn, ...] | None
+    """None where the file can't be read."""
+    digests: Mapping[int, tuple[int, int]]
+    """Range of offsets -> (batches that begin there, a sum of them that knows no order)."""
+    stands_alone: bool = True
+    """Of a section: that it was read apart changes nothing."""
+    doubtful_from: int | None = None
+    """First byte of a batch with a wrong CRC or offset: what else shows behind it in this segment
+    may follow from that.
+    """
+
+    @property
+    def base_offset(self) -> int:
+        """The segment's own number."""
+        return self.segment.base_offset
+
+    @property
+    def file(self) -> str:
+        """The segment's name."""
+        return Path(self.segment.path).name
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the next segment can be checked against the end of this one."""
+        return not self.is_torn and self.doubtful_from is None

@@ -1,0 +1,311 @@
+"""``txnsim logs verify``: are log directories sound? The rules are ``soundness``; here is how they
+are shared out to whatever ``engine`` there is.
+
+The driver looks at names, sizes and checkpoints only. Segments are walked over side by side, then
+all replicas of a partition come together in one place, as what their segments left. Nothing comes
+back but findings.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from txnsim_spark.engine import Engine, Job, Way, cost_of
+from txnsim_spark.scan.log_dirs import untold
+from txnsim_spark.scan.sections import cuts_of, sections_at
+from txnsim_spark.scan.segments import SegmentFile, by_topic_id, one_cluster, replicas_in
+from txnsim_spark.soundness.facts import (
+    PRODUCER_EXPIRATION_MS,
+    LogDirFacts,
+    ReplicaFacts,
+    read_log_dir,
+    replica_facts,
+)
+from txnsim_spark.soundness.partition import judge_partition, read_epochs
+from txnsim_spark.soundness.parts import SegmentPart
+from txnsim_spark.soundness.replica_rules import comparable, sums_of
+from txnsim_spark.soundness.segment_walk import GAPS_MAX, examine
+from txnsim_spark.soundness.violations import Broken, Invariant, Severity, Violation
+from txnsim_spark.tasks import shared_out
+from txnsim.storage import names
+from txnsim.storage.regular_file import why_unreadable
+from txnsim.types import TopicPartition
+
+TASK_BYTES: Final = 32 << 20
+"""Small segments share a task; about a second's work."""
+TASKS_MIN: Final = 2
+SECTION_BYTES_MIN: Final = 8 << 20
+"""A segment of less than two of these stays whole."""
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """A segment, or a section of one, to verify, with the facts of its replica."""
+
+    facts: ReplicaFacts
+    segment: SegmentFile
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The tasks of a verification, their totals, and early findings."""
+
+    tasks: tuple[tuple[Work, ...], ...]
+    replicas: int
+    segments: int
+    bytes: int
+    findings: tuple[Violation, ...]
+    """What showed already: checkpoints that can't be read."""
+
+
+def plan(
+    paths: Iterable[Path],
+    topics: frozenset[str] = frozenset(),
+    *,
+    producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+    task_bytes: int = TASK_BYTES,
+) -> Plan:
+    """Share out all segments under some paths.
+
+    Args:
+        paths: Log directories, folders of them, or replicas' folders.
+        topics: Only these; all where empty.
+        producer_expiration_ms: The brokers' ``producer.id.expiration.ms``.
+        task_bytes: How much one task may be given, unless a single segment is more.
+    """
+    known: dict[str, LogDirFacts] = {}
+    partitions: defaultdict[TopicPartition, list[ReplicaFacts]] = defaultdict(list)
+    findings: list[Violation] = []
+    unreadable: list[str] = []
+    for replica in replicas_in(paths, topics, unreadable.append):
+        if replica.log_dir not in known:
+            known[replica.log_dir] = read_log_dir(Path(replica.log_dir))
+        facts = replica_facts(known[replica.log_dir], replica, producer_expiration_ms)
+        partitions[replica.topic_partition].append(facts)
+    one_cluster(map(Path, known))
+    seen = {facts.replica.log_dir: facts for many in partitions.values() for facts in many}
+    for log_dir, facts in seen.items():
+        nowhere = msgspec.structs.replace(facts.replica, topic="", partition=-1)
+        whole = msgspec.structs.replace(facts, replica=nowhere)
+        findings += [whole.finding(broken) for broken in known[log_dir].broken]
+    findings += [_passed_by(problem) for problem in unreadable]
+    works = [
+        work
+        for _, replicas in sorted(partitions.items())
+        for of_one_topic in by_topic_id(replicas, lambda one: one.topic_id)
+        for work in _works(sorted(of_one_topic, key=_by_broker), findings.append)
+    ]
+    total = sum(work.segment.size for work in works)
+    task_bytes = min(task_bytes, max(1, total // TASKS_MIN))
+    section_bytes = max(task_bytes, SECTION_BYTES_MIN)
+    cut = [one for work in works for one in _in_sections(work, section_bytes)]
+    tasks = shared_out(cut, task_bytes, size_of=lambda work: work.segment.unread_bytes)
+    return Plan(
+        tasks=tuple(tasks),
+        replicas=sum(map(len, partitions.values())),
+        segments=len(works),
+        bytes=total,
+        findings=tuple(findings),
+    )
+
+
+def verify(engine: Engine, planned: Plan, way: Way) -> Iterator[Violation]:
+    """All that is wrong, by partition, replica and place."""
+    yield from planned.findings
+    found = engine.done(Job(tasks=planned.tasks, read=_parts_of, join=_judged), way)
+    for key in sorted(found):
+        yield from found[key]
+
+
+def cost(planned: Plan) -> int:
+    return cost_of(work.segment.unread_bytes for task in planned.tasks for work in task)
+
+
+def _place(finding: Violation) -> tuple[object, ...]:
+    """Sort key of a finding; a missing position or offset sorts first."""
+    position = -1 if finding.position is None else finding.position
+    offset = -1 if finding.offset is None else finding.offset
+    return (finding.broker, finding.log_dir, finding.file, position, offset, finding.rule)
+
+
+# On workers
+
+
+def _parts_of(task: Sequence[Work]) -> Iterator[tuple[str, tuple[ReplicaFacts, SegmentPart]]]:
+    """Walks over the segments of a task: what each leaves, by partition."""
+    for work in task:
+        key = f"{work.segment.topic}/{work.segment.partition:010}"
+        yield key, (work.facts, examine_work(work))
+
+
+def examine_work(work: Work) -> SegmentPart:
+    """Walk over a segment; what else it takes is read from its replica's folder."""
+    directory = Path(work.facts.replica.path)
+    snapshots = names.numbered_files(directory, names.SNAPSHOT_SUFFIX)
+    epochs = read_epochs(directory, untold)  # told by ``judge_partition``, once
+    return examine(work.facts, work.segment, [offset for offset, _ in snapshots], epochs)
+
+
+def _judged(_key: str, found: Sequence[tuple[ReplicaFacts, SegmentPart]]) -> list[Violation]:
+    """All findings of one partition."""
+    replicas: defaultdict[bytes, list[SegmentPart]] = defaultdict(list)
+    for facts, part in found:
+        replicas[msgspec.msgpack.encode(facts)].append(part)
+    return sorted(judge_partition(_ordered(replicas)), key=_place)
+
+
+def _ordered(
+    replicas: Mapping[bytes, Sequence[SegmentPart]],
+) -> list[tuple[ReplicaFacts, Sequence[SegmentPart]]]:
+    """The replicas of a partition by broker, their parts by offset."""
+    return sorted(
+        (
+            (one, put_together(parts, partial(_walk_again, one)))
+            for one, parts in (
+                (msgspec.msgpack.decode(facts, type=ReplicaFacts), parts)
+                for facts, parts in replicas.items()
+            )
+        ),
+        key=lambda one: _by_broker(one[0]),
+    )
+
+
+def _by_broker(facts: ReplicaFacts) -> tuple[int, str]:
+    return facts.replica.broker, facts.replica.log_dir
+
+
+def _walk_again(facts: ReplicaFacts, part: SegmentPart) -> SegmentPart:
+    """The part of the whole segment of a section."""
+    return examine_work(
+        Work(facts=facts, segment=msgspec.structs.replace(part.segment, section=None))
+    )
+
+
+# On the driver
+
+
+def _works(
+    replicas: Sequence[ReplicaFacts], on_unreadable: Callable[[Violation], object]
+) -> Iterator[Work]:
+    """The segments of one partition's replicas that can be read."""
+    files = [_segments_of(facts, on_unreadable) for facts in replicas]
+    starts = [numbered[0][0] if numbered else 0 for numbered in files]
+    for facts, numbered in zip(comparable(replicas, starts), files, strict=True):
+        if facts.recovery_point is None and numbered:
+            # It was not noted: only the newest segment was written to.
+            facts = msgspec.structs.replace(facts, recovery_point=numbered[-1][0])
+        for number, (base_offset, path) in enumerate(numbered, 1):
+            behind = numbered[number][0] if number < len(numbered) else None
+            segment = SegmentFile(
+                replica=facts.replica,
+                path=str(path),
+                base_offset=base_offset,
+                next_base_offset=behind,
+                size=path.stat().st_size,
+            )
+            yield Work(facts=facts, segment=segment)
+
+
+def _in_sections(work: Work, section_bytes: int) -> Iterator[Work]:
+    """A segment whole, or cut in sections if it is large."""
+    cuts = cuts_of(work.segment, section_bytes)
+    if not cuts:
+        yield work
+        return
+    for section in sections_at(work.segment, cuts):
+        yield msgspec.structs.replace(work, segment=section)
+
+
+def _segments_of(
+    facts: ReplicaFacts, on_unreadable: Callable[[Violation], object]
+) -> list[tuple[int, Path]]:
+    found = []
+    for base_offset, path in names.numbered_files(Path(facts.replica.path), names.LOG_SUFFIX):
+        problem = why_unreadable(path)
+        if problem:
+            broken = Broken(
+                rule=Invariant.UNREADABLE_FILE,
+                file=path.name,
+                offset=base_offset,
+                found=problem,
+                expected="a segment that can be read",
+            )
+            on_unreadable(facts.finding(broken))
+        else:
+            found.append((base_offset, path))
+    return found
+
+
+def _passed_by(problem: str) -> Violation:
+    """What has the name of a replica's folder and can't be looked into."""
+    path, _, reason = problem.partition(": ")
+    return Violation(
+        rule=Invariant.UNREADABLE_FILE,
+        severity=Severity.ERROR,
+        broker=-1,
+        log_dir=str(Path(path).parent),
+        topic="",
+        partition=-1,
+        file=Path(path).name,
+        position=None,
+        offset=None,
+        found=reason,
+        expected="the folder of a replica",
+    )
+
+
+def put_together(
+    parts: Iterable[SegmentPart], walk_again: Callable[[SegmentPart], SegmentPart]
+) -> list[SegmentPart]:
+    """The parts of a replica's whole segments, by offset. Sections are put together if nothing is
+    wrong within any of them and each one ends where the next one begins. Otherwise the whole
+    segment is read again: findings are counted per segment, and damage changes what is reported
+    behind it.
+    """
+    by_path: defaultdict[str, list[SegmentPart]] = defaultdict(list)
+    for part in parts:
+        by_path[part.segment.path].append(part)
+    whole = (_segment(found, walk_again) for found in by_path.values())
+    return sorted(whole, key=lambda part: part.base_offset)
+
+
+def _segment(
+    found: Sequence[SegmentPart], walk_again: Callable[[SegmentPart], SegmentPart]
+) -> SegmentPart:
+    sections = sorted(found, key=_start)
+    first, last = sections[0], sections[-1]
+    if first.segment.section is None:
+        return first
+    epochs = [epoch for one in sections for epoch in (one.first_epoch, one.last_epoch)]
+    if epochs != sorted(epochs) or not all(one.stands_alone for one in sections):
+        return walk_again(first)
+    return msgspec.structs.replace(
+        first,
+        segment=msgspec.structs.replace(last.segment, section=None),
+        end_offset=last.end_offset,
+        last_epoch=last.last_epoch,
+        shows_cleaning=any(one.shows_cleaning for one in sections),
+        gaps=tuple(_gaps(sections))[:GAPS_MAX],
+        last_base=max(one.last_base for one in sections),
+        rows=tuple(table for one in sections for table in one.rows),
+        digests=dict(sums_of(sections)),
+    )
+
+
+def _start(part: SegmentPart) -> int:
+    section = part.segment.section
+    return 0 if section is None else section.start
+
+
+def _gaps(sections: Sequence[SegmentPart]) -> Iterator[tuple[int, int]]:
+    """Within them and between them."""
+    end = None
+    for one in sections:
+        if end is not None and one.first_offset is not None and one.first_offset > end:
+            yield end, one.first_offset
+        yield from one.gaps
+        end = one.end_offset

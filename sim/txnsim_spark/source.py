@@ -1,0 +1,352 @@
+"""``spark.read.format("kafka_log")``, and ``readStream``: Kafka's log directories as tables (Python
+Data Source API).
+
+The driver plans tasks from names and sizes of files; workers read, and hand over Arrow batches of
+bounded size. Options say what is wanted of the directories, so that a job reads only that, and a
+schema of fewer columns makes only those. A query's filters are taken here only where Spark keeps
+them to that query (``pushed_filters``). Options, tables and examples: docs/kafka-log.md.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NoReturn, cast
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from txnsim.errors import BadInputError
+from txnsim_spark.daemon import hush
+from txnsim_spark.empty_reads import refuse_elsewhere
+from txnsim_spark.filters import taken_over
+from txnsim_spark.following import (
+    LOGS,
+    Ends,
+    Look,
+    StreamOffset,
+    bounded,
+    later,
+    latest,
+    look_at,
+    refuse_nothing,
+    shares_between,
+)
+from txnsim_spark.log_query import Wanted
+from txnsim_spark.options import (
+    END_TIMESTAMP,
+    ENDING_OFFSETS,
+    FORMAT,
+    Division,
+    KafkaLogOptions,
+)
+from txnsim_spark.planning import READS, Share, shares_of
+from txnsim_spark.schemas import TABLES
+from txnsim_spark.stores.reading import Stores, stores_of
+from txnsim_spark.stores.settings import StoreSettings
+
+hush()  # where Spark plans a read, this module is the first of ours
+
+
+class Task(InputPartition):
+    """What one task reads, on its way to a worker."""
+
+    def __init__(self, share: Share, listed_ms: int = 0) -> None:
+        # Paths of a share are much alike: of half a million segments all tasks are a few megabytes.
+        super().__init__(zlib.compress(msgspec.msgpack.encode((share, listed_ms)), level=1))
+
+    @property
+    def told(self) -> tuple[Share, int]:
+        """The share to read, and the time of the store's listing."""
+        return msgspec.msgpack.decode(zlib.decompress(self.value), type=tuple[Share, int])
+
+
+def tasks_of(shares: Iterable[Share], stores: Stores | None) -> list[InputPartition]:
+    """The tasks that read something."""
+    return [Task(share, 0 if stores is None else stores.listed_ms) for share in shares]
+
+
+class KafkaLogDataSource(DataSource):
+    """Format ``kafka_log``."""
+
+    hadoop: StoreSettings | None = None
+    division: Division = Division()
+    takes_filters = False
+    is_registered = False
+    """All of the session that it is registered with (``of_session``)."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format`` takes."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        return schema_of(KafkaLogOptions.of(self.options).table)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader; a schema with some of the columns reads only these."""
+        reader = FilteredReader if self.takes_filters else KafkaLogReader
+        return reader(*self.asked(schema), stores=self._stores())
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Reads it as it grows; the same columns. One that refuses where it can't."""
+        options, columns = self.asked(schema)
+        if options.ending_offsets or options.end_ms is not None:
+            return RefusingReader(
+                f"format {FORMAT}: a stream has no end, so no {ENDING_OFFSETS}, {END_TIMESTAMP}"
+            )
+        is_bounded = options.max_bytes_per_trigger or options.max_files_per_trigger
+        if is_bounded and options.table not in LOGS:
+            return RefusingReader(
+                f"format {FORMAT}: table {options.table} comes whole whenever it changes, without"
+                f" a bound per trigger; {', '.join(sorted(LOGS))} can have one"
+            )
+        return KafkaLogStreamReader(options, columns, self._stores())
+
+    def _stores(self) -> Stores | None:
+        return stores_of(self.hadoop, self.options, is_registered=self.is_registered)
+
+    def asked(self, schema: StructType) -> tuple[KafkaLogOptions, pa.Schema]:
+        """What to read, and the columns as Arrow has them."""
+        options = KafkaLogOptions.of(self.options)
+        options = msgspec.structs.replace(options, division=self.division)
+        return options, to_arrow_schema(columns_of(options.table, schema), timezone="UTC")
+
+
+def of_session(
+    hadoop: StoreSettings | None, division: Division, *, takes_filters: bool = False
+) -> type[KafkaLogDataSource]:
+    """The format, for a session that has these settings: where Spark plans and reads no session is
+    at hand, so the class takes them there.
+    """
+
+    class Registered(KafkaLogDataSource):
+        is_registered = True
+
+    Registered.hadoop, Registered.division = hadoop, division
+    Registered.takes_filters = takes_filters
+    return Registered
+
+
+class KafkaLogReader(DataSourceReader):
+    """Plans on the driver, reads on workers. All filters stay with Spark."""
+
+    def __init__(
+        self, options: KafkaLogOptions, schema: pa.Schema, *, stores: Stores | None = None
+    ) -> None:
+        if options.starts_latest:
+            raise BadInputError(f"format {FORMAT}: only a stream begins at the latest offsets")
+        self._options = options
+        self._schema = schema
+        self._stores = stores
+        self._wanted = Wanted.of(options)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The tasks."""
+        options, wanted = self._options, self._wanted
+        if self._stores is not None:
+            options, wanted = self._stores.located(options), self._stores.mirrored(wanted)
+        shares = shares_of(options, wanted, READS[options.table], is_asked=True)
+        # Spark takes no tasks for one task of which nothing is said.
+        return tasks_of(shares or [Share()], self._stores)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return _read(partition, self._options, self._schema, self._wanted, self._stores)
+
+
+class FilteredReader(KafkaLogReader):
+    """The same, and takes over filters; Spark refuses it unless its session allows that."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take over conditions on places and producers; Spark keeps the others."""
+        self._wanted, left = taken_over(self._options.table, filters, self._wanted)
+        return left
+
+
+class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows directories that grow. What a stream offset says: ``following``. A batch of rows goes
+    by one look at the directories.
+    """
+
+    def __init__(self, options: KafkaLogOptions, schema: pa.Schema, stores: Stores | None) -> None:
+        self._options = options
+        self._schema = schema
+        self._stores = stores
+        self._ends = Ends()
+        self._look: Look | None = None
+        self._target: StreamOffset | None = None
+        """End of a query that processes the available data and stops (Trigger.AvailableNow)."""
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Before anything was read; or all that is there, where that is asked for.
+
+        Raises:
+            BadInputError: Nothing will come, as ``empty_reads`` says.
+        """
+        look = self._looked()
+        refuse_nothing(look)
+        if not self._options.starts_latest:
+            return self._told(StreamOffset())
+        return self._told(latest(look, StreamOffset(), self._ends))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Fix the end of the query at the data available now."""
+        self._target = latest(self._looked(), StreamOffset(), self._ends)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """How much one batch of rows reads."""
+        if self._options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
+        if self._options.max_files_per_trigger is not None:
+            return ReadMaxFiles(self._options.max_files_per_trigger)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """How far one batch of rows goes."""
+        begun = self._taken(start)
+        if self._target is not None and self._look is not None:
+            look, end = self._look, later(begun, self._target)
+        else:
+            look = self._looked()
+            end = latest(look, begun, self._ends)
+        match limit:
+            case ReadMaxBytes(max_bytes=most):
+                end = bounded(look, begun, end, bytes_max=most)
+            case ReadMaxFiles(max_files=most):
+                end = bounded(look, begun, end, files_max=most)
+            case _:
+                pass  # all that is there
+        return self._told(end)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks of what is between two offsets."""
+        begun, until = self._taken(start), self._taken(end)
+        # A query that goes on from its checkpoint has not looked yet.
+        shares = shares_between(self._look or self._looked(), begun, until)
+        return tasks_of(shares, self._stores)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        wanted = Wanted.of(self._options)
+        return _read(partition, self._options, self._schema, wanted, self._stores)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what only planning needs: a worker reads what its task says."""
+        return {**self.__dict__, "_look": None, "_target": None, "_ends": None}
+
+    def _looked(self) -> Look:
+        options = self._options if self._stores is None else self._stores.located(self._options)
+        self._look = look_at(options)
+        return self._look
+
+    def _told(self, offset: StreamOffset) -> dict[str, Any]:
+        ends = offset.ends if self._stores is None else self._stores.named(offset.ends)
+        return {"ends": ends, "state": offset.state}
+
+    def _taken(self, told: dict[str, Any]) -> StreamOffset:
+        offset = msgspec.convert(told, StreamOffset)
+        if self._stores is None:
+            return offset
+        return msgspec.structs.replace(offset, ends=self._stores.placed(offset.ends))
+
+
+class RefusingReader(DataSourceStreamReader):
+    """Of what can't be followed. PySpark 4.2 asks the reader itself to stop where none could be
+    made, so that its UnboundLocalError hides the reason; what a reader says is shown.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise BadInputError(self._reason)
+
+    # A new query asks the first; one that goes on from its checkpoint the second, or the third
+    # where its last batch was not written.
+    initialOffset = latestOffset = partitions = read = _refuse  # noqa: N815 - Spark's names
+
+
+def _read(
+    task: InputPartition,
+    options: KafkaLogOptions,
+    schema: pa.Schema,
+    wanted: Wanted,
+    stores: Stores | None,
+) -> Iterator[pa.RecordBatch]:
+    share, listed_ms = cast("Task", task).told
+    if stores is None:
+        refuse_elsewhere(share.places)
+        yield from _rows_of(share, options, schema, wanted)
+        return
+    stores.fill(share, listed_ms)
+    if READS[options.table].is_whole:
+        options = stores.located(options)
+    for batch in _rows_of(share, options, schema, wanted):
+        yield stores.shown(batch)
+
+
+def _rows_of(
+    share: Share, options: KafkaLogOptions, schema: pa.Schema, wanted: Wanted
+) -> Iterator[pa.RecordBatch]:
+    # Imported here: planning needs neither numba nor the compiled walks.
+    from txnsim_spark.tables.bounds import Bounds
+    from txnsim_spark.tables.readings import rows_of
+    from txnsim_spark.tables.rows import Job, joined
+
+    names, producer_ids = tuple(schema.names), wanted.producer_ids
+    if not Bounds.are_in(options):
+        job = Job(options=options, columns=names, producer_ids=producer_ids)
+        return joined(rows.in_schema(schema) for rows in rows_of(share, job))
+    bounds = Bounds(options)
+    whole = bounds.schema(schema)
+    job = Job(
+        options=options,
+        columns=tuple(whole.names),
+        producer_ids=producer_ids,
+        by_replica=bounds.are_by_partition,
+    )
+    return joined(bounds.within(rows.in_schema(whole), schema) for rows in rows_of(share, job))
+
+
+def schema_of(table: str) -> StructType:
+    """The columns of a table as Spark has them."""
+    # Spark would parse the types itself, but has no JVM where tasks are planned.
+    return from_arrow_schema(TABLES[table].arrow(), prefer_timestamp_ntz=False)
+
+
+def columns_of(table: str, schema: StructType) -> StructType:
+    """A schema that a user has given, if the table has these columns with these types.
+
+    Raises:
+        BadInputError: It has not; the message names the column.
+    """
+    types = {field.name: field.dataType for field in schema_of(table)}
+    for field in schema:
+        if field.name not in types:
+            raise BadInputError(
+                f"format {FORMAT}: table {table} has no column {field.name}; it has "
+                f"{', '.join(types)}"
+            )
+        if field.dataType != types[field.name]:
+            raise BadInputError(
+                f"format {FORMAT}: column {field.name} of table {table} is "
+                f"{types[field.name].simpleString()}, not {field.dataType.simpleString()}"
+            )
+    return schema

@@ -1,0 +1,301 @@
+"""Names, sizes and times of a store's files as local files without content, so that planning, which
+goes by these alone, need not know where a directory lies. What is in a file comes from the store
+when somebody opens it (``storage.regular_file.mount``).
+
+``s3a://bucket/logs/broker-1`` stands at ``ROOT/s3a/bucket/logs/broker-1``, on the driver and on
+every worker. Output for people has the store's names (``shown``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from txnsim.errors import BadInputError
+from txnsim_spark.stores.native import THREADS, NativeStore
+from txnsim_spark.stores.settings import StoreSettings
+from txnsim_spark.stores.uris import Status, is_native
+from txnsim.runtime.wall_clock import wall_ms
+from txnsim.storage import names
+from txnsim.storage.regular_file import RangeFile, mount
+
+NO_AUTHORITY: Final = "-"
+"""Path component for the empty authority of ``file:///``."""
+LISTED_NAME: Final = ".listed"
+"""Below the root: when the process that planned has asked the store for names the last time."""
+
+
+class Store(Protocol):
+    """What reads a store (``native``, ``hadoop``)."""
+
+    def globbed(self, uri: str) -> tuple[Status, ...]: ...
+
+    def below(self, uri: str) -> tuple[Status, ...]:
+        """All files below a folder; a BadInputError says why not."""
+        ...
+
+    def listed(self, uri: str) -> tuple[Status, ...]:
+        """Files and folders in a folder; an OSError says why not."""
+        ...
+
+    def open(self, file: Status, *, is_sequential: bool) -> RangeFile: ...
+
+    def expect(self, files: Sequence[Status]) -> None:
+        """Files that are going to be read from beginning to end, in this order."""
+        ...
+
+
+class Mirror:
+    """A store's files as far as somebody asked for them."""
+
+    def __init__(self, settings: StoreSettings) -> None:
+        self._settings = settings
+        self._listed: set[Path] = set()
+        self._known: dict[str, Status] = {}
+        """Local path -> status of the file in the store."""
+        # The scheme; an authority follows, or NO_AUTHORITY, which is dropped.
+        self.pattern = rf"{re.escape(settings.root)}/([^/\s]+)/(?:{NO_AUTHORITY}/)?"
+
+    @property
+    def settings(self) -> StoreSettings:
+        return self._settings
+
+    @cached_property
+    def _native(self) -> Store:
+        return NativeStore(self._settings.conf)
+
+    @cached_property
+    def _hadoop(self) -> Store:
+        from txnsim_spark.stores.hadoop import launched, of_session
+
+        return of_session() or launched(self._settings)
+
+    def _store(self, uri: str) -> Store:
+        return self._native if is_native(uri) else self._hadoop
+
+    # Places
+
+    def place_of(self, uri: str) -> Path:
+        """Where a file or folder stands."""
+        return Path(self._place_of(uri))
+
+    def _place_of(self, uri: str) -> str:
+        scheme, _, rest = uri.partition(":")
+        authority, _, path = rest[2:].partition("/") if rest.startswith("//") else ("", "", rest)
+        return "/".join(
+            filter(None, (self._settings.root, scheme, authority or NO_AUTHORITY, path.strip("/")))
+        )
+
+    def shown(self, text: str) -> str:
+        """A text with the store's names."""
+        return re.sub(self.pattern, self._begin, text)
+
+    def _begin(self, found: re.Match[str]) -> str:
+        return f"{found[1]}:///" if found[0].endswith(f"/{NO_AUTHORITY}/") else f"{found[1]}://"
+
+    def _uri_of(self, place: Path) -> str:
+        return self.shown(str(place))
+
+    def has(self, place: Path) -> bool:
+        """Whether a path lies below the mirror's root."""
+        return str(place).startswith(f"{self._settings.root}/")
+
+    # Filling
+
+    def located(self, uris: Iterable[str]) -> tuple[Path, ...]:
+        """The folders that paths and patterns stand for, with all that is below them, and the notes
+        around a replica's folder.
+
+        Raises:
+            BadInputError: The store can't be asked, or there is nothing of this name.
+        """
+        begun_ms = wall_ms()
+        self.goes_by(begun_ms)
+        folders: dict[Path, str] = {}
+        for uri in uris:
+            named = sorted(one.uri for one in self._store(uri).globbed(uri))
+            if not named:
+                raise BadInputError(f"{uri} is no directory, and there is none of this pattern")
+            folders |= {self.place_of(one): one for one in named}
+        with ThreadPoolExecutor(THREADS) as pool:
+            found = pool.map(lambda uri: self._store(uri).below(uri), folders.values())
+            for place, below in zip(folders, found, strict=True):
+                self._take(place, below)
+        for place in folders:
+            if names.whose_folder(place.name) is not None:
+                self._fill(place.parent)
+        (Path(self._settings.root) / LISTED_NAME).write_text(str(begun_ms))
+        return tuple(folders)
+
+    def fill(self, folders: Iterable[Path]) -> None:
+        """Have the names in folders at hand that the process that planned has seen.
+
+        Raises:
+            OSError: The store can't be asked.
+        """
+        for folder in folders:
+            if not self.has(folder) or folder in self._listed:
+                continue
+            if not (self._is_planned_here and folder.is_dir()):
+                self._fill(folder)
+            self._listed.add(folder)
+
+    def goes_by(self, listed_ms: int) -> None:
+        """Drop all listings made before ``listed_ms``; the store is asked again."""
+        if listed_ms > self._settings.listed_ms:
+            self._settings = msgspec.structs.replace(self._settings, listed_ms=listed_ms)
+            self._listed.clear()
+            self._known.clear()
+            self.__dict__.pop("_is_planned_here", None)
+
+    @cached_property
+    def _is_planned_here(self) -> bool:
+        """Whether a process on this machine has listed what is to be read."""
+        try:
+            noted = int((Path(self._settings.root) / LISTED_NAME).read_text())
+        except OSError:
+            return False
+        return noted >= self._settings.listed_ms
+
+    def _fill(self, folder: Path) -> None:
+        listed = self._store(uri := self._uri_of(folder)).listed(uri)
+        self._take(folder, listed, is_deep=False)
+
+    def _take(self, folder: Path, found: Iterable[Status], *, is_deep: bool = True) -> None:
+        """Make a mirrored folder hold exactly the files that the store lists."""
+        folder.mkdir(parents=True, exist_ok=True)
+        gone = set(_files_below(str(folder), is_deep=is_deep))
+        make = _renew if gone else _make  # nobody looks into a folder that is being filled first
+        made: set[str] = set()
+        for status in found:
+            place = self._place_of(status.uri)
+            gone.discard(place)
+            parent = place if status.is_folder else place.rpartition("/")[0]
+            if parent not in made:
+                os.makedirs(parent, exist_ok=True)
+                made.add(parent)
+            if not status.is_folder:
+                make(place, status)
+                self._known[place] = status
+        for place in gone:
+            Path(place).unlink(missing_ok=True)
+            self._known.pop(place, None)
+
+    # Reading
+
+    def open(self, place: Path, is_sequential: bool) -> RangeFile:  # noqa: FBT001 - Mounted's
+        """What a place stands for, to be read.
+
+        Raises:
+            OSError: It can't be.
+        """
+        file = self._status_of(place)
+        return self._store(file.uri).open(file, is_sequential=is_sequential)
+
+    def expect(self, places: Sequence[Path]) -> None:
+        """Files that are going to be read, from beginning to end and in this order."""
+        files: list[Status] = []
+        for place in places:
+            with suppress(OSError):  # gone: told by who opens it
+                files.append(self._status_of(place))
+        if files:
+            self._store(files[0].uri).expect(files)
+
+    def _status_of(self, place: Path) -> Status:
+        text = str(place)
+        if text not in self._known:
+            self.fill([place.parent])
+            there = place.stat()
+            self._known[text] = Status(
+                uri=self._uri_of(place),
+                is_folder=False,
+                size=there.st_size,
+                modified_ns=there.st_mtime_ns,
+            )
+        return self._known[text]
+
+
+def _renew(place: str, status: Status) -> None:
+    """A file of this name, size and time instead of the one that is there, in one step."""
+    with suppress(FileNotFoundError):
+        known = os.stat(place)
+        if (known.st_size, known.st_mtime_ns) == (status.size, status.modified_ns):
+            return
+    fresh = f"{place}.{os.getpid()}"
+    _make(fresh, status)
+    os.rename(fresh, place)
+
+
+def _make(place: str, status: Status) -> None:
+    # Not even its owner may read it: what forgets to ask the store is refused, not misled.
+    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT, 0o200)
+    try:
+        os.truncate(descriptor, status.size)
+        os.utime(descriptor, ns=(status.modified_ns, status.modified_ns))
+    finally:
+        os.close(descriptor)
+
+
+def _files_below(folder: str, *, is_deep: bool) -> Iterator[str]:
+    with os.scandir(folder) as found:
+        for entry in found:
+            if not entry.is_dir():
+                yield entry.path
+            elif is_deep:
+                yield from _files_below(entry.path, is_deep=True)
+
+
+# Of this process
+
+_HERE: dict[str, Mirror] = {}
+"""Root -> what is mounted there: one where a process reads for one session."""
+
+
+def mounted(settings: StoreSettings) -> Mirror:
+    """The mirror of these settings; from now on files below its root are read from the store."""
+    known = _HERE.get(settings.root)
+    if known is None or not known.settings.reaches_as(settings):
+        known = _HERE[settings.root] = Mirror(settings)
+        mount(Path(settings.root), known)
+    known.goes_by(settings.listed_ms)
+    return known
+
+
+def carried() -> tuple[StoreSettings, ...]:
+    """What a task has to mount on a worker, so that it reads what this process reads."""
+    return tuple(mirror.settings for mirror in _HERE.values())
+
+
+def carry(settings: Iterable[StoreSettings]) -> None:
+    """Mount what another process has."""
+    for one in settings:
+        mounted(one)
+
+
+def is_mirrored(path: Path) -> bool:
+    return any(mirror.has(path) for mirror in _HERE.values())
+
+
+@contextmanager
+def at_once(places: Iterable[str]) -> Iterator[Callable[..., Iterator[Any]]]:
+    """``map``, or a thread pool's if a place is in a store, to overlap the requests."""
+    if not any(is_mirrored(Path(one)) for one in places):
+        yield map
+        return
+    with ThreadPoolExecutor(THREADS) as pool:
+        yield pool.map
+
+
+def shown(text: str) -> str:
+    """A text with the stores' names."""
+    for mirror in _HERE.values():
+        text = mirror.shown(text)
+    return text

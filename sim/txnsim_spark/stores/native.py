@@ -1,0 +1,479 @@
+"""S3 and Google's Cloud Storage by ``obstore``: no JVM, no file of this machine between. A range of
+a file is one request: ``pyarrow.fs`` asks for a file's size before, though a listing has told it.
+
+Settings are those of Hadoop's connectors, so that one configuration serves Spark's own sources and
+this one: ``fs.s3a.…``, also ``fs.s3a.bucket.NAME.…``, and ``fs.gs.…``. What they leave open comes
+from where Amazon's and Google's own tools look for it: environment, metadata service; a profile or
+a role takes Amazon's own library.
+
+A request to a store takes tens of milliseconds, so what is going to be read is asked for early, by
+threads: the next block of a file that is read from beginning to end, and the first blocks of the
+files behind it (``expect``).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, timedelta
+from functools import partial
+from importlib.util import find_spec
+from ipaddress import ip_address
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from txnsim.errors import BadInputError, MissingExtraError
+from txnsim_spark.libraries import NO_EXTRA
+from txnsim_spark.stores.uris import S3, Status, is_pattern, regex_of
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+    from obstore.store import ClientConfig, GCSStore, RetryConfig, S3Store
+
+BLOCK_BYTES: Final = 8 << 20
+AHEAD_BYTES: Final = 64 << 20
+"""Upper bound of the bytes read ahead."""
+RECENT_BYTES: Final = 32 << 20
+SMALL_BYTES: Final = 1 << 20
+"""A file of so much is read at once, wherever somebody looks."""
+THREADS: Final = 32
+"""Requests that wait at a time."""
+_ANONYMOUS: Final = "AnonymousAWSCredentialsProvider"
+_NAMES_AT_ONCE: Final = 1_000
+"""Keys in one page of a store's listing."""
+_RETRY: Final[RetryConfig] = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
+_PROFILES: Final = ("AWS_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
+
+ReadRange = Callable[[int, int], Any]
+"""Reads bytes of a file; arguments are position and length."""
+
+
+class NativeStore:
+    """Object stores, as settings say how to reach them."""
+
+    def __init__(self, conf: Mapping[str, str]) -> None:
+        if find_spec("obstore") is None:
+            raise MissingExtraError(f"object stores are read by obstore; {NO_EXTRA}")
+        self._conf = conf
+        self._stores: dict[str, S3Store | GCSStore] = {}
+        self._pool = ThreadPoolExecutor(THREADS)
+        self._lock = threading.Lock()
+        self._ahead = _Ahead(lambda file: self._recent.get(file) or self._file(file))
+        self._recent: OrderedDict[Status, ObjectFile] = OrderedDict()
+        """Files of one block: many are opened several times, one after the other."""
+        self._recent_bytes = 0
+
+    # Names
+
+    def globbed(self, uri: str) -> tuple[Status, ...]:
+        """The folders that a name or a pattern stands for.
+
+        Raises:
+            BadInputError: The store can't be asked; the message says why.
+        """
+        scheme, _, rest = uri.partition("://")
+        bucket, *parts = rest.strip("/").split("/")
+        found = [f"{scheme}://{bucket}"]
+        try:
+            for part in parts:
+                found = list(self._below(found, part))
+            return tuple(_folder(one) for one in found if self._has(one))
+        except OSError as error:
+            raise BadInputError(f"{uri}: {error}") from error
+
+    def _below(self, folders: Iterable[str], part: str) -> Iterator[str]:
+        if not is_pattern(part):
+            yield from (f"{folder}/{part}" for folder in folders)
+            return
+        wanted = regex_of(part)
+        for folder in folders:
+            for one in self.listed(folder):
+                if one.is_folder and wanted.fullmatch(one.uri.rpartition("/")[2]):
+                    yield one.uri
+
+    def _has(self, uri: str) -> bool:
+        import obstore
+
+        with _told(uri):
+            store, path = self._at(uri)
+            found = obstore.list(store, path, chunk_size=1)
+            return any(one["path"] != path for many in found for one in many)
+
+    def below(self, uri: str) -> tuple[Status, ...]:
+        """All files below a folder.
+
+        Raises:
+            BadInputError: The store can't be asked.
+        """
+        import obstore
+
+        try:
+            with _told(uri):
+                store, path = self._at(uri)
+                found = [*chain.from_iterable(obstore.list(store, path, chunk_size=_NAMES_AT_ONCE))]
+        except OSError as error:
+            raise BadInputError(f"{uri}: {error}") from error
+        return _files(uri, found)
+
+    def listed(self, uri: str) -> tuple[Status, ...]:
+        """Files and folders in a folder.
+
+        Raises:
+            OSError: It can't be listed.
+        """
+        import obstore
+
+        with _told(uri):
+            store, path = self._at(uri)
+            found = obstore.list_with_delimiter(store, path)
+        folders = (_folder(_uri(uri, one)) for one in found["common_prefixes"])
+        return (*folders, *_files(uri, found["objects"]))
+
+    # Bytes
+
+    def open(self, file: Status, *, is_sequential: bool) -> ObjectFile:
+        """A file; the first read asks for it.
+
+        Raises:
+            BadInputError: The settings make no sense.
+        """
+        with self._lock:
+            is_known = file in self._recent
+            found = self._recent.pop(file, None) or self._ahead.taken(file)
+            if found is None:
+                found = self._file(file, is_sequential=is_sequential)
+            if file.size <= BLOCK_BYTES and found.is_held:
+                self._recent[file] = found
+                self._recent_bytes += 0 if is_known else file.size
+                while self._recent_bytes > RECENT_BYTES:
+                    self._recent_bytes -= self._recent.popitem(last=False)[0].size
+        return found
+
+    def expect(self, files: Sequence[Status]) -> None:
+        """Some files are going to be read, from beginning to end and in this order."""
+        with self._lock:
+            self._ahead.begin(files)
+
+    def _file(self, file: Status, *, is_sequential: bool = True) -> ObjectFile:
+        is_held = is_sequential or file.size <= SMALL_BYTES
+        pool = self._pool if is_held else None
+        return ObjectFile(partial(self._range, file.uri), pool, file.size)
+
+    def _range(self, uri: str, position: int, count: int) -> Any:
+        import obstore
+
+        with _told(uri):
+            store, path = self._at(uri)
+            return obstore.get_range(store, path, start=position, length=count)
+
+    def _at(self, uri: str) -> tuple[S3Store | GCSStore, str]:
+        scheme, _, rest = uri.partition("://")
+        bucket, _, path = rest.partition("/")
+        with self._lock:
+            if bucket not in self._stores:
+                self._stores[bucket] = store_of(scheme, bucket, self._conf)
+        return self._stores[bucket], path.rstrip("/")
+
+
+class ObjectFile:
+    """An open file of a store (``storage.regular_file.RangeFile``).
+
+    Args:
+        read: A range of it; an OSError says why not.
+        pool: Reads its blocks, one ahead; None: each range is read when it is asked for.
+        size: How large it is.
+    """
+
+    def __init__(self, read: ReadRange, pool: ThreadPoolExecutor | None, size: int) -> None:
+        self._read = read
+        self._pool = pool
+        self.size = size
+        self._blocks: dict[int, Future[memoryview]] = {}
+
+    def read_into(self, view: memoryview, position: int) -> int:
+        count = max(0, min(len(view), self.size - position))
+        if not count:
+            return 0
+        if self._pool is None:
+            found = self._range(position, count)
+        else:
+            number, at = divmod(position, BLOCK_BYTES)
+            found = self._block(number)[at : at + count]
+        view[: len(found)] = found
+        return len(found)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the bytes read are kept for the next reader."""
+        return self._pool is not None
+
+    def begin(self) -> None:
+        """It is going to be read."""
+        if self.size:
+            self._ask(0)
+
+    def close(self) -> None:
+        if self.size > BLOCK_BYTES:
+            self.forget()
+
+    def forget(self) -> None:
+        """Nobody is going to read it."""
+        for block in self._blocks.values():
+            block.cancel()
+        self._blocks.clear()
+
+    def _block(self, number: int) -> memoryview:
+        for passed in [one for one in self._blocks if one < number]:
+            self._blocks.pop(passed).cancel()
+        self._ask(number)
+        if (number + 1) * BLOCK_BYTES < self.size:
+            self._ask(number + 1)
+        return self._blocks[number].result()
+
+    def _ask(self, number: int) -> None:
+        if number not in self._blocks:
+            assert self._pool is not None
+            start = number * BLOCK_BYTES
+            count = min(BLOCK_BYTES, self.size - start)
+            self._blocks[number] = self._pool.submit(self._range, start, count)
+
+    def _range(self, position: int, count: int) -> memoryview:
+        return memoryview(self._read(position, count))
+
+
+class _Ahead:
+    """Files to be read in order; the next ones are requested ahead."""
+
+    def __init__(self, open_one: Callable[[Status], ObjectFile]) -> None:
+        self._open = open_one
+        self._files: Sequence[Status] = ()
+        self._numbers: dict[Status, int] = {}
+        self._next = 0
+        """Number of the first file not requested yet."""
+        self._asked: dict[int, ObjectFile] = {}
+
+    def begin(self, files: Sequence[Status]) -> None:
+        """Set the files that are read next; ignored where they are among the current ones."""
+        if files and all(self._numbers.get(one, -1) >= self._done for one in files):
+            return
+        self._pass(self._next)
+        self._files = files
+        self._numbers = {one: number for number, one in enumerate(files)}
+        self._next = 0
+        self._ask()
+
+    def taken(self, file: Status) -> ObjectFile | None:
+        """The file, if it was requested ahead; earlier files are dropped."""
+        number = self._numbers.get(file)
+        if number is None:
+            return None
+        found = self._asked.pop(number, None)
+        self._pass(number)
+        self._next = max(self._next, number + 1)
+        self._ask()
+        return found
+
+    @property
+    def _done(self) -> int:
+        return self._next - len(self._asked)
+
+    def _pass(self, number: int) -> None:
+        for passed in [one for one in self._asked if one < number]:
+            self._asked.pop(passed).forget()
+
+    def _ask(self) -> None:
+        held = sum(min(one.size, BLOCK_BYTES) for one in self._asked.values())
+        while self._next < len(self._files) and held < AHEAD_BYTES and len(self._asked) < THREADS:
+            file = self._asked[self._next] = self._open(self._files[self._next])
+            file.begin()
+            held += min(file.size, BLOCK_BYTES)
+            self._next += 1
+
+
+# Settings
+
+
+def store_of(scheme: str, bucket: str, conf: Mapping[str, str]) -> S3Store | GCSStore:
+    """What reads a bucket, as Hadoop's settings say.
+
+    Raises:
+        BadInputError: A setting makes no sense.
+        MissingExtraError: Amazon's library is missing, which knows profiles and roles.
+    """
+    from obstore.exceptions import BaseError
+
+    try:
+        return _s3(bucket, conf) if scheme in S3 else _gcs(bucket, conf)
+    except (ValueError, BaseError) as error:
+        raise BadInputError(f"{scheme}://{bucket}: {_first_line(error)}") from error
+
+
+def _s3(bucket: str, conf: Mapping[str, str]) -> S3Store:
+    """Hadoop's counterpart: S3AUtils.propagateBucketOptions, DefaultS3ClientFactory."""
+    from obstore.store import S3Store
+
+    def told(name: str) -> str | None:
+        own = conf.get(f"fs.s3a.bucket.{bucket}.{name}")
+        return (own or conf.get(f"fs.s3a.{name}") or "").strip() or None
+
+    providers = told("aws.credentials.provider") or ""
+    endpoint = urlsplit(_with_scheme(told("endpoint"), is_tls=told("connection.ssl.enabled")))
+    key, secret, region = told("access.key"), told("secret.key"), told("endpoint.region")
+    if (key is None) != (secret is None):
+        raise ValueError("fs.s3a.access.key and fs.s3a.secret.key go together")
+    is_virtual = told("path.style.access") != "true" and not _is_address(endpoint.hostname)
+    host = f"{bucket}.{endpoint.netloc}" if is_virtual else endpoint.netloc
+    config: dict[str, Any] = {
+        "endpoint": f"{endpoint.scheme}://{host}" if endpoint.netloc else None,
+        "region": region,
+        "virtual_hosted_style_request": is_virtual,
+        "skip_signature": True if _ANONYMOUS in providers and key is None else None,
+    }
+    keys = {
+        "access_key_id": key,
+        "secret_access_key": secret,
+        "session_token": told("session.token"),
+    }
+    if "AssumedRole" in providers:
+        config["credential_provider"] = _role(
+            keys,
+            region=region,
+            sts=_with_scheme(told("assumed.role.sts.endpoint")) or None,
+            RoleArn=told("assumed.role.arn"),
+            RoleSessionName=told("assumed.role.session.name") or "txnsim",
+            ExternalId=told("assumed.role.external.id"),
+        )
+    elif key is None and any(name in os.environ for name in _PROFILES):
+        config["credential_provider"] = _profile()
+    else:
+        config |= keys
+    given = {name: value for name, value in config.items() if value is not None}
+    tls: ClientConfig = {"allow_http": endpoint.scheme == "http"}
+    return S3Store(bucket, retry_config=_RETRY, client_options=tls, **given)
+
+
+def _role(
+    keys: Mapping[str, str | None], *, region: str | None, sts: str | None, **asked: str | None
+) -> Callable[[], Mapping[str, Any]]:
+    """What assumes a role with some keys, else with those of the environment."""
+    names = {"access_key_id": "aws_access_key_id", "secret_access_key": "aws_secret_access_key"}
+    named = {names.get(name, f"aws_{name}"): value for name, value in keys.items()}
+    client = _boto3().Session(region_name=region, **named).client("sts", endpoint_url=sts)
+    given = {name: value for name, value in asked.items() if value is not None}
+
+    def provide() -> Mapping[str, Any]:
+        found = client.assume_role(**given)["Credentials"]
+        return {
+            "access_key_id": found["AccessKeyId"],
+            "secret_access_key": found["SecretAccessKey"],
+            "token": found["SessionToken"],
+            "expires_at": found["Expiration"].astimezone(UTC),
+        }
+
+    return provide
+
+
+def _profile() -> Any:
+    """A credential provider for the keys of an AWS profile."""
+    _boto3()
+    from obstore.auth.boto3 import Boto3CredentialProvider
+
+    return Boto3CredentialProvider()
+
+
+def _boto3() -> Any:
+    try:
+        import boto3
+    except ImportError as error:
+        raise MissingExtraError("profiles and roles of Amazon's take its library, boto3") from error
+    return boto3
+
+
+def _gcs(bucket: str, conf: Mapping[str, str]) -> GCSStore:
+    """Counterpart: the Cloud Storage connector's GoogleHadoopFileSystemConfiguration."""
+    from obstore.store import GCSStore
+
+    endpoint = _with_scheme(conf.get("fs.gs.storage.root.url"))
+    config: dict[str, Any] = {
+        "base_url": endpoint or None,
+        "service_account": conf.get("fs.gs.auth.service.account.json.keyfile"),
+        "skip_signature": conf.get("fs.gs.auth.type") == "UNAUTHENTICATED" or None,
+    }
+    given = {name: value for name, value in config.items() if value is not None}
+    tls: ClientConfig = {"allow_http": endpoint.startswith("http:")}
+    return GCSStore(bucket, retry_config=_RETRY, client_options=tls, **given)
+
+
+def _with_scheme(endpoint: str | None, *, is_tls: str | None = None) -> str:
+    """An address as a URL; empty where there is none."""
+    if not endpoint or "://" in endpoint:
+        return endpoint or ""
+    return f"{'http' if is_tls == 'false' else 'https'}://{endpoint}"
+
+
+def _is_address(host: str | None) -> bool:
+    """Whether a host has no names below it, for buckets."""
+    try:
+        ip_address(host or "")
+    except ValueError:
+        return host == "localhost"
+    return True
+
+
+@contextmanager
+def _told(uri: str) -> Iterator[None]:
+    """What a store raises as Python's own reading of files has it, with the file's name."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except (OSError, BaseError) as error:
+        raise os_error(error, uri) from error
+
+
+def os_error(error: Exception, uri: str) -> OSError:
+    """What ``obstore`` raised, with its kind and the file's name."""
+    from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
+
+    if isinstance(error, FileNotFoundError):
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), uri)
+    if isinstance(error, UnauthenticatedError):
+        return PermissionError(errno.EACCES, _first_line(error), uri)
+    if isinstance(error, PermissionDeniedError | PermissionError):
+        return PermissionError(errno.EACCES, os.strerror(errno.EACCES), uri)
+    return OSError(errno.EIO, _first_line(error), uri)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def _uri(beside: str, path: str) -> str:
+    """URI of a path in the bucket of another URI."""
+    scheme, _, rest = beside.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}/{path}"
+
+
+def _folder(uri: str) -> Status:
+    return Status(uri=uri, is_folder=True, size=0, modified_ns=0)
+
+
+def _files(uri: str, found: Sequence[ObjectMeta]) -> tuple[Status, ...]:
+    """Without the empty objects that some tools make for folders."""
+    folders = {one["path"].rpartition("/")[0] for one in found}
+    return tuple(
+        Status(
+            uri=_uri(uri, one["path"]),
+            is_folder=False,
+            size=one["size"],
+            modified_ns=int(one["last_modified"].timestamp() * 1_000) * 1_000_000,
+        )
+        for one in found
+        if one["path"] not in folders
+    )

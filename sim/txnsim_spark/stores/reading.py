@@ -1,0 +1,140 @@
+"""The data source ``kafka_log`` on a store: paths become places of the mirror before anything is
+planned, rows have the store's names again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from txnsim.errors import BadInputError
+from txnsim_spark.log_query import Wanted
+from txnsim_spark.options import FORMAT, KafkaLogOptions
+from txnsim_spark.planning import Share
+from txnsim_spark.stores.mirror import NO_AUTHORITY, Mirror, mounted
+from txnsim_spark.stores.settings import StoreSettings, own_root
+from txnsim_spark.stores.uris import is_elsewhere, is_native
+
+
+class Stores:
+    """The session's stores, on their way to where tasks are planned and run."""
+
+    def __init__(self, settings: StoreSettings) -> None:
+        self._settings = settings
+
+    @property
+    def _mirror(self) -> Mirror:
+        return mounted(self._settings)
+
+    def folders(self, uris: Iterable[str]) -> tuple[Path, ...]:
+        """The folders of this machine that stand for paths and patterns (``Mirror.located``)."""
+        return self._mirror.located(uris)
+
+    def located(self, options: KafkaLogOptions) -> KafkaLogOptions:
+        """Options with the mirrored folders in place of the URIs and patterns."""
+        mirror = self._mirror
+        own = tuple(map(mirror.shown, map(str, filter(mirror.has, options.paths))))
+        here = tuple(path for path in options.paths if not mirror.has(path))
+        return msgspec.structs.replace(
+            options,
+            paths=here + mirror.located((*own, *options.uris)),
+            uris=(),
+        )
+
+    def named(self, places: Mapping[str, int]) -> dict[str, int]:
+        """By the store's names: those of places are of one process."""
+        return {self._mirror.shown(place): value for place, value in places.items()}
+
+    def placed(self, named: Mapping[str, int]) -> dict[str, int]:
+        """By places of this machine."""
+        return {self._place(name): value for name, value in named.items()}
+
+    def mirrored(self, wanted: Wanted) -> Wanted:
+        """With the places of log directories."""
+        if wanted.log_dirs is None:
+            return wanted
+        return msgspec.structs.replace(
+            wanted, log_dirs=frozenset(map(self._place, wanted.log_dirs))
+        )
+
+    @property
+    def listed_ms(self) -> int:
+        return self._mirror.settings.listed_ms
+
+    def fill(self, share: Share, listed_ms: int) -> None:
+        """Mirror the folders of a share as they were at ``listed_ms`` or later."""
+        self._mirror.goes_by(listed_ms)
+        replicas = [*share.replicas, *(segment.replica for segment in share.segments)]
+        folders = [*share.log_dirs]
+        for replica in replicas:
+            folders += [replica.log_dir, replica.path]
+        self._mirror.fill(map(Path, dict.fromkeys(folders)))
+
+    def shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows with the store's names."""
+        columns = [
+            self._renamed(column) if pa.types.is_string(column.type) else self._listed(column)
+            for column in batch.columns
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+    def _listed(self, column: pa.Array) -> pa.Array:
+        """Names in lists of texts: those of findings, which are few."""
+        if not pa.types.is_list(column.type) or not pa.types.is_string(column.type.value_type):
+            return column
+        from txnsim_spark.tables.arrays import of_values  # planning does without numpy
+
+        shown = self._mirror.shown
+        texts = (None if one is None else [*map(shown, one)] for one in column.to_pylist())
+        return of_values(list(texts), column.type)
+
+    def _renamed(self, column: pa.Array) -> pa.Array:
+        import pyarrow.compute as pc  # takes longer to load than a table to plan
+
+        root = re.escape(self._settings.root)
+        column = pc.replace_substring_regex(column, rf"{root}/([^/\s]+)/{NO_AUTHORITY}/", r"\1:///")
+        return pc.replace_substring_regex(column, rf"{root}/([^/\s]+)/", r"\1://")
+
+    def _place(self, text: str) -> str:
+        return str(self._mirror.place_of(text)) if is_elsewhere(text) else text
+
+
+def stores_of(
+    settings: StoreSettings | None, options: Mapping[str, str], *, is_registered: bool = True
+) -> Stores | None:
+    """What reads the paths of a data source's options; None where all are this machine's.
+
+    Args:
+        settings: Of the session; None of Spark Connect's, and where it has not told them.
+        options: Of the read.
+        is_registered: The session has told what it has to tell.
+
+    Raises:
+        BadInputError: Nothing is known of the session's settings.
+    """
+    asked = KafkaLogOptions.of(options)
+    is_own = settings is not None and any(
+        str(path).startswith(f"{settings.root}/") for path in asked.paths
+    )
+    if not asked.uris and not is_own:
+        return None
+    elsewhere = [one for one in asked.uris if not is_native(one)]
+    if settings is None and elsewhere:
+        raise BadInputError(
+            f"format {FORMAT}: {elsewhere[0]} is read with the settings of a session. {_REGISTER}"
+            " (a session of Spark Connect can't tell them)"
+        )
+    if not is_registered and not asked.hadoop:
+        raise BadInputError(
+            f"format {FORMAT}: {asked.uris[0]} is read with the settings of a session, or with"
+            f" options of the read (fs.s3a.endpoint.region, …). {_REGISTER}"
+        )
+    return Stores((settings or StoreSettings(root=own_root())).with_conf(asked.hadoop))
+
+
+_REGISTER: Final = "Write before it: from txnsim_spark import register; register(spark)"

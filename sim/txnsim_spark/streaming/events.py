@@ -1,0 +1,39 @@
+"""What a stream tells its caller while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from txnsim_spark.streaming.alerts import Alert
+from txnsim_spark.streaming.checkpoint import Offsets
+
+
+class BatchWritten(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch of records has been written."""
+
+    batch: int
+    rows: int
+    offsets: Offsets
+    """Ends of the partitions after this batch, exclusive."""
+
+
+class AlertChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """An alert was raised or has ended; said before it is committed, so twice after a crash."""
+
+    alert: Alert
+    connector_lag: int | None
+    """What the connector itself reported last as ``maxOffsetsBehindLatest``."""
+
+
+class NotAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition, a topic or the cluster could not be probed."""
+
+    where: str
+    error: str
+
+
+StreamEvent = BatchWritten | AlertChanged | NotAsked
+OnEvent = Callable[[StreamEvent], None]
+"""Hears of it, from threads of Spark's."""

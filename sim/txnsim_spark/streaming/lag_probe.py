@@ -1,0 +1,189 @@
+"""How far ``read_committed`` readers are held back, partition by partition, and by whom: one look
+from outside.
+
+Spark's Kafka connector asks for the latest offset with its own isolation level. Where a transaction
+never ends, it gets the last stable offset, takes it for the latest, and reports a lag of 0. A probe
+asks for both ends (ListOffsets with either isolation). Where they differ, it asks the leader for
+open transactions (DescribeProducers) and all coordinators for what they know of them
+(ListTransactions, DescribeTransactions), as in KIP-664.
+
+Nothing of Spark is known here, and nothing is changed on the cluster. Kafka's counterparts are
+``ListOffsetsHandler`` and ``TransactionsCommand.FindHangingTransactionsCommand``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import msgspec
+
+from txnsim.client.admin import Admin
+from txnsim.client.errors import ClientError, code_name
+from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.client.inspection.judgement import JudgedTransaction
+from txnsim.client.inspection.survey import survey
+from txnsim.client.metadata import ClusterView
+from txnsim.client.offsets import LATEST, FoundOffset
+from txnsim_spark.schemas import Bigint, Int, String
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.types import INTERNAL_TOPICS, IsolationLevel, TopicPartition
+
+
+class HeldBy(msgspec.Struct, frozen=True, kw_only=True):
+    """An open transaction without a write for longer than was asked, and what becomes of it."""
+
+    producer_id: Annotated[Bigint, "Whose transaction it is."]
+    producer_epoch: Annotated[Int, "Of its records."]
+    start_offset: Annotated[Bigint, "Of its first record."]
+    last_timestamp_ms: Annotated[Bigint, "Of its last record, by its producer's clock."]
+    verdict: Annotated[OpenTxnStatus, "string", "hanging, decided or alive."]
+    reason: Annotated[String, "The rule that says so."]
+    transactional_id: Annotated[String | None, "Null: no coordinator knows the producer id."] = None
+    state: Annotated[String | None, "Of the transactional id, at its coordinator."] = None
+    coordinator_id: Annotated[Int | None, "The broker that coordinates it."] = None
+
+    @classmethod
+    def of(cls, finding: JudgedTransaction) -> HeldBy:
+        producer = finding.transaction.producer
+        assert producer.txn_start_offset is not None, "a transaction without a start is not open"
+        return cls(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            start_offset=producer.txn_start_offset,
+            last_timestamp_ms=producer.last_timestamp_ms,
+            verdict=finding.verdict,
+            reason=finding.reason,
+            transactional_id=finding.transactional_id,
+            state=finding.state,
+            coordinator_id=finding.coordinator_id,
+        )
+
+
+class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition at one probe; unknown fields are None, and ``error`` says why."""
+
+    topic: str | None = None
+    """None if the cluster did not even list the partitions."""
+    partition: int | None = None
+    """None if the partitions of the topic are unknown."""
+    last_stable_offset: int | None = None
+    high_watermark: int | None = None
+    held_by: tuple[HeldBy, ...] = ()
+    """Old open transactions, the first to begin first."""
+    error: str | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets that are written and that no ``read_committed`` reader is given yet."""
+        if self.high_watermark is None or self.last_stable_offset is None:
+            return None
+        return self.high_watermark - self.last_stable_offset
+
+
+async def probe(
+    admin: Admin,
+    topics: Sequence[str] | None,
+    *,
+    now_ms: int,
+    older_than_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
+) -> tuple[PartitionLag, ...]:
+    """Look at every partition once.
+
+    Args:
+        admin: The cluster.
+        topics: These; None: all that are not Kafka's own.
+        now_ms: The wall clock to measure ages by.
+        older_than_ms: Transactions with a younger write are not judged (KIP-664:
+            transaction.max.timeout.ms, as no live one can be older).
+
+    Returns:
+        By topic and partition. A failure is a row with its reason, never an exception: a probe is
+        one of many, and the next one may see more.
+    """
+    try:
+        view = await admin.cluster.refresh(topics)
+    except ClientError as failure:
+        return (PartitionLag(error=str(failure)),)
+    partitions, unled = _partitions(view, everything=topics is None)
+    # The stable offset is asked for first: both only grow, so that the lag is never below zero.
+    latest = dict.fromkeys(partitions, LATEST)
+    stable = await admin.list_offsets(latest, isolation=IsolationLevel.READ_COMMITTED)
+    high = await admin.list_offsets(latest)
+    rows = {one: _row(one, stable[one], high[one]) for one in partitions}
+    lagging = [one for one, row in rows.items() if row.lag]
+    if lagging:
+        rows |= await _judged(admin, lagging, rows, now_ms=now_ms, older_than_ms=older_than_ms)
+    return tuple(sorted((*rows.values(), *unled), key=_place))
+
+
+def _place(row: PartitionLag) -> tuple[str, int]:
+    return row.topic or "", -1 if row.partition is None else row.partition
+
+
+def _partitions(
+    view: ClusterView, *, everything: bool
+) -> tuple[list[TopicPartition], list[PartitionLag]]:
+    """What can be asked about, and a row for each that can't: it has no leader, or the topic is not
+    there. Waiting for a leader would keep the others waiting too.
+    """
+    partitions: list[TopicPartition] = []
+    rows: list[PartitionLag] = []
+    for topic in view.topics:
+        if everything and (topic.error or topic.name in INTERNAL_TOPICS):
+            continue
+        if topic.error:
+            rows.append(PartitionLag(topic=topic.name, error=code_name(topic.error)))
+        for one in topic.partitions:
+            if one.leader_id >= 0:
+                partitions.append(TopicPartition(topic.name, one.partition))
+            else:
+                rows.append(
+                    PartitionLag(topic=topic.name, partition=one.partition, error="no leader")
+                )
+    return partitions, rows
+
+
+def _row(
+    partition: TopicPartition, stable: FoundOffset | ClientError, high: FoundOffset | ClientError
+) -> PartitionLag:
+    topic, number = partition.topic, partition.partition
+    if isinstance(stable, ClientError):
+        return PartitionLag(topic=topic, partition=number, error=str(stable))
+    if isinstance(high, ClientError):
+        return PartitionLag(topic=topic, partition=number, error=str(high))
+    return PartitionLag(
+        topic=topic,
+        partition=number,
+        last_stable_offset=stable.offset,
+        high_watermark=high.offset,
+    )
+
+
+async def _judged(
+    admin: Admin,
+    lagging: Sequence[TopicPartition],
+    rows: Mapping[TopicPartition, PartitionLag],
+    *,
+    now_ms: int,
+    older_than_ms: int,
+) -> dict[TopicPartition, PartitionLag]:
+    """Rows of lagging partitions with the transaction that holds each, or an error."""
+    try:
+        found = await survey(admin, now_ms=now_ms, partitions=lagging, older_than_ms=older_than_ms)
+    except ClientError as failure:
+        unread = dict.fromkeys(lagging, failure)
+        findings: tuple[JudgedTransaction, ...] = ()
+    else:
+        unread, findings = dict(found.unread), found.findings
+    held_by: dict[TopicPartition, list[HeldBy]] = {}
+    for one in findings:
+        held_by.setdefault(one.transaction.partition, []).append(HeldBy.of(one))
+    return {
+        one: msgspec.structs.replace(
+            rows[one],
+            held_by=tuple(sorted(held_by.get(one, ()), key=lambda held: held.start_offset)),
+            error=str(unread[one]) if one in unread else None,
+        )
+        for one in lagging
+    }

@@ -1,0 +1,126 @@
+"""``spark.readStream.format("kafka_lso_lag")``: what holds ``read_committed`` readers back, one row
+per partition and probe.
+
+An offset of this stream is the time at which a probe was due, in milliseconds since 1970. A batch
+asks the cluster once, in its task, also where several probes would have been due since the last
+one: a cluster answers for the present only. So a batch that is repeated after a crash asks again,
+and its rows have the time of that: they may tell of transactions that began after the batch was
+first planned. Python Data Source API; how the answer is found is ``lag_probe``'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim_spark.schemas import Column, Table, columns_of
+from txnsim_spark.streaming.lag_probe import HeldBy, PartitionLag, probe
+from txnsim_spark.streaming.options import FORMAT, LagOptions
+from txnsim.runtime.wall_clock import wall_ms
+
+HELD_BY: Final = columns_of(HeldBy)
+LAG: Final = Table.of(
+    "A row per partition and probe.",
+    """
+    probed_at_ms bigint Wall clock of the prober, as it had its answers.
+    topic string Null where not even the topics could be asked for.
+    partition int Null where the topic's partitions could not.
+    last_stable_offset bigint Where `read_committed` readers stop.
+    high_watermark bigint Where all other readers stop.
+    lag bigint The second less the first: offsets withheld.
+    """,
+    (
+        Column(
+            "held_by",
+            f"array<struct<{', '.join(f'{one.name}: {one.type}' for one in HELD_BY)}>>",
+            "Open transactions without a write for longer than `olderThanMs`, oldest start first.",
+        ),
+    ),
+    "error string Why something could not be asked; null if all was.",
+)
+_AT: Final = "probed_at_ms"
+
+
+class LagDataSource(DataSource):
+    """Name ``kafka_lso_lag``; options and columns: docs/streaming.md."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format`` takes."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Of the rows."""
+        return LAG.ddl
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's
+        """Reads it."""
+        return LagReader(LagOptions.of(self.options))
+
+
+class LagReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Decides on the driver when a probe is due; asks on a worker."""
+
+    def __init__(self, options: LagOptions) -> None:
+        self._options = options
+        self._last_ms: int | None = None
+        """Time of the only probe of a query that stops (Trigger.AvailableNow)."""
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        """Before any probe."""
+        return {_AT: 0}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """One probe, now."""
+        self._last_ms = wall_ms()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: ARG002, N802 - Spark's
+        """Now, if a probe is due; else where the last one was."""
+        if self._last_ms is not None:
+            return {_AT: max(start[_AT], self._last_ms)}
+        now_ms = wall_ms()
+        return {_AT: now_ms} if now_ms - start[_AT] >= self._options.interval_ms else start
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """One task, unless no probe is due."""
+        return [InputPartition(end[_AT])] if end[_AT] > start[_AT] else []
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        """Probe once, now."""
+        del partition  # when it was due
+        rows = asyncio.run(_probe(self._options))
+        probed_at_ms = wall_ms()  # behind the last answer: what they tell had begun by then
+        for row in rows:
+            yield _as_tuple(probed_at_ms, row)
+
+
+async def _probe(options: LagOptions) -> tuple[PartitionLag, ...]:
+    try:
+        async with Cluster(options.bootstrap, settings=options.settings) as cluster:
+            return await probe(
+                Admin(cluster),
+                options.topics,
+                now_ms=cluster.clock.now_ms(),
+                older_than_ms=options.older_than_ms,
+            )
+    except ClientError as failure:  # no answer: the next probe may get one
+        return (PartitionLag(error=str(failure)),)
+
+
+def _as_tuple(probed_at_ms: int, row: PartitionLag) -> tuple[Any, ...]:
+    told = {**msgspec.to_builtins(row), _AT: probed_at_ms, "lag": row.lag}
+    told["held_by"] = [tuple(held.values()) for held in told["held_by"]]
+    return tuple(told[name] for name in LAG.names)
+
+
+def lag_of(row: Any) -> PartitionLag:
+    return msgspec.convert(row.asDict(recursive=True), PartitionLag)

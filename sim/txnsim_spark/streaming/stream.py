@@ -1,0 +1,193 @@
+"""A stream out of Kafka that sees what holds it back: committed records into a table, alerts on
+hanging transactions beside it.
+
+Two queries of Structured Streaming. One reads with Spark's own Kafka connector and
+``read_committed`` and writes each batch once (``records``, ``sink``). The connector
+can't see a hanging transaction: behind one it finds nothing new and a lag of 0. So the other query
+probes the cluster on a clock of its own (``lag_source``), whether records flow or not, and raises
+an alert that names the producer (``watch``). Each has a checkpoint and a sink of its own:
+what fails in one repeats nothing in the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JError
+
+from txnsim.errors import BadInputError
+from txnsim_spark.streaming.alerts import ALERT_TABLE, Alert
+from txnsim_spark.streaming.checkpoint import Checkpoint, Folder
+from txnsim_spark.streaming.events import OnEvent
+from txnsim_spark.streaming.options import LagOptions, StreamOptions
+from txnsim_spark.streaming.records import COLUMNS, RecordsQuery
+from txnsim_spark.streaming.sink import SinkFormat, TableSink
+from txnsim_spark.streaming.watch import AlertsQuery
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+RECORDS: Final = "records"
+ALERTS: Final = "alerts"
+"""Folders of the sink and of the checkpoint."""
+POLL_S: Final = 0.2
+STOP_POLLS: Final = 150
+"""How often a batch that runs is looked after before it is given up: half a minute."""
+
+
+class StreamError(BadInputError):
+    """A query has failed; the message is Spark's."""
+
+
+class Stream:
+    """Both queries."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: StreamOptions,
+        on_event: OnEvent,
+        *,
+        records: TableSink | None = None,
+    ) -> None:
+        """Nothing runs yet.
+
+        Args:
+            spark: With the connector's jars.
+            options: What to do.
+            on_event: Hears what happens, from threads of Spark's.
+            records: The sink of records, if it is to be another than the options say.
+
+        Raises:
+            BadInputError: An option is wrong.
+        """
+        LagOptions.of(options.lag_options)  # what is wrong is refused now, not by a task
+        self._spark = spark
+        self._options = options
+        self._sinks = {
+            RECORDS: records or sink_at(spark, options, RECORDS, COLUMNS),
+            ALERTS: sink_at(spark, options, ALERTS, ALERT_TABLE.ddl),
+        }
+        self._checkpoints = {
+            name: Checkpoint(Folder(f"{options.checkpoint}/{name}", spark)) for name in self._sinks
+        }
+        self._records = RecordsQuery(
+            options, self._sinks[RECORDS], self._checkpoints[RECORDS], on_event
+        )
+        self._alerts = AlertsQuery(
+            options,
+            self._sinks[ALERTS],
+            self._checkpoints[ALERTS],
+            on_event,
+            connector_lag=lambda: self.connector_lag,
+        )
+        self._running: dict[str, StreamingQuery] = {}
+
+    # Life
+
+    def start(self) -> None:
+        """Start both queries where their checkpoints, or else their sinks, say that they ended.
+
+        Raises:
+            BadInputError: Checkpoint and sink do not go together, or an option is wrong.
+            ClientError: The cluster did not answer.
+            MissingExtraError: There is no connector.
+        """
+        for sink in self._sinks.values():
+            sink.sweep()
+        for checkpoint in self._checkpoints.values():
+            checkpoint.sweep()
+        options = self._options
+        self._start(RECORDS, self._records, options.interval_ms)
+        self._start(ALERTS, self._alerts, options.probe_interval_ms)
+
+    def wait(self, stop: threading.Event) -> None:
+        """Wait until somebody says stop, a query fails, or both have taken what there is.
+
+        Raises:
+            StreamError: A query has failed, and the other one is stopped; or Spark is gone.
+        """
+        try:
+            while not stop.is_set() and any(one.isActive for one in self._running.values()):
+                self._check()
+                stop.wait(POLL_S)
+            self.stop()
+            self._check()
+        except (Py4JError, OSError) as failure:
+            # A signal to all processes of a group ends the JVM beside us: then all is stopped, and
+            # the batch that ran is repeated next time.
+            if not stop.is_set():
+                raise StreamError(f"Spark's JVM is gone: {failure}") from failure
+        except StreamError:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop both queries between two batches; a batch that takes too long is given up, and
+        repeated next time.
+        """
+        for query in self._running.values():
+            _rest(query)
+            query.stop()
+
+    def _start(self, name: str, query: RecordsQuery | AlertsQuery, interval_ms: int) -> None:
+        writer = (
+            query.rows(self._spark)
+            .writeStream.queryName(f"txnsim {name}")
+            .foreachBatch(query.take)
+            .option("checkpointLocation", f"{self._options.checkpoint}/{name}")
+        )
+        if self._options.once:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
+        self._running[name] = writer.start()
+
+    def _check(self) -> None:
+        for name, query in self._running.items():
+            failure = query.exception()
+            if failure is not None:
+                raise StreamError(f"the query of {name} has failed: {failure}")
+
+    # Queries
+
+    @property
+    def standing(self) -> tuple[Alert, ...]:
+        """Alerts that have been raised and have not ended."""
+        return self._alerts.standing
+
+    @property
+    def connector_lag(self) -> int | None:
+        """Lag behind the latest offset, as the connector reports it; None before its first
+        report.
+        """
+        records = self._running.get(RECORDS)
+        progress = None if records is None else records.lastProgress
+        if progress is None:
+            return None
+        behind = progress["sources"][0]["metrics"].get("maxOffsetsBehindLatest")
+        return None if behind is None else int(float(behind))
+
+
+def sink_at(spark: SparkSession, options: StreamOptions, name: str, columns: str) -> TableSink:
+    """One of the tables that a stream writes."""
+    url, kind = f"{options.sink}/{name}", SinkFormat(options.sink_format)
+    return TableSink(spark, url, columns=columns, format=kind)
+
+
+def end_session(spark: SparkSession) -> None:
+    """Stop the session, unless a signal has ended its JVM already."""
+    with contextlib.suppress(Py4JError, OSError):
+        spark.stop()
+
+
+def _rest(query: StreamingQuery) -> None:
+    """Wait until no batch runs, for a while."""
+    waited = threading.Event()  # it is never set
+    for _ in range(STOP_POLLS):
+        if not query.isActive or not query.status["isTriggerActive"]:
+            return
+        waited.wait(POLL_S)

@@ -1,0 +1,109 @@
+"""The table ``batches``: a row per record batch, from its header."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from txnsim_spark.options import Check
+from txnsim_spark.scan import kernel
+from txnsim_spark.scan.crcs import crcs_are_right
+from txnsim_spark.scan.pieces import Ints
+from txnsim_spark.scan.segments import SegmentFile
+from txnsim_spark.scan.walk import batch_rows
+from txnsim_spark.tables.rows import (
+    Held,
+    Job,
+    Make,
+    in_span,
+    integers,
+    not_negative,
+    nothing,
+    truths,
+    words,
+)
+from txnsim.wire.batch_header import (
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    TRANSACTIONAL_FLAG,
+)
+from txnsim.wire.compression import NAMES
+
+CODECS: Final = tuple(NAMES[number] for number in sorted(NAMES))
+TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
+CONTROL_TYPES: Final = (
+    "abort",
+    "commit",
+    "leader_change",
+    "snapshot_header",
+    "snapshot_footer",
+    "kraft_version",
+    "kraft_voters",
+)
+"""Kafka's ControlRecordType; those behind commit are found in ``__cluster_metadata`` only."""
+
+
+def read(segment: SegmentFile, job: Job) -> Iterator[Ints]:
+    """The rows of a segment."""
+    for table in batch_rows(Path(segment.path), until=segment.size):
+        if segment.span is not None:
+            table = table[:, in_span(table[kernel.BASE_OFFSET], segment)]
+        if job.producer_ids is not None:
+            table = table[:, np.isin(table[kernel.PRODUCER_ID], list(job.producer_ids))]
+        yield table.T
+
+
+def columns_of(rows: Ints, held: Held, check: Check) -> dict[str, Make]:
+    """The columns of rows of the kernel's."""
+    table = rows.T
+    attributes = table[kernel.ATTRIBUTES]
+    return {
+        **of_headers(table),
+        "position": integers(table[kernel.POSITION]),
+        "size_bytes": integers(table[kernel.SIZE]),
+        "base_offset": integers(table[kernel.BASE_OFFSET]),
+        "last_offset": integers(table[kernel.LAST_OFFSET]),
+        "crc": integers(table[kernel.CRC]),
+        "has_delete_horizon": truths((attributes & DELETE_HORIZON_FLAG) != 0),
+        "base_timestamp_ms": integers(table[kernel.BASE_TIMESTAMP]),
+        "max_timestamp_ms": integers(table[kernel.MAX_TIMESTAMP]),
+        "base_sequence": not_negative(table[kernel.BASE_SEQUENCE]),
+        "records": integers(table[kernel.RECORDS]),
+        "is_valid": _validity(len(rows), held, check),
+    }
+
+
+def of_headers(table: Ints) -> dict[str, Make]:
+    """The columns of a batch's header that are true of each of its records, too."""
+    attributes = table[kernel.ATTRIBUTES]
+    no_producer = table[kernel.PRODUCER_ID] < 0
+    return {
+        "leader_epoch": integers(table[kernel.LEADER_EPOCH]),
+        "codec": words(attributes & COMPRESSION_MASK, CODECS),
+        "timestamp_type": words((attributes & LOG_APPEND_TIME_FLAG) >> 3, TIMESTAMP_TYPES),
+        "is_transactional": truths((attributes & TRANSACTIONAL_FLAG) != 0),
+        "is_control": truths((attributes & CONTROL_FLAG) != 0),
+        "producer_id": integers(table[kernel.PRODUCER_ID], absent=no_producer),
+        "producer_epoch": integers(table[kernel.PRODUCER_EPOCH], absent=no_producer),
+        "control_type": words(table[kernel.CONTROL_TYPE], CONTROL_TYPES),
+        "coordinator_epoch": not_negative(table[kernel.COORDINATOR_EPOCH]),
+    }
+
+
+def _validity(count: int, held: Held, check: Check) -> Make:
+    match check:
+        case Check.ALL:
+            return lambda kind: truths(
+                np.concatenate([crcs_are_right(Path(one.path), table.T) for one, table in held])
+            )(kind)
+        case Check.AUTO:  # what is wrong in a segment that a broker would go through is cut
+            sound = np.repeat(
+                [one.is_recovered for one, _ in held], [len(rows) for _, rows in held]
+            )
+            return truths(sound, absent=~sound)
+    return nothing(count)

@@ -1,0 +1,78 @@
+"""Rows between the offsets and times that a read's options give. Planning leaves out segments; this
+leaves out the rows of those that are read.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+
+from txnsim_spark.options import KafkaLogOptions
+from txnsim_spark.schemas import OFFSET_COLUMNS, TABLES, TIME_COLUMNS
+
+
+class Bounds:
+    """What the options of a read leave out.
+
+    Args:
+        options: They have bounds (``are_in``).
+    """
+
+    def __init__(self, options: KafkaLogOptions) -> None:
+        self._options = options
+        self.are_by_partition = bool(options.starting_offsets or options.ending_offsets)
+        """Each batch of rows has to be of one replica."""
+
+    @staticmethod
+    def are_in(options: KafkaLogOptions) -> bool:
+        """Whether there are any."""
+        times = (options.start_ms, options.end_ms)
+        return bool(options.starting_offsets or options.ending_offsets) or times != (None, None)
+
+    def schema(self, asked: pa.Schema) -> pa.Schema:
+        """With the columns that the bounds go by, behind those that are asked for."""
+        table, names = self._options.table, [*asked.names]
+        if self.are_by_partition:
+            names += ["topic", "partition", *OFFSET_COLUMNS[table]]
+        if self._times != (None, None):
+            names.append(TIME_COLUMNS[table])
+        whole = TABLES[table].arrow()
+        more = [whole.field(name) for name in dict.fromkeys(names) if name not in asked.names]
+        return pa.schema([*asked, *more])
+
+    def within(self, batch: pa.RecordBatch, asked: pa.Schema) -> pa.RecordBatch:
+        """The rows that are left, with the columns that are asked for."""
+        import pyarrow.compute as pc  # takes longer to load than most tasks take
+
+        conditions = [*self._of_offsets(batch, pc), *self._of_times(batch, pc)]
+        if conditions and batch.num_rows:
+            batch = batch.filter(reduce(pc.and_, conditions))
+        return batch.select(asked.names)
+
+    @property
+    def _times(self) -> tuple[int | None, int | None]:
+        return self._options.start_ms, self._options.end_ms
+
+    def _of_offsets(self, batch: pa.RecordBatch, pc: Any) -> list[Any]:
+        if not self.are_by_partition or not batch.num_rows:
+            return []
+        topic, partition = batch["topic"][0].as_py(), batch["partition"][0].as_py()
+        first, last = (batch[name] for name in OFFSET_COLUMNS[self._options.table])
+        low = self._options.starting_offsets.get(topic, {}).get(partition)
+        end = self._options.ending_offsets.get(topic, {}).get(partition)
+        return [
+            *([] if low is None else [pc.greater_equal(last, low)]),
+            *([] if end is None else [pc.less(first, end)]),
+        ]
+
+    def _of_times(self, batch: pa.RecordBatch, pc: Any) -> list[Any]:
+        low, end = self._times
+        if low is None and end is None:
+            return []
+        times = batch[TIME_COLUMNS[self._options.table]]
+        return [
+            *([] if low is None else [pc.greater_equal(times, low)]),
+            *([] if end is None else [pc.less(times, end)]),
+        ]

@@ -1,0 +1,113 @@
+"""The records of a segment, decompressed and decoded batch by batch, for the tables that look
+inside of batches.
+
+Memory is bounded by one batch: its decompressed size is bounded (``compression``), and its records
+come one by one. A batch that differs from its header is reported, and the next one is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from txnsim.errors import CorruptBatchError
+from txnsim_spark.options import Check
+from txnsim_spark.scan import kernel
+from txnsim_spark.scan.crcs import crcs_are_right, runs_of
+from txnsim_spark.scan.log_dirs import untold
+from txnsim_spark.scan.pieces import Bytes, Ints, pieces_of
+from txnsim_spark.scan.segments import Damage, SegmentFile
+from txnsim_spark.scan.walk import batch_rows
+from txnsim_spark.tables.rows import Job, in_span
+from txnsim.wire.batch import Record
+from txnsim.wire.batch_header import CONTROL_FLAG
+from txnsim.wire.compression import DECOMPRESSED_MAX
+from txnsim.wire.records import iter_records
+
+OnDamage = Callable[[Damage], object]
+
+STORED_MAX: Final = DECOMPRESSED_MAX
+"""A batch that is larger as it is stored is not looked into either."""
+
+
+def decoded_batches(
+    segment: SegmentFile, job: Job, on_damage: OnDamage = untold
+) -> Iterator[tuple[Ints, Iterator[Record]]]:
+    """The batches of a segment of the producers that are wanted: ``kernel.BATCH_COLUMNS`` of each,
+    and its records in order, up to damage, which is told. Records are good until the next batch is
+    asked for.
+    """
+    for data, start, run in chosen_runs(segment, job, on_damage):
+        view = memoryview(data.data)
+        for columns in run.T:
+            at = int(columns[kernel.POSITION]) - start
+            stored = view[at : at + int(columns[kernel.SIZE])]
+            yield columns, _records(stored, columns, on_damage)
+
+
+def _records(data: memoryview, columns: Ints, on_damage: OnDamage) -> Iterator[Record]:
+    try:
+        yield from iter_records(data)
+    except CorruptBatchError as error:
+        on_damage(_undecoded(columns, str(error)))
+
+
+def chosen_runs(
+    segment: SegmentFile, job: Job, on_damage: OnDamage = untold
+) -> Iterator[tuple[Bytes, int, Ints]]:
+    """(bytes, their position in the file, chosen batches in them): batches that fit into a piece,
+    or one that is larger. The bytes are good until the next ones are asked for.
+
+    Args:
+        segment: What is read.
+        job: What for.
+        on_damage: Called with each batch that is too large.
+
+    Raises:
+        OSError: The file can't be read.
+    """
+    path = Path(segment.path)
+    with pieces_of(path, until=segment.size) as file:
+        for table in batch_rows(path, until=segment.size):
+            chosen = _chosen(segment, table, job)
+            for first, last in runs_of(table):
+                run, mine = table[:, first:last], chosen[first:last]
+                start = int(run[kernel.POSITION, 0])
+                size = int(run[kernel.POSITION, -1] + run[kernel.SIZE, -1]) - start
+                if not mine.any():
+                    continue
+                if size > STORED_MAX:
+                    text = f"a batch of {size} bytes; at most {STORED_MAX} are looked into"
+                    on_damage(_undecoded(run[:, 0], text))
+                    continue
+                data = np.frombuffer(file.read_whole(start, size), dtype=np.uint8)
+                yield data, start, run if mine.all() else run[:, mine]
+
+
+def decoded_records(segment: SegmentFile, job: Job) -> Iterator[tuple[Record, Ints]]:
+    """Each record of data with the columns of its batch (``decoded_batches``)."""
+    for columns, records in decoded_batches(segment, job):
+        if not columns[kernel.ATTRIBUTES] & CONTROL_FLAG:
+            for record in records:
+                yield record, columns
+
+
+def _chosen(segment: SegmentFile, table: Ints, job: Job) -> Any:
+    chosen = in_span(table[kernel.BASE_OFFSET], segment)
+    if job.producer_ids is not None:
+        chosen &= np.isin(table[kernel.PRODUCER_ID], list(job.producer_ids))
+    if job.options.check_crc is Check.ALL:
+        chosen &= crcs_are_right(Path(segment.path), table)
+    return chosen
+
+
+def _undecoded(columns: Ints, reason: str) -> Damage:
+    return Damage(
+        position=int(columns[kernel.POSITION]),
+        size=int(columns[kernel.SIZE]),
+        kind="records",
+        reason=reason,
+    )

@@ -1,0 +1,66 @@
+"""The tables of what producers did in a segment, as the compiled walk has it: ``fragments``, which
+can be merged, and ``endings``, the transactions that ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from txnsim_spark.scan import kernel_fragments as fk
+from txnsim_spark.scan.pieces import Ints
+from txnsim_spark.scan.segments import SegmentFile
+from txnsim_spark.scan.walk import ending_rows, fragment_rows
+from txnsim_spark.schemas import TABLES
+from txnsim_spark.tables.rows import Held, Job, Make, in_span, not_negative, truths
+
+
+def fragments(segment: SegmentFile, job: Job) -> Iterator[Ints]:
+    """The rows of a segment: a producer may have several."""
+    for table in fragment_rows(Path(segment.path), until=segment.size):
+        yield _of_producers(table, table[:, fk.PRODUCER], job)
+
+
+def endings(segment: SegmentFile, job: Job) -> Iterator[Ints]:
+    """The rows of a segment: one for each marker."""
+    for table in ending_rows(Path(segment.path), until=segment.size):
+        by_row = np.ascontiguousarray(table.T)
+        if segment.span is not None:
+            by_row = by_row[in_span(by_row[:, fk.ENDED_MARKER], segment)]
+        yield _of_producers(by_row, by_row[:, fk.ENDED_PRODUCER], job)
+
+
+def _of_producers(table: Ints, producers: Ints, job: Job) -> Ints:
+    """Rows of the wanted producers; all rows if no ids are given."""
+    if job.producer_ids is None:
+        return table
+    found: Ints = table[np.isin(producers, list(job.producer_ids))]
+    return found
+
+
+def columns_of_endings(table: Ints, held: Held) -> dict[str, Make]:
+    """The columns of rows of the kernel's."""
+    del held
+    is_commit = truths(table[:, fk.ENDED_COMMITTED] == 1)
+    return {**_numbers_of("endings", table), "is_commit": is_commit}
+
+
+def columns_of(table: Ints, held: Held = ()) -> dict[str, Make]:
+    """Columns of fragments."""
+    del held
+    head = table[:, fk.HEAD_IS_COMMIT]
+    return {
+        **_numbers_of("fragments", table[:, : fk.TOLD_COLUMNS]),
+        "head_is_commit": truths(head == 1, absent=head < 0),
+    }
+
+
+def _numbers_of(name: str, table: Ints) -> dict[str, Make]:
+    """Columns of the kernel's numbers, which are the last columns of the table, in order."""
+    columns = TABLES[name].names[-table.shape[1] :]
+    return {
+        column: not_negative(np.ascontiguousarray(table[:, at]))
+        for at, column in enumerate(columns)
+    }

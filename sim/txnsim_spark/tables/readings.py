@@ -1,0 +1,127 @@
+"""Which function makes the rows of which table: one task's work, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+from txnsim_spark.options import Check
+from txnsim_spark.planning import Share
+from txnsim_spark.scan.examining import cut_short
+from txnsim_spark.scan.log_dirs import LogDirectory
+from txnsim_spark.scan.pieces import Ints
+from txnsim_spark.scan.segments import Replica, SegmentFile
+from txnsim_spark.stores.uris import refuse_outage
+from txnsim_spark.tables import batches
+from txnsim_spark.tables import errors
+from txnsim_spark.tables import fragments
+from txnsim_spark.tables import offsets
+from txnsim_spark.tables import records
+from txnsim_spark.tables import segments
+from txnsim_spark.tables import small_files
+from txnsim_spark.tables import transactions
+from txnsim_spark.tables.rows import Held, Job, Make, Rows, together
+from txnsim_spark.tables.silent import not_silent
+from txnsim.storage.regular_file import expect
+
+T = TypeVar("T")
+
+OF_SEGMENT: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Rows]]]] = {
+    "records": records.read,
+    "transactions": transactions.read,
+    "offsets": offsets.read,
+    "segments": segments.read,
+}
+OF_SEGMENTS: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Ints]]]] = {
+    "batches": batches.read,
+    "fragments": fragments.fragments,
+    "endings": fragments.endings,
+}
+"""Tables whose rows come of several segments: the reader of one segment."""
+BY_PRODUCER: Final = frozenset({"batches", "endings", "fragments", "records"})
+"""Tables of segments whose rows are each of one producer."""
+OF_REPLICA: Final[Mapping[str, Callable[[Replica, Job], Iterator[Rows]]]] = {
+    "producer_state": small_files.producer_state,
+    "aborted": small_files.aborted,
+    "leader_epochs": small_files.leader_epochs,
+}
+"""All but those that need more than their unit: ``replicas``, ``errors`` and ``findings``."""
+
+
+def rows_of(share: Share, job: Job) -> Iterator[Rows]:
+    """The rows of one task."""
+    match job.options.table:
+        case "errors":
+            return _errors(share, job)
+        case "findings":
+            # Only here: it knows coordinators, which other tables need not load.
+            from txnsim_spark.tables import findings
+
+            return findings.read(job)
+        case "replicas":
+            return _replicas(share, job)
+        case name if name in OF_SEGMENT or name in OF_SEGMENTS:
+            return _of_segments(name, share, job)
+        case name:
+            return _of_replicas(name, share, job)
+
+
+def _of_segments(name: str, share: Share, job: Job) -> Iterator[Rows]:
+    segments = share.segments
+    if name in BY_PRODUCER:
+        segments = tuple(not_silent(segments, job.producer_ids))
+    expect([one.path for one in segments])
+    left = (segment for segment, _ in cut_short(segments, is_cut=_cuts(job)))
+    if name in OF_SEGMENTS:
+        read = OF_SEGMENTS[name]
+        tables = ((one, table) for one in left for table in _sound(partial(read, one, job)))
+        yield from together(tables, _columns_of(name, job), by_replica=job.by_replica)
+        return
+    for segment in left:
+        yield from _sound(partial(OF_SEGMENT[name], segment, job))
+
+
+def _columns_of(name: str, job: Job) -> Callable[[Ints, Held], Mapping[str, Make]]:
+    match name:
+        case "batches":
+            return partial(batches.columns_of, check=job.options.check_crc)
+        case "fragments":
+            return fragments.columns_of
+    return fragments.columns_of_endings
+
+
+def _of_replicas(name: str, share: Share, job: Job) -> Iterator[Rows]:
+    for replica in share.replicas:
+        yield from _sound(partial(OF_REPLICA[name], replica, job))
+
+
+def _replicas(share: Share, job: Job) -> Iterator[Rows]:
+    directory_at = cache(LogDirectory.at)
+    for replica in share.replicas:
+        directory = directory_at(Path(replica.log_dir))
+        yield from _sound(partial(small_files.replicas, replica, job, directory))
+
+
+def _errors(share: Share, job: Job) -> Iterator[Rows]:
+    expect([one.path for one in share.segments])
+    for segment, cut in cut_short(share.segments, is_cut=_cuts(job)):
+        yield from errors.read(segment, job, cut)
+    for replica in share.replicas:
+        yield from errors.read_replica(replica, job)
+    for log_dir in share.log_dirs:
+        yield from errors.read_log_dir(Path(log_dir), job)
+
+
+def _cuts(job: Job) -> bool:
+    return job.options.check_crc is not Check.NONE
+
+
+def _sound(read: Callable[[], Iterator[T]]) -> Iterator[T]:
+    """Up to where a file or folder can't be read."""
+    try:
+        yield from read()
+    except OSError as error:
+        refuse_outage(error)
+        return  # the table of errors tells

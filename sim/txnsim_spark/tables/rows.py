@@ -1,0 +1,250 @@
+"""Rows of a table as columns that are made only where they are asked for.
+
+A table yields ``Rows``: how many, and per column a function that makes it. Columns that a query
+does not want cost nothing then; those of a place (directory, topic, segment) are the same in all
+rows and are made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from txnsim_spark.options import KafkaLogOptions
+from txnsim_spark.scan.pieces import Ints
+from txnsim_spark.scan.segments import Replica, SegmentFile
+from txnsim_spark.tables.arrays import of_numbers, of_truths, of_values, repeated
+
+Make = Callable[[pa.DataType], Any]
+"""An array of the type that the schema asks for."""
+
+Held = Sequence[tuple[SegmentFile, Ints]]
+"""Tables of integers, the columns of each row, and the segments they are of."""
+
+ROWS_MAX: Final = 1 << 13
+"""Rows of a decoded table that are made at once."""
+JOINED_BYTES_MAX: Final = 4 << 20
+"""Of batches that are put together."""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """The request for a table: everything that is the same in all tasks."""
+
+    options: KafkaLogOptions
+    columns: tuple[str, ...]
+    producer_ids: frozenset[int] | None = None
+    """None for all producers."""
+    by_replica: bool = False
+    """No rows of two replicas at once."""
+
+
+class Rows:
+    """Some rows of a table."""
+
+    __slots__ = ("count", "makers")
+
+    def __init__(self, count: int, makers: Mapping[str, Make]) -> None:
+        self.count = count
+        self.makers = makers
+
+    def in_schema(self, schema: pa.Schema) -> pa.RecordBatch:
+        """As Arrow has them, with the columns of a schema."""
+        return pa.RecordBatch.from_arrays(
+            [self.makers[field.name](field.type) for field in schema], schema=schema
+        )
+
+
+def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows, those of small batches together: where a batch goes to the JVM, it costs as
+    much as thousands of rows.
+    """
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        its = batch.get_total_buffer_size()
+        if held and (rows + batch.num_rows > ROWS_MAX or size + its > JOINED_BYTES_MAX):
+            yield from _whole(held)
+            held, rows, size = [], 0, 0
+        held.append(batch)
+        rows += batch.num_rows
+        size += its
+    if held:
+        yield from _whole(held)
+
+
+def _whole(held: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    return held if len(held) == 1 else pa.Table.from_batches(held).combine_chunks().to_batches()
+
+
+# Places
+
+
+def of_replica(replica: Replica, count: int) -> dict[str, Make]:
+    return {
+        "log_dir": same(replica.log_dir, count),
+        "broker": same(replica.broker, count),
+        "topic": same(replica.topic, count),
+        "partition": same(replica.partition, count),
+    }
+
+
+def of_file(replica: Replica, base_offset: int | None, count: int) -> dict[str, Make]:
+    """Columns that identify a segment's file; base offset None for a file of all segments."""
+    return {**of_replica(replica, count), "segment_base_offset": same(base_offset, count)}
+
+
+def of_segment(segment: SegmentFile, count: int) -> dict[str, Make]:
+    return of_file(segment.replica, segment.base_offset, count)
+
+
+def of_segments(segments: Sequence[SegmentFile], counts: Sequence[int]) -> dict[str, Make]:
+    """Columns that identify segments; ``counts`` holds the rows of each."""
+    if len(segments) == 1:
+        return of_segment(segments[0], counts[0])
+    numbers = np.repeat(np.arange(len(segments)), counts)
+
+    def by_segment(value_of: Callable[[SegmentFile], Any]) -> Make:
+        def make(kind: pa.DataType) -> Any:
+            return of_values(list(map(value_of, segments)), kind).take(
+                of_numbers(numbers, pa.int32())
+            )
+
+        return make
+
+    return {
+        **{
+            name: by_segment(attrgetter(f"replica.{name}"))
+            for name in ("log_dir", "broker", "topic", "partition")
+        },
+        "segment_base_offset": by_segment(attrgetter("base_offset")),
+    }
+
+
+def together(
+    found: Iterable[tuple[SegmentFile, Ints]],
+    columns: Callable[[Ints, Held], Mapping[str, Make]],
+    *,
+    by_replica: bool,
+) -> Iterator[Rows]:
+    """Rows of segments, those of small ones made at once: to make a column costs as much as a
+    hundred rows of it.
+
+    Args:
+        found: Tables of segments, in order.
+        columns: Those of a table of rows, which are of these segments.
+        by_replica: Each of one replica.
+    """
+    held: list[tuple[SegmentFile, Ints]] = []
+    count = 0
+    for segment, table in found:
+        is_other = by_replica and held and held[0][0].replica != segment.replica
+        if is_other or (held and count + len(table) > ROWS_MAX):
+            yield _of_segments(held, columns)
+            held, count = [], 0
+        if len(table):
+            # A small one may be a view of a table with room for many rows.
+            held.append((segment, table if len(table) >= ROWS_MAX else table.copy(order="K")))
+            count += len(table)
+    if held:
+        yield _of_segments(held, columns)
+
+
+def _of_segments(held: Held, columns: Callable[[Ints, Held], Mapping[str, Make]]) -> Rows:
+    tables = [table for _, table in held]
+    table = np.concatenate(tables) if len(tables) > 1 else tables[0]
+    counts = [len(one) for one in tables]
+    return Rows(
+        len(table), {**of_segments([one for one, _ in held], counts), **columns(table, held)}
+    )
+
+
+def in_span(offsets: Ints, segment: SegmentFile) -> Any:
+    """Which rows are asked for, by the offset at which their batch begins."""
+    if segment.span is None:
+        return np.ones(len(offsets), dtype=np.bool_)
+    first, end = segment.span
+    return (offsets >= first) & (offsets < end)
+
+
+# Columns
+
+
+def same(value: Hashable, count: int) -> Make:
+    """One value in all rows."""
+    return lambda kind: repeated(value, count, kind)
+
+
+def nothing(count: int) -> Make:
+    """Nulls."""
+    return lambda kind: pa.nulls(count, kind)
+
+
+def integers(values: Ints, *, absent: Any = None) -> Make:
+    """Numbers; null where ``absent`` is true."""
+    return lambda kind: of_numbers(values, kind, absent=absent)
+
+
+def not_negative(values: Ints) -> Make:
+    """Numbers; the kernel's negative ones become null."""
+    return integers(values, absent=values < 0)
+
+
+def truths(values: Any, *, absent: Any = None) -> Make:
+    """Booleans; null where ``absent`` is true."""
+    return lambda kind: of_truths(values, kind, absent=absent)
+
+
+def words(indexes: Any, choice: Sequence[str]) -> Make:
+    """Words by index; null for an index without a word."""
+
+    def make(kind: pa.DataType) -> Any:
+        least = int(indexes.min(initial=len(choice)))
+        if least == int(indexes.max(initial=-1)):  # as in most tables
+            word = choice[least] if 0 <= least < len(choice) else None
+            return repeated(word, len(indexes), kind)
+        outside = (indexes < 0) | (indexes >= len(choice))
+        numbers = np.where(outside, 0, indexes)
+        return pa.DictionaryArray.from_arrays(
+            of_numbers(numbers, pa.int8(), absent=outside), of_values(choice, pa.string())
+        ).cast(kind)
+
+    return make
+
+
+def values(found: Callable[[], list[Any]]) -> Make:
+    """Values of Python, one by one."""
+    return lambda kind: of_values(found(), kind)
+
+
+# Decoded tables
+
+
+def or_none(number: int) -> int | None:
+    """A number of Kafka's; None if it is negative."""
+    return None if number < 0 else number
+
+
+def of_structs(
+    found: Iterator[msgspec.Struct], place: Callable[[int], dict[str, Make]]
+) -> Iterator[Rows]:
+    """Rows of values whose fields are named as the columns, and columns that are the same in so
+    many rows.
+    """
+    while chunk := list(islice(found, ROWS_MAX)):
+        yield Rows(
+            len(chunk),
+            {
+                **place(len(chunk)),
+                **{name: _field(chunk, name) for name in chunk[0].__struct_fields__},
+            },
+        )
+
+
+def _field(chunk: list[msgspec.Struct], name: str) -> Make:
+    return values(lambda: [getattr(one, name) for one in chunk])

@@ -1,0 +1,56 @@
+"""The table ``segments``: how large each segment is, and what it spans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from txnsim_spark.scan import kernel
+from txnsim_spark.scan.segments import Damage, SegmentFile
+from txnsim_spark.scan.walk import batch_rows
+from txnsim_spark.schemas import SegmentRow
+from txnsim_spark.tables.rows import Job, Rows, of_segment, of_structs
+
+WALKED: Final = frozenset(
+    {"sound_bytes", "batches", "records", "first_offset", "last_offset", "max_timestamp_ms"}
+)
+"""Columns that are only known after a walk through the segment."""
+
+
+def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
+    """The row of a segment."""
+    path = Path(segment.path)
+    size = path.stat().st_size
+    if WALKED.isdisjoint(job.columns):
+        row = SegmentRow(file=segment.path, size_bytes=size, is_last=segment.is_last)
+    else:
+        row = _walked(segment, path, size)
+    return of_structs(iter([row]), partial(of_segment, segment))
+
+
+def _walked(segment: SegmentFile, path: Path, size: int) -> SegmentRow:
+    damages: list[Damage] = []
+    batches = records = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+    newest = -1
+    for table in batch_rows(path, on_damage=damages.append, until=segment.size):
+        batches += table.shape[1]
+        records += int(table[kernel.RECORDS].sum())
+        newest = max(newest, int(table[kernel.MAX_TIMESTAMP].max()))
+        last_offset = int(table[kernel.LAST_OFFSET, -1])
+        if first_offset is None:
+            first_offset = int(table[kernel.BASE_OFFSET, 0])
+    return SegmentRow(
+        file=segment.path,
+        size_bytes=size,
+        is_last=segment.is_last,
+        sound_bytes=damages[0].position if damages else segment.size,
+        batches=batches,
+        records=records,
+        first_offset=first_offset,
+        last_offset=last_offset,
+        max_timestamp_ms=None if newest < 0 else newest,
+    )

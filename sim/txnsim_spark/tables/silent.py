@@ -1,0 +1,55 @@
+"""Segments that some producers wrote nothing to, as the snapshots at their two ends say.
+
+A broker takes a snapshot of its producers where a segment begins. Where a producer's entry is the
+same in front of a closed segment and behind it, no batch in between is the producer's: each changes
+the entry. (One that ends nothing, of the coordinator's same epoch and in the same millisecond as
+the batch before, leaves it as it is.) A producer without an entry may have written and been
+forgotten since, so nothing is known of it. Kafka's counterparts:
+ProducerStateManager.takeSnapshot, ProducerAppendInfo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from txnsim.errors import CorruptLogRecordError
+from txnsim.log.producer_state import SnapshotEntry
+from txnsim_spark.scan.segments import SegmentFile
+from txnsim.storage import names, producer_snapshot
+from txnsim.storage.regular_file import read_regular
+
+
+def not_silent(
+    segments: Sequence[SegmentFile], producer_ids: frozenset[int] | None
+) -> Iterator[SegmentFile]:
+    """Those that may hold batches of some producers.
+
+    Args:
+        segments: In order.
+        producer_ids: The producers; None: any.
+    """
+    path = Path()
+    entries: Mapping[int, SnapshotEntry] = {}
+    for segment in segments:
+        if producer_ids is None or segment.is_last or segment.is_recovered:
+            yield segment
+            continue
+        front = _snapshot(segment, segment.base_offset)
+        before = entries if front == path else _entries(front)
+        path = _snapshot(segment, segment.next_base_offset or 0)
+        entries = _entries(path)
+        if not all(one in before and before[one] == entries.get(one) for one in producer_ids):
+            yield segment
+
+
+def _snapshot(segment: SegmentFile, offset: int) -> Path:
+    return Path(segment.replica.path) / names.file_name(offset, names.SNAPSHOT_SUFFIX)
+
+
+def _entries(path: Path) -> Mapping[int, SnapshotEntry]:
+    """By producer id; none where there is no sound snapshot."""
+    try:
+        return {one.producer_id: one for one in producer_snapshot.decode(read_regular(path))}
+    except (OSError, CorruptLogRecordError):
+        return {}

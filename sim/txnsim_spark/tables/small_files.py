@@ -1,0 +1,134 @@
+"""The tables of what the small files of each replica say: ``aborted`` (the index of each segment),
+``leader_epochs`` (where each leader began to write), ``producer_state`` (the producers as each
+snapshot has them) and ``replicas``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from txnsim.errors import CorruptLogRecordError
+from txnsim.log.producer_state import SnapshotEntry
+from txnsim_spark.scan.log_dirs import LogDirectory, read_small, topic_id_of, untold
+from txnsim_spark.scan.segments import Replica, size_of
+from txnsim_spark.schemas import AbortedRow, LeaderEpochRow, ProducerRow, ReplicaRow
+from txnsim_spark.stores.uris import refuse_outage
+from txnsim_spark.tables.rows import Job, Rows, of_file, of_replica, of_structs, or_none
+from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
+from txnsim.storage.regular_file import read_regular
+from txnsim.storage.replica_files import replica_files
+
+
+def aborted(replica: Replica, job: Job) -> Iterator[Rows]:
+    """The rows of a replica: of all its ``.txnindex`` files, also where a segment is gone."""
+    for base_offset, path in txn_indexes(Path(replica.path)):
+        yield from of_structs(_rows_of_aborted(path, job), partial(of_file, replica, base_offset))
+
+
+def txn_indexes(folder: Path) -> list[tuple[int, Path]]:
+    """(base offset, path) of each index that counts, by offset."""
+    alone = dict(names.numbered_files(folder, names.TXN_INDEX_SUFFIX))
+    files = replica_files(folder).segments
+    beside = {one.base_offset: one.txn_index for one in files if one.txn_index is not None}
+    return sorted({**alone, **beside}.items())
+
+
+def _rows_of_aborted(path: Path, job: Job) -> Iterator[AbortedRow]:
+    try:
+        for entry in txn_index.iter_entries(read_regular(path), place=str(path)):
+            if job.producer_ids is None or entry.producer_id in job.producer_ids:
+                yield AbortedRow(
+                    producer_id=entry.producer_id,
+                    first_offset=entry.first_offset,
+                    marker_offset=entry.last_offset,
+                    last_stable_offset=entry.last_stable_offset,
+                )
+    except OSError as error:
+        refuse_outage(error)
+    except CorruptLogRecordError:
+        return  # as of what can't be read, the table of errors tells of the rest
+
+
+def leader_epochs(replica: Replica, job: Job) -> Iterator[Rows]:
+    """The rows of a replica."""
+    del job
+    return of_structs(_rows_of_leader_epochs(Path(replica.path)), partial(of_replica, replica))
+
+
+def _rows_of_leader_epochs(folder: Path) -> Iterator[LeaderEpochRow]:
+    path = folder / names.LEADER_EPOCHS_NAME
+    # Of one that can't be read the table of errors tells.
+    for epoch, start_offset in read_small(path, checkpoints.decode_leader_epochs, untold) or ():
+        yield LeaderEpochRow(leader_epoch=epoch, start_offset=start_offset)
+
+
+def producer_state(replica: Replica, job: Job) -> Iterator[Rows]:
+    """The rows of a replica."""
+    found = (
+        row
+        for row in _rows_of_producer_state(Path(replica.path))
+        if job.producer_ids is None or row.producer_id in job.producer_ids
+    )
+    return of_structs(found, partial(of_replica, replica))
+
+
+def _rows_of_producer_state(folder: Path) -> Iterator[ProducerRow]:
+    snapshots = replica_files(folder).snapshots
+    for offset, path in snapshots:
+        try:
+            entries = producer_snapshot.decode(read_regular(path))
+        except OSError as error:
+            refuse_outage(error)
+            continue  # the table of errors tells
+        except CorruptLogRecordError:
+            continue  # the table of errors tells; a broker goes by an older one then
+        for entry in entries:
+            yield _row_of_producer_state(entry, offset, is_last=offset == snapshots[-1][0])
+
+
+def _row_of_producer_state(entry: SnapshotEntry, offset: int, *, is_last: bool) -> ProducerRow:
+    has_data = entry.last_offset >= 0
+    return ProducerRow(
+        snapshot_offset=offset,
+        is_last=is_last,
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        last_sequence=entry.last_sequence if has_data else None,
+        last_offset=entry.last_offset if has_data else None,
+        offset_delta=entry.offset_delta if has_data else None,
+        last_timestamp_ms=or_none(entry.timestamp),
+        coordinator_epoch=or_none(entry.coordinator_epoch),
+        open_offset=or_none(entry.txn_first_offset),
+    )
+
+
+def replicas(replica: Replica, job: Job, directory: LogDirectory) -> Iterator[Rows]:
+    """The row of a replica."""
+    del job
+    return of_structs(iter([_row_of_replicas(replica, directory)]), partial(of_replica, replica))
+
+
+def _row_of_replicas(replica: Replica, directory: LogDirectory) -> ReplicaRow:
+    folder, whose = Path(replica.path), replica.topic_partition
+    files = replica_files(folder)
+    segments, snapshots = files.segments, files.snapshots
+    first = segments[0].base_offset if segments else None
+    return ReplicaRow(
+        directory=replica.path,
+        cluster_id=directory.meta.cluster_id if directory.meta is not None else None,
+        topic_id=topic_id_of(folder),
+        segments=len(segments),
+        size_bytes=sum(size_of(one.log) for one in segments),
+        first_segment_offset=first,
+        last_segment_offset=segments[-1].base_offset if segments else None,
+        log_start_offset=max(
+            (one for one in (directory.log_starts.get(whose), first) if one is not None),
+            default=None,
+        ),
+        high_watermark=directory.high_watermarks.get(whose),
+        recovery_point=(directory.recovery_points or {}).get(whose),
+        last_snapshot_offset=snapshots[-1][0] if snapshots else None,
+        is_clean=directory.is_clean,
+    )

@@ -1,0 +1,184 @@
+"""Traces as tables: read from JSON lines by Spark, derived by SQL, kept as Parquet.
+
+Workers parse the lines, a piece of a file per task. The schema is fixed, so the driver reads names
+of files and none of their contents. What a trace's tables are called and
+mean: ``schemas``; how they follow from the lines: ``queries``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from txnsim.errors import BadInputError
+from txnsim_spark.targets import written_by_spark
+from txnsim_spark.traces.files import DATA_PREFIX, SILENT_LINE, path_of, run_names
+from txnsim_spark.traces.queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, RUNS
+from txnsim_spark.traces.schemas import TABLES, view_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EXPECTED: Final = (
+    'no trace: expected JSON lines that begin with {"k":"run",…}, as `scenario run --trace` and GET'
+    " /api/v1/trace give them"
+)
+
+
+class TraceError(BadInputError):
+    """No trace was found; the message says where, and what a trace looks like."""
+
+
+def export_traces(spark: SparkSession, paths: Sequence[str], directory: str) -> None:
+    """Write every table of some traces as Parquet: a directory per table, in it one per run.
+
+    Runs that are there already are left alone. The table ``runs`` is written last: what it does not
+    name was interrupted, and is written over by the next attempt.
+
+    Args:
+        spark: The session.
+        paths: Files, directories or patterns, wherever Spark can read.
+        directory: Where to, in any file system that all workers can write.
+
+    Raises:
+        TraceError: Nothing is there, it is no trace, or a run is there already.
+        OSError: There is no room.
+    """
+    runs = _register_lines(spark, paths)
+    _refuse_known(spark, runs, directory)
+    _refuse_others(spark)
+    for name, query in {**OF_LINES, **OF_EVENTS, "runs": RUNS}.items():
+        path = f"{directory.rstrip('/')}/{name}"
+        frame = _shaped(name, spark.sql(query)).write.mode("overwrite").partitionBy("run")
+        with written_by_spark(path):
+            frame.option("partitionOverwriteMode", "dynamic").parquet(path)
+        # What follows is made of what was written: nothing is computed twice.
+        written = _read(spark, name, directory)
+        written.where(written.run.isin(runs)).createOrReplaceTempView(view_of(name))
+
+
+def register_views(spark: SparkSession, directory: str) -> None:
+    """Make the tables of an export known to Spark SQL, as ``trace_events`` and so on.
+
+    Args:
+        spark: The session.
+        directory: What ``txnsim trace export`` has written.
+
+    Raises:
+        TraceError: It holds no export, or an interrupted one.
+    """
+    for name in TABLES:
+        _read(spark, name, directory).createOrReplaceTempView(view_of(name))
+
+
+@contextmanager
+def traces_as_views(
+    spark: SparkSession, paths: Sequence[str], directory: str | None = None
+) -> Iterator[None]:
+    """The same of traces that were not exported, for as long as the context lasts.
+
+    Args:
+        spark: The session.
+        paths: Files, directories or patterns.
+        directory: Where tables may be kept meanwhile, a place that all workers see; this machine's
+            temporary directory unless given.
+
+    Raises:
+        TraceError: Nothing is there, or it is no trace.
+    """
+    with TemporaryDirectory(prefix="txnsim-trace-", dir=directory) as place:
+        export_traces(spark, paths, place)
+        register_views(spark, place)
+        yield
+
+
+def is_export(names: Sequence[str]) -> bool:
+    """Whether a directory with such entries is what ``export_traces`` writes."""
+    return set(TABLES) <= set(names)
+
+
+# Parts
+
+_NAMES: Final = ("of_uri", "file", "run")
+
+
+def _register_lines(spark: SparkSession, paths: Sequence[str]) -> list[str]:
+    """Files and every line with something to say, as views; returns the names of the runs."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as fn
+
+    try:
+        lines = spark.read.text(list(paths)).select("value", fn.input_file_name().alias("uri"))
+        files = lines.inputFiles()
+    except AnalysisException as error:
+        raise TraceError(f"{', '.join(paths)}: {_reason(error)}") from error
+    if not files:
+        raise TraceError(f"{', '.join(paths)}: no files")
+    runs = run_names(files)
+    named = [(uri, path_of(uri), run) for uri, run in runs.items()]
+    # Not createDataFrame: that would start a Python worker, and nothing else here needs one.
+    names = spark.sql(
+        "SELECT inline(from_json(:names, 'array<struct<of_uri string, file string, run string>>'))",
+        args={"names": json.dumps([dict(zip(_NAMES, one, strict=True)) for one in named])},
+    )
+    names.createOrReplaceTempView(view_of("files"))
+    (
+        lines.where(~fn.col("value").rlike(SILENT_LINE))
+        .join(fn.broadcast(names), fn.col("uri") == fn.col("of_uri"))
+        .select("run", "file", fn.regexp_replace("value", f"^{DATA_PREFIX}", "").alias("value"))
+        .withColumn(
+            "line", fn.from_json("value", LINE_DDL, {"columnNameOfCorruptRecord": "misfit"})
+        )
+        .createOrReplaceTempView(view_of("lines"))
+    )
+    return list(runs.values())
+
+
+def _refuse_known(spark: SparkSession, runs: Sequence[str], directory: str) -> None:
+    try:
+        known = _read(spark, "runs", directory)
+    except TraceError:
+        return  # nothing was exported there
+    found = known.where(known.run.isin(*runs)).select("run").first()
+    if found is not None:
+        raise TraceError(f"{directory}: run {found.run} is there already; name another directory")
+
+
+def _refuse_others(spark: SparkSession) -> None:
+    found = spark.sql(OTHERS).first()
+    if found is not None:
+        raise TraceError(f"{found.file}: {EXPECTED}")
+
+
+def _read(spark: SparkSession, name: str, directory: str) -> DataFrame:
+    from pyspark.errors import AnalysisException
+
+    path, table = f"{directory.rstrip('/')}/{name}", TABLES[name]
+    try:
+        # Spark puts what a table is partitioned by last.
+        return spark.read.schema(table.ddl).parquet(path).select(*table.names)
+    except AnalysisException as error:
+        raise TraceError(
+            f"{path}: {_reason(error)}; expected what `trace export` has written"
+        ) from error
+
+
+def _shaped(name: str, frame: DataFrame) -> DataFrame:
+    """The columns that the schema promises, in its order and types."""
+    from pyspark.sql import functions as fn
+
+    return frame.select(
+        *(
+            fn.col(f"`{column.name}`").cast(column.type).alias(column.name)
+            for column in TABLES[name].columns
+        )
+    )
+
+
+def _reason(error: Exception) -> str:
+    """What Spark found wrong, in a line."""
+    text = str(error)
+    return "no such file or directory" if "PATH_NOT_FOUND" in text else text.splitlines()[0]

@@ -1,0 +1,219 @@
+"""Changes to topics, features and configuration, against a scripted broker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.broker.client.fake_broker import CLOSE, Asked, FakeBroker, in_turn
+from txnsim.client.admin import (
+    ALL_BROKERS,
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    Admin,
+    CreatedTopic,
+)
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import (
+    ClientError,
+    ConnectionLostError,
+    ErrorCode,
+    RetriableError,
+)
+from txnsim.client.requests import ConfigChange, NewTopic
+from txnsim.client.versions import Api
+
+SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=1_000)
+
+
+def created(error: int = 0, message: str | None = None) -> Any:
+    return lambda asked: asked.answer(
+        topics=tuple(
+            asked.part(
+                "CreatableTopicResult",
+                name=topic.name,
+                topic_id=None,
+                error_code=error,
+                error_message=message,
+                num_partitions=2,
+                replication_factor=1,
+                configs=(),
+            )
+            for topic in asked.message.topics
+        )
+    )
+
+
+def deleted(error: int = 0) -> Any:
+    def handle(asked: Asked) -> Any:
+        names = [t.name for t in asked.message.topics] if asked.version >= 6 else []
+        names = names or list(asked.message.topic_names)
+        return asked.answer(
+            responses=tuple(
+                asked.part(
+                    "DeletableTopicResult",
+                    name=name,
+                    topic_id=None,
+                    error_code=error,
+                    error_message=None,
+                )
+                for name in names
+            )
+        )
+
+    return handle
+
+
+def altered(error: int = 0) -> Any:
+    return lambda asked: asked.answer(
+        responses=tuple(
+            asked.part(
+                "AlterConfigsResourceResponse",
+                error_code=error,
+                error_message=None,
+                resource_type=row.resource_type,
+                resource_name=row.resource_name,
+            )
+            for row in asked.message.resources
+        )
+    )
+
+
+def updated(error: int = 0, message: str | None = None) -> Any:
+    return lambda asked: asked.answer(error_code=error, error_message=message, results=())
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    handlers = {
+        Api.CREATE_TOPICS: created(),
+        Api.DELETE_TOPICS: deleted(),
+        Api.INCREMENTAL_ALTER_CONFIGS: altered(),
+        Api.UPDATE_FEATURES: updated(),
+    }
+    async with FakeBroker(handlers) as one:
+        yield one
+
+
+@pytest.fixture
+async def admin(broker: FakeBroker) -> AsyncIterator[Admin]:
+    async with Cluster(broker.address, settings=SETTINGS) as cluster:
+        yield Admin(cluster)
+
+
+async def test_a_created_topic_is_waited_for(broker: FakeBroker, admin: Admin) -> None:
+    def unknown(asked: Asked) -> Any:
+        return broker.metadata(asked, leader_id=-1)
+
+    broker.handlers[Api.METADATA] = in_turn(unknown, broker.metadata)
+    assert (await admin.create_topic("t", partitions=2)).led
+    outcomes = await admin.create_topics((NewTopic(name="t"),))
+    assert outcomes["t"] == CreatedTopic(name="t", partitions=2, replication_factor=1)
+
+
+async def test_a_topic_without_leaders_is_not_waited_for_forever(
+    broker: FakeBroker, admin: Admin
+) -> None:
+    with pytest.raises(RetriableError, match="'nope' has no leaders in time"):
+        await admin.wait_for_topic("nope", timeout_ms=20)
+
+
+async def test_a_deletion_is_waited_for_until_no_broker_names_the_topic(
+    broker: FakeBroker, admin: Admin
+) -> None:
+    left = 2
+
+    def heard(asked: Asked) -> Any:
+        nonlocal left
+        left -= 1
+        return broker.metadata(asked, error=3 if left < 0 else 0)
+
+    broker.handlers[Api.METADATA] = heard
+    await admin.wait_without_topics([], timeout_ms=1_000)
+    assert left == 2
+    await admin.wait_without_topics(["t"], timeout_ms=1_000)
+    assert left == -1
+    broker.handlers[Api.METADATA] = broker.metadata
+    await admin.wait_without_topics(["t"], timeout_ms=20)  # it hears of nothing: no failure
+
+
+async def test_a_refusal_has_the_brokers_words(broker: FakeBroker, admin: Admin) -> None:
+    broker.handlers[Api.CREATE_TOPICS] = created(36, "it exists")
+    with pytest.raises(ClientError, match=r"TOPIC_ALREADY_EXISTS \(it exists\)") as error:
+        await admin.create_topic("t")
+    assert error.value.error == ErrorCode.topic_already_exists
+
+
+async def test_no_controller_is_waited_for(broker: FakeBroker, admin: Admin) -> None:
+    broker.handlers[Api.CREATE_TOPICS] = in_turn(created(41), created())
+    assert isinstance((await admin.create_topics((NewTopic(name="t"),)))["t"], CreatedTopic)
+    assert len(broker.of(Api.CREATE_TOPICS)) == 2
+
+
+async def test_a_change_whose_answer_is_lost_is_not_repeated(
+    broker: FakeBroker, admin: Admin
+) -> None:
+    broker.handlers[Api.CREATE_TOPICS] = lambda _: CLOSE
+    with pytest.raises(ConnectionLostError):
+        await admin.create_topics((NewTopic(name="t"),))
+    assert len(broker.of(Api.CREATE_TOPICS)) == 1
+
+
+@pytest.mark.parametrize("version", [1, 5, 6])
+async def test_topics_are_deleted_by_name(version: int) -> None:
+    async with (
+        FakeBroker({Api.DELETE_TOPICS: deleted()}, ranges={20: (1, version)}) as broker,
+        Cluster(broker.address, settings=SETTINGS) as cluster,
+    ):
+        admin = Admin(cluster)
+        assert await admin.delete_topics(("t",)) == {"t": None}
+        broker.handlers[Api.DELETE_TOPICS] = deleted(3)
+        outcome = (await admin.delete_topics(("t",)))["t"]
+        assert outcome is not None
+        assert outcome.error == ErrorCode.unknown_topic_or_partition
+
+
+async def test_features_are_changed_all_or_none(broker: FakeBroker, admin: Admin) -> None:
+    await admin.update_features({"transaction.version": 1}, upgrade_type=2)
+    (asked,) = broker.of(Api.UPDATE_FEATURES)
+    (row,) = asked.message.feature_updates
+    assert (row.feature, row.max_version_level, row.upgrade_type) == ("transaction.version", 1, 2)
+    broker.handlers[Api.UPDATE_FEATURES] = updated(95, "too high")
+    with pytest.raises(ClientError, match=r"INVALID_UPDATE_VERSION \(too high\)"):
+        await admin.update_features({"transaction.version": 9})
+
+
+async def test_a_brokers_own_configuration_goes_to_that_broker(
+    broker: FakeBroker, admin: Admin
+) -> None:
+    changes = (
+        ConfigChange(resource_type=BROKER_RESOURCE, resource_name="1", name="a", value="1"),
+        ConfigChange(resource_type=BROKER_RESOURCE, resource_name=ALL_BROKERS, name="a", value="2"),
+        ConfigChange(resource_type=TOPIC_RESOURCE, resource_name="t", name="b", value=None),
+    )
+    outcomes = await admin.incremental_alter_configs(changes)
+    assert outcomes == {(4, "1"): None, (4, ""): None, (2, "t"): None}
+    sent = [
+        [row.resource_name for row in asked.message.resources]
+        for asked in broker.of(Api.INCREMENTAL_ALTER_CONFIGS)
+    ]
+    assert sent == [["1"], ["", "t"]]
+
+
+async def test_a_refused_default_is_raised(broker: FakeBroker, admin: Admin) -> None:
+    await admin.set_broker_default("a", "1")
+    broker.handlers[Api.INCREMENTAL_ALTER_CONFIGS] = altered(40)
+    with pytest.raises(ClientError, match="INVALID_CONFIG"):
+        await admin.set_broker_default("a", "x")
+
+
+async def test_an_older_broker_describes_the_cluster_by_metadata(broker: FakeBroker) -> None:
+    del broker.ranges[Api.DESCRIBE_CLUSTER]
+    async with Cluster(broker.address) as cluster:
+        known = await Admin(cluster).describe_cluster()
+    assert [one.broker_id for one in known.brokers] == [1]
+    assert (known.cluster_id, known.controller_id) == ("fake", 1)
+    assert broker.of(Api.DESCRIBE_CLUSTER) == []

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.broker.client.fake_broker import SILENCE, Asked, FakeBroker, in_turn
+from tests.broker.client.test_fetching import fetched
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.consumer import Consumer
+from txnsim.client.errors import ClientError, NotSupportedError
+from txnsim.client.versions import Api
+from txnsim.types import TopicPartition
+
+T0 = TopicPartition("t", 0)
+SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=500)
+
+
+def offsets(error: int = 0, offset: int = 0) -> Any:
+    def handle(asked: Asked) -> Any:
+        return asked.answer(
+            topics=tuple(
+                asked.part(
+                    "ListOffsetsTopicResponse",
+                    name=topic.name,
+                    partitions=tuple(
+                        asked.part(
+                            "ListOffsetsPartitionResponse",
+                            partition_index=row.partition_index,
+                            error_code=error,
+                            offset=offset,
+                            timestamp=-1,
+                        )
+                        for row in topic.partitions
+                    ),
+                )
+                for topic in asked.message.topics
+            )
+        )
+
+    return handle
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    async with FakeBroker({Api.FETCH: fetched(), Api.LIST_OFFSETS: offsets(offset=5)}) as one:
+        yield one
+
+
+@pytest.fixture
+async def consumer(broker: FakeBroker) -> AsyncIterator[Consumer]:
+    async with Cluster(broker.address, settings=SETTINGS) as cluster, Consumer(cluster) as one:
+        yield one
+
+
+@pytest.mark.parametrize(("reset", "timestamp"), [("earliest", -2), ("latest", -1)])
+async def test_positions_are_looked_up_where_none_are_given(
+    broker: FakeBroker, consumer: Consumer, reset: str, timestamp: int
+) -> None:
+    await consumer.assign([T0], reset=reset)
+    assert consumer.positions == {T0: 5}
+    (asked,) = broker.of(Api.LIST_OFFSETS)
+    assert asked.message.topics[0].partitions[0].timestamp == timestamp
+
+
+async def test_a_position_that_cannot_be_had_is_an_error(
+    broker: FakeBroker, consumer: Consumer
+) -> None:
+    broker.handlers[Api.LIST_OFFSETS] = offsets(29)
+    with pytest.raises(ClientError, match="TOPIC_AUTHORIZATION_FAILED"):
+        await consumer.assign([T0])
+
+
+async def test_records_move_the_position(broker: FakeBroker, consumer: Consumer) -> None:
+    broker.handlers[Api.FETCH] = fetched(0, b"a", b"b")
+    await consumer.assign({T0: 0})
+    assert [record.value for record in await consumer.poll()] == [b"a", b"b"]
+    assert consumer.positions == {T0: 2}
+    assert consumer.last[T0].high_watermark == 9
+
+
+async def test_an_empty_poll_ends_with_its_wait(broker: FakeBroker, consumer: Consumer) -> None:
+    await consumer.assign({T0: 0})
+    assert await consumer.poll(0) == []
+    assert await consumer.poll(15) == []
+    await consumer.assign({})
+    assert await consumer.poll() == []
+
+
+async def test_passing_errors_are_asked_again_and_others_raised(
+    broker: FakeBroker, consumer: Consumer
+) -> None:
+    await consumer.assign({T0: 0})
+    broker.handlers[Api.FETCH] = in_turn(fetched(6), fetched(0, b"a"))
+    assert len(await consumer.poll()) == 1
+    broker.handlers[Api.FETCH] = fetched(1)
+    with pytest.raises(ClientError, match="OFFSET_OUT_OF_RANGE"):
+        await consumer.poll()
+
+
+async def test_what_comes_for_an_old_position_is_thrown_away(
+    broker: FakeBroker, consumer: Consumer
+) -> None:
+    await consumer.assign({T0: 0})
+    sent = asyncio.Event()
+
+    def seek(asked: Asked) -> Any:
+        consumer.seek(T0, 7)
+        sent.set()
+        return fetched(0, b"old")(asked)
+
+    broker.handlers[Api.FETCH] = in_turn(seek, fetched(0, b"new", offset=7))
+    assert [record.value for record in await consumer.poll()] == [b"new"]
+    assert consumer.positions == {T0: 8}
+
+
+async def test_a_broker_too_old_is_an_error(broker: FakeBroker, consumer: Consumer) -> None:
+    broker.ranges[Api.FETCH] = (0, 3)
+    await consumer.assign({T0: 0})
+    with pytest.raises(NotSupportedError):
+        await consumer.poll()
+
+
+async def test_closing_leaves_nothing_on_its_way(broker: FakeBroker, consumer: Consumer) -> None:
+    broker.handlers[Api.FETCH] = lambda _: SILENCE
+    await consumer.assign({T0: 0})
+    polling = asyncio.gather(consumer.poll(20))
+    await asyncio.sleep(0.01)
+    polling.cancel()
+    await asyncio.gather(polling, return_exceptions=True)
+    await consumer.close()

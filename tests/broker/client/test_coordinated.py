@@ -1,0 +1,85 @@
+"""What is asked of a coordinator before a transaction is open; the rest is seen through the
+producer.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker.client.fake_broker import FakeBroker, added, coordinator, initialized
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.coordinated import Coordinated
+from txnsim.client.errors import AbortableError, ClientError, FatalError, RetriableError
+from txnsim.client.session import NO_IDENTITY, SessionState, TxnSession
+from txnsim.client.versions import Api
+from txnsim.types import TopicPartition
+
+SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=40)
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), [(53, FatalError), (120, AbortableError), (15, RetriableError)]
+)
+async def test_no_coordinator(error: int, kind: type[ClientError]) -> None:
+    handlers = {Api.FIND_COORDINATOR: lambda asked: coordinator(asked, error=error)}
+    async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=SETTINGS) as c:
+        session = TxnSession()
+        with pytest.raises(kind):
+            await Coordinated(c, session, "x", 1).init_producer_id(NO_IDENTITY)
+        finished = session.state is SessionState.FATAL_ERROR
+        assert finished is (kind is FatalError)
+
+
+@pytest.mark.parametrize(("highest", "kind"), [(2, FatalError), (3, AbortableError)])
+async def test_a_coordinator_that_cannot_bump_makes_losses_fatal(
+    highest: int, kind: type[ClientError]
+) -> None:
+    handlers = {Api.INIT_PRODUCER_ID: initialized(), Api.ADD_PARTITIONS_TO_TXN: added(59)}
+    ranges = {22: (0, highest)}
+    async with (
+        FakeBroker(handlers, ranges=ranges, level=1) as broker,
+        Cluster(broker.address, settings=SETTINGS) as cluster,
+    ):
+        session = TxnSession()
+        coordinated = Coordinated(cluster, session, "x", 1)
+        await coordinated.init_producer_id(NO_IDENTITY)
+        session.begin()
+        session.touch(P0)
+        with pytest.raises(kind):
+            await coordinated.add_partition(P0, lambda: False, cluster.deadline())
+
+
+async def test_wanted_partitions_go_along_and_a_given_up_one_is_not_added() -> None:
+    handlers = {Api.INIT_PRODUCER_ID: initialized(), Api.ADD_PARTITIONS_TO_TXN: added()}
+    async with (
+        FakeBroker(handlers, level=1) as broker,
+        Cluster(broker.address, settings=SETTINGS) as cluster,
+    ):
+        session = TxnSession()
+        coordinated = Coordinated(cluster, session, "x", 1)
+        await coordinated.init_producer_id(NO_IDENTITY)
+        session.begin()
+        with pytest.raises(AbortableError, match="is being aborted"):
+            await coordinated.add_partition(P0, lambda: True, cluster.deadline())
+        assert broker.of(Api.ADD_PARTITIONS_TO_TXN) == []
+        coordinated.want(P1)
+        await coordinated.add_partition(P0, lambda: False, cluster.deadline())
+        await coordinated.add_partition(P1, lambda: False, cluster.deadline())
+        (asked,) = broker.of(Api.ADD_PARTITIONS_TO_TXN)
+        assert sorted(asked.message.v3_and_below_topics[0].partitions) == [0, 1]
+
+
+async def test_adding_not_decided_in_time_asks_for_an_abort() -> None:
+    handlers = {Api.INIT_PRODUCER_ID: initialized(), Api.ADD_PARTITIONS_TO_TXN: added(51)}
+    async with (
+        FakeBroker(handlers, level=1) as broker,
+        Cluster(broker.address, settings=SETTINGS) as cluster,
+    ):
+        session = TxnSession()
+        coordinated = Coordinated(cluster, session, "x", 1)
+        await coordinated.init_producer_id(NO_IDENTITY)
+        session.begin()
+        with pytest.raises(AbortableError, match="CONCURRENT_TRANSACTIONS"):
+            await coordinated.add_partition(P0, lambda: False, cluster.deadline(20))

@@ -1,0 +1,120 @@
+"""One Fetch against a scripted leader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.broker.client.fake_broker import CLOSE, Asked, FakeBroker, in_turn
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError, ErrorCode, RetriableError
+from txnsim.client.fetching import fetch
+from txnsim.client.versions import Api
+from txnsim.types import IsolationLevel
+from txnsim.wire.batch import Record, build_batch
+
+SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=60)
+
+
+def fetched(
+    error: int = 0, *values: bytes, offset: int = 0, aborted: Any = ()
+) -> Callable[[Asked], Any]:
+    def handle(asked: Asked) -> Any:
+        data = b""
+        if values and not error:
+            records = [Record(value=value) for value in values]
+            data = build_batch(records, timestamp_ms=1, base_offset=offset)
+        return asked.answer(
+            error_code=0,
+            session_id=0,
+            responses=tuple(
+                asked.part(
+                    "FetchableTopicResponse",
+                    topic=topic.topic,
+                    partitions=tuple(
+                        asked.part(
+                            "PartitionData",
+                            partition_index=row.partition,
+                            error_code=error,
+                            high_watermark=-1 if error else 9,
+                            last_stable_offset=-1 if error else 8,
+                            log_start_offset=-1 if error else 0,
+                            aborted_transactions=aborted,
+                            records=data,
+                        )
+                        for row in topic.partitions
+                    ),
+                )
+                for topic in asked.message.topics
+            ),
+        )
+
+    return handle
+
+
+async def test_all_fields_of_the_answer_are_returned() -> None:
+    async with (
+        FakeBroker({Api.FETCH: fetched(0, b"a", b"b", offset=3)}) as broker,
+        Cluster(broker.address, settings=SETTINGS) as cluster,
+    ):
+        result = await fetch(cluster, "t", 0, 4, max_wait_ms=7, min_bytes=2)
+        assert [(record.offset, record.value) for record in result.records] == [(4, b"b")]
+        assert (result.high_watermark, result.last_stable_offset, result.log_start_offset) == (
+            9,
+            8,
+            0,
+        )
+        assert (result.next_offset, result.aborted) == (5, ())
+        assert result.size_bytes > 61
+        message = broker.of(Api.FETCH)[0].message
+        assert (message.isolation_level, message.min_bytes) == (IsolationLevel.READ_COMMITTED, 2)
+        assert (message.session_id, message.session_epoch) == (0, -1)
+
+
+async def test_no_list_of_aborted_transactions_is_not_an_empty_one() -> None:
+    async with (
+        FakeBroker({Api.FETCH: fetched(aborted=None)}) as broker,
+        Cluster(broker.address, settings=SETTINGS) as cluster,
+    ):
+        assert (await fetch(cluster, "t", 0, 0)).aborted is None
+
+
+@pytest.mark.parametrize("first", [fetched(6), fetched(3), lambda _: CLOSE])
+async def test_a_leader_that_moved_is_looked_up_and_asked(first: Callable[[Asked], Any]) -> None:
+    settings = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=2_000)
+    async with (
+        FakeBroker({Api.FETCH: in_turn(first, fetched(0, b"a"))}) as broker,
+        Cluster(broker.address, settings=settings) as cluster,
+    ):
+        await cluster.refresh(("t",))
+        before = len(broker.of(Api.METADATA))
+        assert len((await fetch(cluster, "t", 0, 0)).records) == 1
+        assert len(broker.of(Api.METADATA)) == before + 1
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), [(1, ClientError), (29, ClientError), (6, RetriableError)]
+)
+async def test_errors_say_why(error: int, kind: type[ClientError]) -> None:
+    async with (
+        FakeBroker({Api.FETCH: fetched(error)}) as broker,
+        Cluster(broker.address, settings=SETTINGS) as cluster,
+    ):
+        with pytest.raises(ClientError) as raised:
+            await fetch(cluster, "t", 0, 5)
+        assert type(raised.value) is kind
+        assert raised.value.error == ErrorCode(error)
+
+
+async def test_an_error_of_the_whole_answer_counts() -> None:
+    async with (
+        FakeBroker(
+            {Api.FETCH: lambda asked: asked.answer(error_code=-1, session_id=0, responses=())}
+        ) as broker,
+        Cluster(broker.address, settings=SETTINGS) as cluster,
+    ):
+        with pytest.raises(ClientError, match="UNKNOWN_SERVER_ERROR"):
+            await fetch(cluster, "t", 0, 5)

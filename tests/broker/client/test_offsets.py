@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.broker.client.fake_broker import FakeBroker, in_turn
+from tests.broker.client.test_consumer import offsets
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError, ErrorCode, RetriableError
+from txnsim.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
+from txnsim.client.versions import Api
+from txnsim.types import IsolationLevel, TopicPartition
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=60)
+
+
+async def test_one_request_asks_for_all_partitions_of_a_leader() -> None:
+    async with (
+        FakeBroker({Api.LIST_OFFSETS: offsets(offset=5)}) as broker,
+        Cluster(broker.address, settings=SETTINGS) as cluster,
+    ):
+        found = await list_offsets(
+            cluster, {T0: LATEST, T1: EARLIEST}, isolation=IsolationLevel.READ_COMMITTED
+        )
+        assert [one.offset for one in found.values() if isinstance(one, FoundOffset)] == [5, 5]
+        (asked,) = broker.of(Api.LIST_OFFSETS)
+        assert asked.message.isolation_level == 1
+        assert [row.timestamp for row in asked.message.topics[0].partitions] == [-1, -2]
+
+
+@pytest.mark.parametrize("error", [6, 78])
+async def test_passing_errors_are_asked_again(error: int) -> None:
+    settings = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=2_000)
+    async with (
+        FakeBroker({Api.LIST_OFFSETS: in_turn(offsets(error), offsets(offset=1))}) as broker,
+        Cluster(broker.address, settings=settings) as cluster,
+    ):
+        found = (await list_offsets(cluster, {T0: LATEST}))[T0]
+        assert isinstance(found, FoundOffset)
+        assert found.offset == 1
+
+
+@pytest.mark.parametrize(("error", "kind"), [(29, ClientError), (78, RetriableError)])
+async def test_errors_belong_to_their_partition(error: int, kind: type[ClientError]) -> None:
+    async with (
+        FakeBroker({Api.LIST_OFFSETS: offsets(error)}) as broker,
+        Cluster(broker.address, settings=SETTINGS) as cluster,
+    ):
+        found = (await list_offsets(cluster, {T0: LATEST}))[T0]
+        assert type(found) is kind
+        code = ErrorCode(error) if kind is ClientError else ErrorCode.request_timed_out
+        assert isinstance(found, ClientError)
+        assert found.error == code

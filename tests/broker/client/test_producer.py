@@ -1,0 +1,461 @@
+"""A producer against a broker that answers as scripted: each reaction, seen from its user."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.broker.client.fake_broker import (
+    CLOSE,
+    SILENCE,
+    Asked,
+    FakeBroker,
+    Handler,
+    added,
+    ended,
+    in_turn,
+    initialized,
+    produced,
+)
+from txnsim.client import requests
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import (
+    AbortableError,
+    ClientError,
+    ErrorCode,
+    FatalError,
+    IllegalUseError,
+    RetriableError,
+)
+from txnsim.client.producer import Producer
+from txnsim.client.versions import Api
+from txnsim.wire.batch import BatchHeader, read_batch_header
+
+QUICK = ClientSettings(
+    retry_backoff_ms=1, retry_backoff_max_ms=5, api_timeout_ms=2_000, request_timeout_ms=500
+)
+SHORT = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=5, api_timeout_ms=60)
+GOOD: dict[Any, Handler] = {
+    Api.INIT_PRODUCER_ID: initialized(),
+    Api.ADD_PARTITIONS_TO_TXN: added(),
+    Api.PRODUCE: produced(),
+    Api.END_TXN: ended(),
+}
+
+
+def header(asked: Asked) -> BatchHeader:
+    return read_batch_header(asked.message.topic_data[0].partition_data[0].records)
+
+
+class Scene:
+    """A scripted broker with one transactional producer that has begun a transaction."""
+
+    def __init__(self, level: int = 2, settings: ClientSettings = QUICK, **options: object) -> None:
+        self.broker = FakeBroker(dict(GOOD), level=level)
+        self._settings = settings
+        self._options = options
+
+    async def __aenter__(self) -> Scene:
+        await self.broker.__aenter__()
+        self.cluster = await Cluster(self.broker.address, settings=self._settings).__aenter__()
+        options = {"transactional_id": "x", **self._options}
+        self.producer = Producer(self.cluster, **options)  # type: ignore[arg-type]
+        await self.producer.init_transactions()
+        self.producer.begin()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.producer.close()
+        await self.cluster.close()
+        await self.broker.__aexit__(None, None, None)
+
+
+# The two protocols
+
+
+async def test_old_protocol_asks_in_its_order_and_versions() -> None:
+    async with Scene(level=1) as scene:
+        await asyncio.gather(scene.producer.send("t", 0, b"a"), scene.producer.send("t", 1, b"b"))
+        await scene.producer.commit()
+        assert scene.broker.keys == [10, 22, 24, 0, 0, 26]
+        assert scene.broker.of(Api.ADD_PARTITIONS_TO_TXN)[0].version == 3
+        assert scene.broker.of(Api.PRODUCE)[0].version == 11
+        assert scene.broker.of(Api.END_TXN)[0].version == 4
+        assert scene.producer.identity.producer_epoch == 0
+
+
+async def test_transactions_v2_leave_the_adding_to_the_leader_and_take_the_new_identity() -> None:
+    async with Scene(level=2) as scene:
+        await scene.producer.send("t", 0, b"a")
+        await scene.producer.commit()
+        assert scene.broker.keys == [10, 22, 0, 26]
+        assert scene.broker.of(Api.PRODUCE)[0].version >= 12
+        assert scene.broker.of(Api.END_TXN)[0].version == 5
+        assert scene.producer.identity.producer_epoch == 1
+        scene.producer.begin()
+        await scene.producer.send("t", 0, b"b")
+        assert [header(asked).base_sequence for asked in scene.broker.of(Api.PRODUCE)] == [0, 0]
+        assert [header(asked).producer_epoch for asked in scene.broker.of(Api.PRODUCE)] == [0, 1]
+
+
+async def test_old_protocol_continues_its_sequences() -> None:
+    async with Scene(level=1) as scene:
+        for _ in range(2):
+            await scene.producer.send("t", 0, b"a")
+            await scene.producer.commit()
+            scene.producer.begin()
+        assert [header(asked).base_sequence for asked in scene.broker.of(Api.PRODUCE)] == [0, 1]
+
+
+async def test_a_level_raised_meanwhile_ends_old_then_bumps_with_its_identity() -> None:
+    async with Scene(level=1) as scene:
+        await scene.producer.send("t", 0, b"a")
+        scene.broker.level, scene.broker.features_epoch = 2, 11
+        scene.broker.handlers[Api.INIT_PRODUCER_ID] = initialized(epoch=1)
+        await scene.cluster.refresh_features()
+        await scene.producer.commit()
+        assert scene.broker.keys[-2:] == [26, 22]
+        assert scene.broker.of(Api.END_TXN)[0].version == 4
+        bump = scene.broker.of(Api.INIT_PRODUCER_ID)[-1].message
+        assert (bump.producer_id, bump.producer_epoch) == (7, 0)
+        assert scene.producer.protocol.name == "V2"
+
+
+async def test_a_level_lowered_meanwhile_ends_in_v2() -> None:
+    async with Scene(level=2) as scene:
+        await scene.producer.send("t", 0, b"a")
+        scene.broker.level, scene.broker.features_epoch = 1, 11
+        await scene.cluster.refresh_features()
+        await scene.producer.commit()
+        assert scene.broker.of(Api.END_TXN)[0].version == 5
+        assert scene.producer.protocol.name == "V1"
+
+
+async def test_transactions_v2_on_a_broker_without_their_versions_are_fatal() -> None:
+    async with Scene(level=2) as scene:
+        scene.broker.ranges[26] = (0, 4)
+        scene.broker.cut()
+        await scene.producer.send("t", 0, b"a")
+        with pytest.raises(FatalError, match="END_TXN with version"):
+            await scene.producer.commit()
+
+
+# Errors of the coordinator
+
+
+@pytest.mark.parametrize("error", [14, 15, 16, 51])
+async def test_passing_errors_of_the_coordinator_are_asked_again(error: int) -> None:
+    async with Scene(level=1) as scene:
+        handlers = scene.broker.handlers
+        handlers[Api.ADD_PARTITIONS_TO_TXN] = in_turn(added(error), added())
+        handlers[Api.END_TXN] = in_turn(ended(error), ended())
+        await scene.producer.send("t", 0, b"a")
+        await scene.producer.commit()
+        looked_up = 1 + (2 if error in (15, 16) else 0)
+        assert len(scene.broker.of(Api.FIND_COORDINATOR)) == looked_up
+        assert len(scene.broker.of(Api.END_TXN)) == 2
+
+
+@pytest.mark.parametrize("lost", [CLOSE, SILENCE], ids=["cut", "no answer"])
+async def test_an_end_whose_answer_is_lost_is_asked_again_with_the_same_identity(
+    lost: object,
+) -> None:
+    settings = ClientSettings(retry_backoff_ms=1, request_timeout_ms=400)
+    async with Scene(settings=settings) as scene:
+        scene.broker.handlers[Api.END_TXN] = in_turn(lambda _: lost, ended())
+        await scene.producer.send("t", 0, b"a")
+        await scene.producer.commit()
+        first, second = scene.broker.of(Api.END_TXN)
+        assert first.message == second.message
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("last", [47, 90, 48, 49, 53])
+@pytest.mark.parametrize("first", [CLOSE, 15, 16, 14, 51], ids=str)
+async def test_a_refusal_says_no_only_where_no_attempt_before_may_have_been_taken(
+    first: int | object, last: int, level: int
+) -> None:
+    """The epoch may have gone on, or the id been forgotten, after a commit that was taken. Only
+    INVALID_TXN_STATE (48) says that this transaction was not committed.
+    """
+    async with Scene(level=level) as scene:
+        lost = ended(first) if isinstance(first, int) else lambda _: first
+        scene.broker.handlers[Api.END_TXN] = in_turn(lost, ended(last))
+        await scene.producer.send("t", 0, b"a")
+        with pytest.raises(FatalError) as raised:
+            await scene.producer.commit()
+        assert raised.value.error == ErrorCode(last)
+        may_be_taken = first in (CLOSE, 15, 16)
+        assert raised.value.in_doubt is (may_be_taken and last != 48)
+
+
+async def test_what_is_refused_behind_an_end_says_nothing_of_the_end() -> None:
+    """A level was raised meanwhile, so the epoch is bumped behind the commit."""
+    async with Scene(level=1) as scene:
+        await scene.producer.send("t", 0, b"a")
+        scene.broker.level, scene.broker.features_epoch = 2, 11
+        await scene.cluster.refresh_features()
+        scene.broker.handlers[Api.INIT_PRODUCER_ID] = initialized(53)
+        with pytest.raises(AbortableError) as raised:
+            await scene.producer.commit()
+        assert raised.value.in_doubt
+
+
+@pytest.mark.parametrize(("first", "in_doubt"), [(CLOSE, True), (6, True), (20, True), (19, False)])
+async def test_a_record_is_in_doubt_behind_an_attempt_that_may_have_been_written(
+    first: int | object, in_doubt: bool
+) -> None:
+    async with Scene() as scene:
+        lost = produced(first) if isinstance(first, int) else lambda _: first
+        scene.broker.handlers[Api.PRODUCE] = in_turn(lost, produced(47))
+        with pytest.raises(AbortableError) as raised:
+            await scene.producer.send("t", 0, b"a")
+        assert raised.value.in_doubt is in_doubt
+        with pytest.raises(AbortableError) as again:
+            await scene.producer.commit()
+        assert not again.value.in_doubt, "the commit was not even sent"
+
+
+@pytest.mark.parametrize("error", [47, 90, 48, 49, 53, 42, -1])
+async def test_errors_of_the_end_that_finish_the_producer(error: int) -> None:
+    async with Scene() as scene:
+        scene.broker.handlers[Api.END_TXN] = ended(error)
+        await scene.producer.send("t", 0, b"a")
+        with pytest.raises(FatalError) as raised:
+            await scene.producer.commit()
+        assert raised.value.error == ErrorCode(error)
+        for call in (scene.producer.begin, lambda: scene.producer.send("t", 0, b"b")):
+            with pytest.raises(FatalError):
+                call()
+        with pytest.raises(FatalError):
+            await scene.producer.abort()
+
+
+async def test_transaction_abortable_on_commit_asks_for_an_abort_and_on_abort_is_fatal() -> None:
+    async with Scene() as scene:
+        scene.broker.handlers[Api.END_TXN] = ended(120)
+        await scene.producer.send("t", 0, b"a")
+        with pytest.raises(AbortableError):
+            await scene.producer.commit()
+        with pytest.raises(FatalError):
+            await scene.producer.abort()
+
+
+async def test_an_end_not_decided_in_time_can_be_called_again() -> None:
+    async with Scene(settings=SHORT) as scene:
+        await scene.producer.send("t", 0, b"a")
+        scene.broker.handlers[Api.END_TXN] = ended(51)
+        with pytest.raises(RetriableError, match="END_TXN not achieved within 60 ms: CONCURRENT"):
+            await scene.producer.commit()
+        scene.broker.handlers[Api.END_TXN] = ended()
+        await scene.producer.commit()
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [(90, FatalError), (49, FatalError), (29, AbortableError), (59, AbortableError)],
+)
+async def test_errors_of_adding_reach_the_record_and_the_transaction(
+    error: int, kind: type[ClientError]
+) -> None:
+    async with Scene(level=1) as scene:
+        scene.broker.handlers[Api.ADD_PARTITIONS_TO_TXN] = added(error)
+        with pytest.raises(kind):
+            await scene.producer.send("t", 0, b"a")
+        with pytest.raises(kind):
+            await scene.producer.commit()
+        assert scene.broker.of(Api.PRODUCE) == []
+
+
+async def test_the_telling_error_of_several_partitions_counts() -> None:
+    async with Scene(level=1) as scene:
+        # 55: not attempted, because another partition has the reason.
+        scene.broker.handlers[Api.ADD_PARTITIONS_TO_TXN] = added(55, 29)
+        sent = [scene.producer.send("t", 0, b"a"), scene.producer.send("t", 1, b"b")]
+        results = await asyncio.gather(*sent, return_exceptions=True)
+        assert all(isinstance(result, AbortableError) for result in results)
+        assert "TOPIC_AUTHORIZATION_FAILED" in str(results[0])
+
+
+async def test_an_abortable_error_of_the_old_protocol_bumps_behind_the_abort() -> None:
+    async with Scene(level=1) as scene:
+        scene.broker.handlers[Api.PRODUCE] = in_turn(produced(87), produced())
+        with pytest.raises(AbortableError):
+            await scene.producer.send("t", 0, b"a")
+        scene.broker.handlers[Api.INIT_PRODUCER_ID] = initialized(epoch=1)
+        await scene.producer.abort()
+        assert scene.broker.keys[-2:] == [26, 22]
+        scene.producer.begin()
+        await scene.producer.send("t", 0, b"b")
+        last = header(scene.broker.of(Api.PRODUCE)[-1])
+        assert (last.producer_epoch, last.base_sequence) == (1, 0)
+
+
+# initTransactions
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), [(90, FatalError), (50, FatalError), (53, AbortableError)]
+)
+async def test_errors_of_init(error: int, kind: type[ClientError]) -> None:
+    broker = FakeBroker({Api.INIT_PRODUCER_ID: in_turn(initialized(error), initialized())})
+    async with broker, Cluster(broker.address, settings=QUICK) as cluster:
+        producer = Producer(cluster, transactional_id="x")
+        with pytest.raises(kind):
+            await producer.init_transactions()
+        if kind is AbortableError:  # nothing is open yet: it may simply be called again
+            await producer.init_transactions()
+            with pytest.raises(IllegalUseError):
+                await producer.init_transactions()
+        else:
+            with pytest.raises(FatalError):
+                await producer.init_transactions()
+
+
+# Produce
+
+
+@pytest.mark.parametrize("error", [6, 3, 19, 51, 7])
+async def test_passing_errors_of_produce_are_sent_again_as_they_were(error: int) -> None:
+    async with Scene() as scene:
+        scene.broker.handlers[Api.PRODUCE] = in_turn(produced(error), produced(offset=4))
+        assert (await scene.producer.send("t", 0, b"a")).offset == 4
+        first, second = scene.broker.of(Api.PRODUCE)
+        assert first.message == second.message
+
+
+async def test_a_duplicate_is_success() -> None:
+    async with Scene() as scene:
+        scene.broker.handlers[Api.PRODUCE] = produced(46)
+        await scene.producer.send("t", 0, b"a")
+        await scene.producer.commit()
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (47, AbortableError),
+        (48, AbortableError),
+        (45, AbortableError),
+        (120, AbortableError),
+        (49, FatalError),
+        (53, FatalError),
+        (90, FatalError),
+    ],
+)
+async def test_errors_of_produce(error: int, kind: type[ClientError]) -> None:
+    async with Scene() as scene:
+        scene.broker.handlers[Api.PRODUCE] = produced(error)
+        with pytest.raises(kind) as raised:
+            await scene.producer.send("t", 0, b"a")
+        assert raised.value.error == ErrorCode(error)
+        with pytest.raises(kind):
+            await scene.producer.commit()
+
+
+async def test_a_held_produce_is_given_up_in_time_and_the_abort_goes_round_it() -> None:
+    async with Scene(delivery_timeout_ms=80, request_timeout_ms=30) as scene:
+        scene.broker.handlers[Api.PRODUCE] = lambda _: SILENCE
+        with pytest.raises(AbortableError, match="given up after 80 ms: REQUEST_TIMED_OUT"):
+            await scene.producer.send("t", 0, b"a")
+        await scene.producer.abort()
+        assert scene.producer.identity.producer_epoch == 1
+        assert len({header(asked).base_sequence for asked in scene.broker.of(Api.PRODUCE)}) == 1
+
+
+async def test_abort_drops_what_was_not_sent_and_waits_for_what_was() -> None:
+    async with Scene(request_timeout_ms=60, batch_bytes=1) as scene:
+        scene.broker.handlers[Api.PRODUCE] = lambda _: SILENCE
+        sent = [scene.producer.send("t", 0, b"a") for _ in range(3)]
+        await asyncio.sleep(0.02)
+        await scene.producer.abort()
+        assert [str(one.exception())[:10] for one in sent] == [
+            "Produce to",
+            "the transa",
+            "the transa",
+        ]
+
+
+async def test_records_sent_together_travel_together() -> None:
+    async with Scene() as scene:
+        sent = [scene.producer.send("t", 0, str(i).encode()) for i in range(20)]
+        assert [(await one).offset for one in sent] == list(range(20))
+        assert [header(asked).records_count for asked in scene.broker.of(Api.PRODUCE)] == [20]
+
+
+async def test_closing_fails_what_is_not_acknowledged() -> None:
+    async with Scene(batch_bytes=1) as scene:
+        scene.broker.handlers[Api.PRODUCE] = lambda _: SILENCE
+        sent = [scene.producer.send("t", 0, b"a") for _ in range(2)]
+        await asyncio.sleep(0.02)
+        await scene.producer.close()
+        assert all(isinstance(one.exception(), IllegalUseError) for one in sent)
+
+
+# Without transactions
+
+
+async def test_an_idempotent_producer_restarts_after_a_gap() -> None:
+    handlers = {
+        Api.INIT_PRODUCER_ID: initialized(),
+        Api.PRODUCE: in_turn(produced(), produced(45), produced(offset=1)),
+    }
+    async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=QUICK) as cluster:
+        producer = Producer(cluster)
+        await producer.send("t", 0, b"a")
+        assert (await producer.send("t", 0, b"b")).offset == 1
+        seen = [(header(a).producer_epoch, header(a).base_sequence) for a in broker.of(Api.PRODUCE)]
+        assert seen == [(0, 0), (0, 1), (1, 0)]
+
+
+async def test_a_lost_batch_costs_an_idempotent_producer_its_epoch_only() -> None:
+    handlers = {
+        Api.INIT_PRODUCER_ID: in_turn(initialized(14), initialized()),
+        Api.PRODUCE: in_turn(produced(10), produced()),
+    }
+    async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=QUICK) as cluster:
+        producer = Producer(cluster)
+        with pytest.raises(ClientError) as raised:
+            await producer.send("t", 0, b"a")
+        assert raised.value.error == ErrorCode.message_too_large
+        await producer.send("t", 0, b"b")
+        assert header(broker.of(Api.PRODUCE)[-1]).producer_epoch == 1
+
+
+async def test_an_exhausted_idempotent_epoch_asks_for_a_new_id() -> None:
+    handlers = {
+        Api.INIT_PRODUCER_ID: in_turn(initialized(epoch=32767), initialized(producer_id=8)),
+        Api.PRODUCE: in_turn(produced(59), produced()),
+    }
+    async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=QUICK) as cluster:
+        producer = Producer(cluster)
+        await producer.send("t", 0, b"a")
+        assert producer.identity.producer_id == 8
+
+
+async def test_a_fatal_error_finishes_an_idempotent_producer() -> None:
+    handlers = {Api.INIT_PRODUCER_ID: initialized(31), Api.PRODUCE: produced()}
+    async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=QUICK) as cluster:
+        producer = Producer(cluster)
+        with pytest.raises(FatalError):
+            await producer.send("t", 0, b"a")
+        with pytest.raises(FatalError):
+            producer.send("t", 0, b"b")
+
+
+async def test_a_plain_producer_has_no_identity_and_may_do_without_answers() -> None:
+    async with (
+        FakeBroker({Api.PRODUCE: produced()}) as broker,
+        Cluster(broker.address, settings=QUICK) as cluster,
+    ):
+        producer = Producer(cluster, idempotent=False, acks=0)
+        assert (await producer.send("t", 0, b"a")).offset == -1
+        await cluster.ask(1, requests.metadata(()))  # behind it on the same connection
+        assert header(broker.of(Api.PRODUCE)[0]).producer_id == -1
+        with pytest.raises(IllegalUseError):
+            Producer(cluster, acks=1)
+        with pytest.raises(IllegalUseError):
+            await producer.commit()

@@ -1,0 +1,430 @@
+"""What faults do to a client's requests, answers and connection, and that nobody else notices."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.proxied import run_proxied
+from tests.support.wires import Wire
+from tests.support.within import within
+from tests.broker.server.test_connection import appended, first, open_wire, run
+from txnsim.errors import ErrorCode
+from txnsim.faults.actions import (
+    Corrupt,
+    Delay,
+    Disconnect,
+    Drop,
+    DropAnswer,
+    Duplicate,
+    Fail,
+    Hold,
+    Pass,
+    Reorder,
+    Slice,
+    Stall,
+    Throttle,
+)
+from txnsim.faults.crossings import DamagedPart
+from txnsim.faults.points import FaultPoint
+from txnsim.types import TopicPartition
+from txnsim.wire import codec
+
+E = ErrorCode
+OPEN = FaultPoint.CONNECTION_OPEN
+REQUEST, RESPONSE = FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE
+FETCH, FETCH_VERSION = 1, 11
+BYTES, CRC, LENGTH = DamagedPart.BYTES, DamagedPart.CRC, DamagedPart.LENGTH
+
+
+@pytest.fixture(autouse=True, params=["simulator", "proxy"])
+def told_on(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each story is told on a simulated cluster, and through a fault proxy in front of one: a fault
+    means the same at both.
+    """
+    if request.param == "proxy":
+        monkeypatch.setattr(request.module, "run", partial(run, told_on=run_proxied))
+        monkeypatch.setattr(request.module, "run_cluster", run_proxied)
+
+
+def error_of(message: Any) -> ErrorCode:
+    error: ErrorCode = message.responses[0].partition_responses[0].error_code
+    return error
+
+
+def fetch(wire: Wire, tp: TopicPartition, version: int = FETCH_VERSION) -> bytes:
+    """A Fetch of everything, with a new session."""
+    schema = codec.request_schema(FETCH, version)
+    partition = codec.build(
+        schema.FetchPartition, partition=tp.partition, current_leader_epoch=-1, fetch_offset=0,
+        log_start_offset=-1, partition_max_bytes=1_000_000,
+    )  # fmt: skip
+    message = codec.build(
+        schema.FetchRequest,
+        replica_id=-1, max_wait=0, min_bytes=0, max_bytes=1_000_000, isolation_level=0,
+        session_id=0, session_epoch=0,
+        topics=(schema.FetchTopic(topic=tp.topic, partitions=(partition,)),),
+        forgotten_topics_data=(), rack_id="",
+    )  # fmt: skip
+    return wire.frame(FETCH, version, message)
+
+
+# Duplicates
+
+
+@within(run)
+async def test_a_duplicated_request_is_handled_again_and_answered_once(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    cluster.arm(Duplicate(times=2), REQUEST, client_id="wire", limit=1)
+    wire.send(wire.produce(first()) + wire.metadata())
+    assert [(await wire.answer())[0] for _ in range(2)] == [1, 2]
+    assert await appended(cluster) == 3
+
+
+@within(run)
+async def test_a_copy_can_be_held_by_another_rule_and_arrives_late(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    cluster.arm(Duplicate(), REQUEST, client_id="wire", api="Produce", limit=1)
+    cluster.arm(Hold(), REQUEST, "copy", client_id="wire", api="Produce", nth=2, limit=1)
+    wire.send(wire.produce(first()))
+    assert (await wire.answer())[0] == 1
+    await cluster.struck("copy")
+    assert await appended(cluster) == 1
+    await wire.close()
+    assert cluster.injector.release("copy") == 1
+    await asyncio.sleep(1)
+    assert await appended(cluster) == 2
+
+
+@pytest.mark.parametrize("action", [Drop(), Disconnect(), Fail(error="UNKNOWN_SERVER_ERROR")])
+@within(run)
+async def test_a_copy_can_be_lost(cluster: VirtualCluster, wire: Wire, /, action: Any) -> None:
+    cluster.arm(Duplicate(), REQUEST, client_id="wire", limit=1)
+    cluster.arm(action, REQUEST, "copy", client_id="wire", nth=2, limit=1)
+    wire.send(wire.produce(first()) + wire.metadata())
+    assert [(await wire.answer())[0] for _ in range(2)] == [1, 2]
+    assert await appended(cluster) == 1
+
+
+# Throttling
+
+
+@pytest.mark.parametrize("point", [REQUEST, RESPONSE])
+@within(run)
+async def test_a_throttled_client_is_answered_at_once_and_then_not_heard(
+    cluster: VirtualCluster, wire: Wire, /, point: FaultPoint
+) -> None:
+    cluster.arm(Throttle(throttle_ms=5_000), point, client_id="wire", limit=1)
+    clock = cluster.env.clock
+    started_ms = clock.monotonic_ms()
+    wire.send(wire.produce(first()) + wire.metadata())
+    number, message = await wire.answer()
+    assert (number, error_of(message)) == (1, E.none)
+    assert message.throttle_time.total_seconds() == 5
+    assert clock.monotonic_ms() - started_ms < 1_000
+    assert (await wire.answer())[0] == 2
+    assert clock.monotonic_ms() - started_ms >= 5_000
+    assert await appended(cluster) == 1
+
+
+@within(run)
+async def test_an_answer_that_was_prepared_is_given_its_throttle_time(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    cluster.arm(Throttle(throttle_ms=70), REQUEST, client_id="wire", api="EndTxn")
+    schema = codec.request_schema(26, 3)
+    wire.send(
+        wire.frame(
+            26, 3,
+            schema.EndTxnRequest(
+                transactional_id="nobody", producer_id=1, producer_epoch=0, committed=True
+            ),
+        )
+    )  # fmt: skip
+    _, message = await wire.answer()
+    assert message.throttle_time.total_seconds() == 0.07
+    assert message.error_code != E.none
+
+
+@within(run)
+async def test_a_throttled_fetch_is_answered_without_partitions(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    wire.send(wire.produce(first(), acks=-1))
+    await wire.answer()
+    cluster.arm(Throttle(throttle_ms=50), RESPONSE, client_id="wire", api="Fetch", limit=1)
+    wire.send(fetch(wire, first()) + fetch(wire, first()))
+    _, throttled = await wire.answer()
+    assert throttled.responses == ()
+    assert throttled.throttle_time.total_seconds() == 0.05
+    _, message = await wire.answer()
+    assert message.responses[0].partitions[0].records
+
+
+@within(run)
+async def test_what_has_no_field_or_no_answer_mutes_all_the_same(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    cluster.arm(Throttle(throttle_ms=1_000), REQUEST, client_id="wire", limit=2)
+    started_ms = cluster.env.clock.monotonic_ms()
+    wire.send(wire.produce(first(), acks=0) + wire.metadata() + wire.metadata())
+    assert [(await wire.answer())[0] for _ in range(2)] == [2, 3]
+    assert cluster.env.clock.monotonic_ms() - started_ms >= 2_000
+
+
+# Damage
+
+
+@within(run)
+async def test_a_request_that_can_not_be_read_any_more_closes_its_connection(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    cluster.arm(Corrupt(what=LENGTH), REQUEST, client_id="wire", limit=1)
+    wire.send(wire.metadata() + wire.metadata())
+    assert await wire.closed()
+
+
+@within(run)
+async def test_a_damaged_batch_is_refused_and_the_connection_goes_on(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    cluster.arm(Corrupt(what=CRC), REQUEST, client_id="wire", api="Produce", limit=1)
+    wire.send(wire.produce(first()) + wire.produce(first()))
+    assert error_of((await wire.answer())[1]) == E.corrupt_message
+    assert error_of((await wire.answer())[1]) == E.none
+    assert await appended(cluster) == 1
+
+
+@pytest.mark.parametrize("chance", range(1, 9))
+def test_a_request_with_random_damage_disturbs_nobody(chance: int) -> None:
+    """Whatever comes of it, the broker goes on."""
+
+    async def story(cluster: VirtualCluster, wire: Wire) -> None:
+        cluster.arm(Corrupt(what=BYTES), REQUEST, client_id="wire", limit=1)
+        wire.send(wire.produce(first(), value=bytes(100)))
+        await cluster.struck()
+        await asyncio.sleep(1)
+        other = await open_wire(cluster)
+        other.send(other.metadata())
+        assert (await other.answer())[0] == 1
+        await other.close()
+
+    run(story, seed=chance)
+
+
+@within(run)
+async def test_a_damaged_request_may_have_become_one_of_the_future(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    del cluster
+    wire.expect(18, 0)
+    # An ApiVersions request of version 0x7f00 cut down to its header.
+    wire.send(b"\x00\x00\x00\x0b" + b"\x00\x12\x7f\x00" + b"\0\0\0\1" + b"\xff\xff" + b"\0")
+    assert (await wire.answer())[1].error_code == E.unsupported_version
+
+
+@within(run)
+async def test_a_damaged_fetched_batch_has_a_wrong_crc(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    wire.send(wire.produce(first(), acks=-1) + fetch(wire, first()))
+    await wire.answer()
+    _, message = await wire.answer()
+    sound = bytes(message.responses[0].partitions[0].records)
+    cluster.arm(Corrupt(what=CRC), RESPONSE, client_id="wire", api="Fetch", limit=1)
+    wire.send(fetch(wire, TopicPartition("orders", 99)))
+    await wire.answer()
+    assert cluster.injector.rules()[0].matched == 0, "an answer without a batch is none"
+    wire.send(fetch(wire, first()))
+    _, message = await wire.answer()
+    broken = bytes(message.responses[0].partitions[0].records)
+    assert next(at for at in range(len(sound)) if sound[at] != broken[at]) in range(17, 21)
+    wire.send(wire.metadata())
+    assert (await wire.answer())[0] == 5
+
+
+@within(run)
+async def test_a_damaged_length_of_an_answer_says_too_little(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    cluster.arm(Corrupt(what=LENGTH), RESPONSE, client_id="wire", limit=1)
+    wire.send(wire.metadata())
+    told = int.from_bytes(await wire.reader.readexactly(4), "big")
+    rest = await wire.reader.read(100_000)
+    assert told < len(rest)
+
+
+# Connections that break
+
+
+@pytest.mark.parametrize(("point", "records"), [(REQUEST, 0), (RESPONSE, 1)])
+@within(run)
+async def test_a_connection_breaks_before_or_after_the_effect(
+    cluster: VirtualCluster, wire: Wire, /, point: FaultPoint, records: int
+) -> None:
+    cluster.arm(Disconnect(), point, client_id="wire", api="Produce", limit=1)
+    wire.send(wire.metadata() + wire.produce(first()) + wire.produce(first()))
+    assert (await wire.answer())[0] == 1, "what was answered before arrives"
+    assert await wire.closed()
+    assert await appended(cluster) == records
+
+
+@within(run)
+async def test_a_reset_ends_the_connection_with_an_error(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    cluster.arm(Disconnect(reset=True), RESPONSE, client_id="reset", limit=1)
+    other = await open_wire(cluster, client_id="reset")
+    other.send(other.produce(first()))
+    with pytest.raises(ConnectionResetError):
+        await other.reader.read(1)
+    with pytest.raises(ConnectionResetError):
+        await other.close()
+    wire.send(wire.metadata())
+    assert (await wire.answer())[0] == 1, "nobody else notices"
+    assert await appended(cluster) == 1
+
+
+@within(run)
+async def test_an_answer_in_slices_arrives_whole_and_late(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    cluster.arm(Slice(bytes=20, every_ms=100), RESPONSE, client_id="wire", api="Metadata", limit=1)
+    started_ms = cluster.env.clock.monotonic_ms()
+    wire.send(wire.metadata() + wire.produce(first()))
+    head = await wire.reader.readexactly(20)
+    assert cluster.env.clock.monotonic_ms() - started_ms < 100
+    missing = int.from_bytes(head[:4], "big") + 4 - len(head)
+    await wire.reader.readexactly(missing)
+    pieces_later = -(-missing // 20)
+    took_ms = cluster.env.clock.monotonic_ms() - started_ms
+    assert pieces_later * 100 <= took_ms < pieces_later * 100 + 100
+    await wire.answer()
+    assert await appended(cluster) == 1, "what was sent behind it waits for its last piece"
+
+
+@within(run)
+async def test_a_throttled_answer_comes_in_slices_too(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    cluster.arm(Throttle(throttle_ms=5), REQUEST, "slow", client_id="wire", limit=1)
+    cluster.arm(Slice(bytes=20, every_ms=100), RESPONSE, client_id="wire", limit=1)
+    started_ms = cluster.env.clock.monotonic_ms()
+    wire.send(wire.metadata())
+    assert (await wire.answer())[0] == 1
+    assert cluster.env.clock.monotonic_ms() - started_ms >= 100
+    assert cluster.injector.never_struck() == ()
+
+
+@within(run)
+async def test_a_lost_answer_leaves_the_effect_and_a_silent_connection(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    cluster.arm(DropAnswer(), REQUEST, client_id="wire", limit=1)
+    wire.send(wire.produce(first()) + wire.metadata())
+    assert await wire.silent_for(60)
+    assert await appended(cluster) == 1
+
+
+# Order and standstill
+
+
+@within(run)
+async def test_a_reordered_request_waits_for_those_of_other_connections(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    other = await open_wire(cluster, client_id="other")
+    cluster.arm(Reorder(behind=2), REQUEST, api="Produce", limit=1)
+    wire.send(wire.produce(first(), value=b"first sent"))
+    await cluster.struck()
+    for _ in range(2):
+        assert await wire.silent_for(0.01)
+        other.send(other.produce(first(), value=b"later"))
+        assert (await other.answer())[1].responses[0].partition_responses
+    _, message = await wire.answer()
+    assert message.responses[0].partition_responses[0].base_offset == 2
+    await other.close()
+
+
+@pytest.mark.parametrize("point", [REQUEST, RESPONSE])
+@within(run)
+async def test_a_stalled_connection_stands_still_and_no_other(
+    cluster: VirtualCluster, wire: Wire, /, point: FaultPoint
+) -> None:
+    cluster.arm(Stall(stall_ms=3_000), point, client_id="wire", limit=1)
+    twin = await open_wire(cluster, client_id="wire")
+    started_ms = cluster.env.clock.monotonic_ms()
+    wire.send(wire.metadata() + wire.metadata())
+    await cluster.struck()
+    twin.send(twin.metadata())
+    assert (await twin.answer())[0] == 1
+    assert cluster.env.clock.monotonic_ms() - started_ms < 1_000
+    assert [(await wire.answer())[0] for _ in range(2)] == [1, 2]
+    assert cluster.env.clock.monotonic_ms() - started_ms >= 3_000
+    await twin.close()
+
+
+# Connections that open
+
+
+@pytest.mark.parametrize("action", [Hold(), Delay(delay_ms=2_000), Reorder(behind=1)])
+@within(run)
+async def test_a_new_connection_can_be_made_to_wait(
+    cluster: VirtualCluster, wire: Wire, /, action: Any
+) -> None:
+    cluster.arm(action, OPEN, broker=int(cluster.leader(first())), limit=1)
+    late = await open_wire(cluster)
+    late.send(late.metadata())
+    assert await late.silent_for(1)
+    wire.send(wire.metadata())
+    assert (await wire.answer())[0] == 1, "those that are open go on"
+    if isinstance(action, Hold):
+        cluster.injector.release("f")
+    elif isinstance(action, Reorder):
+        await (await open_wire(cluster)).close()
+    assert (await late.answer())[0] == 1
+    await late.close()
+
+
+@within(run)
+async def test_a_new_connection_can_be_closed_or_never_heard(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    broker = int(cluster.leader(first()))
+    cluster.arm(Disconnect(), OPEN, "refused", broker=broker, limit=1)
+    refused = await open_wire(cluster)
+    assert await refused.closed()
+    cluster.arm(Drop(), OPEN, "deaf", broker=broker, limit=1)
+    deaf = await open_wire(cluster)
+    deaf.send(deaf.metadata())
+    assert await deaf.silent_for(60)
+    cluster.arm(Pass(), OPEN, "seen", broker=broker)
+    seen = await open_wire(cluster)
+    seen.send(seen.metadata() + wire.metadata())
+    assert (await seen.answer())[0] == 1
+    assert cluster.injector.never_struck() == ()
+    for one in (refused, deaf, seen):
+        await one.close()
+
+
+@within(run_cluster)
+async def test_a_broker_that_is_gone_handles_no_copy(cluster: VirtualCluster) -> None:
+    wire = await open_wire(cluster)
+    cluster.arm(Duplicate(), REQUEST, client_id="wire", limit=1)
+    cluster.arm(Hold(), REQUEST, "copy", client_id="wire", nth=2, limit=1)
+    wire.send(wire.produce(first()))
+    await wire.answer()
+    await cluster.struck("copy")
+    leader = cluster.leader(first())
+    log = cluster.sim.brokers[leader].replicas.hosted[first()]
+    await cluster.sim.kill_broker(leader)
+    assert cluster.injector.release("copy") == 1
+    await asyncio.sleep(1)
+    assert log.log_end_offset == 1
+    await wire.close()

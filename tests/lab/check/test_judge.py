@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.support.told import FAILED, UNKNOWN, Told
+from txnsim_lab.check.anomaly import Kind
+from txnsim_lab.check.history import History, HistoryError
+from txnsim_lab.check.judge import judge
+
+
+def test_nothing_seen_is_healthy() -> None:
+    verdict = judge(History())
+    assert verdict.healthy
+    assert str(verdict) == "healthy"
+
+
+def test_a_verdict_names_each_kind_once_in_order() -> None:
+    told = Told()
+    for label, value, offset in (("T1", "r1", 0), ("T2", "r2", 2)):
+        told.wrote(label, value, offset)
+        told.aborted(label)
+    told.wrote(None, "r3", 4)
+    told.read(0, {0: "r1", 2: "r2"}, 5)
+    verdict = judge(told.history)
+    assert verdict.kinds == (Kind.ABORTED_READ, Kind.LOST_WRITE)
+    assert str(verdict) == "aborted-read, lost-write"
+    assert len(verdict.anomalies) == 3
+    assert not verdict.healthy
+
+
+@pytest.mark.parametrize("second", ["T1", "T2", None])
+def test_a_value_of_two_records_is_refused(second: str | None) -> None:
+    told = Told()
+    told.wrote("T1", "r0", 0)
+    told.wrote("T1", "r1", 1)
+    told.wrote(second, "r1", 2)
+    with pytest.raises(
+        HistoryError, match=r"observations 2 and 3: the value 'r1' names two records of t-0"
+    ):
+        judge(told.history)
+
+
+def test_attempts_to_write_one_record_share_its_value() -> None:
+    told = Told()
+    told.wrote("T1", "r1", outcome=UNKNOWN)
+    told.wrote("T1", "r1")
+    told.wrote("T1", "r1", 1)
+    told.wrote("T1", "r1", 1)
+    told.wrote("T2", "r1", outcome=FAILED)
+    told.wrote("T2", "r1", 7, partition=1)
+    assert judge(told.history).healthy

@@ -1,0 +1,48 @@
+"""refused-producer, one thing at a time; whole stories are in tests/checkers/histories."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.told import FAILED, OK, UNKNOWN, Told
+from txnsim_lab.check.observations import Outcome
+from txnsim_lab.check.refusals import refused_producers
+
+LOST = "INVALID_PRODUCER_ID_MAPPING"
+
+
+def refused(error: str = LOST) -> Told:
+    told = Told()
+    told.initialised()
+    told.began()
+    told.added()
+    told.wrote("T1", "r1", 0)
+    told.wrote("T1", "r2", outcome=FAILED, error=error)
+    return told
+
+
+def test_a_producer_that_kept_the_rules_is_refused_for_good() -> None:
+    (anomaly,) = refused_producers(refused().history)
+    assert anomaly.evidence == (1, 4)
+    assert LOST in anomaly.because
+
+
+@pytest.mark.parametrize("outcome", [OK, UNKNOWN])
+def test_who_is_granted_something_later_is_not_stopped(outcome: Outcome) -> None:
+    told = refused()
+    told.wrote("T1", "r3", 1, outcome=outcome)
+    assert refused_producers(told.history) == ()
+
+
+def test_other_errors_are_other_judges_affair() -> None:
+    assert refused_producers(refused("PRODUCER_FENCED").history) == ()
+    assert refused_producers(refused("NOT_LEADER_OR_FOLLOWER").history) == ()
+
+
+def test_positions_of_a_group_that_was_not_added_are_refused_rightly() -> None:
+    told = Told()
+    told.initialised()
+    told.began()
+    told.added()  # a partition: this producer adds by itself
+    told.sent("T1", 5, outcome=FAILED, error=LOST)
+    assert refused_producers(told.history) == ()

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.told import FAILED, T0, UNKNOWN, Told
+from txnsim_lab.check.observations import Isolation, Wrote
+from txnsim_lab.check.visibility import Sight, visibility, writers_by_offset
+
+
+def misses(told: Told) -> dict[int, int]:
+    return dict(visibility(told.history).misses)
+
+
+def test_who_goes_on_behind_a_record_without_getting_it_has_missed_it() -> None:
+    told = Told()
+    lost = told.wrote(None, "r1", 3)
+    told.read(0, {}, 3)
+    passed = told.read(3, {}, 4)
+    told.read(3, {}, 5)
+    assert misses(told) == {lost: passed}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"isolation": Isolation.READ_UNCOMMITTED}, {"error": "NOT_LEADER_OR_FOLLOWER"}],
+)
+def test_only_answers_to_read_committed_readers_count(more: dict[str, Any]) -> None:
+    told = Told()
+    told.wrote(None, "r1", 3)
+    told.read(0, {}, 9, **more)
+    assert misses(told) == {}
+
+
+def test_another_record_at_the_place_is_a_miss() -> None:
+    told = Told()
+    lost = told.wrote(None, "r2", 1)
+    read = told.read(0, {1: "r1"}, 2)
+    assert misses(told) == {lost: read}
+
+
+def test_a_record_that_is_elsewhere_is_not_lost() -> None:
+    told = Told()
+    told.wrote(None, "r1", 1)
+    told.read(0, {2: "r1"}, 3)
+    assert misses(told) == {}
+
+
+def test_a_record_that_vanished_is_missed() -> None:
+    told = Told()
+    lost = told.wrote(None, "r1", 0)
+    told.read(0, {0: "r1"}, 1)
+    read = told.read(0, {}, 1)
+    assert misses(told) == {lost: read}
+
+
+def test_tombstones_and_refused_records_are_demanded_by_nobody() -> None:
+    told = Told()
+    told.wrote(None, None, 0, key="x")
+    told.wrote(None, "r1", 1, outcome=FAILED)
+    told.wrote(None, "r2", outcome=UNKNOWN)
+    told.read(0, {2: None}, 3)
+    seen = visibility(told.history)
+    assert seen.misses == {}
+    assert seen.sights == {}
+    tombstone = told.history[0]
+    assert isinstance(tombstone, Wrote)
+    assert seen.sights_of(tombstone) == ()
+
+
+@pytest.mark.parametrize(
+    ("later", "lost"),
+    [
+        pytest.param({"offset": 1, "key": "x"}, False, id="superseded"),
+        pytest.param({"offset": -1, "key": "x"}, False, id="superseded somewhere"),
+        pytest.param({"outcome": UNKNOWN, "key": "x"}, False, id="perhaps superseded"),
+        pytest.param({"outcome": FAILED, "key": "x"}, True, id="refused"),
+        pytest.param({"offset": 1, "key": "y"}, True, id="another key"),
+        pytest.param({"offset": 1}, True, id="no key"),
+    ],
+)
+def test_the_cleaner_may_take_what_a_later_record_of_its_key_supersedes(
+    later: dict[str, Any], *, lost: bool
+) -> None:
+    told = Told()
+    told.wrote(None, "old", 0, key="x")
+    told.wrote(None, "new", **later)
+    told.read(0, {}, 1)
+    assert (0 in misses(told)) is lost
+
+
+def test_a_record_that_only_a_reader_knows_supersedes_too() -> None:
+    told = Told()
+    told.wrote(None, "old", 0, key="x")
+    told.read(0, {1: "new"}, 2, keys={1: "x"})
+    told.read(0, {1: "new"}, 2)
+    assert misses(told) == {}
+
+
+def test_a_record_whose_offset_was_not_told_is_demanded_by_nobody() -> None:
+    told = Told()
+    told.wrote(None, "r1")
+    told.read(0, {}, 9)
+    assert misses(told) == {}
+
+
+# Who wrote what is there
+
+
+def test_what_is_at_an_offset_is_what_was_read_there() -> None:
+    told = Told()
+    told.wrote("T1", "r1", outcome=UNKNOWN)
+    told.wrote("T2", "r2", 1)
+    told.wrote("T2", "r3", 2)
+    told.wrote(None, "r4")
+    told.read(0, {1: "r1"}, 2)
+    log = writers_by_offset(told.history, visibility(told.history))[T0]
+    assert {offset: wrote.value for offset, wrote in log.items()} == {1: "r1", 2: "r3"}
+
+
+def test_a_value_of_several_transactions_is_nobodys() -> None:
+    told = Told()
+    told.wrote("T1", "r1", outcome=UNKNOWN)
+    told.wrote("T2", "r1", outcome=UNKNOWN)
+    read = told.read(0, {0: "r1", 1: "nobody's"}, 2)
+    seen = visibility(told.history)
+    assert writers_by_offset(told.history, seen) == {}
+    assert seen.sights[T0, "r1"] == (Sight(read, 0),)
+
+
+def test_of_two_records_at_one_offset_that_which_was_read_counts_or_neither() -> None:
+    told = Told()
+    told.wrote("T1", "r1", 0)
+    told.wrote("T2", "r2", 0)
+    told.wrote("T1", "r3", 1)
+    told.wrote("T1", "r3", 1)
+    told.wrote("T1", "r4", 2)
+    told.wrote("T1", "r4", 2, key="x")
+
+    def log() -> dict[int, str | None]:
+        log = writers_by_offset(told.history, visibility(told.history))[T0]
+        return {offset: wrote.value for offset, wrote in log.items()}
+
+    assert log() == {1: "r3"}
+    told.read(0, {0: "r2"}, 1)
+    assert log() == {0: "r2", 1: "r3"}
+    told.read(0, {0: "r1"}, 1)
+    assert log() == {1: "r3"}

@@ -1,0 +1,319 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.support.stories import late_produce, small
+from txnsim.cli.main import main
+from txnsim_lab.cli.scenario import command as scenario_module
+from txnsim_lab.scenario import catalog
+from txnsim_lab.scenario import runner
+from txnsim_lab.scenario.pace import Pace
+from txnsim_lab.scenario.players.casting import Casting
+from txnsim_lab.scenario.runner import JudgesResult, RunResult, Telling
+from txnsim.trace.story import Sentence
+
+WRONG: dict[str, tuple[str, ...]] = {}
+Z01 = ["scenario", "run", "z01"]
+MODES = ("V-", "V+", "TV2", "TV2+")
+
+
+class Told:
+    """What was asked for instead of being told."""
+
+    def __init__(self) -> None:
+        self.virtual: list[tuple[str, str, int]] = []
+        self.real: list[tuple[str, str, Casting]] = []
+
+    def __len__(self) -> int:
+        return len(self.virtual) + len(self.real)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    """Stories are not told, but come to what is declared."""
+    seen = Told()
+
+    def tell_virtual(telling: Telling, *, seed: int, pace: Pace | None = None) -> RunResult:
+        assert pace is None
+        seen.virtual.append((telling.run, telling.take, seed))
+        return result_of(telling)
+
+    async def tell_real(telling: Telling, casting: Casting) -> RunResult:
+        seen.real.append((telling.run, telling.take, casting))
+        return result_of(telling)
+
+    monkeypatch.setattr(runner, "tell_virtual", tell_virtual)
+    monkeypatch.setattr(runner, "tell_real", tell_real)
+    return seen
+
+
+def result_of(telling: Telling) -> RunResult:
+    expected = telling.scenario.verdict_of(telling.run, telling.take)
+    return RunResult(
+        scenario=telling.scenario.name,
+        animal=telling.scenario.animal,
+        run=telling.run,
+        mode=telling.mode,
+        take=telling.take,
+        seed=1,
+        players=("somebody",),
+        verdict=JudgesResult(
+            expected=expected,
+            observed=WRONG.get(telling.run, expected),
+            because=("so it is",),
+        ),
+        cured=None,
+        story=(
+            Sentence(at_ms=0, who="scenario", text=f"It was in {telling.run}.", is_narrated=True),
+        ),
+        remarks=(),
+        duration_ms=5,
+        history=b"seen\n",
+        trace=f"{telling.run} {telling.take}\n".encode(),
+    )
+
+
+def test_every_run_is_made_in_every_take_and_only_the_armed_stories_are_told(
+    told: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(Z01) == 0
+    assert told.virtual == [
+        (mode, take, 1) for mode in MODES for take in ("armed", "disarmed", "control")
+    ]
+    out, err = capsys.readouterr()
+    assert [out.count(f"It was in {mode}.") for mode in MODES] == [1, 1, 1, 1]
+    assert out.count("as declared") == 12
+    assert err == ""
+
+
+@pytest.mark.slow
+def test_a_verdict_that_differs_is_exit_status_1(
+    told: Told, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(WRONG, "V+", ("lost-write",))
+    assert main([*Z01, "--quiet", "--armed"]) == 1
+    out, err = capsys.readouterr()
+    assert "late-produce-after-abort V+, armed: so it is" in out
+    assert "expected healthy" in out
+    assert "2/4 late-produce-after-abort V+ armed: lost-write, not declared" in err
+    assert "It was in" not in out
+    assert len(told) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "which"),
+    [
+        (["--armed"], ["armed"]),
+        (["--disarmed"], ["disarmed"]),
+        (["--control"], ["control"]),
+        ([], ["armed", "disarmed", "control"]),
+    ],
+)
+def test_one_mode_and_one_take_can_be_asked_for(
+    options: list[str], which: list[str], told: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*Z01, "--mode", "TV2", "--seed", "9", *options]) == 0
+    assert told.virtual == [("TV2", take, 9) for take in which]
+    assert "It was in TV2." in capsys.readouterr().out
+
+
+def test_a_story_is_told_with_many_seeds_up_to_the_first_that_differs(
+    told: Told, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*Z01, "--mode", "TV2", "--armed", "--seeds", "3"]) == 0
+    assert told.virtual == [("TV2", "armed", seed) for seed in (1, 2, 3)]
+    told.virtual.clear()
+    monkeypatch.setitem(WRONG, "TV2", ("lost-write",))
+    assert main([*Z01, "--mode", "TV2", "--armed", "--seeds", "3"]) == 1
+    assert len(told.virtual) == 1
+    assert main([*Z01, "--seeds", "0"]) == 2
+    assert main([*Z01, "--seeds", "2", "--real"]) == 2
+    assert "--seeds is a number from 1 on" in capsys.readouterr().err
+
+
+def test_json_gives_verdicts_on_standard_output_and_progress_elsewhere(
+    told: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["scenario", "matrix", "--json"]) == 0
+    out, err = capsys.readouterr()
+    rows = json.loads(out)
+    assert [row["as_declared"] for row in rows] == [True] * len(rows)
+    assert rows[0]["verdict"]["because"] == ["so it is"]
+    assert len(err.splitlines()) == len(rows) == len(told)
+
+
+def test_a_matrix_shows_progress_and_the_grid_only(
+    told: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["scenario", "matrix", "--mode", "V-"]) == 0
+    out, err = capsys.readouterr()
+    assert len(err.splitlines()) == len(told)
+    assert out.splitlines()[0].split() == ["Scenario", *MODES]
+    assert "runs with the fault: as declared" in out
+
+
+def test_traces_and_histories_are_written_one_file_per_run(told: Told, tmp_path: Path) -> None:
+    traces, histories = tmp_path / "new" / "traces", tmp_path / "histories"
+    where = ["--trace", str(traces), "--history", str(histories)]
+    assert main([*Z01, "--mode", "V-", "--armed", *where, "--quiet"]) == 0
+    assert {path.name: path.read_text("utf-8") for path in traces.iterdir()} == {
+        "late-produce-after-abort.V-.armed.jsonl": "V- armed\n"
+    }
+    assert [path.name for path in histories.iterdir()] == [
+        "late-produce-after-abort.V-.armed.history.jsonl"
+    ]
+    assert len(told) == 1
+
+
+def test_a_player_plays_where_it_can_and_the_runs_left_out_are_named(
+    told: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("kafka", reason="the extra `demo` is not installed")
+    assert main([*Z01, "--player", "kafka-python", "--armed"]) == 0
+    assert [run[0] for run in told.real] == ["V-", "V+"]
+    assert told.virtual == []
+    assert capsys.readouterr().err.splitlines() == [
+        f"late-produce-after-abort {mode}: left out, kafka-python can't play there"
+        for mode in ("TV2", "TV2+")
+    ]
+
+
+def test_a_program_is_passed_on_and_time_can_be_real(told: Told) -> None:
+    assert main([*Z01, "--program", f"{sys.executable} x", "--quiet"]) == 0
+    assert {run[2].program for run in told.real} == {f"{sys.executable} x"}
+    assert main([*Z01, "--real", "--quiet"]) == 0
+    assert len(told.real) == 24
+    assert told.virtual == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        (["run", "z99x"], "no scenario 'z99x'; "),
+        (["show", "late-produce-after-abrt"], "did you mean late-produce-after-abort?"),
+        (["run", "missing.yaml"], "missing.yaml: can't be read: No such file"),
+        (["run", "z01", "--mode", "TV1"], "no mode 'TV1'; did you mean TV2?"),
+        (["run", "z01", "--player", "kafka"], "no player 'kafka'; did you mean kafka-python"),
+        (["run", "z01", "--program", "no-such-program"], "there is no such program"),
+        (["run", "z01", "--mode", "TV2", "--player", "kafka-python"], "can't play in late-pr"),
+        (["run", "z01", "--trace", "/dev/null/x"], "/dev/null/x: Not a directory"),
+        (["run", "z01", "--armed", "--disarmed"], "not allowed with --"),
+        (["run", "z01", "--player", "own", "--program", "x"], "not allowed with --"),
+        (["run"], "name is missing"),
+        ([], "ACTION is missing; there are: list, show"),
+    ],
+)
+def test_what_can_not_be_done_is_exit_status_2_and_nothing_is_run(
+    argv: list[str], complaint: str, told: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["scenario", *argv]) == 2
+    out, err = capsys.readouterr()
+    assert complaint in err
+    assert (out, len(told)) == ("", 0)
+
+
+def test_a_matrix_runs_the_scenarios_that_have_the_mode(
+    told: Told, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = small([{"advance": "1s"}], runs={"V-/before": {"mode": "V-", "verdict": "healthy"}})
+    both = {Path("a.yaml"): late_produce(), Path("b.yaml"): one}
+    monkeypatch.setattr(scenario_module, "scenarios", lambda: both)
+    assert main(["scenario", "matrix", "--mode", "TV2"]) == 0
+    assert len(told) == 3
+    assert main(["scenario", "matrix"]) == 0
+    assert len(told) == 3 + 12 + 2
+    assert "before:" in capsys.readouterr().out
+    assert main(["scenario", "matrix", "--mode", "TV9"]) == 2
+    assert capsys.readouterr().err == "txnsim: no scenario has TV9\n"
+
+
+def test_several_are_run_and_each_may_leave_modes_out(told: Told, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(catalog.find("z01")[0].read_text("utf-8").replace("[z01]", "[mine]"), "utf-8")
+    assert main(["scenario", "run", "z01", str(mine), "--armed", "--quiet", "--mode", "V-"]) == 0
+    assert len(told) == 2
+
+
+def test_a_trace_that_can_not_be_written_is_told(
+    told: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "late-produce-after-abort.V-.armed.jsonl").mkdir()
+    assert main([*Z01, "--mode", "V-", "--armed", "--quiet", "--trace", str(tmp_path)]) == 2
+    assert "Is a directory" in capsys.readouterr().err
+    assert len(told) == 1
+
+
+def test_scenarios_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scenario", "list"]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[0].split() == ["Scenario", "Alias", "Title"]
+    rows = [[cell.strip() for cell in line.split("\t")] for line in out.splitlines()]
+    assert ["late-produce-after-abort", "z01"] in [row[:2] for row in rows]
+    assert main(["scenario", "list", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in found] == [one.name for one in catalog.scenarios().values()]
+    (z01,) = [row for row in found if row["aliases"] == ["z01"]]
+    assert (z01["animal"], z01["runs"]) == ("Z01", list(MODES))
+
+
+def test_what_is_shown_is_yaml_to_begin_with(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path, scenario = catalog.find("z01")
+    assert main(["scenario", "show", "Z01"]) == 0
+    out = capsys.readouterr().out
+    assert out == f"# {path}\n{path.read_text('utf-8')}"
+    (tmp_path / "mine.yaml").write_text(out)
+    assert catalog.load(tmp_path / "mine.yaml") == scenario
+
+
+def test_every_file_is_checked_also_behind_a_wrong_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("name: x\n")
+    assert main(["scenario", "check", str(wrong), "z01"]) == 2
+    said = capsys.readouterr()
+    assert f"{wrong}:1: goal: is missing" in said.err
+    assert said.out.endswith("late-produce-after-abort is sound, 12 tellings\n")
+    assert main(["scenario", "check", "z01", "--json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)
+    assert (one["problems"], one["tellings"]) == ([], 12)
+
+
+def test_a_scenario_is_shown_with_its_steps_and_the_verdicts_it_expects(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["scenario", "show", "Z01", "--summary"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("late-produce-after-abort (z01): A produce that arrives after the abort")
+    for part in ("\n1. The producer opens", "[armed]", "Control: The same", "Source: KIP-890"):
+        assert part in out
+    assert f"File: {catalog.find('z01')[0]}" in out
+    copied = tmp_path / "mine.yaml"
+    copied.write_text(catalog.find("z01")[0].read_text("utf-8").replace("aliases", "#"), "utf-8")
+    assert main(["scenario", "show", str(copied), "--summary"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("late-produce-after-abort: A produce")
+    assert f"File: {copied}" in out
+
+
+def test_a_scenario_is_shown_as_json_with_its_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scenario", "show", "z01", "--json"]) == 0
+    shown = msgspec.json.decode(capsys.readouterr().out)
+    assert shown["runs"]["V-"]["verdict"] == ["stuck-last-stable-offset"]
+    assert shown["actors"]["app"]["transactional-id"] == "app"
+    (hold,) = [step["hold"] for step in shown["steps"] if "hold" in step]
+    assert hold["id"] == "late-produce"
+
+
+def test_help_says_what_the_exit_status_means(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scenario", "--help"]) == 0
+    assert "Exit status: 0 every verdict is the declared one" in " ".join(
+        capsys.readouterr().out.split()
+    )

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from txnsim.cli.main import main
+from txnsim_lab.scenario.teaching.lessons import lesson, lessons
+from txnsim_lab.scenario.teaching.played import played
+
+ALL = tuple(one.id for one in lessons().values() if one.story and one.id not in ("demo", "quiz"))
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+
+    def play(name: str, words: str) -> tuple[int, str]:
+        monkeypatch.setattr("sys.stdin", io.StringIO(words))
+        status = main(["lesson", name])
+        return status, capsys.readouterr().out
+
+    return play
+
+
+def keys(name: str) -> str:
+    """What somebody types who always predicts the first choice and knows every way to a goal."""
+    typed = ""
+    for part in lesson(name).parts:
+        typed += "".join(f"{one}\n" for one in part.solution) or ("1\n" if part.ask else "\n")
+        typed += "\n" if part.saves else ""
+    return typed
+
+
+def test_lessons_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lesson"]) == 0
+    assert "L1" in capsys.readouterr().out
+    assert main(["lesson", "--json"]) == 0
+    assert '"id": "L1"' in capsys.readouterr().out
+    assert main(["lesson", "L99"]) == 2
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("name", ALL)
+def test_a_lesson_is_played_to_its_goals_and_its_story_is_saved(
+    name: str, typed, tmp_path: Path
+) -> None:
+    status, said = typed(name, keys(name))
+    assert status == 0, said
+    parts = lesson(name).parts
+    assert said.count("You said:  ") == sum(bool(part.ask) for part in parts)
+    assert said.count("Goal reached.") == sum(bool(part.goal) for part in parts)
+    assert "predictions came true." in said
+    mine = tmp_path / f"my-{name.lower()}.yaml"
+    assert f"txnsim scenario run {mine.name} --armed" in said
+    assert main(["scenario", "run", str(mine), "--armed", "--quiet"]) == 0
+
+
+def test_the_quiz_counts_what_came_true(typed) -> None:
+    one = lesson("quiz")
+    right = [part.answer for part in played(one).values()]
+    places = [list(part.choices).index(key) for part, key in zip(one.parts, right, strict=True)]
+    status, said = typed("quiz", "".join(f"{place + 1}\n" for place in places))
+    assert status == 0
+    assert "12 of your 12 predictions came true." in said
+
+
+def test_a_prediction_is_shown_again_beside_the_answer(typed) -> None:
+    _, said = typed("L1", "\n1\nq\n")
+    assert "You said:  at 0: the transaction still holds it back." in said
+    assert "The run:   at 1: behind the marker. ✕ It is different." in said
+    assert "The marker has ended the transaction on the partition" in said  # why it is wrong
+
+
+def test_two_runs_are_shown_side_by_side(typed) -> None:
+    _, said = typed("L1", "\n1\n1\n1\n1\n1\n3\n2\n2\nq\n")
+    lines = [line for line in said.splitlines() if line.startswith("refused on payments-0")]
+    assert [line.split()[3:] for line in lines] == [["nothing", "INVALID_PRODUCER_EPOCH"]]
+
+
+def test_nothing_goes_on_without_a_prediction(typed) -> None:
+    status, said = typed("L1", "\n\n\nnonsense\n9\nh\nq\n")
+    assert status == 1
+    assert said.count("expected 1 to 3, q to leave") == 4
+    assert "Hint: A marker takes an offset" in said
+    assert "The run:" not in said
+
+
+def test_a_wrong_action_says_why_and_what_can_not_be_done_is_told(typed) -> None:
+    _, said = typed("L1", "\n1\n1\n1\n1\n1\n1\n3\n1\n1\n1\n7\nq\n")
+    assert "Not yet. The coordinator's timeout ends transactions that it knows." in said
+    assert "That can't be done now: " in said
+
+
+def test_a_story_need_not_be_saved(typed, tmp_path: Path) -> None:
+    status, said = typed("L0", keys("L0").removesuffix("\n") + "n\n")
+    assert status == 0
+    assert not list(tmp_path.iterdir())
+    status, said = typed("L0", keys("L0").removesuffix("\n") + "nowhere/mine.yaml\n")
+    assert "nowhere/mine.yaml: No such file or directory" in said
+
+
+def test_the_demo_is_one_screen_that_stops_and_says_what_is_next(typed) -> None:
+    status, said = typed("demo", "\n\n\n\n")
+    assert status == 0
+    assert said.count("Enter to go on") == 4
+    assert said.count("Look: ") == 4
+    assert "at offset 4; the last stable" in said, "it is ended before the eyes of who looks"
+    assert said.strip().splitlines()[-1] == "next: txnsim lesson L1"
+    assert len(said.splitlines()) <= 50
+    assert typed("demo", "")[0] == 0, "without a terminal it does not stop"
+
+
+def test_nothing_but_the_lesson_is_printed_and_what_is_expected_can_be_typed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("h\n\nq\n"))
+    assert main(["lesson", "L1"]) == 1
+    said = capsys.readouterr()
+    assert "user.create-topic" not in said.out + said.err
+    assert "expected Enter to go on, q to leave" in said.out
+
+
+def test_no_error_of_a_broker_that_is_broken_on_purpose_is_logged(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO(keys("L4")))
+    assert main(["lesson", "L4"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("words", ["q\n", "", "\nnonsense\n9\nq\n"])
+def test_a_lesson_may_be_left(words: str, typed) -> None:
+    status, said = typed("L1", words)
+    assert status == 1
+    assert "You have left the lesson." in said

@@ -1,0 +1,64 @@
+"""A folder per miss has what a report needs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.lab.exam.test_sitting import YES, driver
+from txnsim.errors import ConfigError
+from txnsim_lab.exam.misses import driver_sources, folders
+from txnsim_lab.exam.results import page
+from txnsim_lab.exam.sitting import chosen, sit
+from txnsim_lab.exam.situations import SITUATIONS
+from txnsim.version import VERSION
+
+HEADINGS: Final = (
+    "What was done", "What was expected", "What was seen", "Play it again", "Versions",
+    "What happened in the cluster",
+)  # fmt: skip
+
+
+def test_a_miss_can_be_reported_and_opens_in_the_page() -> None:
+    program = YES.replace('"yes"', '"yes", "runtime": "Yes 1.0"')
+    sitting = asyncio.run(sit(driver(program), chosen(SITUATIONS, ["reads-open"]), levels=(2,)))
+    command, sources = "txnsim exam run --driver ./yes", {"yes": b"true\n"}
+    files = folders(sitting, command=command, sources=sources)
+    assert sorted(files) == [
+        f"reads-open-2/{name}"
+        for name in ("README.md", "driver/yes", "page.html", "story.txt", "versions.json")
+    ]
+    report = files["reads-open-2/README.md"].decode()
+    assert re.findall(r"^## (.*)$", report, re.MULTILINE) == list(HEADINGS)
+    assert "1. `consumer consumer=c group=readers topic=open" in report
+    assert "A `read_committed` reader gets each committed record once" in report
+    assert "- the reader of open gets: (); expected: ('a',)" in report
+    assert f"    {command} --only reads-open --transaction-version 2\n" in report
+    assert "Its files: [yes](driver/yes)." in report
+    assert "- runtime: Yes 1.0" in report
+    versions = json.loads(files["reads-open-2/versions.json"])
+    assert (versions["transaction.version"], versions["txnsim"]) == (2, VERSION)
+    assert b"reads-open@2" in files["reads-open-2/page.html"]
+    assert 'href="all/reads-open-2/page.html"' in page(sitting, misses="all")
+
+
+def test_the_files_of_a_driver_are_those_that_its_command_names(tmp_path: Path) -> None:
+    mine, other, program = (tmp_path / name for name in ("mine.py", "contract.py", "program"))
+    mine.write_text("serve()")
+    other.write_text("def serve(): pass")
+    program.write_bytes(b"\x7fELF\0")
+    command = shlex.join([str(program), str(mine), "--fast"])
+    assert driver_sources(command) == {"mine.py": b"serve()"}
+    assert driver_sources(command, [other]).keys() == {"mine.py", "contract.py"}
+    with pytest.raises(ConfigError, match="nowhere"):
+        driver_sources(command, [tmp_path / "nowhere"])
+
+
+def test_every_situation_says_by_what_it_judges() -> None:
+    assert [one.name for one in SITUATIONS if not re.search(r"[A-Z].*\.$", one.yardstick)] == []

@@ -1,0 +1,47 @@
+"""What is expected of readers, held against what our own reader gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from txnsim.client.inspection.reading import Fate, read_topic
+from txnsim.client.offsets import LATEST
+from txnsim.log.answers import LogRead
+from txnsim_lab.exam.hall import SimulatedHalls
+from txnsim_lab.exam.papers import LARGE, PAPERS, Paper, shown, written
+from txnsim.types import BrokerId, IsolationLevel, TopicPartition
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda one: one.expected.topic)
+async def test_a_paper_says_what_a_reader_gets(paper: Paper) -> None:
+    async with SimulatedHalls().open(2) as hall:
+        place = TopicPartition(await written(hall, paper), 0)
+        admin = await hall.admin()
+        records = await read_topic(admin, place.topic, settle_ms=0)
+        committed = [(one.value or b"").decode() for one in records if one.fate is Fate.COMMITTED]
+        assert shown(committed) == paper.expected.values
+        stable = await admin.offset_of(place, LATEST, IsolationLevel.READ_COMMITTED)
+        assert stable == paper.expected.stable
+        assert await admin.offset_of(place, LATEST) == paper.expected.end
+
+
+async def test_an_answer_is_cut_in_the_middle_of_a_large_batch() -> None:
+    (large,) = (one for one in PAPERS if one.expected.topic == "large")
+    async with SimulatedHalls().open(2) as hall:
+        await written(hall, large)
+        kafka = hall.simulator()
+        leader = kafka.cluster.brokers[BrokerId(await kafka.leaders.of("large"))]
+        read = leader.replicas.hosted[TopicPartition("large", 0)].read(0, max_bytes=1 << 20)
+        assert isinstance(read, LogRead)
+        assert 0 < len(read.cut) < LARGE
+
+
+async def test_the_cleaner_has_left_an_empty_batch() -> None:
+    (compacted,) = (one for one in PAPERS if one.expected.topic == "compacted")
+    async with SimulatedHalls().open(2) as hall:
+        await written(hall, compacted)
+        kafka = hall.simulator()
+        leader = kafka.cluster.brokers[BrokerId(await kafka.leaders.of("compacted"))]
+        log = leader.replicas.hosted[TopicPartition("compacted", 0)]
+        counts = [int.from_bytes(batch[57:61]) for batch in log.batches()]
+        assert 0 in counts, "the record count of a batch"

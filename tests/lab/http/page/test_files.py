@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import pytest
+
+from txnsim_lab.http.page import files as page_files
+from txnsim_lab.http.page.files import LIBRARIES, digest, files, script, served
+from txnsim.txn.state import VALID_PREVIOUS_STATES, WIRE_NAMES
+from txnsim.types import TransactionVersion
+
+
+def test_the_files_are_those_that_browsers_read() -> None:
+    assert {"index.html", "main.js", "app.css", "views/stage.js", "vendor/preact.mjs"} <= set(
+        files()
+    )
+    assert not [name for name in files() if name.endswith((".toml", ".py"))]
+
+
+def test_every_library_is_a_file() -> None:
+    assert set(LIBRARIES.values()) <= set(files())
+
+
+def test_the_script_holds_every_module_once_behind_those_that_it_imports() -> None:
+    begins = rb'^__page\["([^"]+)"\] = \(\(\) => \{$'
+    there = {found[1].decode(): found.start() for found in re.finditer(begins, script(), re.M)}
+    assert sorted([*there, "main.js"]) == sorted(name for name in files() if name.endswith("js"))
+    for found in re.finditer(rb'= __page\["([^"]+)"\]', script()):
+        assert there[found[1].decode()] < found.start()
+
+
+def test_the_script_neither_imports_nor_exports_and_may_stand_in_a_page() -> None:
+    assert not re.search(rb"(?<![^\n;}])(?:import|export)\b", script())
+    assert b"sourceMappingURL" not in script()
+    assert b"</script" not in script()
+    assert b"<!--" not in script()
+
+
+@pytest.fixture
+def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """The files of another page, to be filled."""
+    found: dict[str, bytes] = {}
+    monkeypatch.setattr(page_files, "files", lambda: found)
+    return found
+
+
+def test_a_module_keeps_its_names_and_gives_what_it_exports(modules: dict[str, bytes]) -> None:
+    modules["main.js"] = (
+        b'import { one as two } from "./views/b.js";\nimport b from "./views/b.js";'
+    )
+    modules["views/b.js"] = (
+        b"const x=1;export{x as one};export default function(s){}\n"
+        b'export const LIST = [];\nexport async function go() {}\nexport{y}from"../c.js";'
+    )
+    modules["c.js"] = b"export class y {}\n//# sourceMappingURL=c.js.map"
+    assert script.__wrapped__().decode() == (
+        """const __page = (globalThis.__page = {});
+__page["c.js"] = (() => {
+class y {}
+
+;return { y };
+})();
+__page["views/b.js"] = (() => {
+const x=1;const theDefault = function(s){}
+const LIST = [];
+async function go() {}
+
+;return { one: x, default: theDefault, LIST, go, y: __page["c.js"].y };
+})();
+{ // main.js
+const { one: two } = __page["views/b.js"];
+const b = __page["views/b.js"].default;
+}"""
+    )
+
+
+def test_modules_that_import_each_other_are_refused(modules: dict[str, bytes]) -> None:
+    modules["main.js"] = b'import { a } from "./a.js";'
+    modules["a.js"] = b'import { b } from "./main.js";'
+    with pytest.raises(ValueError, match=r"import each other: main\.js, a\.js, main\.js"):
+        script.__wrapped__()
+
+
+def test_the_page_asks_for_three_files_by_their_version() -> None:
+    asked = re.findall(rb'"/ui/([^"?]+)\?v=([0-9a-f]{12})"', served()["index.html"])
+    assert sorted(name.decode() for name, _ in asked) == ["app.css", "icon.svg", "page.js"]
+    for name, version in asked:
+        found = hashlib.sha256(served()[name.decode()]).hexdigest()
+        assert found.startswith(version.decode())
+
+
+def test_a_digest_is_that_of_the_script_as_it_stands() -> None:
+    expected = base64.b64encode(hashlib.sha256(script()).digest()).decode()
+    assert digest(script()) == f"'sha256-{expected}'"
+
+
+def test_the_coordinators_machine_draws_every_move_of_kafkas_table() -> None:
+    text = files()["views/coordinator.js"].decode()
+    drawn = set(re.findall(r'"([A-Z]\w+) ([A-Z]\w+)": "M', text))
+    allowed = {
+        (WIRE_NAMES[before], WIRE_NAMES[state])
+        for state, befores in VALID_PREVIOUS_STATES[TransactionVersion.TV_2].items()
+        for before in befores
+    }
+    assert drawn == allowed
+    boxes = re.search(r"const BOX = \{(.*?)\};", text, re.DOTALL)
+    assert boxes is not None
+    assert set(re.findall(r"(\w+): \[", boxes[1])) == set(WIRE_NAMES.values())
+
+
+def test_no_move_of_the_machine_is_drawn_behind_a_box() -> None:
+    text = files()["views/coordinator.js"].decode()
+    places = re.findall(r"(\w+): \[(\d+), (\d+)\]", text)
+    boxes = {name: (int(x), int(y), int(x) + 140, int(y) + 36) for name, x, y in places}
+    behind = [
+        (move, name)
+        for move, path in re.findall(r'"(\w+ \w+)": "(M[^"]+)"', text)
+        for name, (left, top, right, bottom) in boxes.items()
+        for x, y in _points(path)
+        if left < x < right and top < y < bottom
+    ]
+    assert behind == []
+
+
+def _points(path: str) -> Iterator[tuple[float, float]]:
+    """Places on a path, one a pixel or nearer."""
+    here = (0.0, 0.0)
+    for letter, words in re.findall(r"([MLHVC])([^MLHVC]*)", path):
+        numbers = [float(word) for word in words.split()]
+        if letter in "HV":
+            (to,) = numbers
+            ends = [(to, here[1]) if letter == "H" else (here[0], to)]
+        else:
+            ends = list(zip(numbers[::2], numbers[1::2], strict=True))
+        corners = [here, *ends]
+        for step in range(1_001 if letter != "M" else 0):
+            yield _bezier(corners, step / 1_000)
+        here = ends[-1]
+
+
+def _bezier(corners: Sequence[tuple[float, float]], t: float) -> tuple[float, float]:
+    while len(corners) > 1:
+        corners = [
+            (a[0] + (b[0] - a[0]) * t, a[1] + (b[1] - a[1]) * t) for a, b in pairwise(corners)
+        ]
+    return corners[0]

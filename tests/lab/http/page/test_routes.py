@@ -1,0 +1,117 @@
+"""The page's files: what is served, under which policy, and that libraries are what they say."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+import zlib
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.clusters import real_cluster
+from txnsim.http.app import ControlApi
+from txnsim.http.guard import Doorkeeper
+from txnsim_lab.http.page.files import LIBRARIES, files, script, served, version
+from txnsim_lab.http.page.routes import POLICY
+
+IMPORTED = re.compile(r"""(?:from|import)\s*["']([^"']+)["']""")
+
+
+def vendored() -> list[dict[str, Any]]:
+    from importlib import resources
+
+    folder = resources.files("txnsim_lab.http.page").joinpath("static/vendor")
+    text = folder.joinpath("VENDOR.toml").read_text("utf-8")
+    return list(tomllib.loads(text)["file"])
+
+
+def test_every_library_is_listed_with_its_licence_and_is_what_its_hash_says() -> None:
+    from importlib import resources
+
+    folder = resources.files("txnsim_lab.http.page").joinpath("static/vendor")
+    there = {name.removeprefix("vendor/") for name in files() if name.startswith("vendor/")}
+    there |= {one.name for one in folder.iterdir() if one.is_file()}
+    listed = {"VENDOR.toml"}
+    for one in vendored():
+        assert (
+            hashlib.sha256(folder.joinpath(one["file"]).read_bytes()).hexdigest() == one["sha256"]
+        )
+        assert one["licence"] in ("MIT", "Apache-2.0", "ISC")
+        if "module" in one:  # else another file of the library imports it
+            assert LIBRARIES[one["module"]] == f"vendor/{one['file']}"
+        listed |= {one["file"], one["licence_file"]}
+    assert there == listed
+
+
+def test_modules_import_nothing_that_is_not_there() -> None:
+    for name, content in files().items():
+        if not name.endswith(".js"):
+            continue
+        folder = name.rpartition("/")[0]
+        for wanted in IMPORTED.findall(content.decode()):
+            if wanted.startswith("../"):
+                assert wanted[3:] in files(), f"{name}: {wanted}"
+            elif wanted.startswith("./"):
+                assert f"{folder}/{wanted[2:]}".lstrip("/") in files(), f"{name}: {wanted}"
+            elif not wanted.startswith("/"):
+                assert wanted in LIBRARIES, f"{name}: {wanted}"
+
+
+def test_the_page_stays_small() -> None:
+    assert sum(len(zlib.compress(one)) for one in files().values()) < 120_000
+    assert len(script()) < 320_000
+
+
+def test_the_policy_lets_in_nothing_but_our_files() -> None:
+    rules = dict(one.strip().partition(" ")[::2] for one in POLICY.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"] == "'self'"
+    assert set(rules.values()) == {"'none'", "'self'"}
+
+
+@pytest.mark.parametrize(
+    ("path", "media_type"),
+    [("/", "text/html"), ("/ui/page.js", "text/javascript"), ("/ui/app.css", "text/css")],
+)
+async def test_files_are_answered_without_a_token_and_operations_are_not(
+    path: str, media_type: str
+) -> None:
+    async with real_cluster(brokers=1) as sim:
+        api = ControlApi(sim)
+        app = api.app(Doorkeeper(token="a-token-of-enough-letters"))
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=app), base_url="http://localhost"
+        ) as page:
+            answer = await page.get(path)
+            assert answer.status_code == 200
+            assert answer.headers["content-type"].startswith(media_type)
+            assert answer.headers["content-security-policy"] == POLICY
+            assert (await page.get("/api/v1/brokers")).status_code == 401
+        api.close()  # the page has had its helper started
+
+
+async def test_what_is_asked_for_by_its_version_is_kept_by_browsers_and_nothing_else() -> None:
+    async with real_cluster(brokers=1) as sim:
+        api = ControlApi(sim)
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=api.app()), base_url="http://localhost"
+        ) as page:
+            now = version(served()["page.js"])
+            for path, kept in [("/", ""), ("/ui/page.js", ""), ("/ui/page.js", now)]:
+                answer = await page.get(path, params={"v": kept} if kept else {})
+                wanted = "max-age=31536000, immutable" if kept else "no-cache"
+                assert answer.headers["cache-control"] == wanted
+        api.close()
+
+
+@pytest.mark.parametrize("path", ["/ui/none.js", "/ui/vendor/VENDOR.toml", "/ui/%2e%2e/app.py"])
+async def test_what_is_no_file_of_the_page_is_not_there(path: str) -> None:
+    async with real_cluster(brokers=1) as sim:
+        app = ControlApi(sim).app()
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=app), base_url="http://localhost"
+        ) as page:
+            assert (await page.get(path)).status_code == 404

@@ -1,0 +1,170 @@
+"""Scenarios through the control port: told in a process of their own, while brokers go on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from tests.support.control_port import port
+from txnsim_lab.http.runs import scenarios
+
+RUNS = "/api/v1/runs"
+SHORT = """
+name: two-records
+title: Two records are read
+goal: See them.
+method: Write them.
+topics: {t: 1}
+runs:
+  V-: {mode: V-, verdict: healthy}
+  TV2: {mode: TV2, verdict: aborted-read}
+steps:
+  - call: {who: bystander, do: append, partition: t-0, values: [a, b]}
+  - call: {who: reader, do: read, partition: t-0, reads: [a, b]}
+"""
+
+
+async def until_done(client: httpx.AsyncClient, answer: httpx.Response) -> dict[str, Any]:
+    told: dict[str, Any] = answer.json()
+    while answer.status_code == 202:
+        answer = await client.get(f"{RUNS}/{told['id']}?wait_ms=20000")
+        told = answer.json()
+    return told
+
+
+async def test_shipped_scenarios_are_listed_and_shown() -> None:
+    async with port() as client:
+        listed = (await client.get("/api/v1/scenarios")).json()
+        late = next(one for one in listed if "z01" in one["aliases"])
+        assert late["runs"]["V-"] == "stuck-last-stable-offset"
+        shown = (await client.get("/api/v1/scenarios/Z01")).json()
+        assert shown["name"] == late["name"]
+        assert shown["yaml"].startswith(f"name: {late['name']}")
+        gone = await client.get("/api/v1/scenarios/z99")
+        assert (gone.status_code, "GET /api/v1/scenarios" in gone.text) == (404, True)
+
+
+async def test_a_scenario_is_run_by_its_name_and_comes_to_what_it_declares() -> None:
+    async with port() as client:
+        answer = await client.post(f"{RUNS}?wait_ms=0", json={"name": "z01", "runs": ["V-", "TV2"]})
+        assert answer.status_code == 202
+        assert answer.json()["state"] == "running"
+        told = await until_done(client, answer)
+        assert (told["state"], told["as_declared"], told["done"], told["of"]) == (
+            "done",
+            True,
+            2,
+            2,
+        )
+        hanging, refused = told["runs"]
+        assert hanging["verdict"] == ["stuck-last-stable-offset"]
+        assert (hanging["observed"], hanging["cured"]) == ("stuck-last-stable-offset", "healthy")
+        assert (refused["run"], refused["observed"], refused["because"]) == ("TV2", "healthy", [])
+        at = f"{RUNS}/{told['id']}"
+        history = (await client.get(f"{at}/history?run=V-")).text.splitlines()
+        assert all("seen" in msgspec.json.decode(line) for line in history)
+        verdict = await client.post(
+            "/api/v1/verdicts", json=[msgspec.json.decode(line) for line in history]
+        )
+        assert verdict.json()["healthy"], "the history goes on until after the cure"
+        trace = (await client.get(f"{at}/trace?run=V-&take=armed")).text.splitlines()
+        assert msgspec.json.decode(trace[0])["k"] == "run"
+        assert (await client.get(f"{at}/trace")).status_code == 422
+        assert [one["id"] for one in (await client.get(RUNS)).json()] == [told["id"]]
+
+
+async def test_a_posted_scenario_is_run_and_what_it_declares_is_compared() -> None:
+    async with port() as client:
+        told = await until_done(client, await client.post(RUNS, json={"yaml": SHORT}))
+        assert (told["state"], told["as_declared"]) == ("done", False)
+        assert [(one["expected"], one["observed"]) for one in told["runs"]] == [
+            ("healthy", "healthy"),
+            ("aborted-read", "healthy"),
+        ]
+
+
+@pytest.mark.slow
+async def test_a_bug_in_a_story_is_told_to_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_args: object, **_options: object) -> None:
+        raise ZeroDivisionError("told so")
+
+    monkeypatch.setattr("txnsim_lab.http.runs.replayed.tell_driven", broken)
+    monkeypatch.setattr(scenarios, "HAS_FORK", False)  # told in a thread, as on Windows
+    async with port() as client:
+        told = await until_done(client, await client.post(RUNS, json={"yaml": SHORT}))
+        assert (told["state"], told["as_declared"]) == ("failed", False)
+        assert told["error"] == "ZeroDivisionError: told so"
+        refused = await client.delete(f"{RUNS}/{told['id']}")
+        assert (refused.status_code, "in a thread" in refused.text) == (409, True)
+
+
+async def test_the_oldest_requests_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenarios, "TELLINGS_KEPT_MAX", 1)
+    wanted = {"yaml": SHORT, "runs": ["V-"]}
+    async with port() as client:
+        first = (await client.post(f"{RUNS}?wait_ms=0", json=wanted)).json()
+        full = await client.post(RUNS, json=wanted)
+        assert (full.status_code, "wait for" in full.json()["error"]) == (409, True)
+        await client.get(f"{RUNS}/{first['id']}?wait_ms=20000")
+        second = (await client.post(f"{RUNS}?wait_ms=20000", json=wanted)).json()
+        assert (await client.get(f"{RUNS}/{first['id']}")).status_code == 404
+        assert (await client.get(f"{RUNS}/{second['id']}")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "advice"),
+    [
+        ({}, 422, "one of both"),
+        ({"name": "z01", "yaml": SHORT}, 422, "one of both"),
+        ({"name": "z99"}, 404, "GET /api/v1/scenarios"),
+        ({"name": "../secrets.yaml"}, 404, "GET /api/v1/scenarios"),
+        ({"yaml": "name: x"}, 422, "posted.yaml:1: "),
+        ({"name": "z01", "runs": ["V?"]}, 422, "only V-"),
+        ({"name": "z01", "takes": ["twice"]}, 422, "armed, disarmed, control"),
+        ({"yaml": SHORT, "takes": ["control"]}, 422, "has no control to run"),
+        ({"name": "z01", "seed": -1}, 422, "seed is -1"),
+    ],
+)
+async def test_what_can_not_be_run_is_refused(
+    body: dict[str, Any], status: int, advice: str
+) -> None:
+    async with port() as client:
+        answer = await client.post(RUNS, json=body)
+        assert answer.status_code == status
+        assert advice in answer.json()["error"]
+
+
+async def test_yaml_that_means_more_than_it_says_is_refused_with_its_line() -> None:
+    text = "a: &a [x, x]\nb: &b [*b]\n"
+    async with port() as client:
+        answer = await client.post(RUNS, json={"yaml": text})
+    assert answer.status_code == 422
+    assert answer.json()["error"] == "posted.yaml:2: it contains itself"
+
+
+@pytest.mark.slow
+async def test_posted_yaml_is_read_while_brokers_go_on() -> None:
+    wide = "a: [" + "x," * 19_000 + "]"
+    loop = asyncio.get_running_loop()
+    turns: list[asyncio.TimerHandle] = []
+
+    def turn() -> None:
+        turns.append(loop.call_later(0.001, turn))
+
+    async with port() as client:
+        turn()
+        answer = await client.post(RUNS, json={"yaml": wide})
+        turns[-1].cancel()
+    assert answer.status_code == 422
+    assert len(turns) > 20
+
+
+async def test_a_run_that_is_named_often_runs_once() -> None:
+    async with port() as client:
+        asked = {"yaml": SHORT, "runs": ["V-"] * 1_000}
+        told = await until_done(client, await client.post(RUNS, json=asked))
+    assert (told["of"], told["done"]) == (1, 1)

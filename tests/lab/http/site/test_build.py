@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import ast
+import errno
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.full_disk import little_room
+from txnsim.errors import ConfigError
+from txnsim_lab.http.site import build
+from txnsim_lab.http.site.pack import NOT_NEEDED
+
+ABROAD: Final = {
+    "txnsim_lab.proxy": "a story on a real cluster, which no browser reaches",
+    "txnsim_lab.proxy.addresses": "the same",
+    "txnsim_lab.proxy.fault_proxy": "the same",
+    "txnsim_lab.proxy.options": "the same",
+    "cryptography": "keys and certificates of listeners with TLS: there are no listeners",
+    "kafka": "kafka-python as a player: it wants sockets and threads",
+    "prometheus_client": "the page of metrics",
+    "uvloop": "the loop of a real server",
+}
+"""What modules of the site import and the site lacks -> why no visitor misses it."""
+
+
+def imported(source: bytes) -> Iterator[str]:
+    """Modules that a module imports when it is run, at once or later."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            node.body = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (one.name for one in names)
+            case ast.ImportFrom(module=str(module), level=0):
+                yield module
+            case ast.Call(func=ast.Name(id="OnDemand"), args=[ast.Constant(value=str(name))]):
+                yield name
+
+
+@pytest.mark.costly
+def test_a_module_that_the_site_needs_is_in_it() -> None:
+    own = {name: content for name, content in build.own_files() if name.endswith(".py")}
+    known = {name[:-3].replace("/", ".").removesuffix(".__init__") for name in own}
+    libraries = {one.name.lower().replace("-", "_") for one in build.parts().wheel} | {"yaml"}
+    libraries |= {name.split("/")[0].removesuffix(".py") for name in build.STAND_INS}
+    left_out = {name.split("/")[0].removesuffix(".py") for name in NOT_NEEDED if "/" not in name}
+    missing = set()
+    for content in own.values():
+        for module in imported(content):
+            first = module.split(".")[0]
+            if first == "txnsim":
+                missing |= {module} - known
+            elif first not in sys.stdlib_module_names or first in left_out:
+                missing |= {first} - libraries
+    assert missing == ABROAD.keys()
+
+
+def test_a_site_that_has_no_room_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "_check", lambda *_: None)
+    files = {"index.html": b"small", "page.js": b"x" * 2_000}
+    monkeypatch.setattr(build, "_files", lambda *_: files)
+    with little_room(), pytest.raises(ConfigError, match=r"site/page\.js: File too large; nothing"):
+        build.build(tmp_path / "site", given=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    made = build.build(tmp_path / "site", given=tmp_path, pack_beforehand=True)
+    assert made == {"index.html": 5, "page.js": 2_000}
+    assert {one.name for one in (tmp_path / "site").iterdir()} == {
+        *made, "index.html.gz", "page.js.gz",
+    }  # fmt: skip
+
+
+def test_a_full_place_for_temporary_files_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_room(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(build, "_check", lambda *_: None)
+    monkeypatch.setattr(build, "_files", without_room)
+    with pytest.raises(OSError, match=r"device: '.*/txnsim-site-"):
+        build.build(tmp_path / "site", given=tmp_path)

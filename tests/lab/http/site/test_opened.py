@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import asyncio
+
+from tests.support.traces import told
+from tests.lab.http.site.test_backend import asked
+from txnsim_lab.http.site.backend import Backend
+
+
+async def test_a_trace_from_a_file_is_explained() -> None:
+    backend = Backend()
+    content = (await asyncio.to_thread(told)).decode()
+    body = {"name": "run.jsonl", "trace": content}
+    status, opened = await asked(backend, "POST", "/traces", "", body)
+    assert (status, opened["events"]) == (200, len(content.splitlines()) - 2)
+    newest = opened["events"] - 1
+    status, said = await asked(backend, "GET", "/explain", f"at={newest}&of={opened['id']}")
+    assert (status, said["partitions"][0]["partition"]) == (200, "payments-0")
+    status, _ = await asked(backend, "GET", "/explain", "at=0&of=opened-2")
+    assert status == 404
+    status, said = await asked(
+        backend, "POST", "/traces", "", {"name": "x.jsonl", "trace": "no trace"}
+    )
+    assert status == 422
+    assert "x.jsonl" in said["error"]

@@ -1,0 +1,100 @@
+"""A side is read exactly as far as is wanted, and its bytes go to its direction."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from txnsim_lab.proxy.ends import BrokerEnd, ClientEnd
+from txnsim_lab.proxy.frame_stream import Course, FrameStream
+
+
+class Told:
+    """Both sides, as they are told."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def see_to_reading(self) -> None:
+        self.heard.append("reading")
+
+    def client_connected(self) -> None:
+        self.heard.append("connected")
+
+    def client_lost(self, exc: Exception | None) -> None:
+        self.heard.append(f"client lost {exc}")
+
+    def broker_lost(self, exc: Exception | None) -> None:
+        self.heard.append(f"broker lost {exc}")
+
+    def close(self) -> None:
+        self.heard.append("closed")
+
+
+class Wire(asyncio.Transport):
+    """A transport that notes what is asked of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def is_closing(self) -> bool:
+        return "close" in self.asked
+
+    def pause_reading(self) -> None:
+        self.asked.append("pause")
+
+    def resume_reading(self) -> None:
+        self.asked.append("resume")
+
+    def close(self) -> None:
+        self.asked.append("close")
+
+    def abort(self) -> None:
+        self.asked.append("abort")
+
+
+def stream(written: list[bytes]) -> FrameStream:
+    made = FrameStream(
+        head_bytes=4,
+        decide=lambda *_: Course.PASS,
+        take=lambda _: None,
+        ended=lambda: None,
+        grown=lambda: None,
+    )
+    made.write = written.append
+    return made
+
+
+def test_a_side_is_paused_and_resumed_once_each() -> None:
+    told, written, wire = Told(), list[bytes](), Wire()
+    end: Any = ClientEnd(told, stream(written))
+    end.read(is_wanted=False)
+    assert wire.asked == [], "there is no connection yet"
+    end.connection_made(wire)
+    for is_wanted in (True, False, False, True, True):
+        end.read(is_wanted=is_wanted)
+    assert wire.asked == ["pause", "resume"]
+    end.data_received(b"\0\0\0\1x")
+    assert written == [b"\0\0\0\1x"]
+    end.pause_writing()
+    assert end.is_full
+    end.resume_writing()
+    assert not end.is_full
+    end.connection_lost(None)
+    assert told.heard == ["connected", "reading", "reading", "client lost None"]
+
+
+def test_a_side_closes_if_it_is_there() -> None:
+    told, wire = Told(), Wire()
+    end: Any = BrokerEnd(told, stream([]))
+    end.close()
+    end.abort()
+    end.connection_made(wire)
+    end.abort()
+    end.close()
+    assert wire.asked == ["abort", "close"]
+    end.read(is_wanted=False)
+    assert wire.asked == ["abort", "close"], "who is closing is left alone"
+    end.connection_lost(OSError("reset"))
+    assert told.heard == ["broker lost reset"]

@@ -1,0 +1,284 @@
+"""One connection through the proxy: bytes pass as they are, memory is bounded, ends close as they
+would without it. What faults do is told in ``tests/broker/server/test_crossings.py``, of both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support.proxied import ProxiedCluster, run_proxied
+from tests.support.wires import Wire
+from tests.support.within import within
+from tests.broker.server.test_connection import first, open_wire
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.fetching import fetch
+from txnsim.faults.actions import DropAnswer, Fail, Hold, Pass, Rewrite
+from txnsim.faults.crossings import RewriteHow
+from txnsim.faults.points import FaultPoint
+from txnsim_lab.proxy import relay
+from txnsim.types import IsolationLevel
+from txnsim.wire import codec
+
+REQUEST, RESPONSE = FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE
+
+
+async def records(cluster: ProxiedCluster) -> int:
+    """How many there are in orders-0, asked past the proxy."""
+    async with cluster.client("counter") as client:
+        result = await fetch(
+            client, "orders", 0, 0, isolation=IsolationLevel.READ_UNCOMMITTED, max_wait_ms=0
+        )
+        return len(result.records)
+
+
+def struck(cluster: ProxiedCluster, rule_id: str) -> int:
+    """How often a rule has struck that is in force."""
+    armed = cluster.injector.get(rule_id)
+    assert armed is not None
+    return armed.struck
+
+
+@within(run_proxied)
+async def test_pipelined_requests_are_answered_in_order_without_a_rule(
+    cluster: ProxiedCluster,
+) -> None:
+    wire = await open_wire(cluster)
+    frames = [wire.produce(first(), acks=acks) for acks in (1, 0, -1)] + [wire.metadata()]
+    for byte in b"".join(frames):
+        wire.send(bytes((byte,)))
+    assert [(await wire.answer())[0] for _ in range(3)] == [1, 3, 4]
+    assert await records(cluster) == 3
+    await wire.close()
+
+
+@within(run_proxied)
+async def test_every_answer_with_an_address_leads_to_the_proxy(cluster: ProxiedCluster) -> None:
+    wire = await open_wire(cluster)
+    wire.send(wire.metadata())
+    _, message = await wire.answer()
+    told = {row.node_id: (row.host, row.port) for row in message.brokers}
+    assert told == {node: cluster.proxy.clients.address(node) for node in (1, 2, 3)}
+    await wire.close()
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+@within(run_proxied)
+async def test_a_held_request_of_a_client_that_left_is_sent_once_it_is_released(
+    cluster: ProxiedCluster, acks: int
+) -> None:
+    cluster.arm(Hold(), REQUEST, api="Produce")
+    wire = await open_wire(cluster)
+    wire.send(wire.produce(first(), acks=acks) + wire.metadata())
+    await cluster.struck()
+    await wire.close()
+    await asyncio.sleep(60)
+    assert await records(cluster) == 0
+    door = next(iter(cluster.proxy.clients))
+    cluster.injector.disarm("f")
+    await asyncio.sleep(1)
+    assert await records(cluster) == 1
+    assert not any(one.relays for one in cluster.proxy.clients), "both sides are closed"
+    assert door.accepted >= 0
+
+
+@within(run_proxied)
+async def test_a_request_that_was_held_until_its_broker_had_gone_is_lost(
+    cluster: ProxiedCluster,
+) -> None:
+    cluster.arm(Hold(), REQUEST, api="Produce")
+    wire = await open_wire(cluster)
+    wire.send(wire.produce(first()))
+    await cluster.struck()
+    await cluster.sim.kill_broker(cluster.leader(first()))
+    assert await wire.closed(), "as without the proxy"
+    cluster.injector.disarm("f")
+    await asyncio.sleep(1)
+    await wire.close()
+
+
+@within(run_proxied)
+async def test_an_answer_that_is_held_outlives_its_broker(cluster: ProxiedCluster) -> None:
+    cluster.arm(Hold(), RESPONSE, api="Produce")
+    wire = await open_wire(cluster)
+    wire.send(wire.produce(first()))
+    await cluster.struck()
+    await cluster.sim.kill_broker(cluster.leader(first()))
+    await asyncio.sleep(1)
+    cluster.injector.disarm("f")
+    assert (await wire.answer())[0] == 1
+    assert await wire.closed()
+    await wire.close()
+
+
+@within(run_proxied)
+async def test_a_client_that_lost_an_answer_notices_that_its_broker_has_gone(
+    cluster: ProxiedCluster,
+) -> None:
+    cluster.arm(DropAnswer(), REQUEST, api="Produce")
+    wire = await open_wire(cluster)
+    wire.send(wire.produce(first()))
+    await cluster.struck()
+    assert await wire.silent_for(60)
+    await cluster.sim.kill_broker(cluster.leader(first()))
+    assert await wire.closed()
+    await wire.close()
+
+
+@within(run_proxied)
+async def test_a_broker_out_of_reach_closes_the_connection(cluster: ProxiedCluster) -> None:
+    await cluster.sim.kill_broker(cluster.leader(first()))
+    wire = await open_wire(cluster)
+    assert await wire.closed()
+    with pytest.raises(ConnectionResetError):
+        await wire.close()
+
+
+@within(run_proxied)
+async def test_a_rule_that_is_armed_late_sees_no_answer_of_a_request_that_it_can_not_know(
+    cluster: ProxiedCluster,
+) -> None:
+    wire = await open_wire(cluster)
+    cluster.arm(Hold(), REQUEST, "hold", api="Produce", limit=1)
+    wire.send(wire.produce(first()))
+    await cluster.struck("hold")
+    cluster.arm(Pass(), RESPONSE, "by-api", api="Produce")
+    cluster.arm(Pass(), RESPONSE, "by-topic", api="Produce", topic="orders")
+    cluster.injector.disarm("hold")
+    await wire.answer()
+    counts = {one.rule.id: one.struck for one in cluster.injector.rules()}
+    assert counts["by-topic"] == 0
+    wire.send(wire.produce(first()))
+    await wire.answer()
+    assert struck(cluster, "by-topic") == 1
+    await wire.close()
+
+
+@within(run_proxied)
+async def test_a_request_is_about_a_topic_that_it_tells_by_id(cluster: ProxiedCluster) -> None:
+    """Also where no answer has told its name before: it is looked up."""
+    cluster.arm(Fail(error="NOT_LEADER_OR_FOLLOWER"), REQUEST, api="Produce", topic="orders")
+    topic_id = cluster.sim.metadata.image.topics["orders"].topic_id
+    wire = await open_wire(cluster)
+    schema = codec.request_schema(0, 13)
+    data = codec.build(schema.PartitionProduceData, index=0, records=b"")
+    topic = codec.build(schema.TopicProduceData, topic_id=topic_id, partition_data=(data,))
+    message = codec.build(
+        schema.ProduceRequest, transactional_id=None, acks=1, timeout=1_000,
+        topic_data=(topic,),
+    )  # fmt: skip
+    wire.send(wire.frame(0, 13, message))
+    _, answer = await wire.answer()
+    assert answer.responses[0].partition_responses[0].error_code == 6
+    assert struck(cluster, "f") == 1
+    await wire.close()
+
+
+@within(run_proxied)
+async def test_what_is_no_request_of_kafkas_is_left_to_the_broker(cluster: ProxiedCluster) -> None:
+    cluster.arm(Pass(), REQUEST)
+    wire = await open_wire(cluster)
+    wire.send(b"\x16\x03\x01\x02\x00 a ClientHello of TLS, at a listener in clear")
+    assert await wire.closed()
+    await wire.close()
+
+
+def test_an_answer_that_claims_to_be_huge_is_not_collected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its size is a broker's word; it was collected while a rule was armed, up to 2 GiB."""
+    monkeypatch.setattr(relay, "COLLECTED_BYTES_MAX", 40)
+
+    async def main(cluster: ProxiedCluster) -> None:
+        wire = await open_wire(cluster)
+        wire.send(wire.metadata())
+        assert await wire.closed()
+        await wire.close()
+
+    run_proxied(main)
+
+
+def test_too_much_that_waits_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay, "BACKLOG_BYTES", 10_000)
+
+    async def main(cluster: ProxiedCluster) -> None:
+        cluster.arm(Hold(), REQUEST, api="Produce")
+        wire = await open_wire(cluster)
+        wire.send(wire.produce(first()))
+        await cluster.struck()
+        for _ in range(200):
+            wire.send(wire.produce(first(), value=bytes(1_000)))
+            await asyncio.sleep(0.001)
+        (open_one,) = [one for door in cluster.proxy.clients for one in door.relays]
+        assert isinstance(open_one, relay.Relay)
+        waiting: Any = open_one._requests.backlog_bytes
+        assert 10_000 <= waiting < 100_000, "the rest stays with the client"
+        cluster.injector.disarm("f")
+        assert [(await wire.answer())[0] for _ in range(201)] == list(range(1, 202))
+        await wire.close()
+
+    run_proxied(main)
+
+
+@within(run_proxied)
+async def test_a_mechanism_that_can_not_pass_is_refused_and_the_connection_goes_on(
+    cluster: ProxiedCluster,
+) -> None:
+    wire = await open_wire(cluster)
+    schema = codec.request_schema(17, 1)
+    wire.send(wire.frame(17, 1, schema.SaslHandshakeRequest(mechanism="GSSAPI")))
+    _, message = await wire.answer()
+    assert message.error_code == 33
+    wire.send(wire.metadata())
+    assert (await wire.answer())[0] == 2
+    await wire.close()
+
+
+@within(run_proxied)
+async def test_an_answer_to_a_client_that_left_goes_nowhere(cluster: ProxiedCluster) -> None:
+    cluster.arm(Hold(), RESPONSE, api="Metadata")
+    wire = await Wire.open(*cluster.address(first()))
+    wire.send(wire.metadata())
+    await cluster.struck()
+    await wire.close()
+    await asyncio.sleep(1)
+    cluster.injector.disarm("f")
+    await asyncio.sleep(1)
+    assert not any(one.relays for one in cluster.proxy.clients)
+
+
+@within(run_proxied)
+async def test_a_rule_sees_the_answer_to_a_held_request_of_a_client_that_left(
+    cluster: ProxiedCluster,
+) -> None:
+    cluster.arm(Hold(), REQUEST, api="Produce")
+    cluster.arm(Pass(), RESPONSE, rule_id="answered", api="Produce", topic="orders")
+    wire = await open_wire(cluster)
+    wire.send(wire.produce(first()))
+    await cluster.struck()
+    await wire.close()
+    await asyncio.sleep(1)
+    assert struck(cluster, "answered") == 0
+    cluster.injector.disarm("f")
+    await cluster.struck("answered")
+    assert await records(cluster) == 1
+    assert not any(one.relays for one in cluster.proxy.clients), "both sides are closed"
+
+
+@within(run_proxied)
+async def test_a_field_of_a_real_answer_is_rewritten(cluster: ProxiedCluster) -> None:
+    """A reader is told of another last stable offset than the broker has."""
+    add = Rewrite(field="last_stable_offset", how=RewriteHow.ADD, value=7)
+    cluster.arm(add, RESPONSE, api="Fetch", client_id="reader")
+    settings = ClientSettings(client_id="reader")
+    async with Cluster(
+        cluster.proxy.bootstrap, settings=settings, clock=cluster.env.clock, tasks=cluster.env.tasks
+    ) as client:
+        found = await fetch(
+            client, "orders", 0, 0, isolation=IsolationLevel.READ_COMMITTED, max_wait_ms=0
+        )
+    assert found.last_stable_offset == 7
+    assert struck(cluster, "f") == 1

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.stories import call, seen, told
+from txnsim_lab.check.observations import Began, Ended, Wrote
+from txnsim.errors import ConfigError
+
+ACTORS = {"A": {"plays": "application", "transactional-id": "app", "client-id": "shop"}}
+HOLD = {"hold": {"id": "late", "point": "client.request", "api": "Produce", "client_id": "shop"}}
+
+
+def do(verb: str, **fields: Any) -> dict[str, Any]:
+    return call(verb, "A", **fields)
+
+
+def test_an_application_commits_and_aborts() -> None:
+    steps: list[dict[str, Any]] = [
+        do("begin", transaction="first"),
+        do("send", partition="t-0", value="r1"),
+        do("send", partition="t-1", value="r2", item="x"),
+        do("await-ack"),
+        do("commit"),
+        do("begin"),
+        do("send", partition="t-0", value="r3"),
+        do("await-ack"),
+        do("abort"),
+    ]
+    for run in ("V-", "TV2+"):
+        result = told(steps, run=run, actors=ACTORS)
+        assert result.as_declared, result.verdict
+        assert result.players == ("own client",)
+        assert [one.transaction for one in seen(result, Began)] == ["first", "A.T2"]
+        assert [one.item for one in seen(result, Wrote)] == ["r1", "x", "r3"]
+        assert [one.commit for one in seen(result, Ended)] == [True, False]
+
+
+def test_who_gives_up_on_a_record_does_not_know_what_became_of_it() -> None:
+    steps: list[dict[str, Any]] = [
+        do("begin"),
+        HOLD,
+        do("send", partition="t-0", value="r1"),
+        {"wait-until": {"struck": "late"}},
+        do("give-up"),
+        do("commit", error="any"),
+        do("abort"),
+    ]
+    result = told(steps, run="V+", actors=ACTORS)
+    assert result.verdict.observed == ()
+    assert [one.outcome for one in seen(result, Wrote)] == ["unknown"]
+    assert [one.outcome for one in seen(result, Ended)] == ["failed", "ok"]
+
+
+@pytest.mark.parametrize("run", ["V+", "TV2+"])
+def test_a_commit_whose_answer_is_lost_is_no_abort_because_the_next_one_is_refused(
+    run: str,
+) -> None:
+    """The coordinator has it, and its markers are late: CONCURRENT_TRANSACTIONS until time is up.
+    Readers see the record afterwards, as they should (seed 8717 of ``txnsim simulate``).
+    """
+    markers = {"id": "markers", "point": "peer.request", "api": "WriteTxnMarkers", "topic": "t"}
+    lose = {"point": "client.request", "api": "EndTxn", "action": {"do": "drop-answer"}}
+    steps: list[dict[str, Any]] = [
+        do("begin"),
+        do("send", partition="t-0", value="r1"),
+        do("await-ack"),
+        {"hold": markers},
+        {"arm": {"id": "lost", "limit": 1, **lose}},
+        do("commit", error="CONCURRENT_TRANSACTIONS"),
+        {"release": "markers"},
+        {"wait-until": {"transaction": {"id": "app", "is": "CompleteCommit"}}},
+    ]
+    result = told(steps, run=run, actors=ACTORS)
+    assert result.verdict.observed == (), result.verdict
+    assert [one.outcome for one in seen(result, Ended)] == ["unknown"]
+
+
+def test_what_was_never_asked_about_is_unknown_and_a_prompt_answer_is_no_delay() -> None:
+    open_end = [do("begin"), do("send", partition="t-0", value="r1")]
+    result = told(open_end, run="V+", actors=ACTORS)
+    assert [one.outcome for one in seen(result, Wrote)] == ["unknown"]
+    prompt = told([*open_end, do("give-up")], run="V+", actors=ACTORS)
+    assert "acknowledged though its request is held" in prompt.verdict.because[0]
+
+
+def test_an_answer_to_nothing_can_t_be_waited_for() -> None:
+    """A story that was cut down once had such a step (seed 396 of ``txnsim simulate``)."""
+    with pytest.raises(ConfigError, match="A: await-ack, but nothing was sent"):
+        told([do("begin"), do("await-ack")], run="V+", actors=ACTORS)

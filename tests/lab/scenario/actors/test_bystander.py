@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from tests.support.stories import call, seen, sentences, told
+from txnsim_lab.check.observations import Wrote
+
+
+def append(**fields: object) -> dict[str, object]:
+    return call("append", "bystander", partition="t-0", **fields)
+
+
+def test_a_bystander_writes_named_records_and_many() -> None:
+    steps = [
+        append(values=["a", "b"], key="k", offset=0),
+        append(value="u", count=7, keys=3, offset=2),
+        append(values=list("cdefgh")),
+    ]
+    result = told(steps)
+    assert result.as_declared, result.verdict
+    wrote = seen(result, Wrote)
+    assert [one.offset for one in wrote] == list(range(15))
+    assert [(one.value, one.key) for one in wrote[:4]] == [
+        ("a", "k"), ("b", "k"), ("u-0", "key-0"), ("u-1", "key-1"),
+    ]  # fmt: skip
+    assert wrote[5].key == "key-0"
+    told_of = sentences(result)
+    assert "bystander: a, b acknowledged at 0, 1" in told_of
+    assert "7 records acknowledged, the last at 8" in told_of
+    assert "6 records acknowledged, the last at 14" in told_of
+
+
+def test_what_it_is_refused_is_told() -> None:
+    full = {"id": "f", "point": "client.request", "api": "Produce",
+            "action": {"do": "error", "error": "TOPIC_AUTHORIZATION_FAILED"}}  # fmt: skip
+    refused = append(value="x", error="TOPIC_AUTHORIZATION_FAILED")
+    result = told([{"arm": full}, refused])
+    assert result.as_declared, result.verdict
+    assert [one.outcome for one in seen(result, Wrote)] == ["failed"]

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from txnsim.errors import ConfigError
+from txnsim_lab.scenario.catalog import find
+from txnsim_lab.scenario.teaching.lessons import filled, goals, lesson, lessons, read
+from txnsim_lab.scenario.teaching.played import played
+
+ALL = ("L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11")
+
+
+def test_each_lesson_ends_with_something_that_the_learner_makes() -> None:
+    assert list(lessons()) == [*ALL, "demo", "quiz"]
+    for one in lessons().values():
+        last = one.parts[-1]
+        assert one.id in ("demo", "quiz") or (last.goal if one.cluster else last.saves)
+        assert "`" not in msgspec.json.encode(one).decode()  # they are no Markdown
+
+
+WORDS_PER_MINUTE = 150
+SECONDS_PER_DEED = 20
+"""For a prediction, or for something that is done to reach a goal."""
+
+
+@pytest.mark.parametrize("name", [one for one in lessons() if one != "demo"])
+def test_a_lesson_takes_the_minutes_that_it_states(name: str) -> None:
+    one = lesson(name)
+    words, deeds = 0, 0
+    for part in one.parts:
+        texts = (part.say, part.do, part.then, part.ask, *part.choices.values())
+        words += sum(len(text.split()) for text in (*texts, *(each.text for each in part.actions)))
+        deeds += bool(part.ask) + len(part.solution)
+    outside = sum(part.do_minutes for part in one.parts)
+    quick = words / WORDS_PER_MINUTE + deeds * SECONDS_PER_DEED / 60 + outside
+    assert quick <= one.minutes <= 2 * quick, f"{quick:.1f} minutes without a second look"
+
+
+def test_the_quiz_has_a_right_choice_for_each_question() -> None:
+    one = lesson("quiz")
+    answers = [part.answer for part in played(one).values()]
+    assert len(answers) == 12
+    for part, answer in zip(one.parts, answers, strict=True):
+        assert answer in part.choices
+        assert answer not in part.mistakes
+        assert part.choices.keys() - {answer} == part.mistakes.keys()  # each wrong one is answered
+
+
+def test_goals_are_those_of_the_story_that_a_part_is_in() -> None:
+    one = lesson("L1")
+    first, last = [part for part in one.parts if part.goal]
+    assert goals("l1") == [first]
+    assert goals(f"L1:{len(one.parts) - 1}") == [last]
+    assert goals("L1:8") == []
+
+
+WRONG = {
+    "    until: 3": ("    until: three", r"parts.0.until: Expected `int`"),
+    "    fact: lso payments-0": ("    fact: weather payments-0", r"parts.2.fact: no fact 'weather"),
+    "    until: 5": ("    until: 2", r"parts.1.until: the story is at step 3 already"),
+    "    solution: [1, 2, 3]": ("    solution: [9]", r"parts.5.solution: there is no action 9"),
+    "[{call: {who: app, do: begin}}]": (
+        "[{cal: {who: app, do: begin}}]",
+        r"parts.5.actions.0.steps.0: .*cal",
+    ),
+    '    hints: ["Begin': ('    clues: ["Begin', r"parts.5.*: Object contains unknown field"),
+}
+
+
+@pytest.mark.parametrize("right", WRONG)
+def test_an_error_of_a_file_names_line_and_field(right: str) -> None:
+    assert_refused("l0.yaml", right, *WRONG[right])
+
+
+WRONG_OF_CLUSTERS = {
+    "{id: l10-answer, point: client.response,": (
+        "{id: l10-answer, point: client.answer,",
+        r"parts.1.arms.0.point: Invalid enum value 'client.answer'",
+    ),
+    '    expected: "order-1,': ('    expected: "order-7,', r"parts.1.expected: no choice 'order-7"),
+    "    fact: reads l10-second-0": ("    fact: reads l10", r"parts.1.fact: no fact 'reads l10'"),
+    "    file: l10_shop.py": (
+        "    saves: healthy",
+        r"parts.0.saves: a lesson on a cluster of one's",
+    ),
+    "cluster: {topics: {l10-first: 1,": (
+        "cluster: {needs: {verdict t-0: healthy}, topics: {l10-first: 1,",
+        r"cluster.needs: no fact 'verdict t-0' of a trace",
+    ),
+    "cluster:": (
+        "story: {scenario: z01, run: V-}\ncluster:",
+        r"id: a lesson has a story, or a cluster of one's own",
+    ),
+}
+
+
+@pytest.mark.parametrize("right", WRONG_OF_CLUSTERS)
+def test_so_does_one_of_a_lesson_on_a_cluster_of_ones_own(right: str) -> None:
+    assert_refused("l10.yaml", right, *WRONG_OF_CLUSTERS[right])
+
+
+def test_a_story_has_nothing_that_is_done_outside() -> None:
+    said = r"parts.0.do: a lesson on a story has none"
+    assert_refused("l0.yaml", "    until: 3", "    do: it\n    until: 3", said)
+
+
+def assert_refused(name: str, right: str, wrong: str, said: str) -> None:
+    """A mistake in a lesson's file is told with its line and its field."""
+    path = Path(find("z01")[0]).parent / "lessons" / name
+    text = path.read_text("utf-8")
+    assert right in text
+    with pytest.raises(ConfigError, match=rf"{name}:\d+: {said}"):
+        read(path, text.replace(right, wrong, 1))
+
+
+def test_on_paper_addresses_are_words() -> None:
+    assert filled("run it {bootstrap} {http}") == "run it BOOTSTRAP PAGE"
+    assert filled("run it {bootstrap}", bootstrap="127.0.0.1:9092") == "run it 127.0.0.1:9092"
+
+
+def test_what_is_no_lesson_is_told() -> None:
+    with pytest.raises(ConfigError, match="L1"):
+        lesson("L99")

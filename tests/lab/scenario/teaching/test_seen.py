@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from txnsim_lab.check.history import History
+from txnsim_lab.check.observations import Began, Ended, Read, Record, Seen, Wrote
+from txnsim_lab.scenario.teaching.seen import SEEN, is_seen, judged, places, seen_fact
+from txnsim.types import TopicPartition
+
+T1, T2 = "order-1 by shop 1", "order-1 by shop 2"
+
+
+def written(value: str, offset: int, *, is_answered: bool = True) -> list[Seen]:
+    """A transaction with one record of order-1."""
+    at = {"at_ms": offset, "who": value}
+    found: list[Seen] = [
+        Began(transaction=value, transactional_id="shop", **at),
+        Wrote(transaction=value, topic="t", partition=0, value=value, item="order-1", **at),
+    ]
+    return [*found, Ended(transaction=value, commit=True, **at)] if is_answered else found
+
+
+def read(*values: str, topic: str = "t") -> Read:
+    """All of a partition, by one reader from the start."""
+    records = tuple(Record(offset=2 * n, value=value) for n, value in enumerate(values))
+    end = 2 * len(values)
+    return Read(
+        at_ms=9, who="onlooker", topic=topic, partition=0, asked=0, records=records, next_offset=end
+    )
+
+
+def facts(*some: Seen) -> dict[str, str]:
+    history = History(some)
+    return {name: seen_fact(history, f"{name} t-0") for name in SEEN}
+
+
+def test_a_program_that_repeats_its_work_is_told_by_the_judges() -> None:
+    twice: Sequence[Seen] = (*written(T1, 0, is_answered=False), *written(T2, 2))
+    assert facts(*twice, read(T1, T2)) == {
+        "verdict": "duplicate",
+        "reads": "order-1, order-1",
+        "unanswered": "1",
+    }
+
+
+def test_once_is_healthy() -> None:
+    told = facts(*written(T1, 0), read(T1))
+    assert told == {"verdict": "healthy", "reads": "order-1", "unanswered": "0"}
+    assert facts(*written(T1, 0), read(T1), read(T1))["reads"] == "order-1"  # looked at twice
+
+
+def test_what_was_not_noted_is_read_by_its_value_and_nothing_is_said_so() -> None:
+    assert facts(read("a"))["reads"] == "a"
+    assert facts(read()) == {"verdict": "healthy", "reads": "nothing", "unanswered": "0"}
+
+
+def test_another_topic_is_judged_apart() -> None:
+    some = (*written(T1, 0, is_answered=False), *written(T2, 2), read(T1, T2))
+    assert judged(History(some), "t").kinds == ("duplicate",)
+    assert judged(History((*some, read(topic="u"))), "u").kinds == ()
+
+
+def test_the_words_of_such_a_fact_name_a_partition() -> None:
+    assert is_seen("reads my-topic-0")
+    assert not is_seen("reads my-topic")
+    assert not is_seen("lso t-0")
+    assert places(["reads b-1", "lso a-0", "verdict b-1"]) == [TopicPartition("b", 1)]

@@ -1,0 +1,55 @@
+"""The hang of the page's button: what it makes, and that it tells its story."""
+
+from __future__ import annotations
+
+from tests.support.clusters import real_cluster
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.inspection.hanging import OpenTransaction
+from txnsim.client.inspection.survey import ANY_AGE, survey
+from txnsim.runtime.trace import TraceLevel
+from txnsim_lab.scenario import told_hang
+from txnsim.server.cluster import SimCluster
+from txnsim.trace.reading import recording
+from txnsim_lab.trace.state import state_at
+from txnsim.trace.story import story
+
+TOPIC = (told_hang.TARGET.topic, 1)
+
+
+async def test_it_hangs_and_nothing_else_is_made() -> None:
+    async with real_cluster(topics=(TOPIC,), trace_level=TraceLevel.BRIEF) as sim:
+        await told(sim, "billing")
+        assert [one.partition for one in await open_ones(sim)] == [told_hang.TARGET]
+        assert sim.injector.get(told_hang.RULE) is None
+        run = recording("the trace", b"".join(sim.environment.tracer.pieces()).splitlines())
+        narrated = [one.text for one in story(run.events, run.nodes) if one.is_narrated]
+        assert len(narrated) == 7
+        assert narrated[0].startswith("An application begins a transaction: T1 of billing.")
+        # Its reader got nothing, though "paid" is no part of a transaction.
+        assert not [one for one in run.events if one.k == "client.deliver"]
+        state = state_at(run.events, run.nodes, level=run.level)
+        assert (state.logs["orders-0"]["lso"], state.logs["orders-0"]["end"]) == (1, 3)
+
+
+async def test_it_can_be_made_again_while_one_hangs() -> None:
+    async with real_cluster(topics=(TOPIC,)) as sim:
+        for number in (1, 2):
+            await told(sim, f"billing-{number}")
+            assert len(await open_ones(sim)) == number
+
+
+async def told(sim: SimCluster, transactional_id: str) -> None:
+    def outside(client_id: str) -> Cluster:
+        settings = ClientSettings(client_id=client_id)
+        return Cluster(sim.bootstrap, settings=settings, tracer=sim.environment.tracer)
+
+    await told_hang.make(sim, outside, transactional_id=transactional_id)
+
+
+async def open_ones(sim: SimCluster) -> list[OpenTransaction]:
+    async with Cluster(sim.bootstrap) as client:
+        now_ms = client.clock.now_ms()
+        found = await survey(Admin(client), now_ms=now_ms, older_than_ms=ANY_AGE)
+        return [one.transaction for one in found.hanging]

@@ -1,0 +1,45 @@
+"""The instrument is tuned to no bug: nothing that a run is drawn from names one."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+from txnsim.releases.rules import Rules
+from txnsim_lab.scenario.catalog import heads
+from txnsim_lab.simulation import asking
+from txnsim_lab.simulation import curiosity
+from txnsim_lab.simulation import defaults
+from txnsim_lab.simulation import dice
+from txnsim_lab.simulation import disturbances
+from txnsim_lab.simulation import drawing
+from txnsim_lab.simulation import habits
+from txnsim_lab.simulation import later
+from txnsim_lab.simulation import plan
+from txnsim_lab.simulation import play
+
+DRAWN_FROM = (
+    *(asking, curiosity, defaults, dice, disturbances, drawing, habits, later, plan, play),
+)
+TICKET = re.compile(r"\b(?:KAFKA|KIP)-\d+|\bz\d\d\b", re.IGNORECASE)
+
+
+def test_no_ticket_and_no_animal_is_named_where_runs_are_drawn() -> None:
+    names = {name for head in heads() for name in (head["name"], *head.get("aliases", ()))}
+    for module in DRAWN_FROM:
+        source = inspect.getsource(module)
+        assert TICKET.findall(source) == [], module.__name__
+        assert [name for name in names if name in source] == [], module.__name__
+
+
+def test_no_switch_is_named_where_acts_are_drawn() -> None:
+    for module in (asking, curiosity, defaults, disturbances, habits, later):
+        source = inspect.getsource(module)
+        assert [name for name in Rules.__struct_fields__ if name in source] == [], module.__name__
+
+
+def test_every_feature_is_drawn_for_something() -> None:
+    sources = "".join(map(inspect.getsource, (habits, drawing, later)))
+    for name in (*defaults.CLIENT_FEATURES, *defaults.LATER_FEATURES):
+        assert f'"{name}"' in sources, name
+    assert set(disturbances.MAKERS) == set(defaults.CLUSTER_FEATURES)

@@ -1,0 +1,257 @@
+"""Each invariant convicts a cluster in which somebody has forgotten or changed something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.markers import append_marker
+from txnsim.client.group_requests import GroupMetadata
+from txnsim.client.members.requests import offset_commit
+from txnsim.client.positions import ask_group_coordinator
+from txnsim.client.producer import Producer
+from txnsim.errors import Rejection
+from txnsim.faults.actions import Fail
+from txnsim.faults.points import FaultPoint
+from txnsim.log.partition_log import PartitionLog
+from txnsim.log.producer_state import ProducerEntry
+from txnsim_lab.simulation.invariants import (
+    DIFFERENT_REPLICAS,
+    FORGETFUL_COORDINATOR,
+    FORGETFUL_GROUP,
+    FORGETFUL_PRODUCERS,
+    FORGOTTEN_EPOCH,
+    OLD_MARKER,
+    UNSOUND_LOG,
+    WRONG_COORDINATOR,
+    violations,
+)
+from txnsim.txn.commands import InitProducerId
+from txnsim.txn.state import TransactionState, TxnMetadata
+from txnsim.types import NO_PRODUCER_EPOCH, TopicPartition, TransactionalId
+
+PLACE = TopicPartition("orders", 0)
+
+
+async def use(cluster: VirtualCluster) -> None:
+    """A position, a committed transaction, and one that is open."""
+    async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
+        request = offset_commit("g", GroupMetadata(), {PLACE: 3})
+        await ask_group_coordinator(client, "g", request)
+        await producer.init_transactions()
+        for _ in range(2):
+            producer.begin()
+            await producer.send("orders", 0, b"v")
+            await producer.commit()
+        producer.begin()
+        await producer.send("orders", 0, b"open")
+    cluster.advance(1_000)
+
+
+def leader(cluster: VirtualCluster, place: TopicPartition = PLACE):  # type: ignore[no-untyped-def]
+    return cluster.sim.brokers[cluster.leader(place)]
+
+
+def forget_a_transaction(cluster: VirtualCluster) -> None:
+    home = cluster.home("tx")
+    for owned in leader(cluster, home).coordinator._ownership:
+        owned.entries.clear() if not owned.entries else owned.entries.update(
+            {
+                name: type(txn)(
+                    **{**{f: getattr(txn, f) for f in txn.__struct_fields__}, "producer_epoch": 77}
+                )
+                for name, txn in owned.entries.items()
+            }
+        )
+
+
+def forget_a_position(cluster: VirtualCluster) -> None:
+    for broker in cluster.sim.brokers.values():
+        for shard in broker.groups.shards():
+            shard.offsets._committed.clear()
+
+
+def forget_an_open_transaction(cluster: VirtualCluster) -> None:
+    log = leader(cluster).replicas.led[PLACE]
+    log.producers.snapshots.take(log.log_end_offset, ())
+
+
+def a_producer(cluster: VirtualCluster) -> tuple[PartitionLog, ProducerEntry]:
+    log = leader(cluster).replicas.led[PLACE]
+    (entry,) = log.producers.state.entries()
+    return log, entry
+
+
+def forget_an_epoch(cluster: VirtualCluster) -> None:
+    _, entry = a_producer(cluster)
+    entry.producer_epoch -= 1
+
+
+def forget_a_producer(cluster: VirtualCluster) -> None:
+    log, entry = a_producer(cluster)
+    log.producers.state.by_id.pop(entry.producer_id)
+
+
+def leave_a_producer_out_of_a_snapshot(cluster: VirtualCluster) -> None:
+    log, entry = a_producer(cluster)
+    append_marker(log, now_ms=0, producer_id=entry.producer_id, producer_epoch=9)
+    log.producers.snapshots.take(log.log_end_offset, ())
+
+
+def take_a_marker_of_an_old_coordinator(cluster: VirtualCluster) -> None:
+    log, entry = a_producer(cluster)
+    for epoch in (5, 4):
+        entry.coordinator_epoch = 0
+        fields = {"producer_id": entry.producer_id, "producer_epoch": entry.producer_epoch}
+        append_marker(log, now_ms=0, coordinator_epoch=epoch, **fields)
+
+
+def lose_a_record(cluster: VirtualCluster) -> None:
+    follower = next(
+        one
+        for one in cluster.sim.brokers.values()
+        if PLACE in one.replicas.hosted and PLACE not in one.replicas.led
+    )
+    log = follower.replicas.hosted[PLACE]
+    segment = log.local.segments.active
+    batch = bytearray(segment._batches[0])
+    batch[-1] ^= 1
+    segment._batches[0] = bytes(batch)
+
+
+def coordinate_what_another_leads(cluster: VirtualCluster) -> None:
+    home = cluster.home("tx")
+    other = next(one for one in cluster.sim.brokers.values() if home not in one.replicas.led)
+    (owned, *_) = leader(cluster, home).coordinator._ownership
+    other.coordinator._ownership.owned[owned.partition] = owned
+
+
+@pytest.mark.parametrize(
+    ("harm", "kind"),
+    [
+        (coordinate_what_another_leads, WRONG_COORDINATOR),
+        (forget_a_transaction, FORGETFUL_COORDINATOR),
+        (forget_a_position, FORGETFUL_GROUP),
+        (forget_an_open_transaction, FORGETFUL_PRODUCERS),
+        (forget_an_epoch, FORGOTTEN_EPOCH),
+        (forget_a_producer, FORGOTTEN_EPOCH),
+        (leave_a_producer_out_of_a_snapshot, FORGOTTEN_EPOCH),
+        (take_a_marker_of_an_old_coordinator, OLD_MARKER),
+    ],
+)
+def test_harm_is_found_and_nothing_before(
+    harm: Callable[[VirtualCluster], None], kind: str
+) -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        await use(cluster)
+        assert violations(cluster.sim) == []
+        harm(cluster)
+        assert kind in {found for found, _ in violations(cluster.sim)}
+
+    run_cluster(main)
+
+
+def test_a_producer_that_may_have_expired_may_be_forgotten() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        await use(cluster)
+        log, _ = a_producer(cluster)
+        log.config = replace(log.config, producer_id_expiration_ms=60_000)
+        log.producers.state._ongoing.clear()
+        forget_a_producer(cluster)
+        assert FORGOTTEN_EPOCH not in {found for found, _ in violations(cluster.sim)}
+
+    run_cluster(main)
+
+
+def test_a_move_that_was_not_replicated_in_time_may_stay_in_the_log() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        await use(cluster)
+        homes = [*leader(cluster, cluster.home("tx")).coordinator._ownership]
+        known = [dict(owned.entries) for owned in homes]
+        forget_a_transaction(cluster)
+        for owned, entries in zip(homes, known, strict=True):
+            owned.withdrawn.update(entries)
+        assert violations(cluster.sim) == []
+
+    run_cluster(main)
+
+
+async def refuse_the_first_record(cluster: VirtualCluster, transactional_id: str) -> TxnMetadata:
+    """Ask for an identity while the log takes nothing from coordinators."""
+    fail = Fail(error="NOT_ENOUGH_REPLICAS")
+    cluster.arm(fail, FaultPoint.LOG_APPEND, kind="coordinator", role="leader")
+    coordinator = leader(cluster, cluster.home(transactional_id)).coordinator
+    await coordinator.ready()
+    name = TransactionalId(transactional_id)
+    answer = await coordinator.init_producer_id(
+        InitProducerId(transactional_id=name, timeout_ms=9_000)
+    )
+    assert isinstance(answer, Rejection)
+    cluster.injector.disarm_all()
+    entry: TxnMetadata | None = coordinator.entry(name)
+    assert entry is not None
+    assert (entry.state, entry.producer_epoch) == (TransactionState.EMPTY, NO_PRODUCER_EPOCH)
+    return entry
+
+
+def test_an_id_whose_first_record_was_refused_has_none_in_the_log() -> None:
+    """Seed 5906: Kafka keeps such an id in memory, too."""
+
+    async def main(cluster: VirtualCluster) -> None:
+        await use(cluster)
+        await refuse_the_first_record(cluster, "new")
+        assert violations(cluster.sim) == []
+
+    run_cluster(main)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("new", {"producer_epoch": 0}),
+        ("new", {"state": TransactionState.COMPLETE_ABORT}),
+        ("new", {"partitions": frozenset({PLACE})}),
+        ("tx", {}),
+    ],
+)
+def test_an_id_that_was_granted_or_is_in_the_log_is_compared(
+    name: str, changes: dict[str, Any]
+) -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        await use(cluster)
+        entry = await refuse_the_first_record(cluster, "new")
+        home = cluster.home(name)
+        (owned,) = (
+            one
+            for one in leader(cluster, home).coordinator.owned()
+            if one.partition == home.partition
+        )
+        changed = replace(entry, transactional_id=TransactionalId(name), **changes)
+        owned.entries[changed.transactional_id] = changed
+        assert [kind for kind, _ in violations(cluster.sim)] == [FORGETFUL_COORDINATOR]
+
+    run_cluster(main)
+
+
+def test_a_replica_that_says_something_else_is_found() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        await use(cluster)
+        lose_a_record(cluster)
+        kinds = {found for found, _ in violations(cluster.sim)}
+        assert DIFFERENT_REPLICAS in kinds
+
+    run_cluster(main)
+
+
+def test_a_log_against_its_bytes() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        await use(cluster)
+        log = leader(cluster).replicas.led[PLACE]
+        log.high_watermark = log.log_end_offset + 5
+        assert UNSOUND_LOG in {found for found, _ in violations(cluster.sim)}
+
+    run_cluster(main)

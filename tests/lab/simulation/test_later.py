@@ -1,0 +1,343 @@
+"""What runs have besides, since rolling upgrades and short expirations are drawn as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from txnsim.releases import RELEASES
+from txnsim_lab.simulation import defaults
+from txnsim_lab.simulation.causes import _switches
+from txnsim_lab.simulation.curiosity import CURIOUS
+from txnsim_lab.simulation.disturbances import POWER_FAILURE
+from txnsim_lab.simulation.drawing import Wanted, draw
+from txnsim_lab.simulation.later import (
+    AMID_FAULTS,
+    AMID_TRANSACTIONS,
+    BOTH_WAYS,
+    EXPIRATIONS,
+    HELD,
+    KEYED,
+    LATE,
+    LEAVING,
+    MONITOR,
+    MONITORED,
+    REPLACED,
+    SHORT_EXPIRATIONS,
+    TOGETHER,
+    TROUBLED,
+    with_later,
+)
+from txnsim_lab.simulation.plan import Act, Plan, Track, World
+from txnsim_lab.simulation.play import Played, play
+from txnsim_lab.simulation.shrinking import without_habit
+
+SEEDS = range(400)
+
+
+def having(feature: str, wanted: Wanted = Wanted()) -> Iterator[Plan]:  # noqa: B008 - frozen
+    return (plan for plan in (draw(seed, wanted) for seed in SEEDS) if feature in plan.features)
+
+
+def of(plan: Plan, habit: str) -> list[Act]:
+    return [one for one in plan.acts if one.habit == habit]
+
+
+def answers(played: Played, habit: str, plan: Plan) -> list[str]:
+    steps = [one.step for one in of(plan, habit)]
+    return [one.error for one in played.done if one.step in steps]
+
+
+def test_a_seed_without_any_of_it_is_what_it_was() -> None:
+    later = {
+        *defaults.LATER_FEATURES,
+        HELD,
+        KEYED,
+        TOGETHER,
+        MONITORED,
+        REPLACED,
+        TROUBLED,
+        BOTH_WAYS,
+        LATE,
+        CURIOUS,
+    }
+    plain = [plan for plan in map(draw, SEEDS) if later.isdisjoint(plan.features)]
+    assert len(plain) > len(SEEDS) / 6
+    assert [with_later(plan, older=["4.3"]) for plan in plain] == plain
+
+
+@pytest.mark.costly
+def test_each_feature_is_in_some_seeds() -> None:
+    for feature, often in defaults.LATER_FEATURES.items():
+        count = len(list(having(feature)))
+        assert 0 < count < len(SEEDS) * often * 2, feature
+
+
+def test_an_upgrade_takes_each_broker_to_the_release_that_is_asked_for() -> None:
+    for plan in having("rolling-upgrade", Wanted(as_version="4.2")):
+        assert list(RELEASES).index(plan.world.as_version or "") < list(RELEASES).index("4.2")
+        acts = [one.step["cluster"] for one in of(plan, "rolling-upgrade")]
+        assert [act["broker"] for act in acts[::2]] == [*range(1, plan.world.brokers + 1)]
+        assert {act["as-version"] for act in acts[1::2]} == {"4.2"}
+    assert list(having("rolling-upgrade", Wanted(as_version="2.8"))) == []
+
+
+def test_brokers_are_upgraded_and_their_bugs_are_those_of_both_releases() -> None:
+    for plan in having("rolling-upgrade"):
+        if plan.world.as_version == "4.2":
+            assert "NONE" in answers(play(plan), "rolling-upgrade", plan)
+            assert ("leaderless_partitions_keep_markers", False) in [*_switches(plan)]
+            break
+    else:
+        raise AssertionError("no seed is upgraded from 4.2")
+
+
+def test_an_id_of_one_user_is_old_before_its_first_transaction() -> None:
+    seen = 0
+    for plan in having("long-lived-ids"):
+        for track in plan.tracks:
+            aged = [one for one in track.acts if one.habit == "long-lived-ids"]
+            if aged:
+                assert track.acts[0] is aged[0]
+                seen += 1
+    assert seen > 5
+    plan = next(plan for plan in having("long-lived-ids") if of(plan, "long-lived-ids"))
+    assert "NONE" in answers(play(plan), "long-lived-ids", plan)
+
+
+def test_coordinators_of_groups_move() -> None:
+    plan = next(having("move-groups"))
+    assert "__consumer_offsets@g1" in {
+        one.step["cluster"]["partition"] for one in of(plan, "move-groups")
+    }
+
+
+def test_short_expirations_are_settings_and_can_be_left_out() -> None:
+    plans = [
+        plan for plan in having(SHORT_EXPIRATIONS) if plan.world.settings.keys() & {*EXPIRATIONS}
+    ]
+    assert len(plans) > 5
+    for plan in plans:
+        careful = without_habit(plan, SHORT_EXPIRATIONS)
+        assert not careful.world.settings.keys() & {*EXPIRATIONS}
+        assert careful.tracks == plan.tracks
+
+
+@pytest.mark.costly
+def test_leaders_move_while_something_is_held_and_can_move() -> None:
+    held: set[str] = set()
+    for plan in having(HELD):
+        acts = of(plan, HELD)
+        held |= {one.step["arm"].get("api", "load") for one in acts if "arm" in one.step}
+        assert plan.world.settings["transaction.state.log.replication.factor"] == 3
+        assert {"arm", "cluster", "disarm"} == {key for one in acts for key in one.step}
+    assert held == {name for name, _ in defaults.HELD}
+    for plan in list(having(HELD))[:3]:
+        assert "NONE" in answers(play(plan), HELD, plan)
+
+
+@pytest.mark.costly
+def test_records_of_compacted_topics_have_keys_and_are_cleaned() -> None:
+    answered: set[str] = set()
+    for plan in list(having(KEYED))[:6]:
+        compacted = {name for name, one in plan.world.topics.items() if "configs" in one}
+        answered |= {*answers(play(plan), KEYED, plan)}
+        for one in plan.acts:
+            call = one.step.get("call", {})
+            if "key" in call and call["do"] == "produce":
+                assert call["partition"].rpartition("-")[0] in compacted
+    assert "NONE" in answered
+
+
+@pytest.mark.costly
+def test_one_request_brings_records_to_partitions_that_one_broker_leads() -> None:
+    answered: set[str] = set()
+    joined = [plan for plan in having(TOGETHER) if of(plan, TOGETHER)]
+    assert len(joined) > len(SEEDS) / 25
+    for plan in joined:
+        values: list[str] = []
+        for one in of(plan, TOGETHER):
+            call = one.step["call"]
+            places = [call["partition"], *call["beside"]]
+            assert len({*places}) == len(places)
+            leaders = {plan.world.topics[name]["leaders"][index] for name, index in map(at, places)}
+            assert len(leaders) == 1
+            values += [call["value"], *call["beside"].values()]
+        assert len({*values}) == len(values)
+    for plan in joined[:6]:
+        answered |= {*answers(play(plan), TOGETHER, plan)}
+    assert "NONE" in answered
+
+
+def at(place: str) -> tuple[str, int]:
+    name, _, index = place.rpartition("-")
+    return name, int(index)
+
+
+@pytest.mark.costly
+def test_somebody_watches_where_groups_stand() -> None:
+    answered: set[str] = set()
+    for plan in list(having(MONITORED))[:4]:
+        assert [track.name for track in plan.tracks].count(MONITOR) == 1
+        assert plan.groups
+        answered |= {*answers(play(plan), MONITORED, plan)}
+    assert "NONE" in answered
+
+
+@pytest.mark.costly
+def test_producers_commit_for_what_their_member_was_first() -> None:
+    answered: set[str] = set()
+    for plan in [plan for plan in having(REPLACED) if of(plan, REPLACED)][:12]:
+        for one in of(plan, REPLACED):
+            call = one.step["call"]
+            assert call["member-id"] == call["generation"] == f"{call['member']} first"
+        answered |= {*answers(play(plan), REPLACED, plan)}
+    assert "NONE" in answered
+    assert not answered.isdisjoint({"UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"})
+
+
+def test_positions_are_committed_in_transactions_and_outside_of_them() -> None:
+    plans = list(having(BOTH_WAYS))
+    assert len(plans) > 20
+    for plan in plans[:20]:
+        calls = [one.step["call"] for one in of(plan, BOTH_WAYS)]
+        members = {track.name for track in plan.tracks if "group" in (track.actor or {})}
+        assert {call["who"] for call in calls if "member" not in call} <= members
+    everything = [
+        call for plan in plans for call in (one.step["call"] for one in of(plan, BOTH_WAYS))
+    ]
+    assert {call["do"] for call in everything} == {"commit-offsets", "poll", "seek"}
+    assert any("member" in call and call["offsets"] for call in everything)
+    assert any("NONE" in answers(play(plan), BOTH_WAYS, plan) for plan in plans[:3])
+
+
+def test_a_follower_is_out_of_sync_while_the_leader_moves() -> None:
+    plans = list(having(LATE))
+    assert len(plans) > 10
+    for plan in plans:
+        assert plan.world.brokers == 3
+        assert plan.world.settings["replica.lag.time.max.ms"] < 6_000
+        acts = of(plan, LATE)
+        armed = [one.step["arm"]["id"] for one in acts if "arm" in one.step]
+        assert sorted(armed) == sorted(one.step["disarm"] for one in acts if "disarm" in one.step)
+    assert any("NONE" in answers(play(plan), LATE, plan) for plan in plans[:3])
+
+
+@pytest.mark.costly
+def test_brokers_in_trouble_are_late_or_refuse_and_a_sound_cluster_bears_it() -> None:
+    points: set[str] = set()
+    for plan in having(TROUBLED):
+        armed = [one.step["arm"] for one in of(plan, TROUBLED) if "arm" in one.step]
+        points |= {one["point"] for one in armed}
+        assert {one["action"]["do"] for one in armed} <= {"hold", "delay", "error"}
+    assert points == {*defaults.STEPS, "log.append"}
+    for plan in list(having(TROUBLED))[:2]:
+        assert "NONE" in answers(play(plan), TROUBLED, plan)
+
+
+# In the middle of something else
+
+
+def of_amid(plan: Plan) -> list[list[Act]]:
+    """The acts of each unit of faults with something in their middle."""
+    units: dict[tuple[int, int], list[Act]] = {}
+    for number, track in enumerate(plan.tracks):
+        for one in track.acts:
+            units.setdefault((number, one.unit), []).append(one)
+    return [
+        acts
+        for acts in units.values()
+        if any(str(one.step.get("arm", {}).get("id", "")).startswith("amid.") for one in acts)
+    ]
+
+
+def test_what_begins_in_the_middle_of_a_fault_is_a_disturbance_of_its_own() -> None:
+    plans = list(having(AMID_FAULTS))
+    assert 0.08 < len(plans) / len(SEEDS) < 0.25
+    habits: set[str] = set()
+    for plan in plans:
+        for acts in of_amid(plan):
+            habits |= {one.habit for one in acts}
+            assert len(acts) > 1
+    assert {"kill", "isolate", "reassign", "remake-topic", "internal-topics"} <= habits
+
+
+def test_nothing_is_added_where_a_machine_loses_its_power() -> None:
+    for plan in map(draw, range(1_500)):
+        if POWER_FAILURE in plan.features:
+            assert {AMID_FAULTS, AMID_TRANSACTIONS, LEAVING}.isdisjoint(plan.features)
+
+
+def test_partitions_of_an_open_transaction_are_looked_after_those_of_kafka_as_well() -> None:
+    seen: set[tuple[str, str]] = set()
+    for plan in having(AMID_TRANSACTIONS):
+        for track in plan.tracks:
+            for before, one in zip(track.acts, track.acts[1:], strict=False):
+                if one.habit == AMID_TRANSACTIONS:
+                    assert one.unit == before.unit
+                    asked = one.step.get("cluster") or one.step["call"]
+                    seen.add((asked["do"], asked["partition"].partition("@")[0].partition("-")[0]))
+    cares = {*defaults.CARES, "roll"}
+    for topic in ("__transaction_state", "__consumer_offsets"):
+        assert {do for do, where in seen if where == topic} == cares
+    assert {do for do, where in seen if where == "t1"} == cares
+
+
+@pytest.mark.costly
+def test_care_in_the_middle_of_a_transaction_comes_to_something() -> None:
+    answered: set[tuple[str, str]] = set()
+    for plan in list(having(AMID_TRANSACTIONS))[:12]:
+        steps = [one.step for one in plan.acts if one.habit == AMID_TRANSACTIONS]
+        for one in play(plan).done:
+            if one.step in steps:
+                asked = one.step.get("cluster") or one.step["call"]
+                answered.add((asked["do"], one.error))
+    assert {(do, "NONE") for do in (*defaults.CARES, "roll")} <= answered
+
+
+def test_members_go_before_their_positions_are_decided_and_come_back() -> None:
+    plans = [plan for plan in having(LEAVING) if any(one.habit == LEAVING for one in plan.acts)]
+    assert len(plans) > 10
+    done: set[tuple[str, str]] = set()
+    for plan in plans[:8]:
+        acts = [one for one in plan.acts if one.habit == LEAVING]
+        assert {one.step["call"]["do"] for one in acts[::2]} <= {*defaults.GOES}
+        assert {one.step["call"]["do"] for one in acts[1::2]} == {"subscribe"}
+        steps = [one.step for one in acts]
+        done |= {
+            (one.step["call"]["do"], one.error) for one in play(plan).done if one.step in steps
+        }
+    assert {("leave", "NONE"), ("subscribe", "NONE")} <= done
+
+
+def test_a_workload_without_clients_has_faults_too() -> None:
+    wanted = Wanted(workload="some.module:shop")
+    plans = [
+        plan for plan in (draw(seed, wanted) for seed in SEEDS) if AMID_FAULTS in plan.features
+    ]
+    assert len(plans) > 10
+    assert all(AMID_TRANSACTIONS not in plan.features for plan in plans)
+
+
+def test_a_program_goes_on_where_somebody_else_s_act_fails_in_its_track() -> None:
+    def of(do: str, **said: object) -> Act:
+        return Act({"call": {"who": "w", "do": do, **said}}, unit=1)
+
+    world = World(
+        mode="TV2+",
+        brokers=1,
+        topics={"t1": {"partitions": 1, "replication-factor": 1, "leaders": [1]}},
+    )
+    acts = (
+        Act({"call": {"who": "w", "do": "init-producer-id"}}),
+        of("begin"),
+        of("produce", partition="t1-0", value="one"),
+        Act({"cluster": {"do": "move-leader", "partition": "t1-0", "to": 9}}, unit=1),
+        Act({"call": {"who": "operator", "do": "producers", "partition": "t9-0"}}, unit=1),
+        of("commit"),
+    )
+    track = Track("w", acts, {"plays": "wire", "transactional-id": "x"}, "abort")
+    played = play(Plan(seed=1, world=world, tracks=(track,)))
+    asked = [(Act(one.step).asked, one.error == "NONE") for one in played.done]
+    assert asked[-3:] == [("cluster move-leader", False), ("producers", False), ("commit", True)]

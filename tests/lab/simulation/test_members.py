@@ -1,0 +1,172 @@
+"""What members of groups hold against what their coordinator knows."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from txnsim.client.group_requests import GroupMetadata
+from txnsim.errors import Rejection
+from txnsim.group.classic_group import ClassicGroup
+from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
+from txnsim.releases.rules import LATEST
+from txnsim_lab.scenario.steps_model import Call
+from txnsim_lab.simulation.members import (
+    asked_of_group,
+    of_two_members,
+    old_generation,
+    replaced,
+    told_otherwise,
+)
+from txnsim.types import TopicPartition
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def member(name: str, *places: TopicPartition, generation: int = 2) -> Any:
+    return SimpleNamespace(
+        is_joined=True,
+        takes_part=True,
+        options=SimpleNamespace(group_id="g", protocol="classic"),
+        metadata=GroupMetadata(generation=generation, member_id=name),
+        assigned=frozenset(places),
+        positions=dict.fromkeys(places, 5),
+    )
+
+
+def around(**members: Any) -> Any:
+    return SimpleNamespace(
+        members=members, generations={"m first": 1}, member_ids={"m first": "m of before"}
+    )
+
+
+def cluster(*known: str, generation: int = 2) -> Any:
+    group = ClassicGroup("g", now_ms=0)
+    group.generation = generation
+    group.members = dict.fromkeys(known)  # type: ignore[assignment] # who they are does not matter
+    return cluster_of(group)
+
+
+def cluster_of(*groups: Any, behind_may: bool = True) -> Any:
+    """A broker for each, of which the last has the newest."""
+    missing = Rejection(error=16, reason="")  # type: ignore[arg-type] # any error
+    release = SimpleNamespace(rules=replace(LATEST, members_behind_may_commit=behind_may))
+
+    def broker(epoch: int, group: Any) -> Any:
+        shard = SimpleNamespace(
+            find=lambda name: group if name == "g" else missing, coordinator_epoch=epoch
+        )
+        return SimpleNamespace(groups=SimpleNamespace(shards=lambda: (shard,)), release=release)
+
+    brokers = {epoch: broker(epoch, group) for epoch, group in enumerate(groups)}
+    image = SimpleNamespace(topics={"t": SimpleNamespace(topic_id="id of t")})
+    return SimpleNamespace(brokers=brokers, metadata=SimpleNamespace(image=image))
+
+
+def why_old(members: Any, cluster: Any, call: Call | None) -> str:
+    return old_generation(asked_of_group(members, cluster, call), cluster)
+
+
+def test_a_partition_of_two_members_that_the_coordinator_knows() -> None:
+    members = around(m=member("m", T0), n=member("n", T0, T1))
+    ((_, because),) = of_two_members(members, cluster("m", "n"))
+    assert "m and n of group g both have t-0" in because
+    assert list(of_two_members(members, cluster("m"))) == []  # n was given up, and does not know it
+    assert (
+        list(of_two_members(around(m=member("m", T0), n=member("n", T1)), cluster("m", "n"))) == []
+    )
+
+
+def test_one_generation_has_one_assignment() -> None:
+    told: Any = {}
+    for places, generation, broken in (((T0,), 2, 0), ((), 2, 0), ((T1,), 3, 0), ((T0,), 3, 1)):
+        members = around(m=member("m", *places, generation=generation))
+        assert len(list(told_otherwise(members, told))) == broken
+
+
+@pytest.mark.parametrize(
+    ("call", "generation", "is_old"),
+    [
+        ({"do": "commit-offsets"}, 2, False),
+        ({"do": "commit-offsets"}, 3, True),
+        ({"do": "commit-offsets", "generation": "m first"}, 2, True),
+        ({"do": "commit-offsets", "generation": "never told"}, 2, False),
+        ({"do": "commit-offsets", "generation": -1}, 2, False),
+        ({"do": "poll"}, 3, False),
+    ],
+)
+def test_who_asks_with_a_generation_that_is_over(
+    call: dict[str, Any], generation: int, is_old: bool
+) -> None:
+    asked = Call.model_validate({"who": "m", **call})
+    why = why_old(around(m=member("m", T0)), cluster("m", generation=generation), asked)
+    assert bool(why) is is_old
+
+
+def test_who_has_no_positions_asks_for_nothing() -> None:
+    asked = Call.model_validate({"who": "m", "do": "commit-offsets"})
+    assert why_old(around(m=member("m", T0)), cluster("m", generation=3), asked)
+    assert not why_old(around(m=member("m")), cluster("m", generation=3), asked)
+
+
+def test_nobody_asks() -> None:
+    assert why_old(around(), cluster("m"), None) == ""
+
+
+def consumer_group(*, epoch: int = 2, since: int = 2) -> ConsumerGroup:
+    group = ConsumerGroup("g")
+    assigned: Any = {("id of t", 0): since}
+    group.members["m"] = ConsumerMember(member_id="m", epoch=epoch, assigned=assigned)
+    return group
+
+
+@pytest.mark.parametrize(
+    ("call", "group", "is_old"),
+    [
+        pytest.param({}, {}, False, id="as it is"),
+        pytest.param({"generation": 3}, {}, True, id="an epoch that it never had"),
+        pytest.param({"generation": "m first"}, {}, True, id="before it had the partition"),
+        pytest.param({"generation": "m first"}, {"since": 1}, False, id="it has had it since"),
+        pytest.param({"generation": -1}, {}, False, id="as no member"),
+        pytest.param({"member-id": "m first"}, {}, True, id="as somebody who is no member"),
+        pytest.param({"offsets": {"t-1": 5}, "generation": 1}, {}, True, id="never its own"),
+        pytest.param({"offsets": {"gone-0": 5}, "generation": 1}, {}, False, id="gone"),
+    ],
+)
+def test_who_asks_of_a_consumer_group_and_may_not(
+    call: dict[str, Any], group: dict[str, int], is_old: bool
+) -> None:
+    asked = Call.model_validate({"who": "m", "do": "commit-offsets", **call})
+    members = around(m=member("m", T0))
+    assert bool(why_old(members, cluster_of(consumer_group(**group)), asked)) is is_old
+
+
+def test_before_members_behind_may_commit_none_may() -> None:
+    asked = Call.model_validate({"who": "m", "do": "commit-offsets", "generation": "m first"})
+    sound = cluster_of(consumer_group(since=1), behind_may=False)
+    assert why_old(around(m=member("m", T0)), sound, asked)
+
+
+def test_the_newest_coordinator_counts() -> None:
+    asked = Call.model_validate({"who": "m", "do": "commit-offsets"})
+    members = around(m=member("m", T0))
+    empty = ConsumerGroup("g")
+    assert not why_old(members, cluster_of(empty, consumer_group()), asked)
+    assert why_old(members, cluster_of(consumer_group(), empty), asked)
+
+
+@pytest.mark.parametrize(
+    ("instance", "holder", "is_replaced"),
+    [("i", "n", True), ("i", "m", False), ("other", "n", False), (None, "n", False)],
+)
+def test_who_was_replaced(instance: str | None, holder: str, is_replaced: bool) -> None:
+    one = member("m", T0)
+    one.metadata = GroupMetadata(generation=2, member_id="m", instance_id=instance)
+    group = ClassicGroup("g", now_ms=0)
+    group.static_members["i"] = holder
+    asked = Call.model_validate({"who": "m", "do": "commit-offsets"})
+    assert bool(replaced(asked_of_group(around(m=one), cluster_of(group), asked))) is is_replaced
+    assert replaced(None) == ""

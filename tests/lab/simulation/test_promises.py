@@ -1,0 +1,378 @@
+"""What brokers promise beyond the anomalies: each is told from a history, and only where it must
+hold.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tests.support.told import FAILED, OK, UNKNOWN, Told
+from txnsim_lab.check.history import History
+from txnsim_lab.check.observations import Position, PositionsRead, SentOffsets
+from txnsim.runtime.rng import SeededRng
+from txnsim_lab.simulation import promises
+from txnsim_lab.simulation.promises import (
+    GRANTED_TO_REPLACED,
+    LOST_POSITION,
+    UNSTABLE_POSITION,
+    broken_promises,
+)
+
+IDENTITY: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
+
+
+def kinds(told: Told, *, keeps_positions: bool = True) -> list[str]:
+    return [kind for kind, _ in broken_promises(told.history, keeps_positions=keeps_positions)]
+
+
+# Who was replaced
+
+
+def replaced(**given: Any) -> Told:
+    told = Told()
+    told.initialised("p")
+    told.began("T1", "p")
+    told.initialised("q", **({"producer_epoch": 1} | given))
+    return told
+
+
+@pytest.mark.parametrize("do", ["added", "wrote", "sent"])
+def test_nothing_is_granted_at_an_epoch_that_was_replaced(do: str) -> None:
+    told = replaced()
+    more: Any = {**IDENTITY, "asked_ms": 3_500}
+    match do:
+        case "added":
+            told.added("T1", **more)
+        case "wrote":
+            told.wrote("T1", "a", **more)
+        case _:
+            told.sent("T1", 5, **more)
+    assert kinds(told) == [GRANTED_TO_REPLACED]
+
+
+@pytest.mark.parametrize(
+    ("given", "more"),
+    [
+        pytest.param({}, {"asked_ms": 2_500}, id="asked before"),
+        pytest.param({}, {"asked_ms": 3_500, "outcome": FAILED}, id="refused"),
+        pytest.param({}, {"asked_ms": 3_500, "outcome": UNKNOWN}, id="not answered"),
+        pytest.param({}, {}, id="nobody knows when it was asked"),
+        pytest.param({"producer_id": 8}, {"asked_ms": 3_500}, id="another producer"),
+        pytest.param({"outcome": UNKNOWN}, {"asked_ms": 3_500}, id="the newer one got no answer"),
+        pytest.param({"producer_epoch": 0}, {"asked_ms": 3_500}, id="the same epoch"),
+    ],
+)
+def test_what_may_be_granted(given: dict[str, Any], more: dict[str, Any]) -> None:
+    told = replaced(**given)
+    told.wrote("T1", "a", **IDENTITY, **more)
+    assert kinds(told) == []
+
+
+# Positions of groups
+
+
+@pytest.mark.parametrize(("end", "broken"), [("committed", [UNSTABLE_POSITION]), ("aborted", [])])
+def test_a_position_is_not_told_while_an_open_transaction_has_one(
+    end: str, broken: list[str]
+) -> None:
+    """One whose abort is granted may have been aborted for its timeout before that."""
+    told = Told()
+    told.sent("T1", 5)
+    told.positions(3, asked_ms=1_500)
+    getattr(told, end)("T1", asked_ms=2_500)
+    assert kinds(told) == broken
+
+
+@pytest.mark.parametrize(
+    ("sent", "read", "end"),
+    [
+        pytest.param({"outcome": UNKNOWN}, {}, {}, id="nobody knows that it came"),
+        pytest.param({}, {"asked_ms": 900}, {}, id="asked before"),
+        pytest.param({}, {}, {"asked_ms": 1_900}, id="its end was asked for"),
+        pytest.param({}, {}, {"outcome": FAILED}, id="it was over by itself"),
+    ],
+)
+def test_where_a_position_may_be_told(
+    sent: dict[str, Any], read: dict[str, Any], end: dict[str, Any]
+) -> None:
+    told = Told()
+    told.sent("T1", 5, **sent)
+    told.positions(3, **({"asked_ms": 1_500} | read))
+    told.committed("T1", **({"asked_ms": 2_500} | end))
+    assert UNSTABLE_POSITION not in kinds(told)
+
+
+def test_a_position_that_was_taken_stays() -> None:
+    told = Told()
+    told.sent(None, 5, asked_ms=500)
+    told.positions(-1, asked_ms=1_500)
+    assert kinds(told) == [LOST_POSITION]
+    assert kinds(told, keeps_positions=False) == []
+
+
+@pytest.mark.parametrize("outcome", ["ok", "unknown"])
+def test_a_later_position_may_take_its_place(outcome: str) -> None:
+    told = Told()
+    told.sent(None, 5, asked_ms=500)
+    told.sent(None, 2, asked_ms=1_500, outcome=outcome)
+    told.positions(2, asked_ms=2_500)
+    assert kinds(told) == []
+
+
+def test_an_earlier_one_or_that_of_an_aborted_transaction_may_not() -> None:
+    told = Told()
+    told.sent(None, 2, asked_ms=500)
+    told.sent(None, 5, asked_ms=1_500)
+    told.sent("T1", 9)
+    told.aborted("T1", asked_ms=3_500)
+    told.positions(2, asked_ms=4_500)
+    told.positions(9, asked_ms=5_500)
+    told.positions(5, asked_ms=6_500)
+    assert kinds(told) == [LOST_POSITION, LOST_POSITION]
+
+
+def test_a_position_that_somebody_was_told_stays_too() -> None:
+    told = Told()
+    told.sent(None, 5, asked_ms=500)
+    told.sent(None, 9, asked_ms=1_500, outcome=UNKNOWN)
+    told.positions(9, asked_ms=2_500)
+    told.positions(5, asked_ms=3_500)
+    assert kinds(told) == [LOST_POSITION]
+    told.sent(None, 5, asked_ms=4_500, outcome=UNKNOWN)
+    assert kinds(told) == [LOST_POSITION]
+
+
+def test_it_is_not_known_which_of_two_equal_positions_was_told() -> None:
+    told = Told()
+    told.sent(None, 9, asked_ms=500, outcome=UNKNOWN)
+    told.sent(None, 5, asked_ms=1_500)
+    told.sent(None, 9, asked_ms=2_500, outcome=UNKNOWN)
+    told.positions(9, asked_ms=3_500)
+    told.positions(5, asked_ms=4_500)
+    assert kinds(told) == []
+
+
+def test_who_watches_may_be_told_late_and_what_is_open() -> None:
+    told = Told()
+    told.sent(None, 2, asked_ms=500)
+    told.sent(None, 5, asked_ms=1_500)
+    told.sent("T1", 9)
+    told.positions(2, asked_ms=3_500)
+    told.committed("T1", asked_ms=4_500)
+    assert kinds(told) == [UNSTABLE_POSITION, LOST_POSITION]
+    watchers = frozenset({"r"})
+    assert [*broken_promises(told.history, keeps_positions=True, watchers=watchers)] == []
+
+
+def overtaken(offset: int, *, asked_ms: int) -> Told:
+    """A plain commit of 5, answered after 9 was sent in a transaction, and before its end."""
+    told = Told()
+    told.sent("T1", 9)
+    told.sent(None, 5, asked_ms=asked_ms)
+    told.committed("T1", asked_ms=2_500)
+    told.positions(offset, asked_ms=3_500)
+    return told
+
+
+def test_a_plain_commit_stays_when_the_marker_of_an_older_one_comes() -> None:
+    assert kinds(overtaken(9, asked_ms=1_500)) == [LOST_POSITION]
+    assert kinds(overtaken(5, asked_ms=1_500)) == []
+
+
+@pytest.mark.parametrize("offset", [5, 9])
+def test_of_two_that_were_sent_at_once_either_may_stay(offset: int) -> None:
+    assert kinds(overtaken(offset, asked_ms=500)) == []
+
+
+def test_an_older_one_gives_way_to_a_plain_commit_though_somebody_was_told_it() -> None:
+    told = Told()
+    told.sent("T1", 9)
+    told.sent(None, 5, asked_ms=1_500)
+    told.committed("T1", asked_ms=2_500)
+    told.positions(9, asked_ms=1_800)  # before the plain commit was answered
+    told.positions(5, asked_ms=4_500)
+    assert kinds(told) == []
+    told.positions(9, asked_ms=5_500)
+    assert kinds(told) == [LOST_POSITION]
+
+
+# A register by chance: commits take effect one after the other, and readers are told what is there
+
+
+def by_chance(random: Any, *, forgets: bool) -> History:
+    """Commits take effect at a moment between question and answer, or later where nobody hears of
+    it. Readers are told what is there at a moment of theirs; or, of a register that forgets, what
+    was there ten seconds before.
+    """
+    seen: list[SentOffsets | PositionsRead] = []
+    effects: list[tuple[int, int]] = []
+    place: dict[str, Any] = {"topic": "in", "partition": 0}
+    for _ in range(random.randint(1, 6)):
+        asked_ms = random.randrange(60_000)
+        at_ms = asked_ms + random.randrange(1, 10_000)
+        outcome = random.choice([OK, UNKNOWN, FAILED])
+        offset = random.randrange(4)
+        if outcome is OK or (outcome is UNKNOWN and random.random() < 0.5):
+            late_ms = 0 if outcome is OK else 30_000
+            effects.append((random.randint(asked_ms, at_ms + late_ms), offset))
+        more = {"asked_ms": asked_ms, "outcome": outcome, "group": "g", "offset": offset}
+        seen.append(SentOffsets(at_ms=at_ms, who="p", **place, **more))
+    for _ in range(random.randint(1, 6)):
+        asked_ms = random.randrange(100_000)
+        at_ms = asked_ms + random.randrange(1, 5_000)
+        moment = random.randint(asked_ms, at_ms) - (10_000 if forgets else 0)
+        there = [-1, *(offset for when, offset in sorted(effects) if when <= moment)]
+        at = Position(topic="in", partition=0, offset=there[-1])
+        more = {"asked_ms": asked_ms, "group": "g", "positions": (at,)}
+        seen.append(PositionsRead(at_ms=at_ms, who="r", **more))
+    return History(sorted(seen, key=lambda one: one.at_ms))
+
+
+def test_what_one_register_tells_is_never_called_lost() -> None:
+    for number in range(3_000):
+        history = by_chance(SeededRng(number).stream("register"), forgets=False)
+        assert list(broken_promises(history, keeps_positions=True)) == [], number
+
+
+def test_what_a_register_forgets_is_called_lost_often() -> None:
+    found = [
+        number
+        for number in range(300)
+        if [
+            *broken_promises(
+                by_chance(SeededRng(number).stream("register"), forgets=True), keeps_positions=True
+            )
+        ]
+    ]
+    assert len(found) > 30
+
+
+# The rule as it reads, and what it costs
+
+
+def lost_as_the_rule_reads(history: History, watchers: frozenset[str]) -> Iterator[str]:
+    """The rule over all positions, anew for every reader: it takes the cube of their number."""
+    sent = {
+        at: [one for one in every if one.may_count]
+        for at, every in promises._positions(history).items()
+    }
+    for _, read in history.all_of(PositionsRead):
+        asked_ms = read.at_ms if read.asked_ms is None else read.asked_ms
+        for position in read.positions:
+            every = sent.get((read.group, position.place), [])
+            told = [
+                at
+                for at, one in enumerate(every)
+                if one.offset == position.offset and one.earliest_ms <= read.at_ms
+            ]
+            if len(told) == 1:
+                one = every[told[0]]
+                latest_ms = min(one.latest_ms, read.at_ms)
+                every[told[0]] = one._replace(is_certain=True, latest_ms=latest_ms)
+            if read.who in watchers:
+                continue
+            certain = [one for one in every if one.is_certain and one.latest_ms < asked_ms]
+            plain = [one.earliest_ms for one in certain if one.transaction is None]
+            since_ms = max(plain, default=0)
+            every = [one for one in every if one.transaction is None or one.written_ms >= since_ms]
+            last_ms = max((one.earliest_ms for one in certain if one in every), default=None)
+            if last_ms is not None and position.offset not in {
+                one.offset
+                for one in every
+                if one.latest_ms >= last_ms and one.earliest_ms <= read.at_ms
+            }:
+                yield f"{read.who} was told {position.offset} at {read.at_ms}"
+
+
+def mixed_by_chance(random: Any) -> Told:
+    """Plain positions, positions of transactions, and readers, who are told anything."""
+    told, open_now = Told(), {"T0"}
+    for number in range(1, random.randint(4, 40)):
+        now_ms = number * 1_000
+        asked_ms = max(0, now_ms - random.randrange(1, 5_000))
+        outcome = random.choice([OK, OK, OK, UNKNOWN, FAILED])
+        offset = random.randrange(5)
+        do = random.choice(["plain", "sent", "committed", "aborted", "read", "read", "watched"])
+        label = random.choice(sorted(open_now))
+        if do == "plain":
+            told.sent(None, offset, asked_ms=asked_ms, outcome=outcome)
+        elif do == "sent":
+            told.sent(label, offset, asked_ms=asked_ms, outcome=outcome)
+        elif do in ("committed", "aborted"):
+            end = told.committed if do == "committed" else told.aborted
+            end(label, asked_ms=asked_ms, outcome=outcome)
+            if outcome is OK:
+                open_now.remove(label)
+            open_now.add(f"T{number}")
+        else:
+            told.positions(offset, who="r" if do == "read" else "m", asked_ms=asked_ms)
+    return told
+
+
+def test_lost_positions_are_those_of_the_rule_as_it_reads() -> None:
+    watchers, found, healthy = frozenset({"m"}), 0, 0
+    for number in range(400):
+        history = mixed_by_chance(SeededRng(number).stream("mixed")).history
+        lost = [
+            because
+            for kind, because in broken_promises(history, keeps_positions=True, watchers=watchers)
+            if kind == LOST_POSITION
+        ]
+        as_it_reads = [*lost_as_the_rule_reads(history, watchers)]
+        assert [one.split(" of g")[0] for one in lost] == [
+            one.split(" at ")[0] for one in as_it_reads
+        ], number
+        found, healthy = found + len(lost), healthy + (not lost)
+    assert found > 500
+    assert healthy > 50
+
+
+def moves(how: str, count: int) -> History:
+    """A group that goes on so many times, and looks where it stands each time."""
+    told, asked_ms = Told(), 500
+    for number in range(count):
+        within = how == "transactions" or (how == "first transactions" and number < count / 2)
+        offset = 7 if how == "one offset" else number
+        if within or (how == "both" and number % 2):
+            told.sent(f"T{number}", offset, asked_ms=asked_ms)
+            told.committed(f"T{number}", asked_ms=asked_ms + 1_000)
+            asked_ms += 2_000
+        else:
+            told.sent(None, offset, asked_ms=asked_ms)
+            asked_ms += 1_000
+        told.positions(offset, asked_ms=asked_ms)
+        asked_ms += 1_000
+    return told.history
+
+
+def steps(history: History) -> int:
+    """How many lines of the module run."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal count
+        if frame.f_code.co_filename != promises.__file__:
+            return None
+        count += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        found = [*promises._lost_positions(history, frozenset())]
+    finally:
+        sys.settrace(before)
+    assert found == []
+    return count
+
+
+@pytest.mark.parametrize(
+    "how", ["plain", "transactions", "both", "first transactions", "one offset"]
+)
+def test_twice_as_many_positions_take_twice_as_many_steps(how: str) -> None:
+    assert steps(moves(how, 400)) < 2.1 * steps(moves(how, 200))

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from txnsim.errors import BadInputError, ConfigError
+from txnsim_lab import campaigns
+from txnsim_lab.campaigns import FAILED, FOUND, HEALTHY, TABLE, Folder, Look, Record, record_of
+from txnsim_lab.simulation.drawing import Wanted
+from txnsim_lab.simulation.reports import Report
+
+STOPPED = "stopped"
+
+
+def record(seed: int, *anomalies: str) -> dict[str, Any]:
+    place = {"state": "Ongoing", "asked": "commit", "outcome": "NONE", "times": seed}
+    return {
+        "seed": seed,
+        "mode": "TV2+",
+        "verdict": FOUND if anomalies else HEALTHY,
+        "anomalies": [*anomalies],
+        "causes": [],
+        "because": [*anomalies],
+        "run_hash": f"{seed:016x}",
+        **dict.fromkeys(("virtual_ms", "cpu_ms", "acts", "answered", "committed", "struck"), 3),
+        "places": [place],
+        "failure": None,
+    }
+
+
+def rows_of(ranges: Sequence[range]) -> Iterator[Record]:
+    """Of all seeds, the last first, as workers are not in step."""
+    yield from (record(seed) for part in reversed(ranges) for seed in reversed(part))
+
+
+def test_ranges_are_written_when_they_are_whole(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "out", Wanted())
+    missing = folder.missing(range(5, 25), size=10)
+    assert missing == [range(5, 10), range(10, 20), range(20, 25)]
+    assert [*folder.take(missing, rows_of(missing))] == missing[::-1]
+    assert folder.missing(range(5, 25)) == []
+    table = folder.read()
+    assert table.schema == TABLE.arrow()
+    assert table.to_pylist() == [record(seed) for seed in range(5, 25)]
+    assert {one.suffix for one in (tmp_path / "out").iterdir()} == {".json", ".parquet"}
+
+
+@pytest.mark.parametrize("after", range(20))
+def test_it_goes_on_where_it_was_stopped_and_counts_none_twice(tmp_path: Path, after: int) -> None:
+    def stopping(ranges: Sequence[range]) -> Iterator[Record]:
+        for number, row in enumerate(rows_of(ranges)):
+            if number == after:
+                raise RuntimeError(STOPPED)
+            yield row
+
+    folder = Folder(tmp_path, Wanted())
+    missing = folder.missing(range(20), size=6)
+    with pytest.raises(RuntimeError, match=STOPPED):
+        [*folder.take(missing, stopping(missing))]
+    again = Folder(tmp_path, Wanted())
+    rest = again.missing(range(20), size=6)
+    assert len(rest) <= len(missing)
+    [*again.take(rest, rows_of(rest))]
+    assert again.read().column("seed").to_pylist() == [*range(20)]
+
+
+def test_other_ranges_and_sizes_fit_in_between(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, Wanted())
+    for seeds, size in ((range(12, 17), 5), (range(3, 5), 100), (range(30), 10)):
+        missing = folder.missing(seeds, size=size)
+        [*folder.take(missing, rows_of(missing))]
+    assert folder.read().column("seed").to_pylist() == [*range(30)]
+    assert folder.missing(range(8, 31), size=10) == [range(30, 31)]
+
+
+def test_a_seed_that_two_files_have_is_refused(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, Wanted())
+    [*folder.take([range(10)], rows_of([range(10)]))]
+    (file,) = tmp_path.glob("*.parquet")
+    file.with_name("seeds-0000000009-0000000019.parquet").write_bytes(file.read_bytes())
+    with pytest.raises(BadInputError, match="two files have the seed 9"):
+        folder.summary()
+
+
+def test_a_folder_has_one_campaign(tmp_path: Path) -> None:
+    Folder(tmp_path / "one", Wanted())
+    Folder(tmp_path / "one", Wanted())
+    with pytest.raises(BadInputError, match="another campaign"):
+        Folder(tmp_path / "one", Wanted(as_version="4.2"))
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "letter.txt").write_text("")
+    with pytest.raises(BadInputError, match="is no campaign"):
+        Folder(tmp_path / "two", Wanted())
+
+
+def test_the_first_seed_of_each_kind_is_looked_at_once(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, Wanted())
+    found = {3: ("torn",), 5: ("lost",), 7: ("torn",), 8: ("lost", "torn")}
+    [*folder.take([range(10)], (record(seed, *found.get(seed, ())) for seed in range(10)))]
+    summary = folder.summary()
+    assert (summary.seeds, summary.found, summary.failed, summary.places) == (10, 4, 0, 1)
+    told = [(one.seed, one.anomalies, one.seeds) for one in summary.firsts]
+    assert told == [(3, ("torn",), 2), (5, ("lost",), 1), (8, ("lost", "torn"), 1)]
+    asked: list[int] = []
+
+    def examine(seeds: Sequence[int]) -> Iterator[Look]:
+        for seed in seeds:
+            asked.append(seed)
+            report = Report(seed=seed, kinds=("torn",), because=(), causes=(), files=())
+            yield Look(report=report, files={f"seed-{seed}.yaml": b"name: torn"})
+
+    (first,) = folder.reports([3], examine)
+    assert first.files == (str(tmp_path / "findings" / "seed-3.yaml"),)
+    assert Path(first.files[0]).read_bytes() == b"name: torn"
+    assert [one.seed for one in folder.reports([3, 5], examine)] == [3, 5]
+    assert asked == [3, 5]
+
+
+def test_seeds_with_the_same_causes_are_alike(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, Wanted())
+    rows = [
+        record(0),
+        {**record(1, "lost"), "causes": ["z27"]},
+        {**record(2, "torn"), "causes": ["z27"]},
+    ]
+    [*folder.take([range(3)], rows)]
+    (first,) = folder.summary().firsts
+    assert (first.seed, first.causes, first.anomalies, first.seeds) == (
+        1,
+        ("z27",),
+        ("lost", "torn"),
+        2,
+    )
+
+
+def test_whatever_becomes_of_a_seed_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = record_of(2, Wanted(), 60)
+    assert set(row) == set(TABLE.names)
+    assert row["verdict"] == HEALTHY
+    assert row["answered"] > 0
+    late = record_of(2, Wanted(), 0.001)
+    assert (late["verdict"], late["anomalies"], late["run_hash"]) == (FAILED, [], "")
+    assert late["failure"] == "over-limit: it took more than 0.001 s of processor time"
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ConfigError("no such cluster")
+
+    monkeypatch.setattr(campaigns, "row_of", refuse)
+    assert record_of(2, Wanted(), 60)["failure"] == "no-cluster: no such cluster"
+
+
+def test_the_page_has_every_column() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "simulate.md").read_text()
+    lines = [line for line in page.splitlines() if line.startswith("| `")]
+    assert lines == [f"| `{one.name}` | `{one.type}` | {one.meaning} |" for one in TABLE.columns]

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.support.traces import hung_at, small, told_run
+from txnsim.errors import BadInputError
+from txnsim.runtime.trace import TraceLevel
+from txnsim_lab.trace.explain import BRIEF_REMARK, explain_lso, explain_txn, mismatches, places, walk
+from txnsim_lab.trace.faults_and_decisions import Remembered
+from txnsim.trace.reading import by_position
+from txnsim_lab.trace.state import state_at
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+
+NODES = ("broker/1", "broker/1/log/t-0", "broker/2/txn/0", "fault", "client/app")
+TX = "app/7:0"
+LEADS = ("broker/1", "node.role", (), "", {"tp": "t-0", "role": "leader", "epoch": 0})
+MOVE = {"pid": 7, "epoch": 0, "pending": None, "timeout_ms": 60_000}
+
+
+def moved(state: str, *partitions: str) -> tuple[str, str, tuple[int, ...], str, object]:
+    return (NODES[2], "txn.complete", (), TX, {**MOVE, "state": state, "partitions": partitions})
+
+
+def in_log(kind: str, **data: object) -> tuple[str, str, tuple[int, ...], str, object]:
+    return (NODES[1], kind, (), TX, {"tp": "t-0", "pid": 7, "epoch": 0, **data})
+
+
+APPENDED = in_log("log.append", seq=0, base=0, last=1)
+OPENED = in_log("pid.open", first=0, timestamp=0)
+HW = in_log("log.hw", to=2)
+OWED = (NODES[2], "marker.owed", (), TX, {"tp": "t-0", "committed": False})
+
+
+def test_a_hanging_transaction_is_told_with_its_evidence_and_the_repair() -> None:
+    run = told_run()
+    told = explain_lso(run, "payments-0", at=hung_at(run))
+    assert told.cause == "hanging transaction"
+    assert told.last_stable_offset == 1
+    assert told.repair == "txnsim txns repair --topic payments --partition 0 --yes"
+    assert told.marker == "ABORT"
+    kinds = {by_position(run.events)[position].k for position in told.evidence}
+    assert {"pid.open", "txn.complete"} <= kinds
+    assert told.sentences[-1] == BRIEF_REMARK
+    assert explain_lso(run, "payments-0").cause == "nothing"
+
+
+def test_at_full_the_high_watermark_is_known() -> None:
+    run = told_run(level=TraceLevel.FULL)
+    assert BRIEF_REMARK not in explain_lso(run, "payments-0").sentences
+
+
+@pytest.mark.parametrize(("replicas", "is_remarked"), [(1, False), (2, True)])
+def test_at_brief_the_log_end_of_a_single_replica_needs_no_remark(
+    *, replicas: int, is_remarked: bool
+) -> None:
+    leads = (*LEADS[:4], {"tp": "t-0", "role": "leader", "epoch": 0, "replicas": replicas})
+    told = explain_lso(small(NODES, leads, APPENDED, OPENED, level="brief"), "t-0")
+    assert told.high_watermark == 2
+    assert (BRIEF_REMARK in told.sentences) == is_remarked
+
+
+@pytest.mark.parametrize(
+    ("events", "cause"),
+    [
+        ((LEADS,), "nothing"),
+        ((LEADS, APPENDED, HW), "marker not replicated"),
+        ((LEADS, moved("Ongoing", "t-0"), APPENDED, OPENED, HW), "open transaction"),
+        ((LEADS, moved("PrepareAbort", "t-0"), OWED, APPENDED, OPENED, HW), "marker outstanding"),
+        ((LEADS, APPENDED, OPENED, HW), "hanging transaction"),
+        ((LEADS, moved("Empty"), APPENDED, OPENED, HW), "hanging transaction"),
+    ],
+)
+def test_what_holds_readers_back(events: tuple[tuple[object, ...], ...], cause: str) -> None:
+    assert explain_lso(small(NODES, *events), "t-0").cause == cause
+
+
+@pytest.mark.parametrize(
+    ("about", "evidence"),
+    [
+        ({"pid": 7, "partitions": ["t-0"]}, (1, 2, 4, 7)),
+        ({"id": "other", "pid": 8, "partitions": []}, (1, 2, 4)),
+    ],
+)
+def test_what_is_held_of_it_is_part_of_the_evidence(
+    about: dict[str, object], evidence: tuple[int, ...]
+) -> None:
+    rule = {"rule": "late", "point": "peer.request", "action": "hold"}
+    run = small(
+        NODES,
+        LEADS,
+        moved("PrepareAbort", "t-0"),
+        OWED,
+        APPENDED,
+        OPENED,
+        HW,
+        ("fault", "fault.arm", (), "", rule),
+        ("fault", "fault.hit", (), "", {**rule, "struck": 1, "held": 1, "about": [about]}),
+    )
+    assert explain_lso(run, "t-0").evidence == evidence
+
+
+def test_a_marker_of_an_id_that_begins_alike_is_no_evidence() -> None:
+    other = (NODES[2], "marker.owed", (), "app/b/8:0", {"tp": "t-0", "committed": False})
+    run = small(NODES, LEADS, moved("PrepareAbort", "t-0"), other, APPENDED, OPENED, HW)
+    assert explain_lso(run, "t-0").evidence == (1, 4)
+
+
+def test_what_hangs_in_a_topic_of_kafka_comes_first() -> None:
+    where = "__consumer_offsets-1"
+    nodes = (*NODES, f"broker/1/log/{where}")
+    leads = (*LEADS[:4], {"tp": where, "role": "leader", "epoch": 0})
+    other = (*LEADS[:4], {"tp": "a-0", "role": "leader", "epoch": 0})
+    data = {"tp": where, "pid": 9, "epoch": 0, "first": 3}
+    hangs = (nodes[-1], "pid.open", (), "", data)
+    run = small(nodes, other, LEADS, leads, moved("Ongoing", "t-0"), OPENED, hangs)
+    state = state_at(run.events, run.nodes)
+    assert places(state, mismatches(state, Remembered())) == [where, "t-0", "a-0"]
+
+
+def test_at_brief_nothing_is_said_of_a_marker_that_may_not_be_there() -> None:
+    """A plain record that followers did not have yet was told as "the marker that ended it"."""
+    plain = (NODES[1], "log.append", (), "", {"tp": "t-0", "pid": -1, "base": 0, "last": 0})
+    told = explain_lso(small(NODES, LEADS, plain, level="brief"), "t-0")
+    assert told.cause == "not yet on all replicas"
+    assert told.sentences[1].startswith("No transaction is open there. What was written last")
+    assert told.evidence == ()
+
+
+def test_what_the_trace_does_not_know_is_refused() -> None:
+    run = small(NODES, LEADS)
+    with pytest.raises(BadInputError, match="tells nothing of u-0 up to #0; it has t-0"):
+        explain_lso(run, "u-0")
+    with pytest.raises(BadInputError, match="no coordinator of this trace has 'app'"):
+        explain_txn(run, "app")
+
+
+def test_a_transaction_is_told_with_what_caused_its_last_move() -> None:
+    run = told_run()
+    told = explain_txn(run, "app", at=hung_at(run))
+    assert told.sentences[0].startswith("app is Empty: producer id 0, epoch 1, at the coordinator")
+    assert "client late-producer, who was asked to abort" in told.sentences[1]
+    assert "open since offset 1: hanging" in told.sentences[2]
+    events = by_position(run.events)
+    assert [events[position].k for position in told.chain] == ["txn.complete", "client.call"]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ((), "The ABORT marker of t-0 is owed."),
+        (((NODES[2], "marker.sent", (), TX, {"tp": "t-0"}),), "on its way and not acknowledged"),
+        (
+            ((NODES[1], "marker.refused", (), TX, {"tp": "t-0", "error": "NOT_LEADER"}),),
+            "was refused with NOT_LEADER",
+        ),
+    ],
+)
+def test_markers_that_are_owed_are_told(more: tuple[tuple[object, ...], ...], words: str) -> None:
+    told = explain_txn(small(NODES, moved("PrepareAbort", "t-0"), OWED, *more), "app")
+    assert words in told.sentences[-1]
+
+
+@pytest.mark.parametrize(
+    ("root", "words"),
+    [
+        (("client/app", "client.call", (), "", {"call": "commit"}), "who was asked to commit"),
+        (
+            (NODES[0], "msg.recv", (), "", {"api": "EndTxn", "peer": "client/x"}),
+            "EndTxn of client x",
+        ),
+        ((NODES[2], "timer.fire", (), "", {"timer": "transaction.timeout"}), "the timer"),
+        (("fault", "input", (), "", {"do": "advance", "args": {}, "at": 0}), "the user: advance"),
+        ((NODES[0], "node.up", (), "", None), "node.up at broker 1"),
+    ],
+)
+def test_the_root_of_a_move_is_named(root: tuple[object, ...], words: str) -> None:
+    move = (NODES[2], "txn.complete", (0,), TX, {**MOVE, "state": "Empty", "partitions": []})
+    assert words in explain_txn(small(NODES, root, move), "app").sentences[1]
+
+
+def test_a_walk_skips_copies_but_not_the_root() -> None:
+    run = small(
+        NODES,
+        (NODES[0], "msg.recv", (), "", None),
+        (NODES[0], "txn.decide", (0,), TX, {}),
+        (NODES[2], "marker.owed", (1,), TX, {"tp": "t-0", "committed": True}),
+    )
+    events = by_position(run.events)
+    assert [event.i for event in walk(events, events[2])] == [2, 0]
+
+
+def test_both_views_of_an_open_transaction_stand_side_by_side() -> None:
+    run = small(NODES, LEADS, moved("Ongoing", "t-0"), APPENDED, OPENED)
+    (one,) = mismatches(state_at(run.events, run.nodes), Remembered())
+    assert (one.partition, one.first, one.state) == ("t-0", 0, "Ongoing")
+    assert one.verdict is OpenTxnStatus.ALIVE

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.support.traces import small
+from txnsim_lab.trace.faults_and_decisions import Remembered
+from txnsim.txn.past_decision import Decision
+from txnsim.types import TopicPartition
+
+NODES = ("broker/2/txn/0", "fault")
+T0 = TopicPartition("t", 0)
+MOVE = {"pid": 7, "epoch": 0, "pending": None, "timeout_ms": 60_000, "started_ms": 5}
+
+
+def moved(state: str, *partitions: str, **more: Any) -> tuple[Any, ...]:
+    data = {**MOVE, "state": state, "partitions": partitions, **more}
+    return (NODES[0], "txn.complete", (), "app/7:0", data)
+
+
+def decision(
+    *events: tuple[Any, ...], entry: Mapping[str, Any] | None = None, epoch: int = 0
+) -> Decision:
+    run = small(NODES, *events)
+    told = Remembered.of(run.events).decided(
+        T0, producer_id=7, producer_epoch=epoch, last_timestamp_ms=9, entry=entry
+    )
+    return told.decision
+
+
+PREPARED = moved("PrepareCommit", "t-0", "u-0")
+LATER = moved("PrepareAbort", "u-0", epoch=3)
+
+
+@pytest.mark.parametrize(
+    ("events", "epoch", "wanted"),
+    [
+        ((PREPARED, moved("CompleteCommit"), LATER), 0, Decision.COMMITTED),
+        ((moved("PrepareAbort", "t-0"),), 0, Decision.ABORTED),
+        ((moved("PrepareCommit", "t-0", epoch=1, version=2),), 0, Decision.COMMITTED),
+        ((moved("PrepareCommit", "t-0", epoch=1, version=2),), 1, Decision.UNKNOWN),
+        ((moved("PrepareCommit", "u-0"),), 0, Decision.UNKNOWN),
+        ((moved("Ongoing", "t-0"),), 0, Decision.UNKNOWN),
+    ],
+)
+def test_a_decision_is_remembered_when_the_coordinator_has_gone_on(
+    events: tuple[tuple[Any, ...], ...], epoch: int, wanted: Decision
+) -> None:
+    assert decision(*events, epoch=epoch) is wanted
+
+
+@pytest.mark.parametrize(
+    ("state", "started_ms", "wanted"),
+    [
+        ("Empty", -1, Decision.ABORTED),
+        ("CompleteCommit", 5, Decision.COMMITTED),
+        ("CompleteCommit", 10, Decision.UNKNOWN),
+    ],
+)
+def test_without_a_record_the_newest_state_may_do(
+    state: str, started_ms: int, wanted: Decision
+) -> None:
+    assert decision(entry={**MOVE, "state": state, "started_ms": started_ms}) is wanted
+
+
+def struck(*about: Mapping[str, Any], action: str = "hold", held: int = 1) -> tuple[Any, ...]:
+    data = {"rule": "late", "action": action, "held": held, "about": about}
+    return ("fault", "fault.hit", (), "", data)
+
+
+MINE = struck({"id": "app", "pid": 7, "partitions": []})
+MARKER = {"pid": 7, "partitions": ["t-0"]}
+RELEASED = ("fault", "fault.release", (0, 5), "", {"rule": "late", "held": 0})
+
+
+@pytest.mark.parametrize(
+    ("events", "wanted"),
+    [
+        ((MINE,), [0]),
+        ((struck({"id": "app", "partitions": ["u-0"]}),), [0]),
+        # Somebody else's, or nobody's.
+        ((struck({"id": "other", "pid": 8, "partitions": []}),), []),
+        ((struck({"id": "app/b", "pid": 8, "partitions": []}),), []),
+        ((struck(),), []),
+        ((("fault", "fault.hit", (), "", {"rule": "old", "action": "hold", "held": 1}),), []),
+        # Of two that one rule holds, its own and not the last.
+        ((MINE, struck({"id": "other", "pid": 8, "partitions": []})), [0]),
+        # A marker is of its partitions.
+        ((struck({"pid": 8, "partitions": ["t-0"]}, MARKER),), [0]),
+        ((struck({"pid": 7, "partitions": ["u-0"]}),), []),
+        # Nothing is held any more, or was.
+        ((MINE, RELEASED), []),
+        ((MINE, ("fault", "note", (), "", "text")), [0]),
+        ((struck(MARKER, action="drop"),), []),
+        ((struck(MARKER, action="reorder behind 1"),), [0]),
+        ((struck(MARKER, action="pass", held=0),), []),
+        # Of the transaction before.
+        ((MINE, moved("PrepareAbort", "t-0")), [0]),
+        ((MINE, moved("CompleteAbort")), []),
+        ((moved("CompleteAbort"), MINE, moved("Ongoing", "t-0")), [1]),
+    ],
+)
+def test_only_what_is_held_of_the_transaction_itself_holds_it_back(
+    events: tuple[tuple[Any, ...], ...], wanted: list[int]
+) -> None:
+    """The last strike of any rule that held something was named as the cause."""
+    remembered = Remembered.of(small(NODES, *events).events)
+    assert [at for at, _ in remembered.held("app", 7, "t-0")] == wanted
+
+
+def test_what_a_ring_has_dropped_is_forgotten() -> None:
+    remembered = Remembered.of(small(NODES, MINE, moved("Dead"), MINE).events)
+    remembered.forget(1)
+    assert [at for at, _ in remembered.held("app", 7, "t-0")] == [2]

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from tests.support.traces import small, told_run
+from txnsim_lab.trace.redaction import LEFT_OUT, redacted
+
+
+def test_no_value_of_a_record_is_left() -> None:
+    text = told_run().to_lines()
+    assert b"after-1" in text
+    assert b'"late"' in text
+    left = redacted(told_run()).to_lines()
+    assert b"after-1" not in left
+    assert b'"late"' not in left
+
+
+def test_names_offsets_and_causes_stay() -> None:
+    run = told_run()
+    left = redacted(run)
+    assert left.nodes == run.nodes
+    assert [(one.i, one.k, one.tx, one.p) for one in left.events] == [
+        (one.i, one.k, one.tx, one.p) for one in run.events
+    ]
+    assert b"payments-0" in left.to_lines()
+
+
+def test_a_sentence_loses_the_values_it_quotes_and_no_others() -> None:
+    run = small(
+        ("client/a", "story"),
+        ("client/a", "client.deliver", (), "", {"key": None, "value": "secret-12", "offset": 1}),
+        ("client/a", "client.call", (), "", {"args": {"records": ["secret-1", ""]}}),
+        ("story", "note", (), "", {"text": "it reads secret-12 and secret-1 at 1"}),
+    )
+    delivered, called, note = (one.d for one in redacted(run).events)
+    assert delivered == {"key": None, "value": LEFT_OUT, "offset": 1}
+    assert called == {"args": {"records": [LEFT_OUT, ""]}}
+    assert note == {"text": f"it reads {LEFT_OUT} and {LEFT_OUT} at 1"}

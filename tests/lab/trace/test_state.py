@@ -1,0 +1,198 @@
+"""What each kind of event assigns. The whole is held against live clusters in
+``tests/scenario/test_causes.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from txnsim.runtime.trace import Event, TraceLevel
+from txnsim_lab.trace.state import TraceState, id_of, owed_by, state_at
+
+NODES = ("user", "broker/3/txn/1", "broker/1/log/t-0", "broker/1", "fault", "broker/2/log/t-0")
+USER, COORDINATOR, LOG, BROKER, FAULT, FOLLOWER = range(len(NODES))
+TX = "app/7:0"
+
+
+def follow(*told: tuple[int, str, dict[str, Any]], tx: str = TX) -> TraceState:
+    events = [
+        Event(index, index * 1_000_000, node, index, (), kind, tx, data)
+        for index, (node, kind, data) in enumerate(told)
+    ]
+    return state_at(events, NODES)
+
+
+LEADS = (BROKER, "node.role", {"tp": "t-0", "role": "leader", "epoch": 4})
+OPENS = (LOG, "pid.open", {"tp": "t-0", "pid": 7, "epoch": 0, "first": 0})
+
+
+def batch(base: int, last: int, **more: Any) -> dict[str, Any]:
+    return {"tp": "t-0", "pid": 7, "epoch": 0, "seq": base, "base": base, "last": last, **more}
+
+
+def marker(offset: int) -> dict[str, Any]:
+    return {"tp": "t-0", "pid": 7, "epoch": 0, "offset": offset, "coordinator_epoch": 3}
+
+
+def moved(state: str, **more: Any) -> tuple[int, str, dict[str, Any]]:
+    data = {"state": state, "pid": 7, "epoch": 0, "pending": None, "partitions": [], **more}
+    return COORDINATOR, "txn.complete", data
+
+
+def test_a_log_is_as_its_leader_tells() -> None:
+    state = follow(
+        LEADS,
+        (LOG, "log.append", batch(0, 2)),
+        OPENS,
+        (FOLLOWER, "log.truncate", {"tp": "t-0", "to": 0, "epoch": 4}),
+        (LOG, "log.hw", {"tp": "t-0", "to": 3}),
+        (LOG, "log.lso", {"tp": "t-0", "to": 0}),
+    )
+    log = state.logs["t-0"]
+    assert (log["leader"], log["end"], log["hw"], log["lso"]) == (1, 3, 3, 0)
+    assert log["producers"]["7"]["first"] == 0
+    assert log["producers"]["7"]["seq"] == 2
+    assert log["producers"]["7"]["i"] == 2
+
+
+def test_a_new_leader_tells_of_the_log_that_it_finds() -> None:
+    found = {"pid": 7, "epoch": 1, "first": 5, "seq": 9}
+    role = {"tp": "t-0", "role": "leader", "epoch": 5, "end": 9, "lso": 5, "producers": [found]}
+    log = follow(LEADS, (BROKER, "node.role", role)).logs["t-0"]
+    assert (log["epoch"], log["end"], log["lso"]) == (5, 9, 5)
+    assert log["producers"]["7"]["first"] == 5
+
+
+def test_how_many_replicas_there_are_is_known_where_the_leader_tells() -> None:
+    role = {"tp": "t-0", "role": "leader", "epoch": 4, "replicas": 1}
+    alone = (BROKER, "node.role", role)
+    grown = {"tp": "t-0", "role": "replicas", "replicas": 3}
+    assert follow(LEADS).logs["t-0"]["replicas"] == 0, "an old trace"
+    assert follow(alone).logs["t-0"]["replicas"] == 1
+    log = follow(alone, (LOG, "log.append", batch(0, 2)), (LOG, "node.role", grown)).logs["t-0"]
+    assert (log["replicas"], log["end"]) == (3, 3)
+    assert follow(alone, (FOLLOWER, "node.role", grown)).logs["t-0"]["replicas"] == 1
+
+
+def test_a_marker_closes_and_an_expired_producer_is_forgotten() -> None:
+    closed = follow(LEADS, OPENS, (LOG, "marker.written", marker(1)))
+    assert closed.logs["t-0"]["end"] == 2
+    assert closed.logs["t-0"]["producers"]["7"]["first"] == -1
+    assert closed.logs["t-0"]["producers"]["7"]["coordinator_epoch"] == 3
+    gone = follow(LEADS, OPENS, (LOG, "pid.expire", {"tp": "t-0", "pid": 7}))
+    assert gone.logs["t-0"]["producers"] == {}
+
+
+def test_a_log_that_begins_later_tells_what_is_still_open() -> None:
+    start = {"tp": "t-0", "to": 4, "lso": 6, "open": [], "reason": "DeleteRecords"}
+    log = follow(LEADS, OPENS, (LOG, "log.start", start)).logs["t-0"]
+    assert (log["start"], log["lso"], log["producers"]["7"]["first"]) == (4, 6, -1)
+
+
+def test_an_entry_of_a_coordinator_takes_over_what_each_move_tells() -> None:
+    state = follow(
+        moved("Ongoing", partitions=["t-0"], timeout_ms=60_000),
+        (COORDINATOR, "txn.decide", {"pending": "PrepareCommit"}),
+    )
+    entry = state.transactions["app"]
+    assert (entry["state"], entry["pending"], entry["timeout_ms"]) == (
+        "Ongoing", "PrepareCommit", 60_000,
+    )  # fmt: skip
+    assert entry["node"] == "broker/3/txn/1"
+    assert follow(moved("Ongoing"), moved("Dead")).transactions == {}
+    refused = (COORDINATOR, "txn.append", {"state": "PrepareCommit", "error": "NOT_COORDINATOR"})
+    pending = (COORDINATOR, "txn.decide", {"pending": "PrepareCommit"})
+    assert follow(moved("Ongoing"), pending, refused).transactions["app"]["pending"] is None
+
+
+def test_markers_are_owed_until_they_are_acknowledged_or_the_coordinator_moves() -> None:
+    prepared = moved("PrepareAbort", partitions=["t-0", "t-1"])
+    owed = (COORDINATOR, "marker.owed", {"tp": "t-0", "committed": False})
+    refused = (COORDINATOR, "marker.refused", {"tp": "t-0", "error": "NOT_LEADER_OR_FOLLOWER"})
+    state = follow(prepared, owed, refused)
+    assert state.owed[f"{TX} t-0"] == {
+        "committed": False, "how": "refused", "error": "NOT_LEADER_OR_FOLLOWER", "i": 2,
+    }  # fmt: skip
+    acked = follow(prepared, owed, (COORDINATOR, "marker.acked", {"tp": "t-0"}))
+    assert acked.owed == {}
+    assert acked.transactions["app"]["partitions"] == ["t-1"]
+    assert follow(prepared, owed, (COORDINATOR, "marker.cancelled", {})).owed == {}
+
+
+def test_a_coordinator_that_loads_has_the_entries_of_its_part() -> None:
+    state = follow(moved("Ongoing"), (COORDINATOR, "txn.unload", {}))
+    assert state.transactions["app"]["node"] == "/1"
+    again = follow(moved("Ongoing"), (COORDINATOR, "txn.unload", {}), (COORDINATOR, "txn.load", {}))
+    assert again.transactions["app"]["node"] == "broker/3/txn/1"
+
+
+def test_faults_are_known_while_they_are_armed() -> None:
+    arm = (FAULT, "fault.arm", {"rule": "late", "point": "client.request", "action": "hold"})
+    hit = (FAULT, "fault.hit", {"rule": "late", "matched": 2, "struck": 1, "held": 1})
+    assert follow(arm, hit).faults["late"]["struck"] == 1
+    free = (FAULT, "fault.release", {"rule": "late", "matched": 2, "struck": 1, "held": 0})
+    assert follow(arm, hit, free).faults["late"]["held"] == 0
+    gone = (FAULT, "fault.release", {"rule": "late", "held": 0, "disarmed": True})
+    assert follow(arm, hit, gone).faults == {}
+
+
+def test_the_wall_clock_is_that_of_the_inputs() -> None:
+    begins = (USER, "input", {"do": "create-topics", "args": {}, "at": 5_000})
+    ahead = (USER, "input", {"do": "advance", "args": {"ms": 700}, "at": 6_000})
+    assert follow(begins, LEADS).now_ms == 6_000
+    assert follow(begins, ahead).now_ms == 6_700
+
+
+def test_a_snapshot_is_what_a_reader_begins_with() -> None:
+    fault = {"rule": "late", "point": "now", "action": "hold", "matched": 0, "struck": 0, "held": 0}
+    first = {
+        "part": 0,
+        "last": True,
+        "trace": TraceLevel.BRIEF.value,
+        "features": {},
+        "brokers": [{"node": "broker/1", "state": "running"}],
+        "faults": [fault],
+        "partitions": [{"tp": "t-0", "leader": 1, "epoch": 4, "isr": [1], "end": 7, "lso": 7}],
+        "transactions": [{"node": "broker/3/txn/1", "tx": TX, "d": {"state": "Ongoing"}}],
+        "positions": [
+            {"node": "broker/1/group/0", "group": "g", "tp": "t-0", "offset": 3},
+            {"node": "broker/1/group/0", "group": "g", "tp": "t-1", "offset": 4, "pid": 7},
+        ],
+    }
+    added = (COORDINATOR, "group.offset_pending", {"group": "old", "tp": "t-0", "offset": 4})
+    state = follow(moved("PrepareAbort"), added, (BROKER, "snapshot", first))
+    assert state.offsets == {"g t-1": 4}, "what waits for a marker"
+    assert state.level == "brief"
+    assert state.brokers == {"broker/1": "running"}
+    assert state.logs["t-0"]["end"] == 7
+    assert state.transactions["app"]["state"] == "Ongoing"
+    assert "late" in state.faults
+
+
+def test_the_state_at_an_event_knows_nothing_of_later_ones() -> None:
+    events = [
+        Event(0, 0, BROKER, 0, (), "node.up", "", {"role": "broker"}),
+        Event(1, 9, BROKER, 1, (), "node.down", "", {"role": "broker"}),
+    ]
+    assert state_at(events, NODES, 0).brokers == {"broker/1": "running"}
+    assert state_at(events, NODES).brokers == {"broker/1": "down"}
+
+
+def test_offsets_of_a_transaction_are_pending_until_it_ends() -> None:
+    added = (COORDINATOR, "group.offset_pending", {"group": "g", "tp": "t-0", "offset": 4})
+    assert follow(added).offsets == {"g t-0": 4}
+    ended = (COORDINATOR, "group.offset_abort", {"group": "g", "tp": "t-0", "offset": 4})
+    assert follow(added, ended).offsets == {}
+
+
+@pytest.mark.parametrize(
+    "transactional_id",
+    ["app", "a/b", "a/b:c", "http://host:1/x:y", "__proto__", "a b", "é/😀", "/"],
+)
+def test_an_id_may_be_any_text(transactional_id: str) -> None:
+    """Whatever stood behind the last slash was taken for the producer if it had a colon."""
+    for tx in (transactional_id, f"{transactional_id}/7:0", f"{transactional_id}/-1:-1"):
+        assert id_of(tx) == transactional_id
+    assert owed_by(f"{transactional_id}/7:0 t-0") == (transactional_id, "t-0")

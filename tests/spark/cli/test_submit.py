@@ -1,0 +1,64 @@
+"""A command within a session that was submitted; one that really is, is in tests/pipeline."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from txnsim.cli import main
+from txnsim_spark.cli import submit
+from txnsim_spark import session
+
+
+def test_a_command_runs_in_the_session_which_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+
+    class Session:
+        def stop(self) -> None:
+            told.append("stopped")
+
+    def started(*, app_name: str) -> Session:
+        told.append(app_name)
+        return Session()
+
+    def command(arguments: list[str]) -> int:
+        told.append(arguments)
+        return 1
+
+    monkeypatch.setattr(session, "spark_session", started)
+    monkeypatch.setattr(main, "main", command)
+    assert submit.run(["logs", "verify", "/logs"]) == 1
+    assert told == ["txnsim logs verify", ["logs", "verify", "/logs"], "stopped"]
+
+
+def test_a_script_s_own_folder_hides_no_module_of_python_s() -> None:
+    """``sim/txnsim/cli`` has a ``trace.py``."""
+    folder = Path(submit.__file__).parent
+    code = (
+        "import runpy, sys; sys.path.insert(0, sys.argv[1]);"
+        " runpy.run_path(sys.argv[1] + '/submit.py'); import trace; print(trace.__file__)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True
+    )
+    assert Path(found.stdout.strip()).parent != folder
+
+
+def test_a_python_without_txnsim_is_told_which_one_to_name(tmp_path: Path) -> None:
+    package = tmp_path / "lib" / "python3.12" / "site-packages" / "txnsim"
+    (package / "cli").mkdir(parents=True)
+    script = package / "cli" / "submit.py"
+    script.write_bytes(Path(submit.__file__).read_bytes())
+    assert "spark.pyspark.python=/path/to/python," in submit.elsewhere(package)
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.touch()
+    # Without site-packages and without PYTHONPATH: no Python of this machine has txnsim so.
+    command = [sys.executable, "-I", "-S", str(script), "logs", "verify", "/logs"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (2, f"{submit.elsewhere(package)}\n")
+    assert f"--conf spark.pyspark.python={python}," in found.stderr
+    assert f"spark-submit runs {sys.executable}, in which txnsim is not installed" in found.stderr

@@ -1,0 +1,85 @@
+"""An open transaction, its replicas and its coordinator, for tests of one rule."""
+
+from __future__ import annotations
+
+from txnsim_spark.forensics.coordinator_entries import (
+    Coordinators,
+    Entry,
+    TxnRecord,
+    coordinators_of,
+)
+from txnsim_spark.forensics.evidence import ReplicaFacts, StartBatch
+from txnsim_spark.forensics.read_notes import NOTHING_READ
+from txnsim_spark.forensics.replica_state import ReplicaState
+from txnsim_spark.forensics.verdicts import OpenTxn, ReplicaEnds
+from txnsim_spark.scan.segments import Replica
+from txnsim.types import TopicPartition
+
+HERE, ELSEWHERE = TopicPartition("orders", 0), TopicPartition("orders", 1)
+MINUTE = 60_000
+NOW = 1_700_000_000_000
+
+
+def txn(
+    start: int = 5, *, age_ms: int = 60 * MINUTE, coordinator_epoch: int | None = None
+) -> OpenTxn:
+    """Of producer 7, epoch 3."""
+    return OpenTxn(
+        producer_id=7,
+        producer_epoch=3,
+        start_offset=start,
+        start_timestamp_ms=NOW - age_ms - 1,
+        last_timestamp_ms=NOW - age_ms,
+        coordinator_epoch=coordinator_epoch,
+    )
+
+
+def record(state: str, *partitions: TopicPartition, epoch: int = 3) -> TxnRecord:
+    """Of the id ``app``, which has producer 7."""
+    return TxnRecord(
+        log_partition=0,
+        offset=9,
+        transactional_id="app",
+        state=state,
+        producer_id=7,
+        producer_epoch=epoch,
+        timeout_ms=MINUTE,
+        partitions=frozenset(partitions),
+        start_timestamp_ms=NOW - 30_000,
+        last_update_timestamp_ms=NOW - 30_000,
+    )
+
+
+def knowing(newest: TxnRecord | None = None, decision: TxnRecord | None = None) -> Coordinators:
+    """One partition of coordinators, with this entry, or with none."""
+    entries = [] if newest is None else [Entry(newest=newest, decision=decision)]
+    return coordinators_of(entries, forgotten={}, held=[0])
+
+
+def ends(
+    broker: int = 1,
+    end: int = 10,
+    *epochs: tuple[int, int],
+    start: int = 0,
+    mark: int | None = 9,
+) -> ReplicaEnds:
+    """Of a replica of orders-0."""
+    log_dir = f"/b{broker}"
+    path = f"{log_dir}/orders-0"
+    return ReplicaEnds(
+        replica=Replica(log_dir=log_dir, broker=broker, topic="orders", partition=0, path=path),
+        log_start_offset=start,
+        end_offset=end,
+        high_watermark=mark,
+        epochs=epochs or ((0, 0),),
+    )
+
+
+FACTS = ReplicaFacts(
+    state=ReplicaState(ends=ends(), segments=(), seeded_from=10, newest_ms=NOW),
+    notes=NOTHING_READ,
+    gaps=(),
+    start_batch=StartBatch.THIS_PRODUCERS,
+    seen=(1, 2),
+)
+"""Nothing is wrong with them."""

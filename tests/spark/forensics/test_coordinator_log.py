@@ -1,0 +1,157 @@
+"""Coordinators' logs, read on the driver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_dirs import BrokerDir, move
+from tests.support.logs import NOW, LogDriver
+from txnsim_spark.forensics import coordinator_log
+from txnsim_spark.forensics.coordinator_entries import Coordinators
+from txnsim_spark.forensics.coordinator_log import (
+    logs_of,
+    read_coordinators,
+    replayed,
+)
+from txnsim_spark.forensics.replica_state import ReplicaState, state_of
+from txnsim_spark.scan.segments import replicas_in
+from txnsim.storage import names
+from txnsim.txn.state import Tombstone
+from txnsim.types import TopicPartition, TransactionalId
+from txnsim.wire.batch import Record, assign, build_batch
+
+HERE = TopicPartition("orders", 0)
+
+
+def states_in(*log_dirs: Path) -> list[ReplicaState]:
+    return [state_of(replica) for replica in replicas_in(log_dirs)]
+
+
+def read(*log_dirs: Path) -> tuple[Coordinators, list[str]]:
+    """What coordinators had written down, and what can't be read."""
+    problems: list[str] = []
+    return read_coordinators(logs_of(states_in(*log_dirs)), problems.append), problems
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> BrokerDir:
+    return BrokerDir(tmp_path / "b1")
+
+
+def log_in(folder: Path) -> Path:
+    return folder / names.file_name(0, names.LOG_SUFFIX)
+
+
+def test_the_newest_records_are_the_entries(broker: BrokerDir) -> None:
+    broker.replica(LogDriver())
+    broker.coordinator(
+        move("Empty"),
+        move("Ongoing", HERE),
+        move("PrepareCommit", HERE, at_ms=NOW + 5),
+        move("Ongoing", HERE, name="gone", pid=8),
+        Tombstone(transactional_id=TransactionalId("gone")),
+        move("CompleteCommit", name="rotated", pid=10, previous=9),
+    )
+    found, problems = read(broker.stop())
+    assert problems == []
+    entry = found.by_producer[7]
+    assert (entry.newest.state, entry.newest.partitions) == ("PrepareCommit", frozenset({HERE}))
+    assert entry.decision is entry.newest
+    assert (entry.newest.timeout_ms, entry.newest.start_timestamp_ms) == (60_000, NOW + 5)
+    assert found.forgotten == {8: "gone"}
+    assert found.by_other_id[9].newest.transactional_id == "rotated"
+    assert found.newest_timestamp_ms == NOW
+
+
+def test_of_several_replicas_the_furthest_one_is_read(tmp_path: Path) -> None:
+    behind, ahead = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
+    behind.coordinator(move("Empty"))
+    ahead.coordinator(move("Empty"), move("Ongoing", HERE))
+    logs = logs_of(states_in(behind.stop(), ahead.stop()))
+    assert [state.replica.broker for state in logs[0]] == [2, 1]
+    assert read_coordinators(logs, print).by_producer[7].newest.state == "Ongoing"
+
+
+def test_the_torn_tail_of_a_kill_is_no_damage(broker: BrokerDir) -> None:
+    log = log_in(broker.coordinator(move("Empty"), move("Ongoing", HERE)))
+    log.write_bytes(log.read_bytes()[:-1])
+    found, problems = read(broker.kill())
+    assert (found.damaged, problems) == (frozenset(), [])
+    assert found.by_producer[7].newest.state == "Empty"
+
+
+def test_a_log_that_is_shorter_than_its_broker_noted_has_lost_its_end(broker: BrokerDir) -> None:
+    log_in(broker.coordinator(move("Empty"), move("Ongoing", HERE))).write_bytes(b"")
+    found, _ = read(broker.stop())
+    assert (found.damaged, found.is_complete) == (frozenset({0}), False)
+    assert "ends at offset 0, below its high watermark 2" in found.cut_off[0]
+
+
+def test_another_replica_is_read_where_one_is_damaged(tmp_path: Path) -> None:
+    hurt, whole = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
+    log = log_in(hurt.coordinator(move("Empty"), move("Ongoing", HERE)))
+    whole.coordinator(move("Empty"))
+    log.write_bytes(log.read_bytes()[:-1])
+    problems: list[str] = []
+    states = states_in(hurt.stop(), whole.stop())
+    found = read_coordinators({0: [states[0], states[1]]}, problems.append)
+    assert found.is_complete
+    (problem,) = problems
+    assert problem.startswith(f"{log}, byte ")
+
+
+def test_damage_on_every_replica_is_told_once_each(broker: BrokerDir) -> None:
+    log = log_in(broker.coordinator(move("Empty"), move("Ongoing", HERE)))
+    log.write_bytes(log.read_bytes()[:-1])
+    found, problems = read(broker.stop())
+    assert (found.damaged, len(problems)) == (frozenset({0}), 1)
+    assert found.by_producer[7].newest.state == "Empty"
+
+
+def test_a_record_that_can_not_be_understood_is_damage(broker: BrokerDir) -> None:
+    folder = broker.coordinator(move("Empty"))
+    keyless = build_batch([Record(key=None, value=b"?")], timestamp_ms=NOW)
+    with log_in(folder).open("ab") as file:
+        file.write(assign(keyless, base_offset=1, leader_epoch=0))
+    found, problems = read(broker.stop())
+    assert found.damaged == {0}
+    assert problems == [f"{log_in(folder)}, offset 1: record 1 has no key"]
+
+
+def test_a_record_of_an_unknown_version_is_passed_over(broker: BrokerDir) -> None:
+    folder = broker.coordinator(move("Empty"))
+    newer = build_batch([Record(key=b"\0\7\0\0", value=b"?")], timestamp_ms=NOW)
+    with log_in(folder).open("ab") as file:
+        file.write(assign(newer, base_offset=1, leader_epoch=0))
+    found, _ = read(broker.stop())
+    assert found.is_complete
+    assert list(found.by_producer) == [7]
+
+
+def test_what_concerns_some_producers(broker: BrokerDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator_log, "SAMPLE", 0)
+    broker.coordinator(
+        move("PrepareAbort", HERE, name="a", pid=1),
+        move("CompleteAbort", name="a", pid=1),
+        move("PrepareCommit", HERE, name="b", pid=2),
+        move("CompleteCommit", name="b", pid=2),
+        move("CompleteCommit", name="c", pid=4, previous=3),
+        move("PrepareCommit", HERE, name="owing", pid=5),
+        *(move("Ongoing", HERE, name=name, pid=pid) for name, pid in (("d", 6), ("e", 7))),
+        *(Tombstone(transactional_id=TransactionalId(name)) for name in ("d", "e")),
+    )
+    (state,) = states_in(broker.stop())
+    whole = replayed(state, print)
+    found = whole.concerning({1, 3, 6})
+    assert {one.newest.transactional_id for one in found.entries} == {"a", "c", "owing"}
+    assert set(found.entries) <= set(whole.entries)
+    assert found.gone == {6: "d"}
+    assert found.decisions == {one: whole.decisions[one] for one in (1, 5)}
+
+
+def test_a_sample_of_the_other_entries_is_no_larger_than_it_need_be(broker: BrokerDir) -> None:
+    broker.coordinator(*(move("Empty", name=f"app-{number}") for number in range(250)))
+    (state,) = states_in(broker.stop())
+    assert len(replayed(state, print).concerning(set()).entries) == 200

@@ -1,0 +1,253 @@
+"""From directories to a report, without Spark."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_dirs import BrokerDir, forget_the_end, move
+from tests.support.logs import NOW, LogDriver, plain
+from tests.support.no_spark import no_session
+from txnsim.durations import time_text
+from txnsim.errors import BadInputError, MissingExtraError
+from txnsim.log.config import LogConfig
+from txnsim_spark import libraries
+from txnsim_spark.forensics import find_hanging as module
+from txnsim_spark.forensics.find_hanging import Search, find_hanging
+from txnsim_spark.forensics.findings import Finding, Report
+from txnsim_spark.forensics.verdicts import Reason
+from txnsim_spark.options import time_ms_of
+from txnsim.releases.rules import LATEST
+from txnsim.storage import names
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.types import TopicPartition
+
+HERE = TopicPartition("orders", 0)
+MINUTE = 60_000
+
+
+def report_on(*paths: Path, age_min: int = 60, **wanted: object) -> Report:
+    values = {"as_of_ms": NOW + age_min * MINUTE, **wanted}
+    search = Search(paths=paths, **values)  # type: ignore[arg-type] # each test names what it wants
+    return find_hanging(search, new_session=no_session, progress=lambda _: None)
+
+
+def one_of(report: Report) -> Finding:
+    (finding,) = report.findings
+    return finding
+
+
+@pytest.fixture
+def driver() -> LogDriver:
+    """Producer 7 has a transaction open since offset 2; the one before was committed."""
+    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=300))
+    made.txn(0)
+    made.end(committed=True, coordinator_epoch=4)
+    made.txn(1)
+    made.txn(2, timestamp=NOW + 5)
+    for _ in range(6):
+        made.append(plain())
+    return made
+
+
+def broker_with(
+    path: Path, driver: LogDriver, *states: str, broker: int = 1, clean: bool = True
+) -> BrokerDir:
+    made = BrokerDir(path, broker)
+    replica = made.replica(driver)
+    made.coordinator(*(move(state, HERE) for state in states))
+    if clean:
+        made.stop()
+    else:
+        forget_the_end(replica)
+        made.kill()
+    return made
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
+@pytest.mark.parametrize("use_snapshots", [True, False])
+def test_a_transaction_that_nobody_lists_hangs(
+    tmp_path: Path, driver: LogDriver, *, clean: bool, use_snapshots: bool
+) -> None:
+    broker = broker_with(tmp_path / "b", driver, "Empty", clean=clean)
+    report = report_on(broker.path, use_snapshots=use_snapshots)
+    found = one_of(report)
+    assert (found.verdict, found.rule) == (OpenTxnStatus.HANGING, Reason.NOT_LISTED)
+    assert (found.producer_id, found.producer_epoch, found.coordinator_epoch) == (7, 0, 4)
+    assert (found.start_offset, found.start_timestamp_ms) == (2, NOW)
+    assert (found.last_timestamp_ms, found.age_ms) == (NOW + 5, 60 * MINUTE - 5)
+    (figures,) = report.partitions
+    assert (figures.last_stable_offset, figures.lag) == (2, driver.log.log_end_offset - 2)
+    scanned = not (clean and use_snapshots)
+    assert report.source.scanned == int(scanned)
+    assert (report.source.scanned_bytes > 0) is scanned
+    assert not report.source.with_spark
+    assert report.source.directories == (str(broker.path),)
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict"),
+    [("Ongoing", OpenTxnStatus.ALIVE), ("PrepareAbort", OpenTxnStatus.DECIDED)],
+)
+def test_a_transaction_that_its_coordinator_lists_does_not_hang(
+    tmp_path: Path, driver: LogDriver, state: str, verdict: OpenTxnStatus
+) -> None:
+    report = report_on(broker_with(tmp_path / "b", driver, state).path)
+    assert one_of(report).verdict is verdict
+    assert [one.state for one in report.owed] == (
+        [state] if verdict is OpenTxnStatus.DECIDED else []
+    )
+
+
+def test_several_brokers_are_laid_side_by_side(tmp_path: Path, driver: LogDriver) -> None:
+    """Broker 2 has the marker that broker 1 lacks, below what both have: no broker wrote that."""
+    broker_with(tmp_path / "b1", driver, "Empty", broker=1)
+    other = LogDriver(LogConfig(rules=LATEST, roll_bytes=300))
+    other.txn(0)
+    other.end(committed=True)
+    other.txn(1)
+    other.end(committed=False)
+    for _ in range(5):
+        other.append(plain())
+    broker_with(tmp_path / "b2", other, "Empty", broker=2)
+    found = one_of(report_on(tmp_path))
+    assert (found.verdict, found.open_on, found.against) == (
+        OpenTxnStatus.REPLICAS_DISAGREE,
+        (1,),
+        (2,),
+    )
+
+
+def test_a_replica_that_lacks_the_marker_only_because_it_is_behind_is_no_finding(
+    tmp_path: Path, driver: LogDriver
+) -> None:
+    broker_with(tmp_path / "b1", driver, "Empty", broker=1)
+    assert driver.end(committed=False, coordinator_epoch=4) == 0
+    driver.append(plain())
+    broker_with(tmp_path / "b2", driver, "Empty", broker=2)
+    report = report_on(tmp_path)
+    assert (report.findings, report.partitions) == ((), ())
+
+
+def test_without_the_coordinators_log_nothing_is_guessed(tmp_path: Path, driver: LogDriver) -> None:
+    broker = BrokerDir(tmp_path / "b")
+    broker.replica(driver)
+    report = report_on(broker.stop())
+    assert one_of(report).verdict is OpenTxnStatus.UNKNOWN
+    assert "no partition of __transaction_state" in report.source.transaction_log_gap
+
+
+def test_only_the_topics_that_are_asked_for_are_judged(tmp_path: Path, driver: LogDriver) -> None:
+    broker = BrokerDir(tmp_path / "b")
+    broker.replica(driver)
+    broker.replica(driver, "payments", 3)
+    broker.coordinator(move("Empty"))
+    report = report_on(broker.stop(), topics=frozenset({"payments"}))
+    assert one_of(report).topic_partition == TopicPartition("payments", 3)
+    assert report.source.replicas == 1
+    assert report.source.transaction_log_gap == ""
+
+
+def test_a_torn_tail_is_told_and_not_counted(tmp_path: Path, driver: LogDriver) -> None:
+    broker = broker_with(tmp_path / "b", driver, "Empty", clean=False)
+    *_, (_, last) = names.numbered_files(broker.path / "orders-0", names.LOG_SUFFIX)
+    last.write_bytes(last.read_bytes()[:-1])
+    report = report_on(broker.path)
+    end = driver.log.log_end_offset - 1
+    # What was below the high watermark is lost, unless the checkpoint is older than that.
+    (lost,) = report.source.problems
+    assert lost.endswith(
+        f"orders-0: the log ends at offset {end}, below its high watermark {end + 1}"
+    )
+    checkpoint = broker.path / names.HIGH_WATERMARKS_NAME
+    checkpoint.write_text(checkpoint.read_text().replace(f"orders 0 {end + 1}", f"orders 0 {end}"))
+    report = report_on(broker.path)
+    assert one_of(report).start_offset == 2
+    (told,) = report.source.cut_off
+    assert told.startswith(f"{last}, byte ")
+    assert report.source.problems == ()
+    assert report.partitions[0].end_offset == end
+
+
+def test_where_a_log_can_not_be_read_to_its_end_nothing_is_guessed(
+    tmp_path: Path, driver: LogDriver
+) -> None:
+    broker = broker_with(tmp_path / "b", driver, "Empty")
+    _, (_, middle), *_ = names.numbered_files(broker.path / "orders-0", names.LOG_SUFFIX)
+    middle.write_bytes(middle.read_bytes()[:-1])
+    report = report_on(broker.path, use_snapshots=False)
+    assert one_of(report).verdict is OpenTxnStatus.UNKNOWN
+    assert one_of(report).reason.startswith(f"it may have ended: {middle}, byte ")
+    assert len(report.source.problems) == 1
+    assert one_of(report_on(broker.path)).verdict is OpenTxnStatus.HANGING
+
+
+def test_ages_are_counted_to_the_newest_time_that_files_tell(
+    tmp_path: Path, driver: LogDriver
+) -> None:
+    broker = broker_with(tmp_path / "b", driver, "Empty")
+    for path in broker.path.rglob("*"):
+        os.utime(path, (1, 1))
+    assert report_on(broker.path, as_of_ms=None).as_of_ms == NOW  # of the coordinator's record
+    os.utime(broker.path / names.CLEAN_SHUTDOWN_NAME, ns=(0, (NOW + 77) * 1_000_000))
+    assert report_on(broker.path, as_of_ms=None).as_of_ms == NOW + 77
+
+
+def test_a_beginning_in_a_deleted_segment_has_no_time(tmp_path: Path, driver: LogDriver) -> None:
+    broker = broker_with(tmp_path / "b", driver, "Empty")
+    logs = names.numbered_files(broker.path / "orders-0", names.LOG_SUFFIX)
+    for _, path in logs[:-1]:
+        path.unlink()
+    report = report_on(broker.path)
+    assert one_of(report).start_timestamp_ms is None
+    assert report.partitions[0].last_stable_offset == logs[-1][0]
+
+
+def test_progress_is_told_now_and_then(
+    tmp_path: Path, driver: LogDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_TOLD_EVERY", 1)
+    broker = broker_with(tmp_path / "b", driver, "Empty", clean=False)
+    told: list[str] = []
+    find_hanging(Search(paths=(broker.path,)), new_session=no_session, progress=told.append)
+    assert told[0] == "looked at 1 of 2 replicas"
+    assert "read part 1 of 1" in told
+
+
+def test_a_path_without_anything_of_kafka_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="no log directory"):
+        report_on(tmp_path)
+
+
+def test_what_a_kill_left_to_read_takes_the_extra(
+    tmp_path: Path, driver: LogDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that needs it is imported before that is said, nor where snapshots are enough."""
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.setattr(libraries, "find_spec", lambda _name: None)
+    killed = broker_with(tmp_path / "killed", driver, "Ongoing", clean=False)
+    with pytest.raises(MissingExtraError, match="the extra spark is not installed"):
+        report_on(killed.path)
+    stopped = broker_with(tmp_path / "stopped", driver, "Ongoing")
+    assert one_of(report_on(stopped.path)).verdict is OpenTxnStatus.ALIVE
+
+
+def test_the_files_of_an_advanced_clock_are_one_line_with_the_time_to_ask_for(
+    tmp_path: Path, driver: LogDriver
+) -> None:
+    broker = broker_with(tmp_path / "b", driver, "Empty")
+    files = [one for one in broker.path.rglob("*") if one.is_file()]
+    newest_ms = NOW + 120 * MINUTE
+    for number, file in enumerate(files):
+        stamp = (newest_ms - number * 1_000) / 1_000
+        os.utime(file, (stamp, stamp))
+    report = report_on(broker.path, as_of_ms=None, now_ms=NOW + MINUTE)
+    (problem,) = report.source.problems
+    shown = time_text(newest_ms + 999)
+    assert problem.endswith(f"other files: --as-of {shown} takes them")
+    later = report_on(broker.path, as_of_ms=time_ms_of(shown), now_ms=NOW + MINUTE)
+    assert later.source.problems == ()
+    assert one_of(later).verdict is OpenTxnStatus.HANGING

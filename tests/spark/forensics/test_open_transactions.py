@@ -1,0 +1,140 @@
+"""What is open behind pieces of a log, against a walk over the whole of it."""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.fragment_model import Act, acts, events_of, segment_of
+from txnsim.log.producer_state import SnapshotEntry
+from txnsim_spark.forensics.open_transactions import Fragment, merged, of_snapshot, open_after
+from txnsim_spark.forensics.read_compiled import fragments_of
+from txnsim_spark.forensics.verdicts import OpenTxn
+from txnsim_spark.scan.walk import fragment_rows
+from txnsim.wire.batch import iter_batches, read_batch_header
+
+
+def folded(data: bytes, position: int = 0) -> dict[int, Fragment]:
+    """A piece of a segment, which begins there."""
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "00000000000000000000.log"
+        path.write_bytes(bytes(position) + data)
+        tables = fragment_rows(path, on_damage=pytest.fail, start=position)
+        return {one.producer_id: one for table in tables for one in fragments_of(table)}
+
+
+def open_by_one_walk(data: bytes) -> dict[int, OpenTxn]:
+    """What is open at the end, told from each producer's batches in a list."""
+    found = {}
+    for producer_id, events in events_of(data).items():
+        marks = [at for at, event in enumerate(events) if event.is_marker]
+        opening = [one for one in events[marks[-1] + 1 if marks else 0 :] if one.opens]
+        tail = [one.header for one in opening]
+        if producer_id >= 0 and tail:
+            found[producer_id] = OpenTxn(
+                producer_id=producer_id,
+                producer_epoch=tail[-1].producer_epoch,
+                start_offset=tail[0].base_offset,
+                start_position=opening[0].position,
+                start_timestamp_ms=tail[0].max_timestamp_ms,
+                last_timestamp_ms=tail[-1].max_timestamp_ms,
+                coordinator_epoch=events[marks[-1]].coordinator_epoch if marks else None,
+            )
+    return found
+
+
+def cut(data: bytes, places: set[int]) -> list[bytes]:
+    """The log in pieces that begin at these batches."""
+    starts = [
+        position for number, (position, _) in enumerate(iter_batches(data)) if number in places
+    ]
+    edges = [0, *starts, len(data)]
+    return [data[start:end] for start, end in pairwise(edges)]
+
+
+@pytest.mark.slow
+@given(acts(), st.sets(st.integers(1, 29)))
+def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
+    history: list[Act], places: set[int]
+) -> None:
+    data = segment_of(history)
+    parts = cut(data, places)
+    starts = accumulate(map(len, parts), initial=0)
+    pieces = [folded(part, start) for part, start in zip(parts, starts, strict=False)]
+    assert open_after({}, pieces) == open_by_one_walk(data)
+
+
+@given(acts(), st.integers(0, 29))
+def test_a_snapshot_stands_for_everything_below_it(history: list[Act], place: int) -> None:
+    data = segment_of(history)
+    below, behind = [*cut(data, {place}), b""][:2] if place else (b"", data)
+    seeds = {one.producer_id: entry_of(one) for one in open_by_one_walk(below).values()}
+    found = open_after(seeds, [folded(behind)])
+    expected = open_by_one_walk(data)
+    assert found.keys() == expected.keys()
+    for producer_id, txn in expected.items():
+        assert found[producer_id].start_offset == txn.start_offset
+        assert found[producer_id].last_timestamp_ms == txn.last_timestamp_ms
+        assert found[producer_id].producer_epoch == txn.producer_epoch
+
+
+def entry_of(txn: OpenTxn) -> SnapshotEntry:
+    return SnapshotEntry(
+        producer_id=txn.producer_id,
+        producer_epoch=txn.producer_epoch,
+        last_sequence=0,
+        last_offset=txn.start_offset,
+        offset_delta=0,
+        timestamp=txn.last_timestamp_ms,
+        coordinator_epoch=-1 if txn.coordinator_epoch is None else txn.coordinator_epoch,
+        txn_first_offset=txn.start_offset,
+    )
+
+
+def test_a_producer_without_an_open_transaction_opens_nothing_by_its_snapshot() -> None:
+    entry = SnapshotEntry(
+        producer_id=7,
+        producer_epoch=1,
+        last_sequence=4,
+        last_offset=9,
+        offset_delta=0,
+        timestamp=50,
+        coordinator_epoch=3,
+        txn_first_offset=-1,
+    )
+    fragment = of_snapshot(entry)
+    assert (fragment.open_offset, fragment.coordinator_epoch) == (None, 3)
+    assert open_after({7: entry}, ()) == {}
+
+
+def test_the_coordinator_epoch_of_a_snapshot_stays_until_a_marker_brings_another() -> None:
+    seed = Fragment(producer_id=7, first_offset=-1, coordinator_epoch=3)
+    opened = Fragment(
+        producer_id=7,
+        first_offset=10,
+        open_offset=10,
+        open_timestamp_ms=5,
+        open_last_timestamp_ms=6,
+        open_epoch=0,
+    )
+    found = merged([opened, seed])
+    assert found is not None
+    assert found.coordinator_epoch == 3
+
+
+def test_a_control_record_that_is_no_marker_ends_nothing() -> None:
+    data = segment_of(
+        [
+            Act(
+                kind=kind, producer=7, epoch=0, sequence=0, records=1, value_bytes=1, timestamp_ms=1
+            )
+            for kind in ("data", "other", "emptied", "plain")
+        ]
+    )
+    assert open_after({}, [folded(data)]).keys() == {7}
+    assert read_batch_header(data).is_transactional

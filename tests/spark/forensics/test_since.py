@@ -1,0 +1,161 @@
+"""A search that goes on from what the one before has read gives the answer of one that reads
+everything, however the directory has changed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+import pytest
+
+pytest.importorskip("numba", reason="the extra spark is not installed")
+
+from tests.support.growing_dirs import GrowingDir
+from txnsim.errors import BadInputError
+from txnsim_spark.forensics.find_hanging import Search, find_hanging
+from txnsim_spark.forensics.findings import Report
+from txnsim_spark.scan.log_seek import last_place_of
+from txnsim_spark.scan.segments import SegmentFile, replicas_in, segments_of
+from txnsim.storage import names
+
+
+class Job:
+    """A scheduled search, and beside it one that reads everything."""
+
+    def __init__(self, growing: GrowingDir, state: Path) -> None:
+        self._growing = growing
+        self._state = state
+
+    def run(self) -> tuple[int, int]:
+        """Search; (bytes read, bytes that there are)."""
+        everything = found(self._growing.path)
+        here = found(self._growing.path, since=self._state)
+        sizes = here.source.scanned_bytes, everything.source.scanned_bytes
+        assert encoded(here) == encoded(everything)
+        return sizes
+
+
+def found(path: Path, since: Path | None = None) -> Report:
+    """The report of a search without the brokers' snapshots."""
+    search = Search(paths=(path,), use_snapshots=False, since=since)
+    return find_hanging(search, new_session=no_spark, progress=lambda _: None)
+
+
+def encoded(report: Report) -> bytes:
+    """All of a report but how much was read."""
+    source = msgspec.structs.replace(report.source, scanned_bytes=0)
+    return msgspec.json.encode(msgspec.structs.replace(report, source=source))
+
+
+def no_spark() -> NoReturn:
+    """There is little."""
+    raise AssertionError("no Spark is started")
+
+
+@pytest.fixture
+def growing(tmp_path: Path) -> GrowingDir:
+    """A directory of several segments."""
+    made = GrowingDir(tmp_path / "broker-1")
+    made.grow(30)
+    return made
+
+
+@pytest.fixture
+def job(growing: GrowingDir, tmp_path: Path) -> Job:
+    """It has run once."""
+    job = Job(growing, tmp_path / "state")
+    assert found(growing.path).findings
+    read, size = job.run()
+    assert read == size > 0
+    return job
+
+
+def segments(growing: GrowingDir) -> list[Path]:
+    """Of the log that everybody writes to, in order."""
+    return [one for _, one in names.numbered_files(growing.path / "orders-0", names.LOG_SUFFIX)]
+
+
+def segment_of(file: Path) -> SegmentFile:
+    """As it is found."""
+    (replica,) = replicas_in([file.parent])
+    return next(one for one in segments_of(replica) if one.path == str(file))
+
+
+def size_of(*files: Path) -> int:
+    """Of all of them."""
+    return sum(one.stat().st_size for one in files)
+
+
+def test_what_is_new_is_read(growing: GrowingDir, job: Job) -> None:
+    for _ in range(3):
+        before = found(growing.path).source.scanned_bytes
+        growing.grow(11)
+        read, size = job.run()
+        assert read == size - before > 0
+    assert job.run()[0] == 0
+
+
+def test_a_torn_end_is_read_again_until_it_is_whole(growing: GrowingDir, job: Job) -> None:
+    growing.grow()
+    last = segments(growing)[-1]
+    whole = last.read_bytes()
+    last.write_bytes(whole[:-9])
+    read, size = job.run()
+    assert 0 < read <= size
+    last.write_bytes(whole)
+    job.run()
+    assert job.run()[0] == 0
+
+
+def test_deleted_segments_are_forgotten(growing: GrowingDir, job: Job) -> None:
+    first, second, *rest = segments(growing)
+    assert rest
+    for gone in (first, second):
+        gone.unlink()
+    assert job.run()[0] == 0
+    for gone in rest[:-1]:
+        gone.unlink()
+    assert job.run()[0] == 0
+
+
+def test_a_log_that_was_cut_back_is_read_again(growing: GrowingDir, job: Job) -> None:
+    *before, last = segments(growing)
+    last.unlink()
+    assert job.run()[0] == size_of(*before), "the last batch that was read is gone"
+    data = before[-1].read_bytes()
+    before[-1].write_bytes(data[: len(data) // 2])
+    assert job.run()[0] > 0
+
+
+def test_a_new_leader_s_batches_are_read(growing: GrowingDir, job: Job) -> None:
+    last = segments(growing)[-1]
+    data = bytearray(last.read_bytes())
+    position, _ = last_place_of(segment_of(last))
+    data[position + 12 : position + 16] = (5).to_bytes(4)  # its leader's epoch, in no CRC
+    last.write_bytes(data)
+    assert job.run()[0] == size_of(*segments(growing))
+    assert job.run()[0] == 0
+
+
+def test_another_topic_of_the_same_name_is_read(growing: GrowingDir, job: Job) -> None:
+    file = growing.path / "orders-0" / names.PARTITION_METADATA_NAME
+    text = file.read_text()
+    file.write_text(text.replace(text.split("topic_id: ")[1][:4], "BBBB"))
+    assert job.run()[0] == size_of(*segments(growing))
+
+
+def test_damage_is_told_each_time(growing: GrowingDir, job: Job) -> None:
+    last = segments(growing)[-1]
+    last.write_bytes(last.read_bytes() + bytes(100))
+    for _ in range(2):
+        assert job.run()[0] > 0
+
+
+def test_another_file_is_refused(growing: GrowingDir, tmp_path: Path) -> None:
+    file = tmp_path / "other"
+    for data in (b"{}", msgspec.msgpack.encode({"version": 9})):
+        file.write_bytes(data)
+        with pytest.raises(BadInputError, match=str(file)):
+            found(growing.path, since=file)

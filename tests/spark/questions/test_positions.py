@@ -1,0 +1,66 @@
+"""Where groups stand, by the log of their coordinators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.broker_dirs import BrokerDir
+from tests.support.position_logs import HERE, at, ended, offsets_log, sent
+from txnsim.group.records import OffsetDeleted
+from txnsim_spark.questions.positions import leading_states, positions_in
+from txnsim.storage import names
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+
+
+def told(tmp_path: Path, *batches: bytes) -> dict[str, int]:
+    broker = BrokerDir(tmp_path / "broker-1")
+    offsets_log(broker.path, *batches)
+    found = positions_in([broker.stop()], print)
+    assert found.partitions == (0,)
+    return {group: one.offset for (group, place), one in found.by_place.items() if place == HERE}
+
+
+def test_the_newest_position_counts_until_its_tombstone(tmp_path: Path) -> None:
+    gone = OffsetDeleted(group_id="h", topic_partition=HERE)
+    batches = (sent(at(1), at(9, "h")), sent(at(4)), sent(gone))
+    assert told(tmp_path, *batches) == {"g": 4}
+
+
+def test_a_position_of_a_transaction_counts_with_its_commit(tmp_path: Path) -> None:
+    batches = (
+        sent(at(1), at(1, "a"), at(1, "p")),
+        sent(at(7), pid=5),
+        sent(at(8, "a"), pid=6),
+        sent(at(9, "p"), pid=7),
+        ended(committed=True, pid=5),
+        ended(committed=False, pid=6),
+    )
+    assert told(tmp_path, *batches) == {"g": 7, "a": 1, "p": 1}
+
+
+def test_a_later_position_is_not_overtaken_by_a_commit(tmp_path: Path) -> None:
+    batches = (sent(at(7), pid=5), sent(at(8)), ended(committed=True, pid=5))
+    assert told(tmp_path, *batches) == {"g": 8}
+
+
+def test_a_torn_end_is_told(tmp_path: Path) -> None:
+    broker = BrokerDir(tmp_path / "broker-1")
+    folder = offsets_log(broker.path, sent(at(3)))
+    with (folder / names.file_name(0, names.LOG_SUFFIX)).open("ab") as file:
+        file.write(b"torn")
+    problems: list[str] = []
+    found = positions_in([broker.kill()], problems.append)
+    assert [one.offset for one in found.by_place.values()] == [3]
+    assert any("4 bytes, less than a header" in one for one in problems)
+
+
+def test_the_longest_log_of_the_newest_epoch_is_read(tmp_path: Path) -> None:
+    brokers = [BrokerDir(tmp_path / f"broker-{number}") for number in (1, 2)]
+    offsets_log(brokers[0].path, sent(at(1)))
+    longer = offsets_log(brokers[1].path, sent(at(1)), sent(at(2)))
+    paths = [one.stop() for one in brokers]
+    problems: list[str] = []
+    found = list(leading_states(paths, CONSUMER_OFFSETS_TOPIC, problems.append))
+    assert [(one.replica.path, one.ends.end_offset) for one in found] == [(str(longer), 2)]
+    assert not list(leading_states(paths, TRANSACTION_STATE_TOPIC, problems.append))
+    assert problems == []

@@ -1,0 +1,129 @@
+"""The compiled reader of records, held against the one in Python."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from txnsim.errors import CorruptBatchError
+from txnsim_spark.scan import kernel_records as kr
+from txnsim_spark.scan.pieces import Bytes, Ints
+from txnsim.runtime.rng import SeededRng
+from txnsim.wire.batch_header import HEADER_SIZE, read_batch_header
+from txnsim.wire.records import Record, build_batch, iter_records
+
+SEEDS = 40
+MUTATIONS = 50
+
+
+def in_python(batch: bytes) -> list[Record]:
+    """The records in front of the first one that makes no sense."""
+    found: list[Record] = []
+    with contextlib.suppress(CorruptBatchError):
+        found.extend(iter_records(batch))
+    return found
+
+
+def compiled(batches: list[bytes], *, room: int = 1_000, bytes_max: int = 1 << 20) -> list[Record]:
+    """The same by the compiled reader, of several batches."""
+    headers = [read_batch_header(one) for one in batches]
+    ends = np.cumsum([len(one) for one in batches])
+    starts = ends - [len(one) - HEADER_SIZE for one in batches]
+    counts = np.array([one.records_count for one in headers], dtype=np.int64)
+    buffer = np.frombuffer(b"".join(batches), dtype=np.uint8)
+    place = np.zeros(3, dtype=np.int64)
+    found: list[Record] = []
+    while place[0] < len(batches):
+        rows = kr.room_for(room)
+        count = kr.record_rows(buffer, starts, ends, counts, place, rows, bytes_max)
+        found += told(buffer, rows[:count], [one.base_timestamp_ms for one in headers])
+    return found
+
+
+def told(buffer: Bytes, rows: Ints, base_ms: list[int]) -> list[Record]:
+    held = np.empty((int(rows[:, kr.HEADERS].sum()), kr.HEADER_COLUMNS), dtype=np.int64)
+    kr.header_rows(buffer, rows, held)
+    left = iter(held.tolist())
+    records = []
+    for row in rows.tolist():
+        pairs = []
+        for name_at, name_size, at, size in (next(left) for _ in range(row[kr.HEADERS])):
+            name = piece(buffer, name_at, name_size)
+            assert name is not None
+            pairs.append((name.decode("utf-8", "replace"), piece(buffer, at, size)))
+        records.append(
+            Record(
+                key=piece(buffer, row[kr.KEY_AT], row[kr.KEY_SIZE]),
+                value=piece(buffer, row[kr.VALUE_AT], row[kr.VALUE_SIZE]),
+                timestamp_ms=base_ms[row[kr.BATCH]] + row[kr.TIME_DELTA],
+                headers=tuple(pairs),
+                offset=row[kr.OFFSET_DELTA],
+            )
+        )
+    return records
+
+
+def piece(buffer: Bytes, at: int, size: int) -> bytes | None:
+    return None if size < 0 else buffer[at : at + size].tobytes()
+
+
+def drawn(chance: Any) -> bytes:
+    def some(most: int) -> bytes | None:
+        return None if chance.random() < 0.2 else chance.randbytes(chance.randrange(most))
+
+    records = [
+        Record(
+            key=some(20),
+            value=some(200),
+            timestamp_ms=chance.randrange(1 << 40),
+            headers=tuple((f"h{one}", some(10)) for one in range(chance.choice((0, 0, 3)))),
+        )
+        for _ in range(chance.randrange(1, 12))
+    ]
+    return build_batch(records, timestamp_ms=1_000)
+
+
+@pytest.mark.costly
+def test_sound_batches_have_the_records_that_python_finds() -> None:
+    chance = SeededRng(7).stream("records")
+    batches = [drawn(chance) for _ in range(SEEDS)]
+    expected = [record for one in batches for record in in_python(one)]
+    assert compiled(batches) == expected
+    assert compiled(batches, room=3) == expected, "it goes on within a batch"
+    assert compiled(batches, bytes_max=1) == expected, "a record at least"
+
+
+def test_damaged_batches_have_the_records_in_front_of_the_damage() -> None:
+    chance = SeededRng(8).stream("records")
+    shorter = 0
+    for _ in range(SEEDS):
+        whole = drawn(chance)
+        for _ in range(MUTATIONS):
+            damaged = bytearray(whole)
+            damaged[chance.randrange(HEADER_SIZE, len(damaged))] = chance.choice((0, 1, 127, 255))
+            expected = in_python(bytes(damaged))
+            shorter += len(expected) < read_batch_header(whole).records_count
+            assert compiled([bytes(damaged), whole]) == [*expected, *in_python(whole)]
+    assert shorter > SEEDS, "damage that is noticed"
+
+
+def test_each_record_begins_where_the_one_before_ends() -> None:
+    batch = drawn(SeededRng(9).stream("records"))
+    counts = np.array([read_batch_header(batch).records_count])
+    rows = kr.room_for(counts[0])
+    starts, ends = np.array([HEADER_SIZE]), np.array([len(batch)])
+    buffer, place = np.frombuffer(batch, dtype=np.uint8), np.zeros(3, dtype=np.int64)
+    assert kr.record_rows(buffer, starts, ends, counts, place, rows, len(batch)) == counts[0]
+    assert rows[0, kr.AT] == HEADER_SIZE
+    assert (rows[:, kr.AT] + rows[:, kr.SIZE]).tolist() == [*rows[1:, kr.AT], len(batch)]
+
+
+def test_more_records_than_bytes_are_none() -> None:
+    batch = bytearray(build_batch([Record(value=b"v")], timestamp_ms=1))
+    batch[57:61] = (1_000).to_bytes(4)
+    assert compiled([bytes(batch)]) == in_python(bytes(batch)) == []
+    batch[57:61] = (-1).to_bytes(4, signed=True)
+    assert compiled([bytes(batch)]) == []

@@ -1,0 +1,156 @@
+"""Places in a log, found through indexes that may be wrong."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tests.support.fragment_model import Act, segment_of
+from tests.support.log_dirs import write_partition
+from tests.support.logs import LogDriver
+from txnsim.log.config import LogConfig
+from txnsim_spark.scan import log_seek
+from txnsim_spark.scan.log_seek import batches_at, end_offset_of, markers_in
+from txnsim_spark.scan.segments import Replica, SegmentFile, segments_of
+from txnsim.releases.rules import LATEST
+from txnsim.storage.log_file import read_log_file
+
+
+@pytest.fixture(autouse=True, params=["batch by batch", "compiled"])
+def walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How a segment is walked over: as if it was small, or large."""
+    if request.param == "compiled":
+        monkeypatch.setattr(log_seek, "INTERPRETED_BYTES_MAX", -1)
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> SegmentFile:
+    """A long one, with an entry of the index about every third batch; 40 markers of producer 8."""
+    driver = LogDriver(LogConfig(rules=LATEST, index_interval_bytes=200))
+    for sequence in range(0, 120, 3):
+        driver.txn(sequence, count=3)
+        driver.txn(sequence, count=3, pid=8)
+        driver.end(committed=True, pid=8)
+    write_partition(tmp_path / "orders-0", driver.log, topic_id=uuid.UUID(int=1))
+    return segment_in(tmp_path / "orders-0")
+
+
+def segment_in(folder: Path) -> SegmentFile:
+    (found,) = segments_of(
+        Replica(log_dir=str(folder.parent), broker=1, topic="orders", partition=0, path=str(folder))
+    )
+    return found
+
+
+def offsets_of(segment: SegmentFile) -> list[tuple[int, int]]:
+    return [
+        (one.header.base_offset, one.header.last_offset)
+        for one in read_log_file(Path(segment.path), on_torn=print)
+    ]
+
+
+def index_of(segment: SegmentFile) -> Path:
+    return Path(segment.path).with_suffix(".index")
+
+
+def check(segment: SegmentFile) -> None:
+    """Every place is found as a walk over everything finds it."""
+    batches = offsets_of(segment)
+    assert end_offset_of(segment) == batches[-1][1] + 1
+    end = batches[-1][1] + 1
+    expected = {offset: each for each in batches for offset in range(each[0], each[1] + 1)}
+    for offset in expected:
+        assert batches_at(segment, [offset]).keys() == {offset}
+    together = batches_at(segment, [*expected, end])
+    assert all(one.is_sound for one in together.values())
+    headers = {offset: one.header for offset, one in together.items()}
+    assert {at: (one.base_offset, one.last_offset) for at, one in headers.items()} == expected
+
+
+def test_every_batch_is_found_through_the_index(segment: SegmentFile) -> None:
+    assert index_of(segment).stat().st_size > 8 * 20
+    check(segment)
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data + bytes(10 * 1024),
+        lambda data: data[:-3],
+        lambda data: data + bytes.fromhex("0000 00f0 7fff fff0"),
+        lambda data: data + bytes.fromhex("0000 00f0 0000 0005"),
+        lambda data: bytes.fromhex("0000 0001 ffff fff0"),
+    ],
+    ids=["empty", "zeros behind", "cut off", "beyond the file", "no batch there", "negative"],
+)
+def test_an_index_that_is_wrong_misleads_nobody(segment: SegmentFile, damage: object) -> None:
+    assert callable(damage)
+    path = index_of(segment)
+    path.write_bytes(damage(path.read_bytes()))
+    check(segment)
+
+
+def test_without_an_index_the_segment_is_walked_over(segment: SegmentFile) -> None:
+    index_of(segment).unlink()
+    check(segment)
+
+
+def test_a_torn_tail_is_no_part_of_the_log(segment: SegmentFile) -> None:
+    batches = offsets_of(segment)
+    path = Path(segment.path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    assert end_offset_of(segment_in(path.parent)) == batches[-2][1] + 1
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert end_offset_of(segment_in(path.parent)) == batches[-2][1] + 1
+    path.write_bytes(whole + bytes(200))
+    assert end_offset_of(segment_in(path.parent)) == batches[-1][1] + 1
+
+
+@pytest.mark.parametrize("is_torn", [True, False])
+def test_a_damaged_batch_that_the_index_names_ends_the_log_there(
+    tmp_path: Path, is_torn: bool
+) -> None:
+    driver = LogDriver(LogConfig(rules=LATEST, index_interval_bytes=1))
+    for sequence in range(5):
+        driver.txn(sequence)
+    write_partition(tmp_path / "orders-0", driver.log, topic_id=uuid.UUID(int=1))
+    found = segment_in(tmp_path / "orders-0")
+    data = bytearray(Path(found.path).read_bytes())
+    data[-1] ^= 1
+    Path(found.path).write_bytes(data[:-5] if is_torn else data)
+    assert segment_in(tmp_path / "orders-0").is_recovered
+    assert end_offset_of(segment_in(tmp_path / "orders-0")) == 4
+
+
+def test_markers_behind_an_offset_are_told_with_their_producers(segment: SegmentFile) -> None:
+    end = end_offset_of(segment)
+    assert [producer_id for producer_id, _ in markers_in(segment, 0)] == [8] * 40
+    assert list(markers_in(segment, end - 1)) == [(8, end - 1)]
+    assert list(markers_in(segment, end)) == []
+
+
+def test_what_is_no_marker_is_passed_over(tmp_path: Path) -> None:
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    acts = [
+        Act(kind=kind, producer=7, epoch=0, sequence=0, records=1, value_bytes=1, timestamp_ms=1)
+        for kind in ("data", "other", "emptied", "abort")
+    ]
+    (folder / "00000000000000000000.log").write_bytes(segment_of(acts))
+    assert [one for one, _ in markers_in(segment_in(folder), 0)] == [7]
+
+
+def test_a_record_that_was_cleaned_away_has_no_batch(tmp_path: Path) -> None:
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    one = Act(
+        kind="data", producer=7, epoch=0, sequence=0, records=1, value_bytes=1, timestamp_ms=1
+    )
+    data = segment_of([one]) + segment_of([one], base_offset=5)
+    (folder / "00000000000000000000.log").write_bytes(data)
+    assert batches_at(segment_in(folder), [3, 5]).keys() == {5}

@@ -1,0 +1,82 @@
+"""Files read in pieces."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from txnsim_spark.scan.pieces import PIECE_BYTES_MIN, pieces_of
+
+DATA = bytes(range(256)) * 4
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "00000000000000000000.log"
+    made.write_bytes(DATA)
+    return made
+
+
+def test_a_piece_is_as_large_as_was_asked_for_or_as_what_is_left(path: Path) -> None:
+    with pieces_of(path, 256) as file:
+        assert file.size == len(DATA)
+        assert bytes(file.read(10)) == DATA[10:266]
+        assert bytes(file.read(1_000)) == DATA[1_000:]
+        assert bytes(file.read(len(DATA))) == b""
+        assert bytes(file.read(len(DATA) + 5)) == b""
+
+
+def test_the_memory_of_a_piece_is_used_again(path: Path) -> None:
+    with pieces_of(path, 256) as file:
+        first, second = file.read(0), file.read(256)
+        assert first.ctypes.data == second.ctypes.data
+
+
+def test_no_more_memory_is_taken_than_the_file_has_bytes(path: Path) -> None:
+    with pieces_of(path, 1 << 40) as file:
+        assert bytes(file.read(0)) == DATA
+
+
+def test_an_empty_file_has_an_empty_piece(tmp_path: Path) -> None:
+    path = tmp_path / "empty.log"
+    path.touch()
+    with pieces_of(path) as file:
+        assert file.size == 0
+        assert len(file.read(0)) == 0
+
+
+def test_a_piece_holds_at_least_a_header_and_a_marker(path: Path) -> None:
+    with (
+        pytest.raises(ValueError, match="expected 256 or more"),
+        pieces_of(path, PIECE_BYTES_MIN - 1),
+    ):
+        pass
+
+
+def test_a_file_that_grows_ends_where_it_ended(path: Path) -> None:
+    with pieces_of(path, 4_096) as file:
+        with path.open("ab") as more:
+            more.write(b"more")
+        assert bytes(file.read(0)) == DATA
+
+
+def test_a_file_that_somebody_shortens_ends_there(path: Path) -> None:
+    with pieces_of(path, 512) as file:
+        os.truncate(path, 300)
+        assert bytes(file.read(0)) == DATA[:300]
+        assert file.size == 300
+
+
+def test_a_system_without_advice_is_read_all_the_same(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "posix_fadvise")
+    with pieces_of(path, 512) as file:
+        assert bytes(file.read(0)) == DATA[:512]
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), pieces_of(tmp_path / "none.log"):
+        pass

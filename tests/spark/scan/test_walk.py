@@ -1,0 +1,321 @@
+"""Walks over whole files, with bounds so small that everything happens at their edges."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.fragment_model import (
+    Act,
+    act,
+    acts,
+    events_of,
+    fragments_of,
+    merged,
+    on_file,
+    segment_of,
+)
+from txnsim_spark.scan import kernel
+from txnsim_spark.scan import kernel_fragments as fk
+from txnsim_spark.scan.segments import Damage
+from txnsim_spark.scan.walk import (
+    Bounds,
+    batch_rows,
+    damage_of,
+    ending_rows,
+    fragment_rows,
+)
+from txnsim.wire.batch import HEADER_SIZE, LOG_OVERHEAD, iter_batches, read_control_record
+
+BOUNDS = st.builds(
+    Bounds,
+    piece_bytes=st.sampled_from([256, 300, 1_000, 1 << 20]),
+    rows=st.integers(1, 20),
+    producers=st.integers(1, 8),
+)
+JUDGED_WITHIN = (
+    *(fk.SEQUENCE_GAPS, fk.EPOCHS_BACK, fk.IDLE_MARKERS, fk.LAST_SEQUENCE),
+    *(fk.FIRST_EPOCH, fk.FIRST_SEQUENCE),
+)
+
+
+def never(damage: Damage) -> None:
+    raise AssertionError(damage)
+
+
+def expected_rows(data: bytes) -> list[list[int]]:
+    made = []
+    for position, header in iter_batches(data):
+        control = read_control_record(data, position) if header.is_control else None
+        made.append(
+            [
+                position,
+                header.size,
+                header.base_offset,
+                header.last_offset,
+                header.leader_epoch,
+                header.crc,
+                header.attributes,
+                header.base_timestamp_ms,
+                header.max_timestamp_ms,
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.records_count,
+                kernel.NO_CONTROL if control is None else control.type,
+                -1 if control is None else control.coordinator_epoch,
+            ]
+        )
+    return made
+
+
+def expected_endings(data: bytes) -> list[list[int]]:
+    """A row per marker, in order of offset."""
+    made = []
+    for producer, events in events_of(data).items():
+        since: list[int] = []
+        for at, event in enumerate(events):
+            if event.opens:
+                since.append(at)
+            if not event.is_marker:
+                continue
+            first = events[since[0]].header if since else None
+            made.append(
+                [
+                    producer,
+                    event.header.producer_epoch,
+                    first.base_offset if first else -1,
+                    event.header.base_offset,
+                    event.control,
+                    event.coordinator_epoch,
+                    first.max_timestamp_ms if first else -1,
+                    event.header.max_timestamp_ms,
+                    sum(events[one].header.records_count for one in since),
+                ]
+            )
+            since = []
+    return sorted(made, key=lambda row: row[fk.ENDED_MARKER])
+
+
+@given(acts(), BOUNDS)
+def test_every_batch_is_a_row_whatever_the_bounds(history: list[Act], bounds: Bounds) -> None:
+    data = segment_of(history)
+
+    def check(path: Path) -> None:
+        tables = list(batch_rows(path, on_damage=never, bounds=bounds))
+        assert all(0 < table.shape[1] <= bounds.rows for table in tables)
+        assert [row.tolist() for table in tables for row in table.T] == expected_rows(data)
+
+    on_file(data, check)
+
+
+@given(acts(), BOUNDS)
+def test_fragments_merge_to_the_same_whatever_the_bounds(
+    history: list[Act], bounds: Bounds
+) -> None:
+    """Where several are told for a producer, they merge to what one table would have said."""
+    data = segment_of(history)
+
+    def check(path: Path) -> None:
+        tables = list(fragment_rows(path, on_damage=never, bounds=bounds))
+        assert all(0 < len(table) <= bounds.producers for table in tables)
+        by_producer: dict[int, list[list[int]]] = {}
+        for table in tables:
+            for row in table.tolist():
+                by_producer.setdefault(row[fk.PRODUCER], []).append(row)
+        for rows in by_producer.values():
+            assert rows == sorted(rows, key=lambda row: row[fk.FIRST_OFFSET])
+        told = {producer: merged(rows) for producer, rows in by_producer.items()}
+        whole = {row[fk.PRODUCER]: row for row in fragments_of(data)}
+        for row in [*told.values(), *whole.values()]:
+            for column in JUDGED_WITHIN:
+                row[column] = 0
+        assert told == whole
+
+    on_file(data, check)
+
+
+@given(acts(), BOUNDS)
+def test_one_table_of_fragments_suffices_for_few_producers(
+    history: list[Act], bounds: Bounds
+) -> None:
+    data = segment_of(history)
+
+    def check(path: Path) -> None:
+        whole = fragments_of(data)
+        roomy = Bounds(piece_bytes=bounds.piece_bytes, rows=bounds.rows, producers=64)
+        tables = list(fragment_rows(path, on_damage=never, bounds=roomy))
+        assert [row for table in tables for row in table.tolist()] == whole
+        assert len(tables) == bool(whole)
+
+    on_file(data, check)
+
+
+@given(acts(), BOUNDS)
+def test_every_marker_is_an_ending_whatever_the_bounds(history: list[Act], bounds: Bounds) -> None:
+    data = segment_of(history)
+
+    def check(path: Path) -> None:
+        roomy = Bounds(piece_bytes=bounds.piece_bytes, rows=bounds.rows, producers=64)
+        tables = list(ending_rows(path, on_damage=never, bounds=roomy))
+        assert all(0 < table.shape[1] <= bounds.rows for table in tables)
+        told = [row.tolist() for table in tables for row in table.T]
+        assert told == expected_endings(data)
+
+    on_file(data, check)
+
+
+@pytest.mark.slow
+@given(acts(), BOUNDS, st.data())
+def test_all_walks_stop_at_the_same_damage(
+    history: list[Act], bounds: Bounds, draw: st.DataObject
+) -> None:
+    data = bytearray(segment_of(history))
+    for _ in range(draw.draw(st.integers(0, 2)) if data else 0):
+        data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
+    torn = bytes(data[: draw.draw(st.integers(0, len(data)))])
+
+    def check(path: Path) -> None:
+        found: dict[str, list[Damage]] = {"batches": [], "fragments": [], "endings": []}
+        end = sum(
+            int(table[kernel.SIZE].sum())
+            for table in batch_rows(path, on_damage=found["batches"].append, bounds=bounds)
+        )
+        folded = sum(
+            int(table[:, fk.BYTES].sum())
+            for table in fragment_rows(path, on_damage=found["fragments"].append, bounds=bounds)
+        )
+        for _ in ending_rows(path, on_damage=found["endings"].append, bounds=bounds):
+            pass
+        assert end == folded
+        damage = damage_of(path, bounds=bounds)
+        expected = [] if damage is None else [damage]
+        assert list(found.values()) == [expected] * 3
+        assert (damage is None) == (end == len(torn))
+        if damage is not None:
+            assert (damage.position, damage.size) == (end, len(torn) - end)
+
+    on_file(torn, check)
+
+
+@pytest.mark.parametrize(
+    ("tail", "kind", "reason"),
+    [
+        (b"\0" * (HEADER_SIZE - 1), "torn", "60 bytes, less than a header"),
+        (segment_of([act()])[:-1], "torn", "bytes, less than the batch that begins there"),
+        (b"\0" * 500, "length", "500 bytes, a batch that claims an impossible length"),
+        (b"\1" * 8 + b"\0\0\0\x60" + b"\1" * 500, "format", "a batch of another format than 2"),
+    ],
+    ids=["header", "batch", "zeros", "format"],
+)
+def test_damage_is_told_with_its_place_and_reason(tail: bytes, kind: str, reason: str) -> None:
+    sound = segment_of([act(), act("commit")])
+
+    def check(path: Path) -> None:
+        damage = damage_of(path, bounds=Bounds(piece_bytes=256))
+        assert damage is not None
+        assert (damage.position, damage.size, damage.kind) == (len(sound), len(tail), kind)
+        assert reason in damage.reason
+
+    on_file(sound + tail, check)
+
+
+def test_a_batch_may_be_larger_than_a_piece() -> None:
+    data = segment_of([act(value_bytes=40_000), act("commit"), act(value_bytes=3_000)])
+
+    def check(path: Path) -> None:
+        bounds = Bounds(piece_bytes=256)
+        (table,) = batch_rows(path, on_damage=never, bounds=bounds)
+        assert table[kernel.SIZE].sum() == len(data)
+        (fragment,) = fragment_rows(path, on_damage=never, bounds=bounds)
+        assert fragment.tolist() == fragments_of(data)
+
+    on_file(data, check)
+
+
+# Memory
+
+MEASURE = """
+import sys
+from pathlib import Path
+from txnsim_spark.scan.walk import batch_rows, damage_of, ending_rows, fragment_rows
+
+def used_kb():
+    # Not getrusage: its figure is inherited from the process that started this one.
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+def go_through(path):
+    for walk in (batch_rows, fragment_rows, ending_rows):
+        rows = 0
+        for table in walk(path, on_damage=print):
+            rows += table.size
+        assert rows or walk is ending_rows
+    assert damage_of(path) is None
+
+go_through(Path(sys.argv[1]))
+before_kb = used_kb()
+go_through(Path(sys.argv[2]))
+print(used_kb() - before_kb)
+"""
+GROWTH_MAX_KB = 64 << 10
+
+
+def growth_kb(small: Path, large: Path) -> int:
+    """How much more memory a process needs for a large segment after a small one."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, str(small), str(large)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+@pytest.fixture
+def small_segment(tmp_path: Path) -> Path:
+    path = tmp_path / "small.log"
+    path.write_bytes(segment_of([act(), act("commit")]))
+    return path
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_segment_nor_with_its_batches(
+    small_segment: Path, tmp_path: Path
+) -> None:
+    """640 megabytes, most of them holes: batches of a megabyte, and one of half a gigabyte."""
+    header = bytearray(segment_of([act()])[:HEADER_SIZE])
+    large = tmp_path / "large.log"
+    with large.open("wb") as file:
+        for size in [1 << 20] * 128 + [1 << 29]:
+            header[8:12] = (size - LOG_OVERHEAD).to_bytes(4)
+            file.write(header)
+            file.seek(size - len(header), 1)
+        file.truncate()
+    assert large.stat().st_size == 640 << 20
+    assert growth_kb(small_segment, large) < GROWTH_MAX_KB
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_number_of_producers(
+    small_segment: Path, tmp_path: Path
+) -> None:
+    """A million of them, a batch and a marker each: their fragments alone would be 200 MB."""
+    pair = np.frombuffer(segment_of([act(), act("commit")]), dtype=np.uint8)
+    producers = np.arange(1 << 20, dtype=">i8").view(np.uint8).reshape(-1, 8)
+    pairs = np.tile(pair, (len(producers), 1))
+    marker_at = int.from_bytes(pair[8:12].tobytes()) + LOG_OVERHEAD
+    for at in (43, marker_at + 43):
+        pairs[:, at : at + 8] = producers
+    large = tmp_path / "large.log"
+    large.write_bytes(pairs.tobytes())
+    assert growth_kb(small_segment, large) < GROWTH_MAX_KB

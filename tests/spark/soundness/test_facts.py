@@ -1,0 +1,91 @@
+"""What the small files of a log directory say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.soundness import note_offset
+from txnsim_spark.scan.segments import Replica
+from txnsim_spark.soundness.facts import (
+    END,
+    ReplicaFacts,
+    read_log_dir,
+    replica_facts,
+)
+from txnsim_spark.soundness.violations import Broken, Invariant, Severity
+from txnsim.storage import names
+from txnsim.types import TopicPartition
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def facts(log_dir: Path, whose: TopicPartition = ORDERS) -> ReplicaFacts:
+    return replica_facts(
+        read_log_dir(log_dir),
+        Replica(
+            log_dir=str(log_dir),
+            broker=1,
+            topic=whose.topic,
+            partition=whose.partition,
+            path="orders-0",
+        ),
+    )
+
+
+def test_checkpoints_are_read(tmp_path: Path) -> None:
+    for number, name in enumerate(
+        (
+            names.HIGH_WATERMARKS_NAME,
+            names.RECOVERY_POINTS_NAME,
+            names.LOG_STARTS_NAME,
+            names.CLEANER_OFFSETS_NAME,
+        )
+    ):
+        note_offset(tmp_path, name, ORDERS, number + 1)
+    found = facts(tmp_path)
+    assert (found.high_watermark, found.recovery_point) == (1, 2)
+    assert (found.log_start, found.cleaned_until) == (3, 4)
+    assert not found.is_clean
+    (tmp_path / names.CLEAN_SHUTDOWN_NAME).touch()
+    assert facts(tmp_path).is_clean
+
+
+def test_what_no_file_says_is_not_known(tmp_path: Path) -> None:
+    found = facts(tmp_path)
+    assert (found.high_watermark, found.recovery_point, found.log_start) == (None, None, None)
+    assert (found.cleaned_until, found.has_sequences) == (0, True)
+    # In a file that is there, it would be named once something had been flushed.
+    note_offset(tmp_path, names.RECOVERY_POINTS_NAME, TopicPartition("other", 0), 5)
+    assert facts(tmp_path).recovery_point == 0
+
+
+def test_a_coordinators_log_is_compacted_and_has_no_sequences(tmp_path: Path) -> None:
+    found = facts(tmp_path, TopicPartition("__consumer_offsets", 0))
+    assert (found.cleaned_until, found.has_sequences) == (END, False)
+
+
+def test_a_checkpoint_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / names.HIGH_WATERMARKS_NAME).write_text("7\n")
+    (broken,) = read_log_dir(tmp_path).broken
+    assert (broken.rule, broken.file) == (Invariant.UNREADABLE_FILE, names.HIGH_WATERMARKS_NAME)
+
+
+@pytest.mark.parametrize(
+    ("rule", "end", "clean", "severity"),
+    [
+        (Invariant.TORN, 11, False, Severity.NOTICE),
+        (Invariant.TORN, 10, False, Severity.ERROR),
+        (Invariant.TORN, 11, True, Severity.ERROR),
+        (Invariant.CRC, 11, False, Severity.ERROR),
+    ],
+)
+def test_what_recovery_mends_is_a_notice(
+    tmp_path: Path, rule: Invariant, end: int, clean: bool, severity: Severity
+) -> None:
+    note_offset(tmp_path, names.RECOVERY_POINTS_NAME, ORDERS, 10)
+    if clean:
+        (tmp_path / names.CLEAN_SHUTDOWN_NAME).touch()
+    broken = Broken(rule=rule, file="f", found="this", expected="that")
+    assert facts(tmp_path).finding(broken, segment_end=end).severity is severity

@@ -1,0 +1,249 @@
+"""Each rule: one damaged replica in which it is found, and a sound one beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import pytest
+
+from tests.support.soundness import (
+    batches_of,
+    busy_log,
+    found_in,
+    headers_of,
+    note_offset,
+    patch,
+    write_log_dir,
+)
+from txnsim.log.producer_state import SnapshotEntry
+from txnsim.log.txn_index import AbortedTxn
+from txnsim_spark.soundness.violations import Invariant, Severity
+from txnsim.storage import names, producer_snapshot, txn_index
+from txnsim.storage.checkpoints import encode_leader_epochs
+from txnsim.types import TopicPartition
+
+Damage = Callable[[Path], object]
+T = TypeVar("T", bound=msgspec.Struct)
+BEGIN, SECOND, THIRD, LAST = (f"{base:020}" for base in (0, 25, 48, 96))
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """Two replicas; the second one stays sound."""
+    write_log_dir(tmp_path, 1, {"orders-0": busy_log(), "orders-1": busy_log()})
+    return tmp_path
+
+
+def test_nothing_is_found_in_what_a_broker_leaves(log_dir: Path) -> None:
+    assert found_in(log_dir) == []
+
+
+def _flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0xFF
+    path.write_bytes(data)
+
+
+def _crc(replica: Path) -> None:
+    log = replica / f"{SECOND}.log"
+    _flip(log, len(batches_of(log)[0]) - 1)
+
+
+def _torn_at_the_end(replica: Path) -> None:
+    log = replica / f"{LAST}.log"
+    log.write_bytes(log.read_bytes() + b"\0" * 30)
+
+
+def _batch_gone(replica: Path) -> None:
+    """The plain record in the middle of a segment; indexes are as they would be."""
+    log = replica / f"{SECOND}.log"
+    batches = batches_of(log)
+    log.write_bytes(b"".join(batches[:9] + batches[10:]))
+    for suffix in (".index", ".timeindex"):
+        log.with_suffix(suffix).unlink()
+
+
+def _segment_gone(replica: Path) -> None:
+    for path in replica.glob(f"{SECOND}.*"):
+        if path.suffix != ".snapshot":
+            path.unlink()
+
+
+def _outside(replica: Path) -> None:
+    """A batch of a transaction that is open, without the flag."""
+    log = replica / f"{BEGIN}.log"
+    data = bytearray(log.read_bytes())
+    data[sum(map(len, batches_of(log)[:14])) + 22] &= ~0x10
+    log.write_bytes(data)
+    patch(log, 14, producer_id=9, base_sequence=6)
+
+
+def _patched(name: str, number: int, **changes: int) -> Damage:
+    return lambda replica: patch(replica / f"{name}.log", number, **changes)
+
+
+def _flipped(name: str, at: int) -> Damage:
+    return lambda replica: _flip(replica / name, at)
+
+
+def _written(name: str, data: bytes) -> Damage:
+    return lambda replica: (replica / name).write_bytes(data)
+
+
+def _changed(name: str, change: Callable[[bytes], bytes]) -> Damage:
+    return lambda replica: (replica / name).write_bytes(change((replica / name).read_bytes()))
+
+
+def _aborted_index(change: Callable[[tuple[AbortedTxn, ...]], tuple[AbortedTxn, ...]]) -> Damage:
+    return _changed(
+        f"{SECOND}.txnindex",
+        lambda data: txn_index.encode(change(txn_index.decode(data, place=""))),
+    )
+
+
+def _snapshot(change: Callable[[tuple[SnapshotEntry, ...]], tuple[SnapshotEntry, ...]]) -> Damage:
+    return _changed(
+        f"{THIRD}.snapshot",
+        lambda data: producer_snapshot.encode(change(producer_snapshot.decode(data))),
+    )
+
+
+def _epochs(*epochs: tuple[int, int]) -> Damage:
+    return _written(names.LEADER_EPOCHS_NAME, encode_leader_epochs(epochs).encode())
+
+
+def _with(entry: T, **changes: int) -> T:
+    changed: T = msgspec.structs.replace(entry, **changes)
+    return changed
+
+
+DAMAGES: dict[str, tuple[Damage, str]] = {
+    "a flipped bit": (_crc, f"crc {SECOND}.log"),
+    "a closed segment is cut off": (
+        _changed(f"{SECOND}.log", lambda data: data[:-5]),
+        f"torn {SECOND}.log",
+    ),
+    "bytes behind the last batch": (_torn_at_the_end, f"torn {LAST}.log"),
+    "an offset is there twice": (
+        lambda replica: patch(
+            log := replica / f"{SECOND}.log", 9, base_offset=headers_of(log)[9].base_offset - 3
+        ),
+        f"offset-order {SECOND}.log, offset-gap {SECOND}.log",
+    ),
+    "a segment begins below its number": (
+        _patched(THIRD, 0, base_offset=47),
+        f"offset-order {THIRD}.log, offset-gap {THIRD}.log",
+    ),
+    "a batch is gone": (_batch_gone, f"offset-gap {SECOND}.log"),
+    "a segment is gone": (_segment_gone, f"offset-gap {THIRD}.log"),
+    "a sequence is left out": (_patched(SECOND, 5, base_sequence=11), f"sequence {SECOND}.log"),
+    "a sequence goes back between segments": (
+        _patched(THIRD, 0, base_sequence=3),
+        f"sequence {THIRD}.log",
+    ),
+    "an epoch goes back": (
+        _patched(SECOND, 5, producer_epoch=5, base_sequence=0),
+        f"producer-epoch {SECOND}.log",
+    ),
+    "a batch outside of the open transaction": (
+        _outside,
+        f"outside-transaction {BEGIN}.log, snapshot {SECOND}.snapshot, sequence {SECOND}.log",
+    ),
+    "an aborted transaction is not listed": (
+        _aborted_index(lambda entries: entries[1:]),
+        f"aborted-missing {SECOND}.txnindex",
+    ),
+    "a committed transaction is listed": (
+        _aborted_index(lambda entries: (*entries, _with(entries[-1], last_offset=47))),
+        f"aborted-extra {SECOND}.txnindex",
+    ),
+    "a wrong last stable offset": (
+        _aborted_index(lambda entries: (_with(entries[0], last_stable_offset=26), *entries[1:])),
+        f"aborted-differs {SECOND}.txnindex",
+    ),
+    "a snapshot of another epoch": (
+        _snapshot(lambda entries: (_with(entries[0], producer_epoch=3), *entries[1:])),
+        f"snapshot {THIRD}.snapshot",
+    ),
+    "a snapshot without an open transaction": (
+        _snapshot(lambda entries: tuple(one for one in entries if one.txn_first_offset < 0)),
+        f"snapshot {THIRD}.snapshot",
+    ),
+    "a snapshot with a producer that never was": (
+        _snapshot(lambda entries: (*entries, _with(entries[0], producer_id=99))),
+        f"snapshot {THIRD}.snapshot",
+    ),
+    "a snapshot behind the end": (
+        _written("00000000000000000200.snapshot", producer_snapshot.encode(())),
+        "snapshot 00000000000000000200.snapshot",
+    ),
+    "an entry of .index in disorder": (
+        _flipped(f"{SECOND}.index", 2),
+        f"offset-index {SECOND}.index",
+    ),
+    "an entry of .index that points into a batch": (
+        _flipped(f"{SECOND}.index", 15),
+        f"offset-index {SECOND}.index",
+    ),
+    "a timestamp of .timeindex in disorder": (
+        _flipped(f"{SECOND}.timeindex", 7),
+        f"time-index {SECOND}.timeindex",
+    ),
+    "an offset of .timeindex behind the end": (
+        _flipped(f"{LAST}.timeindex", 22),
+        f"time-index {LAST}.timeindex",
+    ),
+    "another start of a leader's epoch": (_epochs((0, 0), (3, 58)), f"leader-epoch {THIRD}.log"),
+    "a leader epoch goes back": (_patched(LAST, 0, leader_epoch=2), f"leader-epoch {LAST}.log"),
+    **{
+        f"{name} can't be read": (_written(name, b"odd"), f"unreadable-file {name}")
+        for name in (
+            *(f"{SECOND}{suffix}" for suffix in (".txnindex", ".snapshot", ".index", ".timeindex")),
+            names.LEADER_EPOCHS_NAME,
+        )
+    },
+}
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize(("damage", "expected"), DAMAGES.values(), ids=DAMAGES)
+def test_damage_is_found_and_nothing_else(log_dir: Path, damage: Damage, expected: str) -> None:
+    damage(log_dir / "orders-0")
+    found = [one for one in found_in(log_dir) if one.severity is Severity.ERROR]
+    assert {f"{one.rule} {one.file}" for one in found} == set(expected.split(", "))
+    assert {(one.broker, one.topic, one.partition) for one in found} == {(1, "orders", 0)}
+
+
+def test_every_rule_has_its_damage() -> None:
+    told = {word for _, expected in DAMAGES.values() for word in expected.split(", ")}
+    elsewhere = {
+        Invariant.COORDINATOR_EPOCH,  # test_producer_rules
+        Invariant.IDLE_MARKER,
+        Invariant.UNREADABLE_MARKER,  # test_segment_walk
+        Invariant.CHECKPOINT,  # test_chain
+        Invariant.REPLICAS,  # test_replica_rules
+    }
+    assert {text.split()[0] for text in told} == {rule.value for rule in Invariant} - elsewhere
+
+
+def test_what_a_broker_makes_anew_is_a_notice_after_a_stop_out_of_order(log_dir: Path) -> None:
+    (log_dir / names.CLEAN_SHUTDOWN_NAME).unlink()
+    _torn_at_the_end(log_dir / "orders-0")
+    (log_dir / "orders-0" / f"{SECOND}.index").write_bytes(b"odd")
+    note_offset(log_dir, names.RECOVERY_POINTS_NAME, TopicPartition("orders", 0), 48)
+    torn, index = sorted(
+        (one for one in found_in(log_dir) if one.partition == 0), key=lambda one: one.rule
+    )
+    assert (torn.rule, torn.severity) == (Invariant.TORN, Severity.NOTICE)
+    # In front of the recovery point nothing is made anew.
+    assert (index.rule, index.severity) == (Invariant.UNREADABLE_FILE, Severity.ERROR)
+
+
+def test_a_young_snapshot_has_every_producer(log_dir: Path) -> None:
+    _snapshot(lambda entries: entries[1:])(log_dir / "orders-0")
+    assert found_in(log_dir) == []
+    (found,) = found_in(log_dir, expiration_ms=1 << 60)
+    assert (found.rule, found.found) == (Invariant.SNAPSHOT, "producer 7: no such producer")

@@ -1,0 +1,113 @@
+"""Places that stand for those of a store; stores themselves: tests/pipeline/test_stores.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from txnsim.errors import BadInputError
+from txnsim_spark.stores.mirror import Mirror
+from txnsim_spark.stores.settings import StoreSettings
+from txnsim_spark.stores.uris import Status
+from txnsim.storage.regular_file import RangeFile
+
+
+class Fake:
+    """A store of names."""
+
+    def __init__(self, **sizes: int) -> None:
+        self.sizes = {f"s3a://b/kafka/{name.replace('_', '-')}": sizes[name] for name in sizes}
+        self.listings = 0
+
+    def globbed(self, uri: str) -> tuple[Status, ...]:
+        """It knows one folder."""
+        is_there = any(one.startswith(f"{uri}/") for one in self.sizes)
+        return (self._status(uri, is_folder=True),) if is_there else ()
+
+    def below(self, uri: str) -> tuple[Status, ...]:
+        """All of it."""
+        self.listings += 1
+        return tuple(self._status(one) for one in self.sizes if one.startswith(f"{uri}/"))
+
+    def listed(self, uri: str) -> tuple[Status, ...]:
+        """Its files."""
+        return tuple(one for one in self.below(uri) if "/" not in one.uri[len(uri) + 1 :])
+
+    def open(self, file: Status, *, is_sequential: bool) -> RangeFile:
+        """Not asked for here."""
+        raise AssertionError(file)
+
+    def expect(self, files: Sequence[Status]) -> None:
+        """Not asked for here."""
+        raise AssertionError(files)
+
+    def _status(self, uri: str, *, is_folder: bool = False) -> Status:
+        size = self.sizes.get(uri, 0)
+        return Status(uri=uri, is_folder=is_folder, size=size, modified_ns=7_000_000_000)
+
+
+def mirror_of(root: Path, store: Fake) -> Mirror:
+    """A mirror below a folder."""
+    made = Mirror(StoreSettings(root=str(root)))
+    made.__dict__["_native"] = store
+    return made
+
+
+@pytest.mark.parametrize(
+    ("uri", "place", "shown"),
+    [
+        ("s3a://logs/kafka/broker-1", "s3a/logs/kafka/broker-1", "s3a://logs/kafka/broker-1"),
+        ("hdfs://h:9000/a/", "hdfs/h:9000/a", "hdfs://h:9000/a"),
+        ("file:///data/x", "file/-/data/x", "file:///data/x"),
+        ("file:/data/x", "file/-/data/x", "file:///data/x"),
+    ],
+)
+def test_a_place_is_shown_as_the_store_has_it(
+    uri: str, place: str, shown: str, tmp_path: Path
+) -> None:
+    mirror = mirror_of(tmp_path, Fake())
+    found = mirror.place_of(uri)
+    assert found == tmp_path / place
+    assert mirror.has(found)
+    assert mirror.shown(f"{found}/a: torn; {found}") == f"{shown}/a: torn; {shown}"
+
+
+def test_other_places_are_left_as_they_are(tmp_path: Path) -> None:
+    mirror = mirror_of(tmp_path / "root", Fake())
+    assert not mirror.has(tmp_path)
+    assert mirror.shown(str(tmp_path)) == str(tmp_path)
+    mirror.fill([tmp_path / "none"])
+
+
+def test_names_sizes_and_times_are_those_of_the_store_now(tmp_path: Path) -> None:
+    store = Fake(a_0=5, b_0=0)
+    mirror = mirror_of(tmp_path, store)
+    (place,) = mirror.located(["s3a://b/kafka"])
+    known = {one.name: (one.stat().st_size, one.stat().st_mtime) for one in place.iterdir()}
+    assert known == {"a-0": (5, 7.0), "b-0": (0, 7.0)}
+    store.sizes = {"s3a://b/kafka/a-0": 9}
+    mirror.located(["s3a://b/kafka"])
+    assert {one.name: one.stat().st_size for one in place.iterdir()} == {"a-0": 9}
+
+
+def test_a_folder_that_was_planned_on_this_machine_is_not_listed_again(tmp_path: Path) -> None:
+    planned = mirror_of(tmp_path, Fake(a_0=5))
+    (place,) = planned.located(["s3a://b/kafka"])
+    store = Fake(a_0=9)
+    worker = Mirror(planned.settings)
+    worker.__dict__["_native"] = store
+    worker.fill([place])
+    assert store.listings == 0
+    elsewhere = Mirror(StoreSettings(root=str(tmp_path), listed_ms=planned.settings.listed_ms + 1))
+    elsewhere.__dict__["_native"] = store
+    for _ in range(2):
+        elsewhere.fill([place])
+    assert store.listings == 1
+    assert (place / "a-0").stat().st_size == 9
+
+
+def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="s3a://b/none is no directory"):
+        mirror_of(tmp_path, Fake()).located(["s3a://b/none"])

@@ -1,0 +1,255 @@
+"""How object stores are reached, and what is asked for early; a store itself is read in
+tests/pipeline/test_stores.py.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("obstore", reason="the extra spark is not installed")
+
+from obstore.exceptions import GenericError, PermissionDeniedError, UnauthenticatedError
+
+from txnsim.errors import BadInputError, MissingExtraError
+from txnsim_spark.stores import native
+from txnsim_spark.stores.native import (
+    THREADS,
+    NativeStore,
+    ObjectFile,
+    os_error,
+    store_of,
+)
+from txnsim_spark.stores.uris import Status
+
+KEYS = {"fs.s3a.access.key": "k", "fs.s3a.secret.key": "s"}
+
+
+@pytest.fixture(autouse=True)
+def no_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the machine that runs the tests."""
+    for name in native._PROFILES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("conf", "expected", "is_open"),
+    [
+        (KEYS, {"access_key_id": "k", "secret_access_key": "s", "region": "eu-1"}, False),
+        ({**KEYS, "fs.s3a.session.token": "t"}, {"session_token": "t"}, False),
+        ({**KEYS, "fs.s3a.bucket.logs.access.key": "own"}, {"access_key_id": "own"}, False),
+        ({**KEYS, "fs.s3a.bucket.others.access.key": "own"}, {"access_key_id": "k"}, False),
+        (
+            {**KEYS, "fs.s3a.endpoint": "http://minio:9000", "fs.s3a.path.style.access": "true"},
+            {"endpoint": "http://minio:9000", "virtual_hosted_style_request": "false"},
+            True,
+        ),
+        (
+            {**KEYS, "fs.s3a.endpoint": "store:9000", "fs.s3a.connection.ssl.enabled": "false"},
+            {"endpoint": "http://logs.store:9000", "virtual_hosted_style_request": "true"},
+            True,
+        ),
+        (
+            {**KEYS, "fs.s3a.endpoint": "https://127.0.0.1:9000"},
+            {"virtual_hosted_style_request": "false"},
+            False,
+        ),
+        (
+            {"fs.s3a.aws.credentials.provider": "a.b.AnonymousAWSCredentialsProvider"},
+            {"skip_signature": "true"},
+            False,
+        ),
+    ],
+)
+def test_settings_of_hadoops_connector_are_taken(
+    conf: Mapping[str, str], expected: Mapping[str, str], is_open: bool
+) -> None:
+    made = store_of("s3a", "logs", {"fs.s3a.endpoint.region": "eu-1", **conf})
+    assert {name: made.config.get(name) for name in expected} == expected
+    assert made.config["bucket"] == "logs"
+    options: Mapping[str, Any] = made.client_options or {}
+    assert options["allow_http"] == str(is_open).lower()
+
+
+def test_settings_of_googles_connector_are_taken() -> None:
+    made = store_of(
+        "gs",
+        "logs",
+        {"fs.gs.storage.root.url": "http://here:1", "fs.gs.auth.type": "UNAUTHENTICATED"},
+    )
+    config: Mapping[str, Any] = made.config
+    assert (config["base_url"], config["skip_signature"]) == ("http://here:1", "true")
+
+
+def test_a_role_is_assumed_with_the_keys_that_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    class Session:
+        """A session of Amazon's library, and its client."""
+
+        def __init__(self, **given: Any) -> None:
+            asked["session"] = given
+
+        def client(self, name: str, *, endpoint_url: str | None = None) -> Session:
+            """Who is asked."""
+            asked["client"] = (name, endpoint_url)
+            return self
+
+        def assume_role(self, **given: Any) -> Mapping[str, Any]:
+            """Keys."""
+            asked["role"] = given
+            keys = {"AccessKeyId": "a", "SecretAccessKey": "b", "SessionToken": "c"}
+            there = timezone(timedelta(hours=1))
+            return {"Credentials": {**keys, "Expiration": datetime(2030, 1, 1, 1, tzinfo=there)}}
+
+    monkeypatch.setattr(native, "_boto3", lambda: SimpleNamespace(Session=Session))
+    conf = {
+        **KEYS,
+        "fs.s3a.aws.credentials.provider": "o.a.h.fs.s3a.auth.AssumedRoleCredentialProvider",
+        "fs.s3a.assumed.role.arn": "arn:aws:iam::1:role/reader",
+        "fs.s3a.assumed.role.session.name": "night",
+        "fs.s3a.assumed.role.sts.endpoint": "sts.eu-1.amazonaws.com",
+        "fs.s3a.endpoint.region": "eu-1",
+    }
+    made: Any = store_of("s3a", "logs", conf)
+    assert "access_key_id" not in made.config
+    assert made.credential_provider() == {
+        "access_key_id": "a",
+        "secret_access_key": "b",
+        "token": "c",
+        "expires_at": datetime(2030, 1, 1, tzinfo=UTC),
+    }
+    assert asked == {
+        "role": {"RoleArn": "arn:aws:iam::1:role/reader", "RoleSessionName": "night"},
+        "client": ("sts", "https://sts.eu-1.amazonaws.com"),
+        "session": {
+            "region_name": "eu-1",
+            "aws_access_key_id": "k",
+            "aws_secret_access_key": "s",
+            "aws_session_token": None,
+        },
+    }
+
+
+def test_a_profile_takes_amazons_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "night")
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(MissingExtraError, match="boto3"):
+        store_of("s3a", "logs", {})
+    store_of("s3a", "logs", KEYS)
+
+
+def test_half_a_key_is_refused() -> None:
+    with pytest.raises(BadInputError, match=r"s3a://logs: .*secret\.key go together"):
+        store_of("s3a", "logs", {"fs.s3a.access.key": "k"})
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (FileNotFoundError("Object at location x not found"), FileNotFoundError),
+        (PermissionDeniedError("no"), PermissionError),
+        (UnauthenticatedError("no"), PermissionError),
+        (GenericError("Generic S3 error\nmore"), OSError),
+    ],
+)
+def test_an_error_has_its_kind_and_the_files_name(error: Exception, kind: type[OSError]) -> None:
+    found = os_error(error, "s3a://logs/x")
+    assert type(found) is kind
+    assert (found.filename, "more" in str(found)) == ("s3a://logs/x", False)
+
+
+def test_who_can_t_be_reached_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(native._RETRY, "max_retries", 0)
+    store = NativeStore({**KEYS, "fs.s3a.endpoint": "http://127.0.0.1:1"})
+    with pytest.raises(BadInputError, match="s3a://logs/kafka"):
+        store.below("s3a://logs/kafka")
+
+
+# What is asked for early
+
+
+class Counting(NativeStore):
+    """A store without a server; its bytes tell where they are from."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.asked: Counter[str] = Counter()
+
+    def _range(self, uri: str, position: int, count: int) -> bytes:
+        self.asked[uri] += 1
+        return bytes((position + at) % 251 for at in range(count))
+
+
+def files(count: int, size: int = 1_000) -> list[Status]:
+    """Files of one size."""
+    return [
+        Status(uri=f"s3a://b/{number}", is_folder=False, size=size, modified_ns=1)
+        for number in range(count)
+    ]
+
+
+def read(opened: ObjectFile, position: int = 0, count: int = 9) -> bytes:
+    """Some of a file."""
+    found = bytearray(count)
+    filled = opened.read_into(memoryview(found), position)
+    opened.close()
+    return bytes(found[:filled])
+
+
+def test_files_that_come_next_are_asked_for_once_each() -> None:
+    store = Counting()
+    expected = files(3 * THREADS)
+    store.expect(expected)
+    for number, file in enumerate(expected):
+        store.expect(expected[number:])  # as a replica's own segments are told again
+        assert read(store.open(file, is_sequential=True)) == bytes(range(9))
+    for file in expected:  # they were kept
+        read(store.open(file, is_sequential=False))
+    assert set(store.asked.values()) == {1}
+    assert len(store.asked) == len(expected)
+
+
+def test_files_that_are_passed_by_do_not_stop_the_others() -> None:
+    store = Counting()
+    expected = files(10 * THREADS)
+    store.expect(expected)
+    for file in expected[:: 3 * THREADS]:
+        assert read(store.open(file, is_sequential=True)) == bytes(range(9))
+
+
+def test_a_file_that_has_changed_is_read_again() -> None:
+    store = Counting()
+    (file,) = files(1)
+    read(store.open(file, is_sequential=True))
+    changed = Status(uri=file.uri, is_folder=False, size=file.size, modified_ns=2)
+    read(store.open(changed, is_sequential=True))
+    assert store.asked[file.uri] == 2
+
+
+def test_a_large_file_comes_block_by_block_and_by_ranges_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("txnsim_spark.stores.native.BLOCK_BYTES", 100)
+    monkeypatch.setattr("txnsim_spark.stores.native.SMALL_BYTES", 100)
+    store = Counting()
+    (file,) = files(1, size=250)
+    opened = store.open(file, is_sequential=True)
+    found = bytearray()
+    while part := read_on(opened, len(found)):
+        found += part
+    assert bytes(found) == bytes(at % 251 for at in range(250))
+    assert store.asked[file.uri] == 3
+    assert read(store.open(file, is_sequential=False), 240, 20) == bytes(range(240, 250))
+
+
+def read_on(opened: ObjectFile, position: int) -> bytes:
+    """What comes next."""
+    found = bytearray(64)
+    return bytes(found[: opened.read_into(memoryview(found), position)])

@@ -1,0 +1,49 @@
+"""Which paths Hadoop's file system reads."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from txnsim.errors import BadInputError
+from txnsim_spark.stores.uris import is_elsewhere, refuse_outage, regex_of
+
+
+@pytest.mark.parametrize(
+    "text", ["s3a://bucket/a", "hdfs://h:9000/a", "hdfs:/a", "file:///data/*/logs", "file:/d/[ab]"]
+)
+def test_what_has_a_scheme_and_patterns_of_files_are_hadoops(text: str) -> None:
+    assert is_elsewhere(text)
+
+
+@pytest.mark.parametrize("text", ["/data", "a:b/*", "/data/*", "file:///data/logs", "orders-0"])
+def test_directories_of_this_machine_are_not(text: str) -> None:
+    assert not is_elsewhere(text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits", "others"),
+    [
+        ("broker-*", ["broker-1", "broker-"], ["a-broker-1", "broker"]),
+        ("b?.log", ["b1.log"], ["b.log", "bxlog"]),
+        ("broker-[1-3]", ["broker-2"], ["broker-4"]),
+        ("broker-[^1]", ["broker-2"], ["broker-1"]),
+        ("{a,b-*}-{0,1}", ["a-0", "b-x-1"], ["a-2", "b-1"]),
+        ("a,b", ["a,b"], ["a"]),
+    ],
+)
+def test_a_pattern_fits_what_hadoops_would(
+    pattern: str, fits: list[str], others: list[str]
+) -> None:
+    wanted = regex_of(pattern)
+    assert all(map(wanted.fullmatch, fits))
+    assert not any(map(wanted.fullmatch, others))
+
+
+def test_a_store_that_does_not_answer_ends_a_read_and_a_file_that_can_t_be_read_does_not() -> None:
+    for code, place in ((errno.EIO, "/data/a"), (errno.EACCES, "s3a://b/a"), (errno.ENOENT, None)):
+        refuse_outage(OSError(code, os.strerror(code), place))
+    with pytest.raises(BadInputError, match="s3a://b/a: connection refused"):
+        refuse_outage(OSError(errno.EIO, "connection refused", "s3a://b/a"))

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import msgspec
+
+from txnsim_spark.streaming.alerts import Alert, AlertEvent, Step, step
+from txnsim_spark.streaming.lag_probe import HeldBy, PartitionLag
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+
+GHOST = HeldBy(
+    producer_id=7,
+    producer_epoch=1,
+    start_offset=3,
+    last_timestamp_ms=0,
+    verdict=OpenTxnStatus.HANGING,
+    reason="nobody knows it",
+)
+
+
+def lag(*held: HeldBy, stable: int = 3, high: int = 5, partition: int = 0) -> PartitionLag:
+    return PartitionLag(
+        topic="t",
+        partition=partition,
+        last_stable_offset=stable,
+        high_watermark=high,
+        held_by=held,
+    )
+
+
+def probe(standing: tuple[Alert, ...], *rows: PartitionLag, at_ms: int) -> Step:
+    return step(standing, rows, at_ms=at_ms, program="txnsim txns")
+
+
+def test_an_alert_is_told_when_it_begins_and_when_it_is_over() -> None:
+    first = probe((), lag(GHOST), at_ms=1_000)
+    (raised,) = first.events
+    assert (raised.event, raised.lag, raised.since_ms) == (AlertEvent.RAISED, 2, 1_000)
+    assert raised.command == "txnsim txns repair --topic t --partition 0 --yes"
+    second = probe(first.standing, lag(GHOST, high=9), at_ms=2_000)
+    assert second.events == ()
+    (stands,) = second.standing
+    assert (stands.lag, stands.at_ms, stands.since_ms) == (6, 2_000, 1_000)
+    third = probe(second.standing, lag(stable=10, high=10), at_ms=3_000)
+    (ended,) = third.events
+    assert (ended.event, ended.id, ended.lag) == (AlertEvent.ENDED, raised.id, 0)
+    assert (ended.at_ms, ended.since_ms) == (3_000, 1_000)
+    assert third.standing == ()
+
+
+def test_who_could_not_be_asked_keeps_its_alert() -> None:
+    standing = probe((), lag(GHOST), at_ms=1).standing
+    for row in (
+        PartitionLag(error="nobody answers"),
+        PartitionLag(topic="t", partition=0, error="no leader"),
+        msgspec.structs.replace(lag(), error="its coordinator did not answer"),
+        lag(partition=1),
+    ):
+        assert probe(standing, row, at_ms=2) == Step(events=(), standing=standing)
+
+
+def test_only_what_hangs_raises_one() -> None:
+    alive = msgspec.structs.replace(GHOST, verdict=OpenTxnStatus.ALIVE)
+    decided = msgspec.structs.replace(GHOST, verdict=OpenTxnStatus.DECIDED)
+    assert probe((), lag(alive, decided), at_ms=1) == Step(events=(), standing=())
+
+
+def test_one_ends_as_the_next_begins() -> None:
+    standing = probe((), lag(GHOST), at_ms=1).standing
+    other = msgspec.structs.replace(GHOST, start_offset=8, transactional_id="app")
+    done = probe(standing, lag(other, stable=8, high=9), at_ms=2)
+    assert [one.event for one in done.events] == [AlertEvent.ENDED, AlertEvent.RAISED]
+    assert [one.start_offset for one in done.standing] == [8]
+
+
+def test_people_are_told_who_since_when_and_what_to_do() -> None:
+    named = msgspec.structs.replace(GHOST, transactional_id="app")
+    (raised,) = probe((), lag(named), at_ms=1).events
+    assert raised.sentence == (
+        "HANGING t-0: 2 offsets are withheld behind offset 3; the transaction of producer 7 epoch 1"
+        " (transactional id app) is open since offset 3 and its newest record is stamped"
+        " 1970-01-01T00:00:00Z; nobody knows it."
+        " To end it: txnsim txns repair --topic t --partition 0 --yes"
+    )
+    (ended,) = probe((raised,), lag(stable=5), at_ms=9_001).events
+    assert ended.sentence == (
+        "ENDED t-0: the transaction of producer 7 epoch 1 (transactional id app) at offset 3 is"
+        " over after 9 s; lag is 0"
+    )

@@ -1,0 +1,119 @@
+"""Batches that are looked into, bounded, and what can't be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cramjam
+import pytest
+
+from tests.support.log_tables import broker_dir, overwrite, segment
+from tests.support.logs import NOW, batch, plain
+from txnsim_spark.options import KafkaLogOptions
+from txnsim_spark.scan.pieces import PIECE_BYTES
+from txnsim_spark.scan.segments import Damage, replicas_in, segments_of
+from txnsim_spark.tables import decoded
+from txnsim_spark.tables.decoded import decoded_batches
+from txnsim_spark.tables.rows import Job
+from txnsim.wire.batch import ZSTD, build_batch
+from txnsim.wire.batch_header import pack_batch
+from txnsim.wire.records import Record
+
+
+def looked_into(
+    path: Path, *, producers: frozenset[int] | None = None, **options: str
+) -> tuple[list[int], list[Damage]]:
+    """Offsets of all records, and what could not be decoded."""
+    (only,) = segments_of(replicas_in([path])[0])
+    told: list[Damage] = []
+    job = Job(
+        options=KafkaLogOptions.of({"path": str(path), "table": "records", **options}),
+        columns=(),
+        producer_ids=producers,
+    )
+    offsets = [
+        one.offset for _, records in decoded_batches(only, job, told.append) for one in records
+    ]
+    return offsets, told
+
+
+def bomb(size: int) -> bytes:
+    """A batch of some hundred bytes that claims to hold one record of so many."""
+    return pack_batch(
+        bytes(cramjam.zstd.compress(bytes(size))),
+        base_offset=0,
+        leader_epoch=0,
+        attributes=ZSTD,
+        last_offset_delta=0,
+        base_timestamp_ms=NOW,
+        max_timestamp_ms=NOW,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        records_count=1,
+    )
+
+
+def test_records_of_all_batches_come_in_order(tmp_path: Path) -> None:
+    segment(broker_dir(tmp_path) / "orders-0", [plain(2), plain(), plain(3)], base_offset=10)
+    assert looked_into(tmp_path) == ([10, 11, 12, 13, 14, 15], [])
+
+
+@pytest.mark.parametrize("value_bytes", [64_000, PIECE_BYTES + 5])
+def test_batches_of_any_size_are_read(tmp_path: Path, value_bytes: int) -> None:
+    large = plain(value=b"v" * value_bytes)
+    segment(broker_dir(tmp_path) / "orders-0", [plain(), large, plain(), large])
+    assert looked_into(tmp_path) == ([0, 1, 2, 3], [])
+
+
+def test_only_the_producers_that_are_wanted_are_decoded(tmp_path: Path) -> None:
+    damaged = bytearray(batch(0, pid=8))
+    damaged[61:] = b"\xff" * len(damaged[61:])
+    segment(broker_dir(tmp_path) / "orders-0", [batch(0, pid=7), bytes(damaged), batch(1, pid=7)])
+    assert looked_into(tmp_path, producers=frozenset({7})) == ([0, 2], [])
+    assert looked_into(tmp_path, producers=frozenset({9})) == ([], [])
+
+
+def test_a_batch_that_is_not_what_it_says_is_told_and_the_next_one_is_read(tmp_path: Path) -> None:
+    damaged = bytearray(plain(3))
+    damaged[60] = 2  # records: one less than there are
+    segment(broker_dir(tmp_path) / "orders-0", [plain(), bytes(damaged), plain()])
+    offsets, (told,) = looked_into(tmp_path)
+    assert offsets == [0, 1, 2, 4]  # what came in front of the damage counts
+    assert (told.position, told.size, told.kind) == (len(plain()), len(damaged), "records")
+    assert "bytes after the last record" in told.reason
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+def test_a_bomb_is_told_and_not_unpacked(tmp_path: Path) -> None:
+    segment(broker_dir(tmp_path) / "orders-0", [plain(), bomb(300 << 20), plain()])
+    offsets, (told,) = looked_into(tmp_path)
+    assert offsets == [0, 2]
+    assert "decompresses to more than" in told.reason
+
+
+def test_a_batch_that_is_too_large_as_it_is_stored_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoded, "STORED_MAX", PIECE_BYTES)
+    large = plain(value=b"v" * PIECE_BYTES)
+    segment(broker_dir(tmp_path) / "orders-0", [plain(), large, plain()])
+    offsets, (told,) = looked_into(tmp_path)
+    assert offsets == [0, 2]
+    assert "at most" in told.reason
+
+
+def test_a_batch_with_another_crc_is_left_out_where_crcs_are_computed(tmp_path: Path) -> None:
+    path = segment(broker_dir(tmp_path) / "orders-0", [plain(), plain(), plain()])
+    overwrite(path, 2 * len(plain()) - 2, b"!")
+    assert looked_into(tmp_path)[0] == [0, 1, 2]
+    assert looked_into(tmp_path, checkCrc="true")[0] == [0, 2]
+
+
+def test_an_empty_batch_has_no_records(tmp_path: Path) -> None:
+    emptied = bytearray(build_batch([Record(value=b"v")], timestamp_ms=NOW))[:61]
+    emptied[8:12] = (49).to_bytes(4, "big")
+    emptied[57:61] = bytes(4)
+    segment(broker_dir(tmp_path) / "orders-0", [bytes(emptied), plain()])
+    assert looked_into(tmp_path) == ([1], [])

@@ -1,0 +1,36 @@
+"""Segments that a producer wrote nothing to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numba", reason="the extra spark is not installed")
+
+from tests.support.log_tables import broker_dir, replica, table
+from tests.support.logs import LogDriver
+from txnsim.log.config import LogConfig
+from txnsim_spark.scan.segments import replicas_in, segments_of
+from txnsim_spark.tables.silent import not_silent
+from txnsim.releases.rules import LATEST
+
+
+def test_segments_without_a_producer_are_left_out_where_snapshots_show_it(tmp_path: Path) -> None:
+    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=1_000))
+    for number in range(100):
+        if number in (3, 47):
+            driver.txn(number // 40, pid=77)
+        driver.txn(number)
+    folder = replica(broker_dir(tmp_path), driver)
+    whole = [row for row in table(tmp_path, "batches") if row["producer_id"] == 77]
+    (found,) = replicas_in([tmp_path])
+    segments = list(segments_of(found))
+    kept = list(not_silent(segments, frozenset({77})))
+    assert {row["segment_base_offset"] for row in whole} <= {one.base_offset for one in kept}
+    assert len(kept) < len(segments) - 2
+    assert list(not_silent(segments, None)) == segments
+    assert list(not_silent(segments, frozenset({77, 5}))) == segments, "5 is not known"
+    for snapshot in folder.glob("*.snapshot"):
+        snapshot.write_bytes(b"torn")
+    assert list(not_silent(segments, frozenset({77}))) == segments

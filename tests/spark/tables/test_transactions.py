@@ -1,0 +1,146 @@
+"""The transaction coordinators' log, as rows."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.broker_dirs import move
+from tests.support.log_tables import broker_dir, segment, table
+from tests.support.logs import NOW, plain
+from txnsim_spark.tables.transactions import row_of, version_of
+from txnsim.releases.rules import LATEST
+from txnsim.txn.log_format import encode_batch, encode_key, encode_value
+from txnsim.txn.state import Tombstone, TxnRecord
+from txnsim.types import TopicPartition, TransactionalId, TransactionVersion
+from txnsim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, Record, build_batch, control_batch
+
+TV_0, TV_1, TV_2 = TransactionVersion
+A_0, B_2 = TopicPartition("a", 0), TopicPartition("b", 2)
+FOLDER = "__transaction_state-3"
+
+
+def record(*, key: bytes, value: bytes | None) -> Record:
+    return Record(key=key, value=value, timestamp_ms=NOW, offset=5)
+
+
+def test_every_state_that_is_written_has_kafka_s_name(tmp_path: Path) -> None:
+    names = [
+        *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort"),
+        *("CompleteCommit", "CompleteAbort"),
+    ]
+    data = encode_batch([move(name) for name in names], level=TV_2, now_ms=NOW, rules=LATEST)
+    segment(broker_dir(tmp_path) / FOLDER, [data])
+    assert [row["state"] for row in table(tmp_path, "transactions")] == names
+
+
+@pytest.mark.parametrize(("level", "version"), [(TV_0, 0), (TV_1, 1), (TV_2, 1)])
+def test_an_entry_is_told_in_both_versions(
+    tmp_path: Path, level: TransactionVersion, version: int
+) -> None:
+    entry = move("Ongoing", B_2, A_0, name="pay", pid=9, epoch=4, previous=8, timeout_ms=1_000)
+    data = encode_batch([entry], level=level, now_ms=NOW, rules=LATEST)
+    segment(broker_dir(tmp_path) / FOLDER, [data], base_offset=6)
+    (row,) = table(tmp_path, "transactions")
+    del row["log_dir"], row["broker"]
+    assert row == {
+        "topic": "__transaction_state",
+        "partition": 3,
+        "segment_base_offset": 6,
+        "offset": 6,
+        "timestamp_ms": NOW,
+        "transactional_id": "pay",
+        "is_tombstone": False,
+        "value_version": version,
+        "state": "Ongoing",
+        "producer_id": 9,
+        "producer_epoch": 4,
+        "previous_producer_id": 8 if version else None,
+        "next_producer_id": None,
+        "timeout_ms": 1_000,
+        "partitions": [{"topic": "a", "partition": 0}, {"topic": "b", "partition": 2}],
+        "start_timestamp_ms": NOW,
+        "last_update_timestamp_ms": NOW,
+        "client_transaction_version": 0,
+        "problem": None,
+    }
+
+
+def test_a_tombstone_is_a_row_of_its_id(tmp_path: Path) -> None:
+    records: list[TxnRecord] = [
+        move("Empty", name="a"),
+        Tombstone(transactional_id=TransactionalId("a")),
+    ]
+    segment(
+        broker_dir(tmp_path) / FOLDER, [encode_batch(records, level=TV_2, now_ms=NOW, rules=LATEST)]
+    )
+    empty, gone = table(tmp_path, "transactions")
+    assert (empty["state"], empty["partitions"], empty["start_timestamp_ms"]) == ("Empty", [], None)
+    assert (gone["transactional_id"], gone["is_tombstone"]) == ("a", True)
+    assert (gone["value_version"], gone["state"], gone["problem"]) == (None, None, None)
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_compressed_batches_are_read(tmp_path: Path, codec: int) -> None:
+    entry = move("PrepareCommit", A_0, name="pay")
+    pair = Record(
+        key=encode_key(entry.transactional_id), value=encode_value(entry, level=TV_2, rules=LATEST)
+    )
+    data = build_batch([pair] * 3, timestamp_ms=NOW, compression=codec)
+    segment(broker_dir(tmp_path) / FOLDER, [data])
+    assert [row["state"] for row in table(tmp_path, "transactions")] == ["PrepareCommit"] * 3
+
+
+def test_only_the_coordinators_log_is_read_and_no_control_batch(tmp_path: Path) -> None:
+    marker = control_batch(
+        producer_id=1, producer_epoch=0, committed=True, coordinator_epoch=0, base_offset=0,
+        leader_epoch=0, timestamp_ms=NOW,
+    )  # fmt: skip
+    broker_dir(tmp_path)
+    segment(tmp_path / "orders-0", [plain()])
+    segment(tmp_path / FOLDER, [marker])
+    assert table(tmp_path, "transactions") == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        (b"\x00\x07\x00\x01a", b"\x00\x00", "key of version 7, only 0 is known"),
+        (b"\x00", b"\x00\x00", "unreadable record"),
+        (b"", None, "unreadable record"),
+        (encode_key(TransactionalId("a")), b"\x00\x05", "value of version 5, 0 and 1 are known"),
+        (encode_key(TransactionalId("a")), b"\x00\x01\x00", "unreadable record"),
+        (
+            encode_key(TransactionalId("a")),
+            struct.pack("!hqhib", 0, 1, 0, 1, 66) + bytes(20),
+            "unknown transaction state 66",
+        ),
+    ],
+)
+def test_what_can_t_be_read_is_a_row_that_says_so(
+    key: bytes, value: bytes | None, words: str
+) -> None:
+    row = row_of(record(key=key, value=value))
+    assert row.problem is not None
+    assert words in row.problem
+    assert (row.offset, row.timestamp_ms) == (5, NOW)
+    assert row.value_version == version_of(value)
+    assert (row.state, row.producer_id) == (None, None)
+
+
+@given(st.binary(max_size=40), st.none() | st.binary(max_size=60))
+def test_any_bytes_make_a_row(key: bytes, value: bytes | None) -> None:
+    for front in (b"", b"\x00\x00\x00\x01a"):
+        row = row_of(record(key=front + key, value=value))
+        assert row.is_tombstone == (value is None)
+        assert (row.problem is None) == (row.transactional_id is not None)
+
+
+@given(st.binary(max_size=60))
+def test_any_value_of_a_sound_key_makes_a_row(value: bytes) -> None:
+    for version in (b"\x00\x00", b"\x00\x01"):
+        row_of(record(key=encode_key(TransactionalId("a")), value=version + value))

@@ -1,0 +1,161 @@
+"""What could only come back empty is refused, with the reason."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict
+
+from tests.support.log_tables import broker_dir, busy_log, replica, segment
+from tests.support.logs import plain
+from txnsim.errors import BadInputError
+from txnsim_spark import empty_reads
+from txnsim_spark.log_query import Wanted
+from txnsim_spark.options import KafkaLogOptions
+from txnsim_spark.planning import READS, shares_of
+from txnsim_spark.schemas import TABLES
+from txnsim_spark.source import KafkaLogDataSource, schema_of
+from txnsim.storage import regular_file
+
+
+def source(path: Path | str, **options: str) -> KafkaLogDataSource:
+    return KafkaLogDataSource(CaseInsensitiveDict({"path": str(path), **options}))
+
+
+def rows_of(path: Path | str, **options: str) -> int:
+    reader: Any = source(path, **options).reader(schema_of(options.get("table", "batches")))
+    return sum(one.num_rows for task in reader.partitions() for one in reader.read(task))
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    log_dir = broker_dir(tmp_path / "broker-1")
+    replica(log_dir, busy_log())
+    segment(log_dir / "payments-3", [plain()])
+    return log_dir
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"topics": "order"}, "option topics: no topic 'order'; did you mean orders?"),
+        ({"topics": "orders,refunds"}, "option topics: no topic 'refunds'; there are: orders, pay"),
+        ({"table": "findings", "topics": "x"}, "option topics: no topic 'x'"),
+        ({"partitions": "0,7"}, "option partitions: no partition '7'; there are: 0, 3"),
+        ({"topics": "orders", "partitions": "3"}, "option partitions: no partition '3'"),
+        ({"startingOffsets": '{"orders": {"1": 0}}'}, "startingOffsets: no partition 'orders-1'"),
+        ({"endingOffsets": '{"paymnts": {"3": 9}}'}, "endingOffsets: no partition 'paymnts-3'"),
+        ({"table": "offsets", "topics": "orders"}, "table offsets has nothing of topic orders"),
+        ({"startingOffsets": "latest"}, "only a stream begins at the latest offsets"),
+    ],
+)
+def test_a_name_that_is_not_there_is_refused(
+    logs: Path, options: dict[str, str], words: str
+) -> None:
+    with pytest.raises(BadInputError, match="format kafka_log") as refused:
+        rows_of(logs, **options)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"topics": "order"}, "option topics: no topic 'order'; did you mean orders?"),
+        ({"endTimestamp": "5"}, "a stream has no end, so no endingOffsets, endTimestamp"),
+        ({"endingOffsets": '{"orders": {"0": 9}}'}, "a stream has no end"),
+    ],
+)
+def test_a_stream_that_would_wait_in_vain_is_refused(
+    logs: Path, options: dict[str, str], words: str
+) -> None:
+    with pytest.raises(BadInputError, match="format kafka_log") as refused:
+        source(logs, **options).streamReader(schema_of("batches")).initialOffset()
+    assert words in str(refused.value)
+
+
+def test_a_folder_that_is_named_as_a_replica_s_is_no_log_directory(tmp_path: Path) -> None:
+    (tmp_path / "project-2").mkdir()
+    (tmp_path / "project-2" / "notes.txt").write_text("none of Kafka's")
+    with pytest.raises(BadInputError, match="holds no log directory, and is none"):
+        rows_of(tmp_path)
+    segment(tmp_path / "orders-0", [plain()])
+    assert rows_of(tmp_path) == 1
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_files_of_which_none_can_be_opened_are_refused(
+    logs: Path, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path, **_: Any) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(empty_reads, "open_ranges", refused)
+    options = KafkaLogOptions.of({"path": str(logs), "table": table})
+    if READS[table].is_whole or READS[table].topic or table in empty_reads.WITHOUT_CONTENT:
+        shares_of(options, Wanted(), READS[table], is_asked=True)
+        return
+    with pytest.raises(BadInputError, match="Permission denied; so are all other files"):
+        shares_of(options, Wanted(), READS[table], is_asked=True)
+    shares_of(options, Wanted(), READS[table])
+
+
+def test_one_file_that_can_be_opened_is_enough(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = regular_file.open_ranges
+
+    def refused(path: Path) -> Any:
+        if path.parent.name == "orders-0":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path)
+
+    monkeypatch.setattr(empty_reads, "open_ranges", refused)
+    assert rows_of(logs, topics="orders,payments")
+    with pytest.raises(BadInputError, match="Permission denied"):
+        rows_of(logs, topics="orders")
+
+
+def test_folders_of_which_none_can_be_looked_into_are_refused(
+    logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = Path.iterdir
+
+    def refused(path: Path) -> Any:
+        if path.parent == logs:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return looked(path)
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    with pytest.raises(BadInputError, match="orders-0: Permission denied"):
+        rows_of(logs)
+
+
+def test_a_worker_that_does_not_see_the_directory_fails(logs: Path) -> None:
+    reader = source(logs).reader(schema_of("batches"))
+    task = reader.partitions()[0]
+    logs.rename(logs.with_name("elsewhere"))
+    with pytest.raises(BadInputError, match=r"broker-1 is no directory on .* under the same path"):
+        list(reader.read(task))
+
+
+def test_a_segment_that_retention_has_taken_meanwhile_is_no_failure(logs: Path) -> None:
+    reader: Any = source(logs).reader(schema_of("batches"))
+    tasks = reader.partitions()
+    (logs / "payments-3" / "00000000000000000000.log").unlink()
+    assert sum(one.num_rows for task in tasks for one in reader.read(task)) == 90
+
+
+@pytest.mark.parametrize("uri", ["s3a://bucket/logs", "gs://bucket/logs", "hdfs://host/logs"])
+def test_a_store_of_an_unknown_session_is_refused_with_the_line_to_write(uri: str) -> None:
+    for read in (KafkaLogDataSource.reader, KafkaLogDataSource.streamReader):
+        with pytest.raises(BadInputError, match=r"txnsim_spark import register; register\(s"):
+            read(source(uri), schema_of("batches"))
+
+
+def test_what_nobody_has_placed_is_never_planned() -> None:
+    options = KafkaLogOptions.of({"path": "s3a://bucket/logs"})
+    for table in ("batches", "findings", "replicas"):
+        with pytest.raises(BadInputError, match="s3a://bucket/logs is not read here"):
+            shares_of(options, Wanted(), READS[table])

@@ -1,0 +1,95 @@
+"""Where jobs are done, and that they are the same everywhere; Spark's part is in tests/pipeline."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from tests.support.engines import here, no_session
+from txnsim_spark.engine import (
+    OPEN_BYTES,
+    PROCESSES_COST_MIN,
+    SPARK_COST_MIN,
+    Engine,
+    Job,
+    Way,
+    can_fork,
+    cost_of,
+)
+
+
+def pieces_of(task: int) -> Iterator[tuple[str, int]]:
+    """Numbers below it, odd ones and even ones."""
+    for number in range(task):
+        yield ("even", "odd")[number % 2], number
+
+
+def joined(key: str, pieces: Sequence[int]) -> tuple[str, list[int]]:
+    return key, sorted(pieces)
+
+
+@pytest.mark.parametrize("way", [Way.HERE, Way.PROCESSES])
+def test_what_has_one_key_is_put_together(way: Way) -> None:
+    found = here().done(Job(tasks=(3, 0, 4), read=pieces_of, join=joined), way)
+    assert found == {"even": ("even", [0, 0, 2, 2]), "odd": ("odd", [1, 1, 3])}
+
+
+def process_of(_task: int) -> Iterator[tuple[str, int]]:
+    yield "processes", os.getpid()
+
+
+def test_processes_are_others() -> None:
+    job = Job(tasks=(1, 2), read=process_of, join=joined)
+    assert os.getpid() not in here().done(job, Way.PROCESSES)["processes"][1]
+    assert here().done(job, Way.HERE)["processes"][1] == [os.getpid()] * 2
+
+
+def wrong(_task: int) -> Iterator[tuple[str, int]]:
+    raise ValueError("a bug")
+
+
+@pytest.mark.parametrize("way", [Way.HERE, Way.PROCESSES])
+def test_what_goes_wrong_is_heard(way: Way) -> None:
+    with pytest.raises(ValueError, match="a bug"):
+        here().done(Job(tasks=(1,), read=wrong, join=joined), way)
+
+
+@pytest.mark.parametrize(
+    ("cost", "options", "way"),
+    [
+        (0, {"with_spark": True}, Way.HERE),
+        (1, {"with_spark": True}, Way.SPARK),
+        (PROCESSES_COST_MIN - 1, {}, Way.HERE),
+        (PROCESSES_COST_MIN, {}, Way.PROCESSES),
+        (SPARK_COST_MIN, {}, Way.PROCESSES),
+        (SPARK_COST_MIN + 1, {}, Way.SPARK),
+        (SPARK_COST_MIN + 1, {"is_alone": True}, Way.HERE),
+    ],
+)
+def test_where_a_job_is_done(
+    cost: int, options: dict[str, bool], way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txnsim_spark.engine.can_fork", lambda: True)
+    assert Engine(no_session, print, **options).way(cost) is way
+
+
+def test_files_cost_their_bytes_and_their_openings() -> None:
+    assert cost_of([10, 0, 5]) == 15 + 2 * OPEN_BYTES
+    assert cost_of([10], is_decoded=True) == 160 + OPEN_BYTES
+    assert cost_of([1] * 100_000) > SPARK_COST_MIN
+
+
+def test_no_process_is_forked_beside_threads() -> None:
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    try:
+        assert not can_fork()
+        assert here().way(PROCESSES_COST_MIN) is Way.HERE
+        assert Engine(no_session, print).way(PROCESSES_COST_MIN) is Way.HERE
+    finally:
+        done.set()
+        thread.join()

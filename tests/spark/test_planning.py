@@ -1,0 +1,325 @@
+"""How files are shared out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.support.log_tables import (
+    broker_dir,
+    busy_log,
+    logs_of,
+    overwrite,
+    replica,
+    segment,
+    table,
+    write_dense_index,
+)
+from tests.support.logs import NOW, LogDriver, plain
+from txnsim.log.config import LogConfig
+from txnsim_spark import planning
+from txnsim_spark.log_query import Wanted
+from txnsim_spark.options import Division, KafkaLogOptions
+from txnsim_spark.planning import (
+    READS,
+    REPLICAS_PER_TASK,
+    Reads,
+    divided,
+    shared_out,
+    shares_of,
+)
+from txnsim_spark.scan.log_dirs import LogDirectory
+from txnsim_spark.scan.segments import Replica, SegmentFile, replicas_in, segments_of
+from txnsim_spark.schemas import TABLES
+from txnsim_spark.tables.readings import rows_of
+from txnsim_spark.tables.rows import Job
+from txnsim.releases.rules import LATEST
+from txnsim.storage import names
+from txnsim.storage.checkpoints import encode_offsets
+from txnsim.types import TopicPartition
+
+SEGMENTS = Reads(segments=True)
+
+
+def sized(*sizes: int, recovered: bool = False, partition: int = 0) -> list[SegmentFile]:
+    return [
+        SegmentFile(
+            replica=Replica(
+                log_dir="/logs", broker=1, topic="orders", partition=partition, path="/logs/orders"
+            ),
+            path=f"/logs/orders/{number}.log",
+            base_offset=number,
+            next_base_offset=None,
+            size=size,
+            is_recovered=recovered,
+        )
+        for number, size in enumerate(sizes)
+    ]
+
+
+def sizes_of(tasks: list[tuple[SegmentFile, ...]]) -> list[list[int]]:
+    return [[one.size for one in task] for task in tasks]
+
+
+def test_small_segments_share_a_task_and_large_ones_have_their_own() -> None:
+    tasks = shared_out(sized(10, 20, 30, 50, 1, 200, 1), task_bytes=60)
+    assert sizes_of(tasks) == [[10, 20, 30], [50, 1], [200], [1]]
+
+
+def test_nothing_makes_no_task() -> None:
+    assert shared_out([], task_bytes=60) == []
+
+
+def test_what_is_gone_through_together_stays_together() -> None:
+    segments = [*sized(50, 50, recovered=True), *sized(50, 50, recovered=True, partition=1)]
+    assert sizes_of(shared_out(segments, task_bytes=60)) == [[50, 50], [50, 50]]
+    mixed = [*sized(50), *sized(50, recovered=True)]
+    assert sizes_of(shared_out(mixed, task_bytes=60)) == [[50], [50]]
+
+
+def options(path: Path, table: str = "batches", **given: str) -> KafkaLogOptions:
+    return KafkaLogOptions.of({"path": str(path), "table": table, **given})
+
+
+def tasks_of(segments: list[SegmentFile], table: str, **given: int) -> list[list[int]]:
+    chosen = options(Path("/logs"), table)
+    chosen = msgspec.structs.replace(chosen, division=Division(**given))
+    return sizes_of(divided(segments, chosen))
+
+
+def test_the_smallest_segments_cost_their_opening() -> None:
+    tasks = tasks_of(sized(*[189] * 5_000), "fragments", parallelism=2)
+    assert [len(task) for task in tasks] == [2_046, 2_046, 908], "2,048 openings are a task's bytes"
+
+
+def test_no_core_is_without_work() -> None:
+    large = 120 << 20
+    assert tasks_of(sized(*[large] * 8), "fragments", parallelism=1) == [
+        [large] * 4,
+        [large] * 4,
+    ]
+    assert tasks_of(sized(*[large] * 4), "fragments", parallelism=4) == [[large]] * 4
+    small = 1 << 10
+    few = tasks_of(sized(*[small] * 4), "fragments", parallelism=4)
+    assert few == [[small]] * 4, "an opening is the least that is worth a task"
+
+
+def test_a_session_says_how_much_a_task_is() -> None:
+    sizes = [1 << 20] * 8
+    given = {"parallelism": 1, "open_cost_bytes": 1 << 16, "max_partition_bytes": 2 << 20}
+    assert [len(task) for task in tasks_of(sized(*sizes), "batches", **given)] == [1] * 8
+    given["max_partition_bytes"] = 3 << 20
+    assert [len(task) for task in tasks_of(sized(*sizes), "batches", **given)] == [2] * 4
+
+
+@pytest.mark.parametrize("name", ["records", "transactions", "offsets"])
+def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) -> None:
+    whose = TopicPartition("orders" if name == "records" else READS[name].topic or "", 0)
+    folder = replica(broker_dir(tmp_path), busy_log(roll_bytes=1 << 20), whose)
+    (path,) = logs_of(folder)
+    write_dense_index(path)
+    small = Division(parallelism=1, open_cost_bytes=1, max_partition_bytes=4_000)
+    cut = msgspec.structs.replace(options(tmp_path, name), division=small)
+    parts = [one for share in shares_of(cut, Wanted(), READS[name]) for one in share.segments]
+    assert len(parts) > 2
+    rows = table(tmp_path, name)
+    assert rows
+    job = Job(options=cut, columns=tuple(rows[0]))
+    schema = TABLES[name].arrow(tuple(rows[0]))
+    assert rows == [
+        row
+        for share in shares_of(cut, Wanted(), READS[name])
+        for part in rows_of(share, job)
+        for row in part.in_schema(schema).to_pylist()
+    ]
+    index = path.with_suffix(".index")
+    index.write_bytes(index.read_bytes()[::-1])
+    assert [
+        row
+        for share in shares_of(cut, Wanted(), READS[name])
+        for part in rows_of(share, job)
+        for row in part.in_schema(schema).to_pylist()
+    ] == rows, "a wrong index parts it otherwise, and loses nothing"
+
+
+def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None:
+    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=1_000))
+    for number in range(30):
+        driver.txn(number, timestamp=NOW + number)
+    folder = replica(broker_dir(tmp_path), driver)
+    rows = table(tmp_path, "segments")
+    assert len(rows) > 2
+    greatest = [row["max_timestamp_ms"] for row in rows]
+
+    def planned(time_min_ms: int) -> list[int]:
+        shares = shares_of(options(tmp_path), Wanted(time_min_ms=time_min_ms), SEGMENTS)
+        return [one.base_offset for share in shares for one in share.segments]
+
+    bases = planned(0)
+    for number, (newest, base) in enumerate(zip(greatest[:-1], bases, strict=False)):
+        assert planned(newest)[0] == base
+        assert planned(newest + 1) == bases[number + 1 :]
+    assert planned(greatest[-1] + 1) == bases[-1:], "nothing is known of the active segment"
+
+    first = logs_of(folder)[0].with_suffix(".timeindex")
+    good = first.read_bytes()
+    wrong = {
+        "none": b"",
+        "torn": good[:-1],
+        "outside of the segment": good[:-4] + b"\x7f\xff\xff\xff",
+        "before its first entry": good + bytes(12),
+    }
+    for why, data in wrong.items():
+        first.write_bytes(data)
+        assert planned(greatest[0] + 1) == bases, why
+    first.unlink()
+    assert planned(greatest[0] + 1) == bases
+    first.write_bytes(good)
+    (tmp_path / names.CLEAN_SHUTDOWN_NAME).unlink()
+    assert planned(greatest[0] + 1) == bases, "what is cut in it ends those behind"
+
+
+def test_later_segments_are_left_out_where_records_come_late_by_a_bound(tmp_path: Path) -> None:
+    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=1_000))
+    for number in range(60):
+        driver.txn(number, timestamp=NOW + number)
+    replica(broker_dir(tmp_path), driver)
+    rows = table(tmp_path, "segments")
+    greatest = [row["max_timestamp_ms"] for row in rows]
+
+    def planned(time_max_ms: int, **given: str) -> int:
+        wanted = Wanted(time_max_ms=time_max_ms)
+        shares = shares_of(options(tmp_path, **given), wanted, SEGMENTS)
+        return sum(len(share.segments) for share in shares)
+
+    count = len(greatest)
+    assert count > 3
+    assert planned(NOW) == count, "a late record may lie anywhere"
+    assert planned(NOW, lateByMaxMs="1") == 1
+    assert planned(greatest[1], lateByMaxMs="1") == 3
+    late = str(greatest[2] - greatest[0])
+    assert planned(greatest[0], lateByMaxMs=late) == 4
+    assert planned(greatest[-1], lateByMaxMs="1") == count
+
+
+def test_a_job_has_several_tasks_in_order_of_offset(tmp_path: Path) -> None:
+    replica(broker_dir(tmp_path), busy_log())
+    shares = shares_of(options(tmp_path, taskBytes="2000"), Wanted(), SEGMENTS)
+    assert len(shares) > 1
+    bases = [one.base_offset for share in shares for one in share.segments]
+    assert bases == sorted(set(bases))
+
+
+@pytest.mark.parametrize("name", ["batches", "records", "errors", "fragments"])
+def test_a_large_replica_without_a_checkpoint_is_several_tasks_with_the_rows_of_one(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = replica(broker_dir(tmp_path, is_clean=False), busy_log())
+    (tmp_path / names.RECOVERY_POINTS_NAME).write_text(encode_offsets({}))
+    damaged = logs_of(folder)[2]
+    overwrite(damaged, damaged.stat().st_size - 5, b"!")
+    chosen = options(tmp_path, name, taskBytes="1")
+    schema = TABLES[name].arrow()
+    job = Job(options=chosen, columns=tuple(schema.names))
+
+    def planned() -> tuple[int, list[dict[str, object]]]:
+        shares = shares_of(chosen, Wanted(), READS[name])
+        parts = [part for share in shares for part in rows_of(share, job)]
+        rows = [row for part in parts for row in part.in_schema(schema).to_pylist()]
+        return sum(bool(one.segments) for one in shares), rows
+
+    together, expected = planned()
+    monkeypatch.setattr(planning, "_TOGETHER_BYTES_MAX", 0)
+    apart, rows = planned()
+    assert (together, apart) == (1, len(logs_of(folder)))
+    assert rows == expected
+    assert rows
+
+
+def test_replicas_are_shared_out_by_their_number(tmp_path: Path) -> None:
+    broker_dir(tmp_path)
+    for partition in range(REPLICAS_PER_TASK + 1):
+        (tmp_path / f"orders-{partition}").mkdir()
+    shares = shares_of(options(tmp_path), Wanted(), Reads(replicas=True))
+    assert [len(share.replicas) for share in shares] == [REPLICAS_PER_TASK, 1]
+
+
+def test_what_is_not_wanted_is_not_planned(tmp_path: Path) -> None:
+    broker_dir(tmp_path / "broker-1", broker=1)
+    broker_dir(tmp_path / "broker-2", broker=2)
+    for broker in (1, 2):
+        for name in ("orders-0", "orders-1", "__transaction_state-0"):
+            segment(tmp_path / f"broker-{broker}" / name, [plain()])
+
+    def planned(wanted: Wanted, reads: Reads = SEGMENTS, **given: str) -> list[tuple[int, str]]:
+        return [
+            (one.replica.broker, f"{one.topic}-{one.partition}")
+            for share in shares_of(options(tmp_path, **given), wanted, reads)
+            for one in share.segments
+        ]
+
+    assert planned(Wanted(topics=frozenset({"orders"}), brokers=frozenset({2}))) == [
+        (2, "orders-0"),
+        (2, "orders-1"),
+    ]
+    assert planned(Wanted(partitions=frozenset({1}))) == [(1, "orders-1"), (2, "orders-1")]
+    first = str(tmp_path / "broker-1")
+    only = Reads(segments=True, topic="__transaction_state")
+    assert planned(Wanted(log_dirs=frozenset({first})), only) == [(1, "__transaction_state-0")]
+    assert planned(Wanted(), topics="nowhere") == []
+
+
+def test_the_top_of_log_directories_is_looked_at_where_no_replica_is_chosen(
+    tmp_path: Path,
+) -> None:
+    broker_dir(tmp_path)
+    reads = Reads(log_dirs=True)
+
+    def planned(wanted: Wanted, **given: str) -> list[str]:
+        shares = shares_of(options(tmp_path, **given), wanted, reads)
+        return [one for share in shares for one in share.log_dirs]
+
+    assert planned(Wanted()) == [str(tmp_path)]
+    assert planned(Wanted(log_dirs=frozenset({"/other"}))) == []
+    assert planned(Wanted(topics=frozenset({"orders"}))) == []
+    assert planned(Wanted(partitions=frozenset({0}))) == []
+    assert planned(Wanted(), topics="orders") == []
+
+
+def test_a_folder_that_can_t_be_read_does_not_end_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker_dir(tmp_path)
+    segment(tmp_path / "orders-0", [plain()])
+    segment(tmp_path / "orders-1", [plain()])
+
+    def refused(of: Replica, directory: LogDirectory) -> Iterator[SegmentFile]:
+        if of.partition == 0:
+            raise PermissionError(of.path)
+        return segments_of(of, directory)
+
+    monkeypatch.setattr(planning, "segments_of", refused)
+    shares = shares_of(options(tmp_path), Wanted(), SEGMENTS)
+    assert [one.partition for share in shares for one in share.segments] == [1]
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_segments_that_end_before_a_start_are_left_out_unless_a_cut_in_them_counts(
+    tmp_path: Path, is_clean: bool
+) -> None:
+    replica(broker_dir(tmp_path, is_clean=is_clean), busy_log())
+    bases = [one.base_offset for one in segments_of(replicas_in([tmp_path])[0])]
+
+    def planned(start: int) -> list[int]:
+        chosen = options(tmp_path, startingOffsets=json.dumps({"orders": {"0": start}}))
+        shares = shares_of(chosen, Wanted.of(chosen), SEGMENTS)
+        return [one.base_offset for share in shares for one in share.segments]
+
+    assert planned(0) == bases
+    assert planned(bases[2]) == (bases[2:] if is_clean else bases)
+    assert planned(bases[2] - 1) == (bases[1:] if is_clean else bases)
+    assert planned(10**9) == (bases[-1:] if is_clean else bases)
