@@ -23,10 +23,6 @@ import msgspec
 import numpy as np
 
 from benchmarks import log_fill
-from txnsim_spark.scan import kernel
-from txnsim_spark.scan.pieces import Ints
-from txnsim_spark.scan.segments import Damage
-from txnsim_spark.scan.walk import batch_rows
 from txnsim.placement import partition_for
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names
@@ -49,6 +45,10 @@ from txnsim.types import (
 )
 from txnsim.wire.batch import Record, assign, build_batch, read_batch_header
 from txnsim.wire.batch_header import CRC_START
+from txnsim_spark.scan import kernel
+from txnsim_spark.scan.pieces import Ints
+from txnsim_spark.scan.segments import Damage
+from txnsim_spark.scan.walk import batch_rows
 
 CACHE: Final = Path(__file__).resolve().parent.parent / ".cache" / "benchmarks"
 TOPIC: Final = "orders"

@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 from numba import njit
 
-from txnsim_spark.scan.kernel_crc import TABLES
 from txnsim.wire.batch import Record, build_batch, control_batch
 from txnsim.wire.batch_header import CRC_START
+from txnsim_spark.scan.kernel_crc import TABLES
 
 BATCH_BYTES: Final = 90
 MARKER_BYTES: Final = 78

@@ -31,14 +31,14 @@ from benchmarks.worker_memory import peak_kb
 from tests.support.apache_kafka import accepts
 from tests.support.fragment_model import act, segment_of
 from tests.support.store_servers import S3Store
+from txnsim.storage import names
+from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
 from txnsim_spark.engine import packed
 from txnsim_spark.forensics.find_hanging import Reading, Search
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import READS, in_tasks, shares_of
 from txnsim_spark.source import Task
-from txnsim.storage import names
-from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
 
 COUNTS: Final = (1_000, 25_000, 100_000, 500_000)
 SEGMENTS_EACH: Final = 100

@@ -29,6 +29,9 @@ from benchmarks.log_data import CACHE, TOPIC, Made, Scale, large_batches, small_
 from benchmarks.pipeline_figures import Cost, Row
 from benchmarks.pipeline_search import CORES, Found, in_a_process
 from tests.support.apache_kafka import java_command, kafka_libs
+from txnsim.storage import names
+from txnsim.storage.checkpoints import encode_offsets
+from txnsim.types import TopicPartition
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan import kernel_fragments as fk
 from txnsim_spark.scan.pieces import PIECE_BYTES
@@ -36,9 +39,6 @@ from txnsim_spark.scan.segments import Damage
 from txnsim_spark.scan.walk import fragment_rows
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.session import spark_session
-from txnsim.storage import names
-from txnsim.storage.checkpoints import encode_offsets
-from txnsim.types import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

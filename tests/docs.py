@@ -39,13 +39,13 @@ from txnsim.api.kip_text.differences import DIFFERENCES
 from txnsim.config.kafka_names import known, why_without_effect
 from txnsim.faults import meanings, points
 from txnsim.metadata import configs
-from txnsim_spark.forensics.findings import json_schema
-from txnsim_spark.schemas import TABLES as LOG_TABLES
-from txnsim_spark.traces.schemas import TABLES as TRACE_TABLES
 from txnsim.releases.kafka import REFERENCE
 from txnsim.setting import Setting
 from txnsim.settings import DEFAULTS, documentation
 from txnsim.wire.apis import APIS, api_name
+from txnsim_spark.forensics.findings import json_schema
+from txnsim_spark.schemas import TABLES as LOG_TABLES
+from txnsim_spark.traces.schemas import TABLES as TRACE_TABLES
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 

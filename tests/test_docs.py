@@ -11,8 +11,8 @@ import pytest
 
 from tests import docs
 from tests.docs import PAGES, ROOT
-from txnsim_lab.scenario import catalog
 from txnsim.settings import documentation
+from txnsim_lab.scenario import catalog
 
 
 @pytest.mark.slow

@@ -86,7 +86,9 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/runtime/env.py": PROTOCOLS_ONLY,
     "sim/txnsim/testing/testcontainers.py": "tests/testing/test_testcontainers.py",
     "sim/txnsim/wire/messages/api_versions_v5.py": "tests/wire/test_golden_messages.py",
-    "sim/txnsim/wire/messages/consumer_group_records.py": ("tests/broker/group/test_record_kinds.py"),
+    "sim/txnsim/wire/messages/consumer_group_records.py": (
+        "tests/broker/group/test_record_kinds.py"
+    ),
     "sim/txnsim/wire/messages/delete_groups_v3.py": "tests/wire/test_golden_messages.py",
     "sim/txnsim/wire/messages/group_records.py": "tests/broker/group/test_log_format.py",
     "sim/txnsim/wire/messages/txn_offset_commit_v6.py": "tests/wire/test_golden_messages.py",

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from txnsim.releases import REFERENCE
 from txnsim_lab.campaigns import FOUND, Folder, Place, group_of, places_of
 from txnsim_spark.figures import COLORS, figure
 from txnsim_spark.report_page.rendering import rendered
-from txnsim.releases import REFERENCE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from txnsim.errors import BadInputError, ConfigError
-from txnsim_spark.schemas import PLACES, Table
-from txnsim_spark.tasks import on_workers
 from txnsim.runtime.virtual.process import STRINGS, limits_of_process
+from txnsim.version import TXNSIM
+from txnsim.written_files import whole, write_whole
 from txnsim_lab.simulation.batch import in_pool, row_of, without_verdict
 from txnsim_lab.simulation.drawing import Wanted
 from txnsim_lab.simulation.play import OVER_LIMIT, quieten
 from txnsim_lab.simulation.reports import Report, looked_at, written
-from txnsim.version import TXNSIM
-from txnsim.written_files import whole, write_whole
+from txnsim_spark.schemas import PLACES, Table
+from txnsim_spark.tasks import on_workers
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -26,8 +26,7 @@ def load_kernels() -> None:
     """
     import numpy as np
 
-    from txnsim_spark.scan import kernel
-    from txnsim_spark.scan import kernel_crc
+    from txnsim_spark.scan import kernel, kernel_crc
     from txnsim_spark.scan import kernel_fragments as fk
 
     piece = np.empty(0, dtype=np.uint8)

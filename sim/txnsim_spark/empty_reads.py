@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from txnsim.errors import BadInputError
+from txnsim.storage.regular_file import open_ranges
+from txnsim.suggestions import unknown
 from txnsim_spark.options import (
     ENDING_OFFSETS,
     FORMAT,
@@ -24,8 +26,6 @@ from txnsim_spark.options import (
     Offsets,
 )
 from txnsim_spark.scan.segments import Replica, SegmentFile, replicas_in
-from txnsim.storage.regular_file import open_ranges
-from txnsim.suggestions import unknown
 
 WITHOUT_CONTENT: Final = frozenset({"errors", "segments", "replicas"})
 """Tables with rows of files that can't be read."""

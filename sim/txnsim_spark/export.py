@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.errors import BadInputError
+from txnsim.written_files import whole
 from txnsim_spark.engine import Engine, Job, Way
 from txnsim_spark.scan.segments import replicas_in
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.targets import written_by_spark
-from txnsim.written_files import whole
 
 if TYPE_CHECKING:
     import pyarrow as pa

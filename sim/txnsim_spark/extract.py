@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from txnsim.errors import BadInputError
+from txnsim.written_files import whole
 from txnsim_spark.export import write_topics
 from txnsim_spark.targets import refuse_existing
-from txnsim.written_files import whole
 
 if TYPE_CHECKING:
     import pyarrow as pa

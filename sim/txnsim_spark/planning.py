@@ -23,6 +23,8 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import BadInputError
+from txnsim.storage.regular_file import mounted_at
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from txnsim_spark import tasks
 from txnsim_spark.empty_reads import refuse_unknown_names, refuse_unreadable
 from txnsim_spark.log_query import Wanted
@@ -38,8 +40,6 @@ from txnsim_spark.scan.segments import (
     segments_of,
 )
 from txnsim_spark.stores.mirror import at_once
-from txnsim.storage.regular_file import mounted_at
-from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
 _TASKS_PER_CORE: Final = 3
 _TASK_BYTES_MIN: Final = 16 << 20

@@ -31,8 +31,8 @@ from tests.attacks.patterns import named_ids
 from tests.attacks.target import Attack, Target, serving
 from tests.support.raw_wire import RawConnection
 from tests.support.txnsim_server import TxnsimServer
-from txnsim_spark.forensics.collection import MANIFEST, REPLICAS, Manifest
 from txnsim.wire import codec
+from txnsim_spark.forensics.collection import MANIFEST, REPLICAS, Manifest
 
 TXNSIM: Final = (sys.executable, "-m", "txnsim")
 MEMORY_MIB_MAX: Final = 400.0

@@ -9,8 +9,8 @@ import pytest
 from benchmarks import log_data
 from benchmarks.log_data import Scale, Stray
 from tests.support.no_spark import no_session
-from txnsim_spark.forensics import find_hanging as searching
 from txnsim.storage.log_file import TornTail, read_log_file
+from txnsim_spark.forensics import find_hanging as searching
 
 SCALE = Scale(
     partitions=2,

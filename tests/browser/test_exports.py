@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.browser.conftest import from_npm, installed_from_npm, recorded
-from txnsim_lab.trace.convert import chrome
-from txnsim_lab.trace.convert import mermaid
+from txnsim_lab.trace.convert import chrome, mermaid
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

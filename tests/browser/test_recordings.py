@@ -12,8 +12,8 @@ import pytest
 from tests.browser.test_page import PICTURES
 from tests.support.traces import small, told
 from tests.support.txnsim_server import TxnsimServer
-from txnsim_lab.scenario.catalog import scenarios
 from txnsim.trace.reading import Recording, recording
+from txnsim_lab.scenario.catalog import scenarios
 from txnsim_lab.trace.state import state_at
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("jinja2", reason="the extra spark is not installed")
 
 from txnsim.errors import BadInputError
-from txnsim_lab.campaigns import TABLE, Folder
 from txnsim_lab.campaign_page import page, played_in
+from txnsim_lab.campaigns import TABLE, Folder
 from txnsim_lab.simulation.drawing import Wanted
 
 

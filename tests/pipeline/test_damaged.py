@@ -21,8 +21,9 @@ from tests.pipeline.damaged.recipes import QUIET, SPREAD, Variant, made, variant
 from tests.support.engines import no_session, verify_here
 from tests.support.log_tables import write_dense_index
 from txnsim.cli.main import main
-from txnsim_spark import engine
-from txnsim_spark import planning
+from txnsim.storage import names
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim_spark import engine, planning
 from txnsim_spark.forensics.collected_reading import find_hanging_in_archives
 from txnsim_spark.forensics.collection import collect, write_archive
 from txnsim_spark.forensics.evidence import Status
@@ -34,8 +35,6 @@ from txnsim_spark.scan.sections import in_sections
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.soundness.verify import plan
 from txnsim_spark.soundness.violations import Invariant, Severity, Violation
-from txnsim.storage import names
-from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

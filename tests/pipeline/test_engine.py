@@ -14,6 +14,9 @@ from tests.support.logs import NOW, LogDriver, plain
 from tests.support.soundness import busy_log, patch, write_log_dir
 from txnsim.cli.main import main
 from txnsim.log.config import LogConfig
+from txnsim.releases.rules import LATEST
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.types import TopicPartition
 from txnsim_spark import planning
 from txnsim_spark.engine import Engine, Job, Way
 from txnsim_spark.forensics.coordinator_log import logs_of
@@ -23,9 +26,6 @@ from txnsim_spark.forensics.read_compiled import log_job, replica_job
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
 from txnsim_spark.scan.segments import replicas_in
 from txnsim_spark.soundness.verify import plan, verify
-from txnsim.releases.rules import LATEST
-from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.types import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

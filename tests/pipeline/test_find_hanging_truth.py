@@ -17,13 +17,13 @@ from tests.pipeline.corpus.made import Corpus
 from tests.pipeline.corpus.truth import HangingRow, OpenTransaction, Place, Stage
 from tests.pipeline.reading import STAGES
 from tests.support.no_spark import no_session
-from txnsim_spark.forensics.find_hanging import Search, find_hanging
-from txnsim_spark.forensics.findings import Finding, Report
-from txnsim_spark.forensics.verdicts import Reason
 from txnsim.storage import names
 from txnsim.storage.checkpoints import decode_offsets
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
+from txnsim_spark.forensics.find_hanging import Search, find_hanging
+from txnsim_spark.forensics.findings import Finding, Report
+from txnsim_spark.forensics.verdicts import Reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

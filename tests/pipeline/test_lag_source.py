@@ -11,8 +11,8 @@ import pytest
 from tests.real.hang import make_hanging
 from tests.support.kafka_targets import KafkaTarget, kafka_target
 from txnsim.client.admin import Admin
-from txnsim_spark.streaming.lag_source import LAG, LagDataSource, lag_of
 from txnsim.types import TopicPartition
+from txnsim_spark.streaming.lag_source import LAG, LagDataSource, lag_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.log_tables import broker_dir, busy_log, replica
+from txnsim.types import TopicPartition
 from txnsim_spark import register
 from txnsim_spark.options import Division
 from txnsim_spark.pushed_filters import PUSHDOWN, stay_apart
 from txnsim_spark.source import of_session
-from txnsim.types import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

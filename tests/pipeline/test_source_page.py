@@ -23,14 +23,14 @@ from tests.support.log_tables import broker_dir, replica, segment
 from tests.support.logs import NOW, LogDriver, batch
 from txnsim.group.log_format import encode_batch as encode_group_batch
 from txnsim.group.records import ClassicGroupStored, OffsetCommitted
-from txnsim_spark.options import NAMES
-from txnsim_spark.session import spark_session
 from txnsim.releases.rules import LATEST
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.storage.names import HIGH_WATERMARKS_NAME
 from txnsim.txn.log_format import encode_batch
 from txnsim.types import TopicPartition, TransactionVersion
 from txnsim.wire.batch import ZSTD
+from txnsim_spark.options import NAMES
+from txnsim_spark.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,12 +16,12 @@ from tests.support.log_tables import broker_dir, busy_log, overwrite, replica, s
 from tests.support.logs import NOW, batch, plain
 from txnsim.group.log_format import encode_batch as encode_group_batch
 from txnsim.group.records import ClassicGroupStored, OffsetCommitted
-from txnsim_spark.schemas import TABLES
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names
 from txnsim.txn.log_format import encode_batch
 from txnsim.types import TopicPartition, TransactionVersion
 from txnsim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD
+from txnsim_spark.schemas import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -31,14 +31,14 @@ from txnsim.client.requests import (
 from txnsim.client.versions import VersionRange
 from txnsim.errors import ErrorCode
 from txnsim.faults.plan import FaultRule
-from txnsim_lab.proxy.addresses import Endpoint
-from txnsim_lab.proxy.fault_proxy import FaultProxy
-from txnsim_lab.proxy.options import ProxyOptions
 from txnsim.runtime.real import real_environment
 from txnsim.security.options import ClientTls, TlsFiles
 from txnsim.server.certificates import Authority
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.batch import Record, build_batch
+from txnsim_lab.proxy.addresses import Endpoint
+from txnsim_lab.proxy.fault_proxy import FaultProxy
+from txnsim_lab.proxy.options import ProxyOptions
 
 pytestmark = pytest.mark.real
 

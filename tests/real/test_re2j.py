@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.re2j import asked, drawn
 from tests.broker.test_pattern_syntax import answered
+from tests.support.re2j import asked, drawn
 from txnsim.runtime.rng import SeededRng
 
 pytestmark = pytest.mark.real

@@ -20,11 +20,11 @@ from tests.pipeline.corpus.truth import Place, SentBatch
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.no_spark import no_session
 from txnsim.errors import ErrorCode
+from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.wall_clock import wall_ms
 from txnsim_spark.forensics.find_hanging import Search
 from txnsim_spark.questions.lost import lost
 from txnsim_spark.questions.waiting import waiting
-from txnsim.runtime.rng import SeededRng
-from txnsim.runtime.wall_clock import wall_ms
 
 pytestmark = pytest.mark.real
 

@@ -13,8 +13,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from tests.support.stories import seen, sentences
-from txnsim_lab.check.observations import Ended, Wrote
 from txnsim.errors import ClientError
+from txnsim.types import TopicPartition
+from txnsim_lab.check.observations import Ended, Wrote
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.players.base import (
@@ -25,7 +26,6 @@ from txnsim_lab.scenario.players.base import (
 )
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import RunResult, Telling, tell_real, tell_virtual
-from txnsim.types import TopicPartition
 
 PATIENCE_SECONDS: Final = 30
 ATTEMPTS_MAX: Final = 20

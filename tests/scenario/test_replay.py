@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from txnsim.runtime.trace import TraceLevel
+from txnsim.trace.reading import recording
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.runner import Telling, tell_virtual
-from txnsim.trace.reading import recording
 
 SEED = 7
 

@@ -10,9 +10,7 @@ import pytest
 
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.runtime.trace import TraceLevel
-from txnsim_lab.scenario import catalog
-from txnsim_lab.scenario import final_observation
-from txnsim_lab.scenario import runner
+from txnsim_lab.scenario import catalog, final_observation, runner
 from txnsim_lab.scenario.runner import Telling, tell_virtual
 from txnsim_lab.scenario.stage import Stage
 from txnsim_lab.trace.explain import lso_of

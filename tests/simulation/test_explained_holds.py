@@ -11,8 +11,8 @@ from txnsim.client.producer import Producer
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.runtime.trace import TraceLevel
-from txnsim_lab.trace.explain import LsoExplanation, explain_lso
 from txnsim.trace.reading import Recording, by_position, recording
+from txnsim_lab.trace.explain import LsoExplanation, explain_lso
 
 
 @pytest.mark.parametrize("level", [0, 2])

@@ -11,16 +11,16 @@ import pytest
 
 from tests.simulation.test_seeds import PARTITIONS, PATIENCE, PRODUCERS, Chaos, forget_markers
 from tests.support.clusters import VirtualCluster, run_cluster
-from txnsim_lab.check.history import History
-from txnsim_lab.check.judge import judge
-from txnsim_lab.check.observations import Ended, Initialised, Outcome, Wrote
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import AbortableError, ClientError
 from txnsim.client.fetching import fetch
 from txnsim.client.producer import Producer, RecordMetadata
-from txnsim_lab.scenario.recorder import Recorder
 from txnsim.types import IsolationLevel, TopicPartition
+from txnsim_lab.check.history import History
+from txnsim_lab.check.judge import judge
+from txnsim_lab.check.observations import Ended, Initialised, Outcome, Wrote
+from txnsim_lab.scenario.recorder import Recorder
 
 PLACES = tuple(TopicPartition("orders", index) for index in range(PARTITIONS))
 TIMEOUT_MS = 60_000

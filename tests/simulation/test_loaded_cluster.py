@@ -42,9 +42,9 @@ from txnsim.storage.disks import find_disks
 from txnsim.storage.metadata_log import FOLDER_NAME
 from txnsim.storage.names import CLEAN_SHUTDOWN_NAME, RECOVERY_POINTS_NAME
 from txnsim.storage.stored_file import tar_of
-from txnsim_lab.trace.explain import explain_lso
 from txnsim.trace.reading import recording
 from txnsim.types import BrokerId, IsolationLevel, LeaderEpoch, TopicPartition
+from txnsim_lab.trace.explain import explain_lso
 
 PARTITIONS: Final = tuple(TopicPartition("orders", index) for index in range(3))
 SETTINGS: Final = Settings(

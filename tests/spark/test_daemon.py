@@ -13,9 +13,7 @@ import pytest
 
 from tests.support.fragment_model import Act, segment_of
 from txnsim_spark import daemon
-from txnsim_spark.scan import kernel
-from txnsim_spark.scan import kernel_crc
-from txnsim_spark.scan import kernel_fragments
+from txnsim_spark.scan import kernel, kernel_crc, kernel_fragments
 from txnsim_spark.scan.crcs import crcs_are_right
 from txnsim_spark.scan.walk import Bounds, batch_rows, ending_rows, fragment_rows
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.logs import LogDriver
 from tests.support.soundness import note_offset, write_log_dir
-from txnsim_spark.describe import Described, described
 from txnsim.storage import names
 from txnsim.types import TopicPartition
+from txnsim_spark.describe import Described, described
 
 ORDERS = TopicPartition("orders", 0)
 

@@ -13,13 +13,13 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from tests.support.log_tables import broker_dir, busy_log, replica, segment
 from tests.support.logs import plain
 from txnsim.errors import BadInputError
+from txnsim.storage import regular_file
 from txnsim_spark import empty_reads
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.source import KafkaLogDataSource, schema_of
-from txnsim.storage import regular_file
 
 
 def source(path: Path | str, **options: str) -> KafkaLogDataSource:

@@ -21,6 +21,10 @@ from tests.support.log_tables import (
 )
 from tests.support.logs import NOW, LogDriver, plain
 from txnsim.log.config import LogConfig
+from txnsim.releases.rules import LATEST
+from txnsim.storage import names
+from txnsim.storage.checkpoints import encode_offsets
+from txnsim.types import TopicPartition
 from txnsim_spark import planning
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import Division, KafkaLogOptions
@@ -37,10 +41,6 @@ from txnsim_spark.scan.segments import Replica, SegmentFile, replicas_in, segmen
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables.readings import rows_of
 from txnsim_spark.tables.rows import Job
-from txnsim.releases.rules import LATEST
-from txnsim.storage import names
-from txnsim.storage.checkpoints import encode_offsets
-from txnsim.types import TopicPartition
 
 SEGMENTS = Reads(segments=True)
 

@@ -10,14 +10,13 @@ from unittest.mock import patch
 import msgspec
 
 from txnsim.runtime.trace import Event, TraceLevel
-from txnsim_lab.scenario import final_observation
-from txnsim_lab.scenario import runner
-from txnsim_lab.scenario.ground.simulated import SimulatedGround
-from txnsim_lab.scenario.stage import Stage
 from txnsim.server.cluster import SimCluster
 from txnsim.server.trace_snapshot import parts
-from txnsim_lab.trace.state import TraceState, state_at
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from txnsim_lab.scenario import final_observation, runner
+from txnsim_lab.scenario.ground.simulated import SimulatedGround
+from txnsim_lab.scenario.stage import Stage
+from txnsim_lab.trace.state import TraceState, state_at
 
 OWN: Final = frozenset({"i", "timestamp"})
 """What a reader notes for itself: where and when it has learnt of something."""

@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 import msgspec
 from hypothesis import strategies as st
 
-from txnsim_spark.scan import kernel_fragments as fk
 from txnsim.wire.batch import (
     BatchHeader,
     Record,
@@ -26,6 +25,7 @@ from txnsim.wire.batch import (
     read_control_record,
 )
 from txnsim.wire.batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG, pack_batch
+from txnsim_spark.scan import kernel_fragments as fk
 
 COUNTED = (
     *(fk.BATCHES, fk.RECORDS, fk.BYTES, fk.COMMITS, fk.ABORTS),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import (
     Added,
@@ -34,7 +35,6 @@ from txnsim_lab.check.observations import (
     SentOffsets,
     Wrote,
 )
-from txnsim.types import TopicPartition
 
 TIMEOUT_MS: Final = 60_000
 PLACES: Final = (TopicPartition("t", 0), TopicPartition("t", 1))

@@ -15,18 +15,18 @@ from pyspark.sql.types import StructType
 from tests.support.log_dirs import write_partition
 from tests.support.logs import LogDriver
 from txnsim.log.config import LogConfig
-from txnsim_spark.filters import taken_over
-from txnsim_spark.options import KafkaLogOptions
-from txnsim_spark.planning import READS, shares_of
-from txnsim_spark.source import schema_of
-from txnsim_spark.tables.readings import rows_of
-from txnsim_spark.tables.rows import Job
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import assign, iter_batches, read_batch_header
+from txnsim_spark.filters import taken_over
+from txnsim_spark.options import KafkaLogOptions
+from txnsim_spark.planning import READS, shares_of
+from txnsim_spark.source import schema_of
+from txnsim_spark.tables.readings import rows_of
+from txnsim_spark.tables.rows import Job
 
 Row = dict[str, Any]
 

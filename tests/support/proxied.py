@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 from tests.support.clusters import VirtualCluster, options
 from txnsim.injection.injector import Injector
 from txnsim.log.partition_log import PartitionLog
-from txnsim_lab.proxy.fault_proxy import FaultProxy
-from txnsim_lab.proxy.options import ProxyOptions
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.server.cluster import SimCluster
 from txnsim.types import BrokerId, TopicPartition
+from txnsim_lab.proxy.fault_proxy import FaultProxy
+from txnsim_lab.proxy.options import ProxyOptions
 
 T = TypeVar("T")
 

@@ -11,16 +11,16 @@ from typing import Final
 from tests.support.log_dirs import write_partition
 from tests.support.logs import LogDriver, plain
 from txnsim.log.config import LogConfig
-from txnsim_spark.soundness.facts import ReplicaFacts
-from txnsim_spark.soundness.partition import judge_partition
-from txnsim_spark.soundness.parts import SegmentPart
-from txnsim_spark.soundness.verify import examine_work, plan
-from txnsim_spark.soundness.violations import Violation
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import BatchHeader, crc_of, iter_batches, read_batch_header
+from txnsim_spark.soundness.facts import ReplicaFacts
+from txnsim_spark.soundness.partition import judge_partition
+from txnsim_spark.soundness.parts import SegmentPart
+from txnsim_spark.soundness.verify import examine_work, plan
+from txnsim_spark.soundness.violations import Violation
 
 CLEAN: Final = '{"version":0,"brokerEpoch":1}'
 

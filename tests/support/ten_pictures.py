@@ -16,15 +16,15 @@ from typing import Any, Final
 
 import msgspec
 
+from txnsim.trace.reading import Recording
+from txnsim.trace.story import story
 from txnsim_lab.scenario.commands import PlannedStep
 from txnsim_lab.scenario.runner import tell_virtual
 from txnsim_lab.scenario.stage import Stage
 from txnsim_lab.scenario.teaching.facts import fact
 from txnsim_lab.scenario.teaching.lessons import Told
 from txnsim_lab.scenario.teaching.played import PlayedError, so_far, telling_of
-from txnsim.trace.reading import Recording
 from txnsim_lab.trace.state import TraceState, state_at
-from txnsim.trace.story import story
 
 PAGE: Final = "docs/ten-pictures.md"
 FOLDER: Final = "docs/pictures"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.anomaly import Anomaly
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import (
@@ -29,7 +30,6 @@ from txnsim_lab.check.observations import (
     SentOffsets,
     Wrote,
 )
-from txnsim.types import TopicPartition
 
 OK, FAILED, UNKNOWN = Outcome.OK, Outcome.FAILED, Outcome.UNKNOWN
 MINUTE_MS = 60_000

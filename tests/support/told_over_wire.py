@@ -10,14 +10,14 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.faults.plan import FaultRule
+from txnsim.settings import DEFAULTS
+from txnsim.types import BrokerId, TopicPartition
 from txnsim_lab.scenario.ground.adapting import adapted
 from txnsim_lab.scenario.ground.cleaning import Left
 from txnsim_lab.scenario.ground.kafka import KafkaGround, kafka_ground
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import RunResult, Telling, casts_of, tell
-from txnsim.settings import DEFAULTS
-from txnsim.types import BrokerId, TopicPartition
 
 PREFIX: Final = "mine-"
 

@@ -20,10 +20,10 @@ import structlog
 from tests.conformance.casebook.reading import rules
 from txnsim.runtime.trace import Event, TraceLevel
 from txnsim.runtime.trace_kinds import KINDS
+from txnsim.wire.apis import APIS
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.runner import Telling, tell_virtual
-from txnsim.wire.apis import APIS
 
 WALKED_BACK: Final = ("marker.acked", "txn.complete", "log.lso", "fault.hit")
 """Kinds from which a walk along the main causes must end at a root."""

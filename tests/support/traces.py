@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from txnsim.runtime.trace import Event, TraceLevel
+from txnsim.trace.reading import Recording, recording
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.runner import Telling, tell_virtual
-from txnsim.trace.reading import Recording, recording
 
 
 @cache

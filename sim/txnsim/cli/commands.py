@@ -11,8 +11,14 @@ from typing import Final
 COMMANDS: Final = {
     "serve": ("txnsim.cli.serve", "start a cluster of brokers in this process"),
     "proxy": ("txnsim_lab.cli.proxy", "a fault proxy in front of any Kafka cluster"),
-    "practise": ("txnsim_lab.cli.practise", "a cluster with a hanging transaction to find and repair"),
-    "check": ("txnsim_lab.cli.check", "judge what clients saw: find anomalies in a recorded history"),
+    "practise": (
+        "txnsim_lab.cli.practise",
+        "a cluster with a hanging transaction to find and repair",
+    ),
+    "check": (
+        "txnsim_lab.cli.check",
+        "judge what clients saw: find anomalies in a recorded history",
+    ),
     "diff": (
         "txnsim_lab.cli.traces.diff",
         "where do two runs part? the first divergence of two traces",
@@ -29,8 +35,14 @@ COMMANDS: Final = {
         "txnsim_lab.cli.simulating.campaign",
         "very many seeds, on this machine or on Spark, as a table",
     ),
-    "scenario": ("txnsim_lab.cli.scenario.command", "list, show and run stories about transactions"),
-    "exam": ("txnsim_lab.cli.exam", "an exam for client libraries: what they do when it goes wrong"),
+    "scenario": (
+        "txnsim_lab.cli.scenario.command",
+        "list, show and run stories about transactions",
+    ),
+    "exam": (
+        "txnsim_lab.cli.exam",
+        "an exam for client libraries: what they do when it goes wrong",
+    ),
     "faults": (
         "txnsim.cli.control.faults",
         "arm faults in a running cluster, watch them, release what they hold",
@@ -40,7 +52,10 @@ COMMANDS: Final = {
     "topics": ("txnsim.cli.control.topics", "topics of a running cluster, offsets of replicas"),
     "schema": ("txnsim_lab.cli.schema", "JSON Schemas for editors: stories, clusters, fault rules"),
     "completion": ("txnsim.cli.completion", "completion of this command line for a shell"),
-    "lesson": ("txnsim_lab.cli.teaching.lesson", "lessons about transactions, played in the terminal"),
+    "lesson": (
+        "txnsim_lab.cli.teaching.lesson",
+        "lessons about transactions, played in the terminal",
+    ),
     "logs": (
         "txnsim_spark.cli.logs.command",
         "Kafka's log directories: write those of a running cluster, read any",

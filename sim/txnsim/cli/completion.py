@@ -68,9 +68,9 @@ def levels() -> dict[str, Level]:
 def _with_words(tree: Mapping[str, Level]) -> dict[str, Level]:
     """Add words whose imports a parser avoids: scenarios, lessons, actions and APIs."""
     from txnsim.faults.meanings import CLUSTER_ACTIONS, CROSSING_ACTIONS, name_of
+    from txnsim.wire.apis import APIS
     from txnsim_lab.scenario.catalog import heads
     from txnsim_lab.scenario.teaching.lessons import lessons
-    from txnsim.wire.apis import APIS
 
     stories = tuple(
         str(name) for head in heads() for name in (head["name"], *head.get("aliases", ()))

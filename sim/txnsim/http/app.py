@@ -18,29 +18,29 @@ from starlette.routing import Match, Route
 
 from txnsim.http.assertions import AssertionRoutes
 from txnsim.http.events import ReportedRoutes
-from txnsim_lab.http.explaining import ExplainRoutes
 from txnsim.http.faults import FaultRoutes
 from txnsim.http.guard import Doorkeeper, Guard
-from txnsim_lab.http.judging import JudgingRoutes
 from txnsim.http.life import ClockRoutes, LifeRoutes
 from txnsim.http.log_dirs import LogDirRoutes
 from txnsim.http.messages import Problem
 from txnsim.http.openapi import document
 from txnsim.http.operation import JSON, Noun
 from txnsim.http.overview import LookRoutes
-from txnsim_lab.http.page.files import served
-from txnsim_lab.http.page.routes import StaticRoutes
 from txnsim.http.pages import PageRoutes
-from txnsim_lab.http.practising import PractiseRoutes
 from txnsim.http.replies import RefusedError, as_json, refused
 from txnsim.http.reset import RoundRoutes
-from txnsim_lab.http.runs.lessons import LessonRoutes
-from txnsim_lab.http.runs.own_cluster import OwnClusterRoutes
-from txnsim_lab.http.runs.scenarios import ScenarioRoutes
 from txnsim.http.topics import TopicRoutes
 from txnsim.http.transactions import TransactionRoutes
 from txnsim.runtime.forked_processes import Nursery
 from txnsim.server.cluster import SimCluster
+from txnsim_lab.http.explaining import ExplainRoutes
+from txnsim_lab.http.judging import JudgingRoutes
+from txnsim_lab.http.page.files import served
+from txnsim_lab.http.page.routes import StaticRoutes
+from txnsim_lab.http.practising import PractiseRoutes
+from txnsim_lab.http.runs.lessons import LessonRoutes
+from txnsim_lab.http.runs.own_cluster import OwnClusterRoutes
+from txnsim_lab.http.runs.scenarios import ScenarioRoutes
 
 _NOUNS: Final[tuple[type[Noun], ...]] = (
     LookRoutes,

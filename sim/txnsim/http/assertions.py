@@ -23,10 +23,10 @@ from txnsim.client.inspection.exactly_once import Value
 from txnsim.client.inspection.reading import SETTLE_MS, Reader, committed_records
 from txnsim.client.inspection.survey import hanging_ones
 from txnsim.errors import AnswerTooLargeError
-from txnsim_lab.http.judging import LookedAt
 from txnsim.http.operation import PREFIX, Operation, Query
 from txnsim.http.replies import Body, Listing, RefusedError, WithStatus, number_of, word_of
 from txnsim.runtime.turns import Pace
+from txnsim_lab.http.judging import LookedAt
 
 SETTLE_MS_MAX: Final = 300_000
 _CLIENT_ID: Final = "txnsim-assertions"

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from txnsim.testing.cluster import AsyncSimulatedKafka
     from txnsim.testing.faults import AsyncFault, AsyncFaults, FaultState
     from txnsim.testing.life import AsyncClock
-    from txnsim_lab.testing.scenarios import run_scenario
     from txnsim.testing.virtual import run_virtual
+    from txnsim_lab.testing.scenarios import run_scenario
 
 __all__ = [
     "AsyncClock",

@@ -26,8 +26,6 @@ from txnsim.client.inspection.txn_views import TransactionDescription
 from txnsim.client.requests import NewTopic
 from txnsim.errors import ConfigError
 from txnsim.injection.injector import Injector
-from txnsim_lab.proxy.fault_proxy import FaultProxy
-from txnsim_lab.proxy.options import ProxyOptions
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import real_environment
 from txnsim.server.cluster import SimCluster
@@ -41,6 +39,8 @@ from txnsim.testing.members import AsyncMembers
 from txnsim.testing.options import Wanted
 from txnsim.testing.rebuilt_cluster import ONLOOKER, RebuiltCluster
 from txnsim.testing.topics import AsyncTopics, AsyncTransactions
+from txnsim_lab.proxy.fault_proxy import FaultProxy
+from txnsim_lab.proxy.options import ProxyOptions
 
 OPTION: Final = "--txnsim-bootstrap"
 VARIABLE: Final = "TXNSIM_BOOTSTRAP"

@@ -9,18 +9,18 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim_lab.check.history import History
-from txnsim_lab.check.judge import Verdict, judge
-from txnsim_lab.check.observations import Deleted, Seen
 from txnsim.client.admin import Admin
 from txnsim.client.inspection.complaints import about_exactly_once, about_hanging
 from txnsim.client.inspection.judgement import JudgedTransaction
-from txnsim_lab.scenario.onlooker import look
-from txnsim_lab.scenario.recorder import Recorder
 from txnsim.testing.event_loop import in_cluster_loop
 from txnsim.testing.faults import FaultState
 from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
 from txnsim.types import TopicPartition
+from txnsim_lab.check.history import History
+from txnsim_lab.check.judge import Verdict, judge
+from txnsim_lab.check.observations import Deleted, Seen
+from txnsim_lab.scenario.onlooker import look
+from txnsim_lab.scenario.recorder import Recorder
 
 
 def no_hanging_transactions(found: Sequence[JudgedTransaction], *, bootstrap: str) -> None:

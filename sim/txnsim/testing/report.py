@@ -14,7 +14,6 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim_lab.http.page.one_file import HOLDS_NONE, HOLDS_VALUES, one_file
 from txnsim.http.report import events_told, in_one_line, rules_text, story_text
 from txnsim.runtime.trace import Event, Tracer
 from txnsim.testing.faults import FaultState
@@ -22,6 +21,7 @@ from txnsim.testing.rebuilt_cluster import ONLOOKER
 from txnsim.trace.reading import recording
 from txnsim.trace.story import place
 from txnsim.written_files import write_all
+from txnsim_lab.http.page.one_file import HOLDS_NONE, HOLDS_VALUES, one_file
 
 EVENTS_MAX: Final = 25
 NAME_MAX: Final = 120

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.anomaly import Anomaly, Kind, convict
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import (
@@ -26,7 +27,6 @@ from txnsim_lab.check.observations import (
     SentOffsets,
     Wrote,
 )
-from txnsim.types import TopicPartition
 
 DECIDED_STATES: Final = frozenset({"PrepareCommit", "PrepareAbort"})
 BUSY: Final = "CONCURRENT_TRANSACTIONS"

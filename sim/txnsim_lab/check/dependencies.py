@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.anomaly import Anomaly, Kind, convict
 from txnsim_lab.check.graph import Dependencies, Edge, circle, dependencies
 from txnsim_lab.check.history import History, Transaction
 from txnsim_lab.check.observations import Isolation, Outcome, PositionsRead, SentOffsets
-from txnsim.types import TopicPartition
 
 
 def dirty_writes(history: History) -> tuple[Anomaly, ...]:

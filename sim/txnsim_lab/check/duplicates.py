@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.anomaly import Anomaly, Kind, convict
 from txnsim_lab.check.history import History
 from txnsim_lab.check.visibility import visibility
-from txnsim.types import TopicPartition
 
 
 def duplicates(history: History) -> tuple[Anomaly, ...]:

@@ -26,10 +26,10 @@ from itertools import pairwise
 
 import msgspec
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.history import History, Transaction
 from txnsim_lab.check.observations import Isolation, Wrote
 from txnsim_lab.check.visibility import Visibility, visibility, writers_by_offset
-from txnsim.types import TopicPartition
 
 
 class Edge(msgspec.Struct, frozen=True, order=True):

@@ -19,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import (
     UNKNOWN_OFFSET,
@@ -31,7 +32,6 @@ from txnsim_lab.check.observations import (
     Wrote,
 )
 from txnsim_lab.check.topics import gone
-from txnsim.types import TopicPartition
 
 OPEN_STATES: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 """In which a coordinator owes a partition its marker, now or later."""

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.observations import (
     Added,
     Began,
@@ -24,7 +25,6 @@ from txnsim_lab.check.observations import (
     SentOffsets,
     Wrote,
 )
-from txnsim.types import TopicPartition
 
 SeenT = TypeVar("SeenT", bound=Seen)
 DerivedT = TypeVar("DerivedT")

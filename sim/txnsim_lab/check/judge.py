@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.anomaly import Anomaly, Kind
 from txnsim_lab.check.cleaning import uncleanable_logs
 from txnsim_lab.check.coordinators import stuck_coordinators
@@ -28,7 +29,6 @@ from txnsim_lab.check.refusals import refused_producers
 from txnsim_lab.check.skipped import skipped_input
 from txnsim_lab.check.starvation import starving_readers, stuck_last_stable_offsets
 from txnsim_lab.check.topics import own_name, told_apart
-from txnsim.types import TopicPartition
 
 Checker = Callable[[History], tuple[Anomaly, ...]]
 

@@ -7,12 +7,12 @@ offset (KIP-664: hanging); only an abort can end that.
 
 from __future__ import annotations
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.anomaly import Anomaly, Kind, convict
 from txnsim_lab.check.hanging import Hanging, hanging
 from txnsim_lab.check.history import History, Transaction
 from txnsim_lab.check.observations import Outcome, Wrote
 from txnsim_lab.check.visibility import Visibility, visibility
-from txnsim.types import TopicPartition
 
 
 def losses(history: History) -> tuple[Anomaly, ...]:

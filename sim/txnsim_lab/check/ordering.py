@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.anomaly import Anomaly, Kind, convict
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import UNKNOWN_OFFSET, Outcome, Read, Wrote
 from txnsim_lab.check.visibility import Visibility, visibility
-from txnsim.types import TopicPartition
 
 OUT_OF_ORDER_ERROR: Final = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 SEQUENCES: Final = 1 << 31

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.anomaly import Anomaly, Kind, convict
 from txnsim_lab.check.history import History, Transaction
 from txnsim_lab.check.observations import Outcome, PositionsRead, SentOffsets
-from txnsim.types import TopicPartition
 
 
 def positions_before_decision(history: History) -> tuple[Anomaly, ...]:

@@ -17,10 +17,10 @@ from typing import Final
 
 import msgspec
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.anomaly import Anomaly, Kind, convict
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import Outcome, PositionsRead, Read, SentOffsets
-from txnsim.types import TopicPartition
 
 _NAMED: Final = 3
 """Offsets that a sentence names."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.anomaly import Anomaly, Kind, convict
 from txnsim_lab.check.coordinators import stuck_partitions, timeouts_of
 from txnsim_lab.check.hanging import hanging
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import UNKNOWN_OFFSET, Read
 from txnsim_lab.check.topics import gone
-from txnsim.types import TopicPartition
 
 TIMEOUT_MAX_MS: Final = 15 * 60_000
 """``transaction.max.timeout.ms`` unless a producer was seen with a longer one."""

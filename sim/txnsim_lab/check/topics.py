@@ -14,6 +14,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import (
     Added,
@@ -25,7 +26,6 @@ from txnsim_lab.check.observations import (
     Seen,
     Wrote,
 )
-from txnsim.types import TopicPartition
 
 AGAIN: Final = "#"
 """In no name that Kafka takes."""

@@ -15,10 +15,10 @@ from typing import Final
 
 import msgspec
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import UNKNOWN_OFFSET, Outcome, Wrote
 from txnsim_lab.check.topics import in_doubt_of, own_name
-from txnsim.types import TopicPartition
 
 _ANYWHERE: Final = 1 << 63
 """Behind every offset: of a record that may be anywhere."""

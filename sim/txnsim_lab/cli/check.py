@@ -42,9 +42,9 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: A file can't be read, or is no history that can be judged.
     """
+    from txnsim.errors import ConfigError
     from txnsim_lab.check.history import History, HistoryError
     from txnsim_lab.check.judge import judge
-    from txnsim.errors import ConfigError
 
     judged: list[tuple[str, History, Verdict]] = []
     for name in args.history:

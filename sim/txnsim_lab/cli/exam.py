@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim_lab.cli import exam_readers
 from txnsim.cli.output import print_json, print_line, print_table
 from txnsim.errors import ConfigError
 from txnsim.written_files import write_all, write_whole
+from txnsim_lab.cli import exam_readers
 
 if TYPE_CHECKING:
     from txnsim_lab.exam.results import Result, Sitting
@@ -75,9 +75,9 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.part == "readers":
         return exam_readers.run(args)
-    from txnsim_lab.simulation.play import quieten
     from txnsim_lab.exam.sitting import chosen
     from txnsim_lab.exam.situations import SITUATIONS
+    from txnsim_lab.simulation.play import quieten
 
     situations = chosen(SITUATIONS, args.only, core=args.core)
     levels = sorted(set(args.transaction_version)) or LEVELS

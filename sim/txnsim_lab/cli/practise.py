@@ -14,8 +14,8 @@ from typing import Final
 
 from txnsim.cli import serve
 from txnsim.cli.parsing import CommandParser
-from txnsim_lab.scenario import practise_situation
 from txnsim.server.cluster import SimCluster
+from txnsim_lab.scenario import practise_situation
 
 EPILOG: Final = (
     "What it starts is `txnsim serve`; with DIR it is `txnsim serve --load DIR --clock-at stopped`,"

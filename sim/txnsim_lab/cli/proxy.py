@@ -24,6 +24,9 @@ from txnsim.cli.serving import long_running
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ClientError, ConfigError
 from txnsim.http.server import LOOPBACK, ControlServer
+from txnsim.runtime import real
+from txnsim.runtime.trace import TraceLevel
+from txnsim.security.options import TlsFiles
 from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.proxy.options import (
     PEER_PORT_DEFAULT,
@@ -31,9 +34,6 @@ from txnsim_lab.proxy.options import (
     ProxyOptions,
     peer_from,
 )
-from txnsim.runtime import real
-from txnsim.runtime.trace import TraceLevel
-from txnsim.security.options import TlsFiles
 
 HTTP_PORT_DEFAULT: Final = 9081
 CAN_NOT_PASS: Final = (

@@ -14,7 +14,6 @@ from txnsim.client.admin import Admin
 from txnsim.placement import partition_for
 from txnsim.releases.kafka import REFERENCE
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim_lab.exam.results import NotAskedError
 from txnsim.testing.faults import AsyncFaults
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
@@ -22,6 +21,7 @@ from txnsim.types import (
     TopicPartition,
     TransactionalId,
 )
+from txnsim_lab.exam.results import NotAskedError
 
 SETTINGS: Final = {"broker.session.timeout.ms": 3_000, "broker.heartbeat.interval.ms": 300}
 """A dead broker is known as dead in three seconds."""

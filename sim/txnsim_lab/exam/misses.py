@@ -11,10 +11,10 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim_lab.http.page.one_file import one_file
-from txnsim_lab.exam.results import PAGE, Result, Sitting
 from txnsim.trace.reading import recording
 from txnsim.version import VERSION
+from txnsim_lab.exam.results import PAGE, Result, Sitting
+from txnsim_lab.http.page.one_file import one_file
 
 TEXT: Final = "README.md"
 DRIVER: Final = "driver"

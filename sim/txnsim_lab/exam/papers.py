@@ -17,8 +17,8 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.partition_requests import delete_records
 from txnsim.client.producer import Producer
-from txnsim_lab.exam.hall import Hall
 from txnsim.types import TopicPartition
+from txnsim_lab.exam.hall import Hall
 
 TIMEOUT_MS: Final = 600_000
 """Of transactions that stay open: less than ``transaction.max.timeout.ms`` of any broker."""

@@ -17,9 +17,9 @@ from txnsim.client.positions import ask_group_coordinator
 from txnsim.client.producer import Producer
 from txnsim.server.log_dirs import log_dir_of
 from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.types import TopicPartition
 from txnsim_lab.exam.hall import SETTINGS, SimulatedHall
 from txnsim_lab.exam.papers import PAPERS, Expected, Pen, shown, topic_of, written
-from txnsim.types import TopicPartition
 
 GROUP: Final = "readers"
 """Has read all that ``read_committed`` gets, and committed where it stands."""

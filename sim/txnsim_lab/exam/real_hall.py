@@ -19,6 +19,16 @@ from txnsim.injection.injector import Injector
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import new_token, real_environment
 from txnsim.runtime.trace import TraceLevel
+from txnsim.settings import DEFAULTS
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.event_loop import ClusterLoop
+from txnsim.testing.faults import AsyncFaults
+from txnsim.testing.options import Wanted
+from txnsim.testing.rebuilt_cluster import RebuiltCluster
+from txnsim.trace.story import story
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
+from txnsim_lab.exam.hall import TOPICS, Hall
+from txnsim_lab.exam.results import NotAskedError
 from txnsim_lab.scenario.answers import StoryFailedError
 from txnsim_lab.scenario.ground.apache import ApacheOptions
 from txnsim_lab.scenario.ground.cleaning import Left
@@ -29,16 +39,6 @@ from txnsim_lab.scenario.ground.kafka import KafkaGround, kafka_ground
 from txnsim_lab.scenario.ground.started import RealCluster, apache_cluster, cluster_there
 from txnsim_lab.scenario.model import Actor, Scenario, Topic
 from txnsim_lab.scenario.steps_model import ClusterAct
-from txnsim.settings import DEFAULTS
-from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.testing.event_loop import ClusterLoop
-from txnsim_lab.exam.hall import TOPICS, Hall
-from txnsim_lab.exam.results import NotAskedError
-from txnsim.testing.faults import AsyncFaults
-from txnsim.testing.options import Wanted
-from txnsim.testing.rebuilt_cluster import RebuiltCluster
-from txnsim.trace.story import story
-from txnsim.types import INTERNAL_TOPICS, TopicPartition
 
 APACHE: Final = "apache-"
 IDS: Final = ("shop", "till", "stall")

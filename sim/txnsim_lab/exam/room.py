@@ -20,14 +20,14 @@ from txnsim.client.positions import committed_positions
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
 from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.faults import AsyncFault
+from txnsim.types import IsolationLevel, TopicPartition
 from txnsim_lab.exam.book import Book, Entry, Told
 from txnsim_lab.exam.driver import Answer, Driver, LibraryError
 from txnsim_lab.exam.hall import TOPICS, Hall, home_of_group, home_of_id
 from txnsim_lab.exam.neighbour import Neighbour
 from txnsim_lab.exam.results import MissError, NotAskedError
 from txnsim_lab.exam.talk import Talk
-from txnsim.testing.faults import AsyncFault
-from txnsim.types import IsolationLevel, TopicPartition
 
 TOPIC: Final = "t"
 PARTITIONS: Final = TOPICS[TOPIC]

@@ -20,11 +20,11 @@ from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import CURSOR_MAX, RefusedError, number_of
 from txnsim.http.work_thread import WorkThread
 from txnsim.runtime.trace import Event, Tracer
+from txnsim.trace.reading import event_of, no_event, recording
+from txnsim.txn.open_txn_verdict import program_at
 from txnsim_lab.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches, places
 from txnsim_lab.trace.faults_and_decisions import Remembered
-from txnsim.trace.reading import event_of, no_event, recording
 from txnsim_lab.trace.state import TraceState, state_at
-from txnsim.txn.open_txn_verdict import program_at
 
 _encode: Final = msgspec.json.encode
 _state_of: Final = msgspec.json.Decoder(TraceState).decode

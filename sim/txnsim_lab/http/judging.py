@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Final, Self
 import msgspec
 from starlette.requests import Request
 
-from txnsim_lab.check.history import History, HistoryError
-from txnsim_lab.check.observations import Seen
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
@@ -25,11 +23,13 @@ from txnsim.http.replies import Body, RefusedError
 from txnsim.http.topics import partition_of
 from txnsim.on_demand import OnDemand
 from txnsim.runtime.env import Environment
-from txnsim_lab.scenario.onlooker import ONLOOKER, look
-from txnsim_lab.scenario.recorder import Recorder
 from txnsim.server.cluster import SimCluster
 from txnsim.settings import Settings
 from txnsim.types import TopicPartition
+from txnsim_lab.check.history import History, HistoryError
+from txnsim_lab.check.observations import Seen
+from txnsim_lab.scenario.onlooker import ONLOOKER, look
+from txnsim_lab.scenario.recorder import Recorder
 
 if TYPE_CHECKING:
     from txnsim_lab.check import judge as judges

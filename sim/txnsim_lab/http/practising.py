@@ -15,7 +15,6 @@ from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.repair import Repair, repair
 from txnsim.client.inspection.survey import ANY_AGE, survey
-from txnsim_lab.http.judging import outside_of
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.replies import Body, RefusedError
 from txnsim.http.topics import partition_of
@@ -23,6 +22,7 @@ from txnsim.on_demand import OnDemand
 from txnsim.server.cluster import SimCluster
 from txnsim.server.request_trace import PAGE
 from txnsim.txn.past_decision import GUESSES
+from txnsim_lab.http.judging import outside_of
 
 if TYPE_CHECKING:
     from txnsim_lab.scenario import told_hang

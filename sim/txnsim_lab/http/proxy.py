@@ -22,14 +22,14 @@ from txnsim.http.assertions import AssertionRoutes
 from txnsim.http.events import EventRoutes
 from txnsim.http.faults import FaultRoutes
 from txnsim.http.guard import Doorkeeper
-from txnsim_lab.http.judging import JudgingRoutes
 from txnsim.http.messages import Health
 from txnsim.http.operation import JSON, PREFIX, Noun, Operation
 from txnsim.http.overview import LookRoutes
 from txnsim.http.replies import RefusedError
+from txnsim.types import TopicPartition
+from txnsim_lab.http.judging import JudgingRoutes
 from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.proxy.meanings import CLIENT_POINTS
-from txnsim.types import TopicPartition
 
 
 class DoorView(msgspec.Struct, frozen=True, kw_only=True):

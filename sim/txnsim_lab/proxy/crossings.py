@@ -21,11 +21,11 @@ from txnsim.faults.crossings import Crossing, Damage, Rewriting
 from txnsim.faults.damage import SIZE_BYTES, damaged
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import NO_SUBJECT
-from txnsim_lab.proxy.topic_names import TopicNames
 from txnsim.server.crossings import batch_in_answer, batch_in_request, damaged_frame, throttled
 from txnsim.server.outbox import whole
 from txnsim.wire import codec
 from txnsim.wire.apis import FETCH
+from txnsim_lab.proxy.topic_names import TopicNames
 
 _BROKER: Final = re.compile(r"(\d+)|broker-(\d+)-.*|.*-client-(\d+)")
 """Client ids of Kafka's brokers among themselves: ``1``, ``broker-1-fetcher-0``,

@@ -16,21 +16,20 @@ from txnsim.addresses import PORT_MAX, host_and_port
 from txnsim.errors import ConfigError
 from txnsim.faults.points import CLIENT, PEER
 from txnsim.loggers import Logger
-from txnsim_lab.proxy import addresses
-from txnsim_lab.proxy import crossings
-from txnsim_lab.proxy.addresses import Endpoint
-from txnsim_lab.proxy.ends import BrokerEnd, ClientEnd, Joined
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.wire.apis import API_VERSIONS
+from txnsim_lab.proxy import addresses, crossings
+from txnsim_lab.proxy.addresses import Endpoint
+from txnsim_lab.proxy.ends import BrokerEnd, ClientEnd, Joined
 
 if TYPE_CHECKING:
     import ssl
 
     from txnsim.api.request import Request
     from txnsim.injection.injector import Injector
-    from txnsim_lab.proxy.topic_names import TopicNames
     from txnsim.runtime.env import Clock, Environment, Listener, Tasks
     from txnsim.runtime.trace import Tracer
+    from txnsim_lab.proxy.topic_names import TopicNames
 
 
 _log: Final = Logger("txnsim_lab.proxy")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol, cast
 
-from txnsim_lab.proxy.frame_stream import FrameStream
 from txnsim.runtime.network import reset
+from txnsim_lab.proxy.frame_stream import FrameStream
 
 
 class Joined(Protocol):

@@ -16,6 +16,9 @@ from txnsim.client.errors import ClientError, ConnectionLostError, RequestTimeou
 from txnsim.client.waiting import pause
 from txnsim.errors import ConfigError
 from txnsim.injection.injector import Injector
+from txnsim.runtime.env import Environment
+from txnsim.runtime.tls import client_context, server_context
+from txnsim.security.options import ClientAuth, TlsFiles
 from txnsim_lab.proxy import meanings
 from txnsim_lab.proxy.addresses import Endpoint
 from txnsim_lab.proxy.doors import Door, Doors
@@ -23,9 +26,6 @@ from txnsim_lab.proxy.ends import ClientEnd
 from txnsim_lab.proxy.options import ProxyOptions
 from txnsim_lab.proxy.relay import Relay
 from txnsim_lab.proxy.topic_names import TopicNames
-from txnsim.runtime.env import Environment
-from txnsim.runtime.tls import client_context, server_context
-from txnsim.security.options import ClientAuth, TlsFiles
 
 if TYPE_CHECKING:
     import ssl

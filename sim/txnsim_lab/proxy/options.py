@@ -9,8 +9,8 @@ import msgspec
 from txnsim.addresses import EVERYWHERE, read_host_and_port
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ConfigError
-from txnsim_lab.proxy.addresses import Endpoint
 from txnsim.security.options import TlsFiles
+from txnsim_lab.proxy.addresses import Endpoint
 
 LOOPBACK: Final = "127.0.0.1"
 PORT_DEFAULT: Final = 19_090

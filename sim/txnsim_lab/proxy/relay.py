@@ -26,15 +26,13 @@ from txnsim.faults.crossings import Crossing, FaultEffect, Slices, SubmitOutcome
 from txnsim.faults.plan import Asked
 from txnsim.faults.points import FaultPoint
 from txnsim.loggers import Logger
-from txnsim_lab.proxy import addresses
-from txnsim_lab.proxy import crossings
-from txnsim_lab.proxy import peek
+from txnsim.server.crossings import LOST_COPY, PASS, crossed, opening, tell
+from txnsim.wire.apis import API_VERSIONS, api_name
+from txnsim_lab.proxy import addresses, crossings, peek
 from txnsim_lab.proxy.crossings import LOST, MADE_HERE, ORDINARY, TOKEN, Sent
 from txnsim_lab.proxy.doors import Door
 from txnsim_lab.proxy.ends import BrokerEnd, ClientEnd
 from txnsim_lab.proxy.frame_stream import SIZE_BYTES, Course, FrameStream
-from txnsim.server.crossings import LOST_COPY, PASS, crossed, opening, tell
-from txnsim.wire.apis import API_VERSIONS, api_name
 
 _log: Final = Logger("txnsim_lab.proxy")
 

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim_lab.check.observations import Outcome
 from txnsim.client.errors import (
     AbortableError,
     ClientError,
@@ -18,6 +17,7 @@ from txnsim.client.errors import (
 from txnsim.client.reactions import UNSAID
 from txnsim.errors import ErrorCode, TxnsimError
 from txnsim.types import TopicPartition
+from txnsim_lab.check.observations import Outcome
 
 NONE: Final = "NONE"
 ANY: Final = "any"

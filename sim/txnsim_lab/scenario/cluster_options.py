@@ -13,11 +13,11 @@ import msgspec
 from txnsim.config import settings_of
 from txnsim.controller.controller import NewTopic
 from txnsim.metadata import configs
-from txnsim_lab.scenario.model import Run, Scenario, Topic
-from txnsim_lab.scenario.steps_model import ClusterAct
 from txnsim.server.options import ClusterOptions
 from txnsim.settings import Settings
 from txnsim.types import BrokerId
+from txnsim_lab.scenario.model import Run, Scenario, Topic
+from txnsim_lab.scenario.steps_model import ClusterAct
 
 TRANSACTION_VERSION: Final = {"V-": 0, "V+": 1, "TV2": 2, "TV2+": 2}
 VERIFICATION: Final = {"V-": False, "V+": True, "TV2": True, "TV2+": True}

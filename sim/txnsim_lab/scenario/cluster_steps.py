@@ -12,12 +12,6 @@ from txnsim.controller import growth
 from txnsim.errors import InvariantViolation, Rejection
 from txnsim.metadata.image import TopicImage
 from txnsim.placement import partition_for
-from txnsim_lab.scenario.actors.operator import TIMEOUT_MS
-from txnsim_lab.scenario.answers import StoryFailedError
-from txnsim_lab.scenario.cluster_options import new_topic, replicas_from, topic_of
-from txnsim_lab.scenario.conditions import poll
-from txnsim_lab.scenario.stage import LOOKER, Stage
-from txnsim_lab.scenario.steps_model import ClusterAct, needed
 from txnsim.server.cluster import SimCluster
 from txnsim.server.inputs import input_event
 from txnsim.types import (
@@ -27,6 +21,12 @@ from txnsim.types import (
     TopicPartition,
     TransactionalId,
 )
+from txnsim_lab.scenario.actors.operator import TIMEOUT_MS
+from txnsim_lab.scenario.answers import StoryFailedError
+from txnsim_lab.scenario.cluster_options import new_topic, replicas_from, topic_of
+from txnsim_lab.scenario.conditions import poll
+from txnsim_lab.scenario.stage import LOOKER, Stage
+from txnsim_lab.scenario.steps_model import ClusterAct, needed
 
 HEARD_MAX_MS: Final = 1_000
 """Until brokers have heard that a topic is deleted; an isolated one does not."""

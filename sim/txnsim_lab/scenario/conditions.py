@@ -15,6 +15,8 @@ from txnsim.client.metadata import ClusterView, PartitionView
 from txnsim.client.positions import committed_positions
 from txnsim.client.waiting import Deadline, pause
 from txnsim.faults.plan import FaultRule
+from txnsim.suggestions import unknown
+from txnsim.types import IsolationLevel, TopicPartition
 from txnsim_lab.scenario.answers import StoryFailedError
 from txnsim_lab.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage
 from txnsim_lab.scenario.steps_model import (
@@ -26,8 +28,6 @@ from txnsim_lab.scenario.steps_model import (
     TransactionIs,
     needed,
 )
-from txnsim.suggestions import unknown
-from txnsim.types import IsolationLevel, TopicPartition
 
 NO_LEADER: Final = "none"
 """Condition word for a partition without a leader."""

@@ -7,9 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from txnsim_lab.check.anomaly import Kind
 from txnsim.errors import ErrorCode
 from txnsim.releases.rules import documentation as rules_documentation
+from txnsim.suggestions import unknown
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
+from txnsim_lab.check.anomaly import Kind
 from txnsim_lab.scenario.answers import ANY, LOST
 from txnsim_lab.scenario.cluster_options import leaders_of
 from txnsim_lab.scenario.fields import ELSE, ByRun, Model, Only
@@ -17,8 +19,6 @@ from txnsim_lab.scenario.model import HEALTHY, RESERVED, Actor, Scenario
 from txnsim_lab.scenario.notation.places import BY_NAME, PLACED
 from txnsim_lab.scenario.players.base import PLAYERS
 from txnsim_lab.scenario.steps_model import CALLS, CLUSTER, UPDATE, Awaited, Call, ClusterAct, Step
-from txnsim.suggestions import unknown
-from txnsim.types import INTERNAL_TOPICS, TopicPartition
 
 Place = tuple[int | str, ...]
 """Keys and positions from the top of the document down."""

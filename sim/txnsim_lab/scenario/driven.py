@@ -17,6 +17,7 @@ from txnsim.errors import ClientError, ConfigError
 from txnsim.loggers import set_up
 from txnsim.runtime.forked_processes import BACK_MAX, Channel, Checkpoints, serve
 from txnsim.runtime.trace import NO_CAUSE, Tracer
+from txnsim.trace.reading import recording
 from txnsim_lab.scenario.answers import StoryFailedError
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.commands import (
@@ -40,7 +41,6 @@ from txnsim_lab.scenario.runner import FAILED, Telling, tell_virtual
 from txnsim_lab.scenario.stage import Stage
 from txnsim_lab.scenario.steps_model import Step
 from txnsim_lab.scenario.teaching.lessons import goals, is_reached
-from txnsim.trace.reading import recording
 
 WARM_UP: Final = "z01"
 WARM_UP_RUN: Final = "V-"

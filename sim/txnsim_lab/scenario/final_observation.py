@@ -13,8 +13,8 @@ import msgspec
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.txn_views import TransactionListing
 from txnsim.client.waiting import Deadline, pause
-from txnsim_lab.scenario.stage import LOOKER, Stage
 from txnsim.types import IsolationLevel
+from txnsim_lab.scenario.stage import LOOKER, Stage
 
 SETTLED_LOOKS: Final = 3
 """So many equal looks in a row are called peace."""

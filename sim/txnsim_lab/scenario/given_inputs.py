@@ -9,12 +9,12 @@ from collections.abc import Iterable
 import msgspec
 
 from txnsim.errors import ConfigError
+from txnsim.server.inputs import input_event
 from txnsim_lab.scenario.commands import Input, PlannedStep
 from txnsim_lab.scenario.reading import read_step
 from txnsim_lab.scenario.stage import Stage
 from txnsim_lab.scenario.steps import act
 from txnsim_lab.scenario.steps_model import Step
-from txnsim.server.inputs import input_event
 
 
 def inputs_of(text: str) -> tuple[Input, ...]:

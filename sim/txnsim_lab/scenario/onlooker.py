@@ -14,8 +14,8 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
-from txnsim_lab.scenario.recorder import Recorder
 from txnsim.types import IsolationLevel, TopicPartition
+from txnsim_lab.scenario.recorder import Recorder
 
 ONLOOKER: Final = "onlooker"
 """Who looks, in the history."""

@@ -9,6 +9,16 @@ from typing import Any, Final
 
 import msgspec
 
+from txnsim.client.fetching import FetchResult
+from txnsim.client.inspection.txn_views import (
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+)
+from txnsim.client.tracing import current_call
+from txnsim.runtime.env import Clock
+from txnsim.runtime.trace import Tracer
+from txnsim.types import INTERNAL_TOPICS, IsolationLevel, ProducerIdAndEpoch, TopicPartition
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import (
     Aborted,
@@ -36,17 +46,7 @@ from txnsim_lab.check.observations import (
     SentOffsets,
     Wrote,
 )
-from txnsim.client.fetching import FetchResult
-from txnsim.client.inspection.txn_views import (
-    ProducerState,
-    TransactionDescription,
-    TransactionListing,
-)
-from txnsim.client.tracing import current_call
-from txnsim.runtime.env import Clock
-from txnsim.runtime.trace import Tracer
 from txnsim_lab.scenario.answers import NONE, CallResult
-from txnsim.types import INTERNAL_TOPICS, IsolationLevel, ProducerIdAndEpoch, TopicPartition
 
 _asked_ms: Final[ContextVar[int | None]] = ContextVar("txnsim_asked_ms", default=None)
 """Since when the present call is under way."""

@@ -13,13 +13,14 @@ from typing import Final
 
 import msgspec
 
-from txnsim_lab.check.history import History
-from txnsim_lab.check.judge import judge
 from txnsim.errors import ClientError, ConfigError
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import real_environment
 from txnsim.runtime.trace import NO_CAUSE, RunInfo, TraceLevel, Tracer
 from txnsim.runtime.virtual.run import run_virtual
+from txnsim.trace.story import Sentence, story
+from txnsim_lab.check.history import History
+from txnsim_lab.check.judge import judge
 from txnsim_lab.scenario.actors.application import ApplicationActor
 from txnsim_lab.scenario.answers import StoryFailedError, answered
 from txnsim_lab.scenario.fields import Situation
@@ -34,7 +35,6 @@ from txnsim_lab.scenario.recorder import Recorder
 from txnsim_lab.scenario.stage import LOOKER, Stage, stage
 from txnsim_lab.scenario.steps import act, need_strikes
 from txnsim_lab.scenario.steps_model import Step
-from txnsim.trace.story import Sentence, story
 
 FAILED: Final = "story-failed"
 """Stands for the verdict of a story that did not reach its end; never declared."""

@@ -11,6 +11,8 @@ from typing import Final
 
 from txnsim.injection.armed import ArmedRule
 from txnsim.runtime.env import Environment
+from txnsim.trace.story import NARRATOR
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
 from txnsim_lab.scenario.actors.application import ApplicationActor
 from txnsim_lab.scenario.actors.base import Actor as Acting
 from txnsim_lab.scenario.actors.base import Surroundings
@@ -29,8 +31,6 @@ from txnsim_lab.scenario.players.base import Part
 from txnsim_lab.scenario.players.casting import Cast
 from txnsim_lab.scenario.recorder import Recorder
 from txnsim_lab.scenario.steps_model import Call, Step
-from txnsim.trace.story import NARRATOR
-from txnsim.types import INTERNAL_TOPICS, TopicPartition
 
 LOOKER: Final = "onlooker"
 """Who looks at everything at the end of a story."""

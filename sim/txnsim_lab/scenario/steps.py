@@ -16,6 +16,7 @@ from txnsim.faults.meanings import FATES
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.injector import CannotStrikeError
+from txnsim.trace.story import ONLOOKER_SUFFIX
 from txnsim_lab.scenario.actors.asking import ASKED_AGAIN
 from txnsim_lab.scenario.actors.base import Actor
 from txnsim_lab.scenario.answers import ANY, NONE, CallResult, StoryFailedError
@@ -31,7 +32,6 @@ from txnsim_lab.scenario.steps_model import (
     ReleasedAs,
     Step,
 )
-from txnsim.trace.story import ONLOOKER_SUFFIX
 
 T = TypeVar("T")
 

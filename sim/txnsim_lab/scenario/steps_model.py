@@ -11,8 +11,11 @@ from typing import ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
-from txnsim_lab.check.observations import Position
 from txnsim.faults.plan import FaultRule
+from txnsim.suggestions import unknown
+from txnsim.txn.state import WIRE_NAMES
+from txnsim.types import PRODUCER_EPOCH_MAX, TopicPartition
+from txnsim_lab.check.observations import Position
 from txnsim_lab.scenario.fields import (
     ByRun,
     Content,
@@ -30,9 +33,6 @@ from txnsim_lab.scenario.fields import (
     ValuesByRun,
     ValuesOf,
 )
-from txnsim.suggestions import unknown
-from txnsim.txn.state import WIRE_NAMES
-from txnsim.types import PRODUCER_EPOCH_MAX, TopicPartition
 
 T = TypeVar("T")
 

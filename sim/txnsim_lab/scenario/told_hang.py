@@ -23,11 +23,11 @@ from txnsim.faults.actions import Hold
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.runtime.trace import Tracer
-from txnsim_lab.scenario.practise_situation import HOUR_MS, VERIFICATION
 from txnsim.server.cluster import SimCluster
 from txnsim.trace.story import NARRATOR
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 from txnsim.wire.batch import Record, build_batch
+from txnsim_lab.scenario.practise_situation import HOUR_MS, VERIFICATION
 
 CLIENT: Final = "app"
 """The client id of the application."""

@@ -13,13 +13,13 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.errors import code_name
 from txnsim.client.positions import group_coordinator
 from txnsim.errors import ErrorCode
+from txnsim.types import PRODUCER_EPOCH_MAX, TopicPartition
+from txnsim.wire.batch import Record, build_batch
+from txnsim.wire.codec import request_class
 from txnsim_lab.scenario.actors.base import Surroundings
 from txnsim_lab.scenario.answers import CallResult
 from txnsim_lab.simulation.curiosity import CURIOUS, KEYS, TOPICS, hints_of
 from txnsim_lab.simulation.plan import Body
-from txnsim.types import PRODUCER_EPOCH_MAX, TopicPartition
-from txnsim.wire.batch import Record, build_batch
-from txnsim.wire.codec import request_class
 
 ASK: Final = "ask"
 """The step."""

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim_lab.check.anomaly import Kind
-from txnsim_lab.check.judge import HEALTHY
 from txnsim.releases import release_named
 from txnsim.releases.rules import LATEST, Rules, documentation
+from txnsim_lab.check.anomaly import Kind
+from txnsim_lab.check.judge import HEALTHY
 from txnsim_lab.scenario import catalog
 from txnsim_lab.simulation.later import EXPIRATIONS, SHORT_EXPIRATIONS
 from txnsim_lab.simulation.plan import Plan

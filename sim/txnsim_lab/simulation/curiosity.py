@@ -20,12 +20,12 @@ from txnsim.api.registry import HANDLERS, shipped
 from txnsim.metadata.config_keys import TOPIC_CONFIGS
 from txnsim.metadata.group_configs import GROUP_CONFIGS
 from txnsim.releases import REFERENCE, release_named
-from txnsim_lab.simulation import defaults
-from txnsim_lab.simulation.dice import Dice
-from txnsim_lab.simulation.plan import Act, Body, Plan, Track, World
 from txnsim.types import PRODUCER_EPOCH_MAX
 from txnsim.wire.apis import APIS, api_name
 from txnsim.wire.codec import request_class
+from txnsim_lab.simulation import defaults
+from txnsim_lab.simulation.dice import Dice
+from txnsim_lab.simulation.plan import Act, Body, Plan, Track, World
 
 CURIOUS: Final = "curious"
 """The feature, its stream, and who acts."""

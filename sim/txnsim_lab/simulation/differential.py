@@ -17,13 +17,13 @@ from txnsim.errors import ConfigError
 from txnsim.releases import release_named
 from txnsim.releases.rules import Rules
 from txnsim.runtime.trace import TraceLevel
+from txnsim.suggestions import unknown
+from txnsim.trace.reading import recording
 from txnsim_lab.simulation.drawing import modes_of
 from txnsim_lab.simulation.plan import Body, Plan
 from txnsim_lab.simulation.play import Done, Played, play
 from txnsim_lab.simulation.sentences import sentence_of
-from txnsim.suggestions import unknown
 from txnsim_lab.trace.diff import diff
-from txnsim.trace.reading import recording
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):

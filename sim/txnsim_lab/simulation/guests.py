@@ -10,12 +10,12 @@ import msgspec
 from txnsim.client.cluster import Cluster
 from txnsim.errors import ConfigError
 from txnsim.runtime.env import Environment
-from txnsim_lab.scenario.answers import NONE
-from txnsim_lab.scenario.recorder import Recorder
 from txnsim.server.cluster import SimCluster
 from txnsim.types import INTERNAL_TOPICS
 from txnsim.wire.batch import iter_batches
 from txnsim.wire.control import COMMIT, read_control_record
+from txnsim_lab.scenario.answers import NONE
+from txnsim_lab.scenario.recorder import Recorder
 
 
 class Guest(msgspec.Struct, frozen=True):

@@ -8,13 +8,13 @@ from typing import Final
 import msgspec
 
 from txnsim.releases import REFERENCE
+from txnsim.types import PRODUCER_EPOCH_MAX
 from txnsim_lab.simulation import defaults
 from txnsim_lab.simulation.curiosity import CURIOUS, curious, with_small_groups
 from txnsim_lab.simulation.dice import Dice
 from txnsim_lab.simulation.disturbances import MAKERS, POWER_FAILURE, Steps, trouble
 from txnsim_lab.simulation.habits import OPERATOR, READER, Scene, monitor
 from txnsim_lab.simulation.plan import CLUSTER, Act, Body, Plan, Track, World
-from txnsim.types import PRODUCER_EPOCH_MAX
 
 STREAM: Final = "later"
 HELD: Final = "moves-while-held"

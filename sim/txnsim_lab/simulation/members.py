@@ -13,11 +13,11 @@ from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.state import Group
 from txnsim.releases.rules import LATEST, Rules
+from txnsim.server.cluster import SimCluster
+from txnsim.types import TopicPartition
 from txnsim_lab.scenario.actors.base import Surroundings, group_metadata
 from txnsim_lab.scenario.steps_model import Call
-from txnsim.server.cluster import SimCluster
 from txnsim_lab.simulation.promises import Broken
-from txnsim.types import TopicPartition
 
 TWO_MEMBERS: Final = "partition-of-two-members"
 OLD_GENERATION: Final = "granted-to-old-generation"

@@ -10,15 +10,15 @@ from itertools import chain
 from typing import Final
 
 from txnsim.broker.broker import Broker
-from txnsim_lab.check.observations import PositionsRead
 from txnsim.group.shard import GroupShard
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import NO_LEADER, ClusterImage
 from txnsim.placement import partition_for
 from txnsim.server.cluster import SimCluster
-from txnsim_lab.simulation.promises import Broken
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, BrokerId, TopicPartition
 from txnsim.wire.batch import BatchHeader, iter_batches
+from txnsim_lab.check.observations import PositionsRead
+from txnsim_lab.simulation.promises import Broken
 
 UNREPLICATED: Final = "high-watermark-too-high"
 UNSTABLE: Final = "last-stable-offset-too-high"

@@ -16,9 +16,6 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim_lab.check.history import HistoryError
-from txnsim_lab.check.judge import judge
-from txnsim_lab.check.observations import Outcome, PositionsRead
 from txnsim.client.errors import ClientError
 from txnsim.client.positions import committed_positions
 from txnsim.client.waiting import Deadline, pause
@@ -26,6 +23,12 @@ from txnsim.errors import ConfigError
 from txnsim.loggers import before_first_line
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
+from txnsim.server.cluster import SimCluster
+from txnsim.server.member import MemberState
+from txnsim.types import TopicPartition
+from txnsim_lab.check.history import HistoryError
+from txnsim_lab.check.judge import judge
+from txnsim_lab.check.observations import Outcome, PositionsRead
 from txnsim_lab.scenario.answers import NONE, CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.fields import Situation
 from txnsim_lab.scenario.final_observation import look_twice
@@ -37,8 +40,6 @@ from txnsim_lab.scenario.runner import Telling, casts_of
 from txnsim_lab.scenario.stage import LOOKER, Stage, stage
 from txnsim_lab.scenario.steps import act, done, expected_error
 from txnsim_lab.scenario.steps_model import Step
-from txnsim.server.cluster import SimCluster
-from txnsim.server.member import MemberState
 from txnsim_lab.simulation.asking import ASK, Curious
 from txnsim_lab.simulation.guests import Guest, commit_markers, end_of, workload_named
 from txnsim_lab.simulation.habits import OPERATOR, READER
@@ -59,7 +60,6 @@ from txnsim_lab.simulation.members import (
 from txnsim_lab.simulation.moments import Moments
 from txnsim_lab.simulation.plan import RUN, Act, Body, Plan, Track, scenario_of
 from txnsim_lab.simulation.promises import Broken, broken_promises
-from txnsim.types import TopicPartition
 
 HORIZON_MS: Final = 240_000
 """When everything is healed, whoever still acts."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.history import History, Transaction
 from txnsim_lab.check.observations import (
     Added,
@@ -20,7 +21,6 @@ from txnsim_lab.check.observations import (
     SentOffsets,
     Wrote,
 )
-from txnsim.types import TopicPartition
 
 Broken = tuple[str, str]
 """A kind, and a sentence."""

@@ -14,9 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.runtime.trace import Event
-from txnsim_lab.trace.brief import payload
 from txnsim.trace.reading import Recording
 from txnsim.trace.story import place
+from txnsim_lab.trace.brief import payload
 
 CONTEXT: Final = 3
 """Events of each side that are shown before the first divergence, of the same role."""

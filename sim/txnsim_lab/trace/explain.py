@@ -11,9 +11,7 @@ import msgspec
 
 from txnsim.errors import BadInputError
 from txnsim.runtime.trace import Event, TraceLevel
-from txnsim_lab.trace.faults_and_decisions import Remembered
 from txnsim.trace.reading import Recording, by_position, causes
-from txnsim_lab.trace.state import TraceState, owed_by, state_at
 from txnsim.trace.story import place
 from txnsim.txn.open_txn_verdict import (
     CAUSE_OF,
@@ -30,6 +28,8 @@ from txnsim.txn.open_txn_verdict import (
 )
 from txnsim.txn.past_decision import MARKERS, Decided
 from txnsim.types import TopicPartition
+from txnsim_lab.trace.faults_and_decisions import Remembered
+from txnsim_lab.trace.state import TraceState, owed_by, state_at
 
 COPIES: Final = frozenset({"msg.send", "msg.recv", "log.hw", "txn.decide", "txn.prepare"})
 """Kinds that only pass a value on. A walk along causes skips them, except for a root."""

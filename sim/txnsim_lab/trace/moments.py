@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
+from txnsim.trace.reading import Recording
 from txnsim_lab.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches, places
 from txnsim_lab.trace.faults_and_decisions import Remembered
-from txnsim.trace.reading import Recording
 from txnsim_lab.trace.state import ASSIGNED, TraceState
 
 ANSWERS_MAX: Final = 100_000

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from txnsim.errors import BadInputError
+from txnsim.types import TRANSACTION_STATE_TOPIC
 from txnsim_spark.engine import Progress
 from txnsim_spark.forensics.collection import (
     COORDINATORS,
@@ -45,7 +46,6 @@ from txnsim_spark.forensics.start_batch import Lookups
 from txnsim_spark.forensics.verdicts import ReplicaEnds, Spread
 from txnsim_spark.scan.log_dirs import OnProblem
 from txnsim_spark.scan.segments import refuse_two_clusters
-from txnsim.types import TRANSACTION_STATE_TOPIC
 
 
 def find_hanging_in_archives(search: Search, *, progress: Progress) -> Report:

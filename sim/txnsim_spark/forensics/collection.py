@@ -21,6 +21,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from txnsim.errors import BadInputError
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+from txnsim.written_files import whole
 from txnsim_spark.engine import Progress
 from txnsim_spark.forensics.coordinator_log import Replayed, replayed
 from txnsim_spark.forensics.evidence import Assignment, StartBatch
@@ -38,8 +40,6 @@ from txnsim_spark.forensics.verdicts import OpenTxn
 from txnsim_spark.scan.log_dirs import meta_of
 from txnsim_spark.scan.log_seek import markers_in
 from txnsim_spark.targets import refuse_existing
-from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
-from txnsim.written_files import whole
 
 VERSION: Final = 1
 MANIFEST: Final = "manifest.json"

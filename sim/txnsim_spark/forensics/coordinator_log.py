@@ -15,6 +15,12 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError, MissingExtraError
+from txnsim.releases.rules import LATEST
+from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file, wrong_crc
+from txnsim.txn.log_format import decode_record
+from txnsim.txn.state import Tombstone, TxnTransition
+from txnsim.types import TRANSACTION_STATE_TOPIC, TransactionVersion
+from txnsim.wire.batch import BatchHeader, crc_is_valid, only_record, read_records
 from txnsim_spark.forensics.coordinator_entries import (
     DECIDED_STATES,
     Coordinators,
@@ -28,12 +34,6 @@ from txnsim_spark.forensics.verdicts import leading
 from txnsim_spark.scan.log_dirs import OnProblem, untold
 from txnsim_spark.scan.log_seek import last_batch_of
 from txnsim_spark.scan.segments import SegmentFile
-from txnsim.releases.rules import LATEST
-from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file, wrong_crc
-from txnsim.txn.log_format import decode_record
-from txnsim.txn.state import Tombstone, TxnTransition
-from txnsim.types import TRANSACTION_STATE_TOPIC, TransactionVersion
-from txnsim.wire.batch import BatchHeader, crc_is_valid, only_record, read_records
 
 SAMPLE: Final = 200
 """Ids per partition that are enough to guess the number of all partitions from."""

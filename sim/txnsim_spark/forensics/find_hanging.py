@@ -21,6 +21,8 @@ import msgspec
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.durations import time_text
+from txnsim.storage.regular_file import expect
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim_spark.engine import Engine, NewSession, Progress, Way, cost_of
 from txnsim_spark.forensics.coordinator_entries import Coordinators
 from txnsim_spark.forensics.coordinator_log import (
@@ -62,8 +64,6 @@ from txnsim_spark.scan.segments import (
     replicas_in,
 )
 from txnsim_spark.stores.mirror import at_once
-from txnsim.storage.regular_file import expect
-from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from txnsim_spark.forensics.read_compiled import LogRead, ReplicaRead

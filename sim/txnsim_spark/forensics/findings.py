@@ -11,6 +11,9 @@ from typing import Annotated, Final
 import msgspec
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at, repair_command
+from txnsim.txn.past_decision import Decided, Decision
+from txnsim.types import TopicPartition
 from txnsim_spark.forensics.coordinator_entries import Coordinators
 from txnsim_spark.forensics.evidence import Evidence, ReplicaFacts, evidence_of
 from txnsim_spark.forensics.identity import Stale
@@ -26,9 +29,6 @@ from txnsim_spark.forensics.verdicts import (
     listed_by_kafka,
     opinion_on,
 )
-from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at, repair_command
-from txnsim.txn.past_decision import Decided, Decision
-from txnsim.types import TopicPartition
 
 SCHEMA_VERSION: Final = 2
 """Of the JSON. A new field does not raise it; a field that goes or changes its meaning does."""

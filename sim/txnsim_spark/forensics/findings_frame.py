@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.runtime.wall_clock import wall_ms
 from txnsim_spark.forensics import find_hanging as searching
 from txnsim_spark.options import time_ms_of
 from txnsim_spark.session import register
 from txnsim_spark.stores.uris import is_elsewhere
-from txnsim.runtime.wall_clock import wall_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

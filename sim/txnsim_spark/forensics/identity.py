@@ -19,13 +19,13 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from txnsim.storage.metadata_log import FOLDER_NAME
+from txnsim.types import INTERNAL_TOPICS
 from txnsim_spark.forensics.metadata_copies import KnownTopics, known_topics_in
 from txnsim_spark.forensics.read_notes import said
 from txnsim_spark.scan.log_dirs import OnProblem, topic_id_of, untold
 from txnsim_spark.scan.segments import Replica, log_dirs_in, one_cluster, replicas_in
 from txnsim_spark.stores.mirror import shown
-from txnsim.storage.metadata_log import FOLDER_NAME
-from txnsim.types import INTERNAL_TOPICS
 
 _METADATA_TOPIC: Final = FOLDER_NAME.rpartition("-")[0]
 """Controllers' own; its metadata does not name it."""

@@ -13,13 +13,13 @@ from pathlib import Path
 import msgspec
 
 from txnsim.errors import CorruptLogRecordError
+from txnsim.storage.metadata_files import uuid_text
+from txnsim.storage.metadata_log import FOLDER_NAME, StoredMetadata, read_metadata_log
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim_spark.forensics.coordinator_entries import Coordinators
 from txnsim_spark.forensics.evidence import Assignment
 from txnsim_spark.scan.log_dirs import OnProblem
 from txnsim_spark.scan.segments import UNKNOWN_BROKER, broker_of
-from txnsim.storage.metadata_files import uuid_text
-from txnsim.storage.metadata_log import FOLDER_NAME, StoredMetadata, read_metadata_log
-from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 
 def completed(

@@ -17,6 +17,8 @@ import msgspec
 
 from txnsim.errors import CorruptLogRecordError
 from txnsim.log.producer_state import SnapshotEntry
+from txnsim.storage import checkpoints, names, producer_snapshot
+from txnsim.storage.regular_file import read_regular, why_unreadable
 from txnsim_spark.forensics.verdicts import ReplicaEnds
 from txnsim_spark.scan.log_dirs import (
     LogDirectory,
@@ -28,8 +30,6 @@ from txnsim_spark.scan.log_dirs import (
 )
 from txnsim_spark.scan.log_seek import tail_of
 from txnsim_spark.scan.segments import Replica, Section, SegmentFile, segments_of
-from txnsim.storage import checkpoints, names, producer_snapshot
-from txnsim.storage.regular_file import read_regular, why_unreadable
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):

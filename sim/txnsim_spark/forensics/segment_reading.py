@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from txnsim.storage.regular_file import expect
 from txnsim_spark.forensics.read_notes import Note, NoteKind
 from txnsim_spark.scan.examining import Examined, Examiner
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.sections import stands_alone
 from txnsim_spark.scan.segments import Replica, Section, SegmentFile
-from txnsim.storage.regular_file import expect
 
 
 def walked(

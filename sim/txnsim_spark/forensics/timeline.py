@@ -18,8 +18,8 @@ from typing import Final
 
 import msgspec
 
-from txnsim_spark.forensics.identity import Stale
 from txnsim.types import TopicPartition
+from txnsim_spark.forensics.identity import Stale
 
 NO_ID: Final = -1
 DECISIONS: Final = {"PrepareCommit": True, "PrepareAbort": False}

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim_spark.engine import Engine, alone
 from txnsim_spark.forensics.identity import identities_in
 from txnsim_spark.forensics.timeline import (
@@ -29,7 +30,6 @@ from txnsim_spark.forensics.timeline import (
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.tables.arrays import numbers_in, of_numbers, of_values
 from txnsim_spark.tables.read_here import Asked, read_by_replica
-from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 PLACE: Final = ("log_dir", "broker", "topic", "partition", "producer_id")
 _NUMBERS: Final = (

@@ -32,6 +32,9 @@ from txnsim.client.inspection.hanging import candidates as kafkas_candidates
 from txnsim.client.inspection.hanging import hanging as kafkas_hanging
 from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.log.partition_log import LATE_TRANSACTION_GRACE_MS
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.txn.past_decision import Decided, Decision, Newest, Noted, decided, decided_by_log
+from txnsim.types import TopicPartition
 from txnsim_spark.forensics.coordinator_entries import (
     COMPLETE_STATES,
     DECIDED_STATES,
@@ -40,9 +43,6 @@ from txnsim_spark.forensics.coordinator_entries import (
     Entry,
 )
 from txnsim_spark.scan.segments import Replica
-from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import Decided, Decision, Newest, Noted, decided, decided_by_log
-from txnsim.types import TopicPartition
 
 NO_EPOCHS: Final = -1
 

@@ -17,12 +17,12 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.errors import BadInputError
+from txnsim.types import TRANSACTION_STATE_TOPIC
 from txnsim_spark.engine import alone
 from txnsim_spark.extract import Place, farthest
 from txnsim_spark.forensics.timeline import Event
 from txnsim_spark.forensics.timeline_reading import read_timeline, stay_rows
 from txnsim_spark.tables.read_here import read_here
-from txnsim.types import TRANSACTION_STATE_TOPIC
 
 BLOCK: Final = 1_000
 """Producer ids that a broker gets at once (ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE)."""

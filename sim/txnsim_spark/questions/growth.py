@@ -16,6 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from txnsim.errors import CorruptLogRecordError
+from txnsim.releases.rules import LATEST
+from txnsim.storage import checkpoints, names
+from txnsim.txn.log_format import decode_record
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+from txnsim.wire.batch_header import COMPRESSION_MASK, CONTROL_FLAG, HEADER_SIZE
+from txnsim.wire.records import RECORD_MIN
 from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.questions.positions import leading_states
 from txnsim_spark.scan import kernel
@@ -26,12 +32,6 @@ from txnsim_spark.scan.pieces import Bytes, Ints, pieces_of
 from txnsim_spark.scan.segments import Damage, SegmentFile
 from txnsim_spark.scan.walk import batch_rows
 from txnsim_spark.tables.arrays import of_numbers, of_pieces, of_values
-from txnsim.releases.rules import LATEST
-from txnsim.storage import checkpoints, names
-from txnsim.txn.log_format import decode_record
-from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
-from txnsim.wire.batch_header import COMPRESSION_MASK, CONTROL_FLAG, HEADER_SIZE
-from txnsim.wire.records import RECORD_MIN
 
 MERGE_ROWS: Final = 1 << 20
 """Records that are kept before they are added up: 64 MB."""

@@ -14,14 +14,14 @@ import msgspec
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError, MissingExtraError
 from txnsim.group.log_format import decode_record
 from txnsim.group.records import OffsetCommitted, OffsetDeleted
-from txnsim_spark.forensics.find_hanging import Reading, Search
-from txnsim_spark.forensics.replica_state import ReplicaState
-from txnsim_spark.forensics.verdicts import leading
-from txnsim_spark.scan.log_dirs import OnProblem, untold
 from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from txnsim.wire.batch import read_control_record, read_records
 from txnsim.wire.control import COMMIT
+from txnsim_spark.forensics.find_hanging import Reading, Search
+from txnsim_spark.forensics.replica_state import ReplicaState
+from txnsim_spark.forensics.verdicts import leading
+from txnsim_spark.scan.log_dirs import OnProblem, untold
 
 Place = tuple[str, TopicPartition]
 """Group and partition."""

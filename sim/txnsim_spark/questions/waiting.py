@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 import msgspec
 
+from txnsim.types import TopicPartition
 from txnsim_spark.engine import NewSession, Progress
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Finding, PartitionFigures, Report
 from txnsim_spark.questions.positions import Positions, positions_in
-from txnsim.types import TopicPartition
 
 
 class Waiter(msgspec.Struct, frozen=True, kw_only=True):

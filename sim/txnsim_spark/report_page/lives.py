@@ -14,10 +14,10 @@ from typing import Final
 
 import msgspec
 
+from txnsim.types import TopicPartition
 from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.forensics.verdicts import ReplicaEnds, leading
 from txnsim_spark.tables.read_here import read_here
-from txnsim.types import TopicPartition
 
 KEPT: Final = 120
 """Transactions of a partition that are shown, the newest ones; all of them are counted."""

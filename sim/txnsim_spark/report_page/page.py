@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
+from txnsim.txn.open_txn_verdict import OpenTxnStatus, with_guess
+from txnsim.types import TopicPartition
+from txnsim.written_files import write_whole
 from txnsim_spark.engine import NewSession, Progress
 from txnsim_spark.figures import COLORS, figure
 from txnsim_spark.forensics.find_hanging import (
@@ -29,9 +32,6 @@ from txnsim_spark.questions.waiting import Waiting, waiting_by
 from txnsim_spark.report_page.lives import Ended, Life, Lives
 from txnsim_spark.report_page.rendering import NOTHING, producer_text, rendered, time_text
 from txnsim_spark.report_page.time_line import Bar, time_line
-from txnsim.txn.open_txn_verdict import OpenTxnStatus, with_guess
-from txnsim.types import TopicPartition
-from txnsim.written_files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,11 +11,10 @@ from typing import Any, Final
 import crc32c
 import numpy as np
 
-from txnsim_spark.scan import kernel
-from txnsim_spark.scan import kernel_crc
+from txnsim.wire.batch_header import CRC_START
+from txnsim_spark.scan import kernel, kernel_crc
 from txnsim_spark.scan.pieces import PIECE_BYTES, Bytes, Ints, PieceReader, pieces_of
 from txnsim_spark.scan.segments import Damage
-from txnsim.wire.batch_header import CRC_START
 
 SMALL_BATCH_BYTES: Final = 1 << 10
 """Below, the compiled loop is quicker than a call of the library for each batch."""

@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from txnsim.wire.control import COMMIT
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_in, large_crc_of, wrong_crc_in
 from txnsim_spark.scan.pieces import Bytes, Ints, PieceReader, pieces_of
@@ -36,7 +37,6 @@ from txnsim_spark.scan.walk import (
     old_at,
     tell_damage,
 )
-from txnsim.wire.control import COMMIT
 
 GAPS_MAX: Final = 20
 """That are listed for one segment: those of the highest offsets."""

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from txnsim_spark.scan.kernel import FULL, batch_at, be16, be32, be64, compiled, control_of
 from txnsim.wire.batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from txnsim_spark.scan.kernel import FULL, batch_at, be16, be32, be64, compiled, control_of
 
 # Columns of a fragment. What there is none of is negative.
 PRODUCER: Final = 0

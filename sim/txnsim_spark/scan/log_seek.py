@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import msgspec
 
 from txnsim.errors import CorruptBatchError
-from txnsim_spark.libraries import has_libraries
-from txnsim_spark.scan.segments import SegmentFile
 from txnsim.storage import names
 from txnsim.storage.indexes import TIME_ENTRY
 from txnsim.storage.log_file import (
@@ -41,6 +39,8 @@ from txnsim.wire.batch import (
 )
 from txnsim.wire.batch_header import HEADER_SIZE, MAGIC_POSITION
 from txnsim.wire.old_messages import is_old
+from txnsim_spark.libraries import has_libraries
+from txnsim_spark.scan.segments import SegmentFile
 
 if TYPE_CHECKING:
     from txnsim_spark.scan.pieces import Ints

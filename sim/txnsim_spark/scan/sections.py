@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
+from txnsim.wire.batch import crc_is_valid
 from txnsim_spark.scan.log_seek import SparseIndex, open_file, whole_batch_at
 from txnsim_spark.scan.segments import Section, SegmentFile
-from txnsim.wire.batch import crc_is_valid
 
 if TYPE_CHECKING:
     from txnsim_spark.scan.examining import Examined

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from txnsim.wire.control import ABORT, COMMIT
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.scan.walk import OldRun, batch_rows
-from txnsim.wire.control import ABORT, COMMIT
 
 
 def positions_of(

@@ -17,10 +17,10 @@ from typing import Final, TypeVar
 import msgspec
 
 from txnsim.errors import BadInputError
-from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, meta_of, untold
 from txnsim.storage import names
 from txnsim.storage.replica_files import replica_files
 from txnsim.types import TopicPartition
+from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, meta_of, untold
 
 T = TypeVar("T")
 UNKNOWN_BROKER: Final = -1

@@ -20,13 +20,13 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from txnsim.wire import old_messages
+from txnsim.wire.batch_header import MAGIC_POSITION
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan import kernel_fragments as fk
 from txnsim_spark.scan.log_dirs import untold
 from txnsim_spark.scan.pieces import PIECE_BYTES, Bytes, Ints, PieceReader, pieces_of
 from txnsim_spark.scan.segments import Damage
-from txnsim.wire import old_messages
-from txnsim.wire.batch_header import MAGIC_POSITION
 
 OnDamage = Callable[[Damage], object]
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Final
 
 from txnsim.log.producer_state import SnapshotEntry
+from txnsim.storage import names
 from txnsim_spark.scan import kernel
 from txnsim_spark.soundness.facts import END, ReplicaFacts
 from txnsim_spark.soundness.kept_rules import judge_aborted, judge_snapshot
 from txnsim_spark.soundness.parts import SegmentPart
 from txnsim_spark.soundness.producer_rules import Producers
 from txnsim_spark.soundness.violations import Broken, Findings, Invariant, Violation
-from txnsim.storage import names
 
 LACKING: Final = frozenset(
     {

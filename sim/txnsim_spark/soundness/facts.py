@@ -10,6 +10,9 @@ from typing import Final
 
 import msgspec
 
+from txnsim.storage import checkpoints, names
+from txnsim.storage.regular_file import SMALL_BYTES_MAX
+from txnsim.types import TopicPartition
 from txnsim_spark.scan.log_dirs import topic_id_of
 from txnsim_spark.scan.segments import Replica
 from txnsim_spark.soundness.violations import (
@@ -19,9 +22,6 @@ from txnsim_spark.soundness.violations import (
     Violation,
     read_or_tell,
 )
-from txnsim.storage import checkpoints, names
-from txnsim.storage.regular_file import SMALL_BYTES_MAX
-from txnsim.types import TopicPartition
 
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
 """Default of ``producer.id.expiration.ms``."""

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from txnsim.log.producer_state import SnapshotEntry
+from txnsim.storage import checkpoints, names, producer_snapshot
+from txnsim.storage.regular_file import SMALL_BYTES_MAX
 from txnsim_spark.scan.segments import by_topic_id
 from txnsim_spark.soundness.chain import judge_replica
 from txnsim_spark.soundness.replica_rules import Replica, judge_replicas
 from txnsim_spark.soundness.violations import Broken, Violation, read_or_tell
-from txnsim.storage import checkpoints, names, producer_snapshot
-from txnsim.storage.regular_file import SMALL_BYTES_MAX
 
 
 def judge_partition(replicas: Sequence[Replica]) -> Iterator[Violation]:

@@ -14,13 +14,13 @@ from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.append_info import Refusal, check_data, check_marker
 from txnsim.log.producer_state import NO_OFFSET, ProducerEntry, ProducerState, SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
+from txnsim.releases.rules import LATEST
+from txnsim.wire.batch_header import CONTROL_FLAG, SEQUENCE_MAX, TRANSACTIONAL_FLAG
+from txnsim.wire.control import COMMIT
 from txnsim_spark.scan import kernel
 from txnsim_spark.soundness.facts import ReplicaFacts
 from txnsim_spark.soundness.parts import GOES_ON
 from txnsim_spark.soundness.violations import Findings, Invariant
-from txnsim.releases.rules import LATEST
-from txnsim.wire.batch_header import CONTROL_FLAG, SEQUENCE_MAX, TRANSACTIONAL_FLAG
-from txnsim.wire.control import COMMIT
 
 RULES: Final = {
     ErrorCode.out_of_order_sequence_number: Invariant.SEQUENCE,

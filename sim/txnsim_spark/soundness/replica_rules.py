@@ -14,13 +14,13 @@ from pathlib import Path
 
 import msgspec
 
+from txnsim.storage.log_file import read_log_file
+from txnsim.wire.batch import BatchHeader
 from txnsim_spark.scan.log_dirs import untold
 from txnsim_spark.soundness.facts import ReplicaFacts
 from txnsim_spark.soundness.parts import SegmentPart
 from txnsim_spark.soundness.segment_walk import BUCKET_BITS, SUM_MASK
 from txnsim_spark.soundness.violations import Broken, Invariant, Violation
-from txnsim.storage.log_file import read_log_file
-from txnsim.wire.batch import BatchHeader
 
 Replica = tuple[ReplicaFacts, Sequence[SegmentPart]]
 

@@ -16,15 +16,6 @@ import numpy as np
 
 from txnsim.errors import CorruptBatchError
 from txnsim.log.txn_index import AbortedTxn
-from txnsim_spark.scan import kernel
-from txnsim_spark.scan.crcs import Truths, crcs_are_right
-from txnsim_spark.scan.pieces import Ints
-from txnsim_spark.scan.segments import Damage, SegmentFile
-from txnsim_spark.scan.walk import OldRun, batch_rows
-from txnsim_spark.soundness.facts import ReplicaFacts
-from txnsim_spark.soundness.index_rules import Entries, IndexCheck
-from txnsim_spark.soundness.parts import SegmentPart
-from txnsim_spark.soundness.violations import Broken, Findings, Invariant, read_or_tell
 from txnsim.storage import names, txn_index
 from txnsim.storage.indexes import decode_offset_index, decode_time_index
 from txnsim.storage.log_file import problem_of
@@ -37,6 +28,15 @@ from txnsim.wire.batch_header import (
     SEQUENCE_MAX,
 )
 from txnsim.wire.control import ABORT, COMMIT
+from txnsim_spark.scan import kernel
+from txnsim_spark.scan.crcs import Truths, crcs_are_right
+from txnsim_spark.scan.pieces import Ints
+from txnsim_spark.scan.segments import Damage, SegmentFile
+from txnsim_spark.scan.walk import OldRun, batch_rows
+from txnsim_spark.soundness.facts import ReplicaFacts
+from txnsim_spark.soundness.index_rules import Entries, IndexCheck
+from txnsim_spark.soundness.parts import SegmentPart
+from txnsim_spark.soundness.violations import Broken, Findings, Invariant, read_or_tell
 
 BUCKET_BITS: Final = 16
 """Offsets of 65,536 are compared between replicas at once."""

@@ -16,6 +16,9 @@ from typing import Final
 
 import msgspec
 
+from txnsim.storage import names
+from txnsim.storage.regular_file import why_unreadable
+from txnsim.types import TopicPartition
 from txnsim_spark.engine import Engine, Job, Way, cost_of
 from txnsim_spark.scan.log_dirs import untold
 from txnsim_spark.scan.sections import cuts_of, sections_at
@@ -33,9 +36,6 @@ from txnsim_spark.soundness.replica_rules import comparable, sums_of
 from txnsim_spark.soundness.segment_walk import GAPS_MAX, examine
 from txnsim_spark.soundness.violations import Broken, Invariant, Severity, Violation
 from txnsim_spark.tasks import shared_out
-from txnsim.storage import names
-from txnsim.storage.regular_file import why_unreadable
-from txnsim.types import TopicPartition
 
 TASK_BYTES: Final = 32 << 20
 """Small segments share a task; about a second's work."""

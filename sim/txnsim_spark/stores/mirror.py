@@ -20,12 +20,12 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from txnsim.errors import BadInputError
-from txnsim_spark.stores.native import THREADS, NativeStore
-from txnsim_spark.stores.settings import StoreSettings
-from txnsim_spark.stores.uris import Status, is_native
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim.storage import names
 from txnsim.storage.regular_file import RangeFile, mount
+from txnsim_spark.stores.native import THREADS, NativeStore
+from txnsim_spark.stores.settings import StoreSettings
+from txnsim_spark.stores.uris import Status, is_native
 
 NO_AUTHORITY: Final = "-"
 """Path component for the empty authority of ``file:///``."""

@@ -15,10 +15,10 @@ from typing import Annotated, Final
 import msgspec
 
 from txnsim.durations import time_text
-from txnsim_spark.schemas import Bigint, Int, String, Table, columns_of
-from txnsim_spark.streaming.lag_probe import PartitionLag
 from txnsim.txn.open_txn_verdict import repair_command
 from txnsim.types import TopicPartition
+from txnsim_spark.schemas import Bigint, Int, String, Table, columns_of
+from txnsim_spark.streaming.lag_probe import PartitionLag
 
 
 class AlertEvent(StrEnum):

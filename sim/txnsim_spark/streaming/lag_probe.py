@@ -25,9 +25,9 @@ from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import survey
 from txnsim.client.metadata import ClusterView
 from txnsim.client.offsets import LATEST, FoundOffset
-from txnsim_spark.schemas import Bigint, Int, String
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import INTERNAL_TOPICS, IsolationLevel, TopicPartition
+from txnsim_spark.schemas import Bigint, Int, String
 
 
 class HeldBy(msgspec.Struct, frozen=True, kw_only=True):

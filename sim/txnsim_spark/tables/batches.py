@@ -8,6 +8,14 @@ from typing import Final
 
 import numpy as np
 
+from txnsim.wire.batch_header import (
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    TRANSACTIONAL_FLAG,
+)
+from txnsim.wire.compression import NAMES
 from txnsim_spark.options import Check
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right
@@ -25,14 +33,6 @@ from txnsim_spark.tables.rows import (
     truths,
     words,
 )
-from txnsim.wire.batch_header import (
-    COMPRESSION_MASK,
-    CONTROL_FLAG,
-    DELETE_HORIZON_FLAG,
-    LOG_APPEND_TIME_FLAG,
-    TRANSACTIONAL_FLAG,
-)
-from txnsim.wire.compression import NAMES
 
 CODECS: Final = tuple(NAMES[number] for number in sorted(NAMES))
 TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")

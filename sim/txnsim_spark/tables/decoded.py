@@ -14,6 +14,10 @@ from typing import Any, Final
 import numpy as np
 
 from txnsim.errors import CorruptBatchError
+from txnsim.wire.batch import Record
+from txnsim.wire.batch_header import CONTROL_FLAG
+from txnsim.wire.compression import DECOMPRESSED_MAX
+from txnsim.wire.records import iter_records
 from txnsim_spark.options import Check
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right, runs_of
@@ -22,10 +26,6 @@ from txnsim_spark.scan.pieces import Bytes, Ints, pieces_of
 from txnsim_spark.scan.segments import Damage, SegmentFile
 from txnsim_spark.scan.walk import batch_rows
 from txnsim_spark.tables.rows import Job, in_span
-from txnsim.wire.batch import Record
-from txnsim.wire.batch_header import CONTROL_FLAG
-from txnsim.wire.compression import DECOMPRESSED_MAX
-from txnsim.wire.records import iter_records
 
 OnDamage = Callable[[Damage], object]
 

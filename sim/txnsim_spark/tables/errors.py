@@ -11,6 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from txnsim.errors import CorruptLogRecordError
+from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
+from txnsim.storage.metadata_files import (
+    decode_meta_properties,
+    decode_partition_metadata,
+)
+from txnsim.storage.regular_file import read_regular
+from txnsim.storage.replica_files import replica_files
 from txnsim_spark.options import Check
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right
@@ -29,13 +36,6 @@ from txnsim_spark.tables.rows import (
     same,
 )
 from txnsim_spark.tables.small_files import txn_indexes
-from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
-from txnsim.storage.metadata_files import (
-    decode_meta_properties,
-    decode_partition_metadata,
-)
-from txnsim.storage.regular_file import read_regular
-from txnsim.storage.replica_files import replica_files
 
 # Segments
 

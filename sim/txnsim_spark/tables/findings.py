@@ -9,10 +9,10 @@ from typing import Final
 import msgspec
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.runtime.wall_clock import wall_ms
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Finding, Report
 from txnsim_spark.tables.rows import Job, Make, Rows, values
-from txnsim.runtime.wall_clock import wall_ms
 
 _US_PER_MS: Final = 1_000
 

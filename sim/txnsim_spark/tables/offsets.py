@@ -18,6 +18,9 @@ from txnsim.errors import CorruptLogRecordError
 from txnsim.group.log_format import decode_record
 from txnsim.group.record_kinds import kinds
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
+from txnsim.storage.metadata_files import uuid_text
+from txnsim.wire.batch import Record
+from txnsim.wire.batch_header import TRANSACTIONAL_FLAG
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import SegmentFile
@@ -25,9 +28,6 @@ from txnsim_spark.schemas import OffsetRow
 from txnsim_spark.tables.decoded import decoded_records
 from txnsim_spark.tables.rows import Job, Rows, of_segment, of_structs, or_none
 from txnsim_spark.tables.transactions import version_of
-from txnsim.storage.metadata_files import uuid_text
-from txnsim.wire.batch import Record
-from txnsim.wire.batch_header import TRANSACTIONAL_FLAG
 
 KINDS: Final = {
     0: "offset_commit",

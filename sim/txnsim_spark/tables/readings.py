@@ -7,6 +7,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+from txnsim.storage.regular_file import expect
 from txnsim_spark.options import Check
 from txnsim_spark.planning import Share
 from txnsim_spark.scan.examining import cut_short
@@ -14,17 +15,18 @@ from txnsim_spark.scan.log_dirs import LogDirectory
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import Replica, SegmentFile
 from txnsim_spark.stores.uris import refuse_outage
-from txnsim_spark.tables import batches
-from txnsim_spark.tables import errors
-from txnsim_spark.tables import fragments
-from txnsim_spark.tables import offsets
-from txnsim_spark.tables import records
-from txnsim_spark.tables import segments
-from txnsim_spark.tables import small_files
-from txnsim_spark.tables import transactions
+from txnsim_spark.tables import (
+    batches,
+    errors,
+    fragments,
+    offsets,
+    records,
+    segments,
+    small_files,
+    transactions,
+)
 from txnsim_spark.tables.rows import Held, Job, Make, Rows, together
 from txnsim_spark.tables.silent import not_silent
-from txnsim.storage.regular_file import expect
 
 T = TypeVar("T")
 

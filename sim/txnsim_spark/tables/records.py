@@ -9,6 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from txnsim.errors import CorruptBatchError
+from txnsim.wire.batch_header import (
+    COMPRESSION_MASK,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_FLAG,
+    SEQUENCE_MAX,
+)
+from txnsim.wire.compression import decompress
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan import kernel_records as kr
 from txnsim_spark.scan.pieces import Bytes, Ints
@@ -17,13 +24,6 @@ from txnsim_spark.tables.arrays import of_lists, of_pieces, of_struct, repeated
 from txnsim_spark.tables.batches import of_headers
 from txnsim_spark.tables.decoded import chosen_runs
 from txnsim_spark.tables.rows import ROWS_MAX, Job, Make, Rows, integers, of_segment
-from txnsim.wire.batch_header import (
-    COMPRESSION_MASK,
-    HEADER_SIZE,
-    LOG_APPEND_TIME_FLAG,
-    SEQUENCE_MAX,
-)
-from txnsim.wire.compression import decompress
 
 BYTES_MAX: Final = 8 << 20
 """About how much of keys and values is handed over at once."""

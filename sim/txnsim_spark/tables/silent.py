@@ -15,9 +15,9 @@ from pathlib import Path
 
 from txnsim.errors import CorruptLogRecordError
 from txnsim.log.producer_state import SnapshotEntry
-from txnsim_spark.scan.segments import SegmentFile
 from txnsim.storage import names, producer_snapshot
 from txnsim.storage.regular_file import read_regular
+from txnsim_spark.scan.segments import SegmentFile
 
 
 def not_silent(

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from txnsim.errors import CorruptLogRecordError
 from txnsim.log.producer_state import SnapshotEntry
+from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
+from txnsim.storage.regular_file import read_regular
+from txnsim.storage.replica_files import replica_files
 from txnsim_spark.scan.log_dirs import LogDirectory, read_small, topic_id_of, untold
 from txnsim_spark.scan.segments import Replica, size_of
 from txnsim_spark.schemas import AbortedRow, LeaderEpochRow, ProducerRow, ReplicaRow
 from txnsim_spark.stores.uris import refuse_outage
 from txnsim_spark.tables.rows import Job, Rows, of_file, of_replica, of_structs, or_none
-from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
-from txnsim.storage.regular_file import read_regular
-from txnsim.storage.replica_files import replica_files
 
 
 def aborted(replica: Replica, job: Job) -> Iterator[Rows]:

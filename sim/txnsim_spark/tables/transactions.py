@@ -12,14 +12,14 @@ from functools import partial
 from typing import Final
 
 from txnsim.errors import CorruptLogRecordError
-from txnsim_spark.scan.segments import SegmentFile
-from txnsim_spark.schemas import TransactionRow
-from txnsim_spark.tables.decoded import decoded_records
-from txnsim_spark.tables.rows import Job, Rows, of_segment, of_structs, or_none
 from txnsim.releases.rules import LATEST
 from txnsim.txn.log_format import decode_record
 from txnsim.txn.state import Tombstone, TxnTransition
 from txnsim.wire.batch import Record
+from txnsim_spark.scan.segments import SegmentFile
+from txnsim_spark.schemas import TransactionRow
+from txnsim_spark.tables.decoded import decoded_records
+from txnsim_spark.tables.rows import Job, Rows, of_segment, of_structs, or_none
 
 _INT16: Final = struct.Struct(">h")
 

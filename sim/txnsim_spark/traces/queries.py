@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim_spark.traces.files import HEADER_START, TRAILER_START
 from txnsim.runtime.trace_kinds import KINDS
 from txnsim.wire.apis import APIS
+from txnsim_spark.traces.files import HEADER_START, TRAILER_START
 
 LINE_DDL: Final = (
     "i bigint, t bigint, n int, node string, l bigint, p array<bigint>, k string, tx string,"

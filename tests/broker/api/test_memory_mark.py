@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from tests.broker.server.test_connection import first, open_wire
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.wires import Wire
 from tests.support.within import within
-from tests.broker.server.test_connection import first, open_wire
 from txnsim.api.memory_mark import BELOW, LOOK_MS, MemoryMark
 from txnsim.errors import ErrorCode
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.broker.server.test_connection import appended, first, open_wire, run
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.proxied import run_proxied
 from tests.support.wires import Wire
 from tests.support.within import within
-from tests.broker.server.test_connection import appended, first, open_wire, run
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import (
     Corrupt,

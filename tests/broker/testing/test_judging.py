@@ -6,8 +6,6 @@ import pytest
 
 from tests.support.testing_plays import HANGING, aborted, committed
 from tests.support.within import within
-from txnsim_lab.check.history import HistoryError
-from txnsim_lab.check.observations import Ended, Outcome, Wrote
 from txnsim.faults.actions import Hold
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
@@ -15,6 +13,8 @@ from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.faults import FaultState
 from txnsim.testing.judging import all_faults_struck, no_hanging_transactions
 from txnsim.testing.virtual import run_virtual
+from txnsim_lab.check.history import HistoryError
+from txnsim_lab.check.observations import Ended, Outcome, Wrote
 
 
 def state(*, struck: int = 0, matched: int = 0, may_miss: bool = False) -> FaultState:

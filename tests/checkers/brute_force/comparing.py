@@ -10,11 +10,11 @@ from typing import Final
 from tests.checkers.brute_force import producers, promises, reads_and_writes, what_goes_on
 from tests.checkers.brute_force.facts import FAILED, NOT_TOLD, Lines, every, told_apart
 from tests.checkers.brute_force.small_histories import small_history
+from txnsim.runtime.rng import SeededRng
 from txnsim_lab.check.anomaly import Kind
 from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.judge import judge
 from txnsim_lab.check.observations import Seen, Wrote
-from txnsim.runtime.rng import SeededRng
 
 REFUSED: Final = "refused"
 """Instead of a verdict: the history gives one name to two records."""

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.observations import (
     Added,
     Began,
@@ -28,7 +29,6 @@ from txnsim_lab.check.observations import (
     SentOffsets,
     Wrote,
 )
-from txnsim.types import TopicPartition
 
 Lines = Sequence[Seen]
 SeenT = TypeVar("SeenT", bound=Seen)

@@ -21,6 +21,7 @@ from tests.checkers.brute_force.facts import (
     writers,
 )
 from tests.checkers.brute_force.what_goes_on import hanging
+from txnsim.types import TopicPartition
 from txnsim_lab.check.observations import (
     Outcome,
     PositionsRead,
@@ -28,7 +29,6 @@ from txnsim_lab.check.observations import (
     SentOffsets,
     Wrote,
 )
-from txnsim.types import TopicPartition
 
 SEQUENCES = 2**31
 

@@ -20,8 +20,8 @@ from tests.checkers.brute_force.facts import (
     reads,
     writers,
 )
-from txnsim_lab.check.observations import PositionsRead, SentOffsets, Wrote
 from txnsim.types import TopicPartition
+from txnsim_lab.check.observations import PositionsRead, SentOffsets, Wrote
 
 Pair = tuple[str, str]
 """The second depends on the first."""

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import (
     Aborted,
@@ -43,7 +44,6 @@ from txnsim_lab.check.observations import (
     SentOffsets,
     Wrote,
 )
-from txnsim.types import TopicPartition
 
 T = TypeVar("T")
 

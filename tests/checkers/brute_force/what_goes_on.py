@@ -16,6 +16,7 @@ from tests.checkers.brute_force.facts import (
     owner,
     reads,
 )
+from txnsim.types import TopicPartition
 from txnsim_lab.check.observations import (
     Cleaned,
     Described,
@@ -26,7 +27,6 @@ from txnsim_lab.check.observations import (
     Read,
     Seen,
 )
-from txnsim.types import TopicPartition
 
 MINUTE_MS = 60_000
 NEVER_MS = 2_147_483_647

@@ -13,15 +13,15 @@ import msgspec
 
 from tests.fuzz.target import Target
 from tests.support.apache_kafka import REPOSITORY
-from txnsim_lab.check.history import History, HistoryError
-from txnsim_lab.check.judge import judge
 from txnsim.config.files import load
 from txnsim.config.properties import parse_properties
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.faults.plan import FaultRule
-from txnsim_lab.scenario.reading import read
 from txnsim.security.jaas import parse_login
 from txnsim.security.principal_mapping import PrincipalMapping
+from txnsim_lab.check.history import History, HistoryError
+from txnsim_lab.check.judge import judge
+from txnsim_lab.scenario.reading import read
 
 _HISTORIES: Final = REPOSITORY / "tests" / "checkers" / "histories"
 _LENGTH_MAX: Final = 2_048

@@ -26,8 +26,8 @@ from txnsim.http.work_thread import WorkThread
 from txnsim.runtime.forked_processes import Nursery
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.loop import VirtualLoop
-from txnsim_lab.scenario.commands import MODULE
 from txnsim.server.cluster import SimCluster
+from txnsim_lab.scenario.commands import MODULE
 
 _START_MS: Final = 1_700_000_000_000
 _PATIENCE_S: Final = 3.0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.history import Fate, History, HistoryError
 from txnsim_lab.check.observations import (
     Added,
@@ -15,7 +16,6 @@ from txnsim_lab.check.observations import (
     SentOffsets,
     Wrote,
 )
-from txnsim.types import TopicPartition
 
 T0 = TopicPartition("t", 0)
 BEGAN = Began(at_ms=1, who="p", transaction="T1", transactional_id="app")

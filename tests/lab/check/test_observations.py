@@ -5,6 +5,7 @@ from typing import get_args
 import msgspec
 import pytest
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.observations import (
     Added,
     Isolation,
@@ -15,7 +16,6 @@ from txnsim_lab.check.observations import (
     Seen,
     Wrote,
 )
-from txnsim.types import TopicPartition
 
 
 def test_an_observation_knows_its_partition() -> None:

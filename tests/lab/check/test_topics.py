@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.support.told import FAILED, T0, UNKNOWN, Told
+from txnsim.types import TopicPartition
 from txnsim_lab.check.history import History
 from txnsim_lab.check.judge import judge
 from txnsim_lab.check.observations import Described, OnPartition, Outcome, Position, PositionsRead
 from txnsim_lab.check.topics import gone, told_apart
-from txnsim.types import TopicPartition
 
 
 def topics(history: History) -> list[str]:

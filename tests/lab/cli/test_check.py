@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from txnsim.cli.main import main
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import Ended, Read, Record, Wrote
-from txnsim.cli.main import main
 
 WROTE = Wrote(at_ms=1, who="p", transaction="T1", topic="t", partition=0, value="r1", offset=0)
 ABORTED = Ended(at_ms=2, who="p", transaction="T1", commit=False)

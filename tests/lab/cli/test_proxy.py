@@ -14,10 +14,10 @@ import pytest
 
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main
-from txnsim_lab.cli import proxy
 from txnsim.errors import ConfigError
-from txnsim_lab.proxy.addresses import Endpoint
 from txnsim.security.options import TlsFiles
+from txnsim_lab.cli import proxy
+from txnsim_lab.proxy.addresses import Endpoint
 
 
 def arguments(*words: str) -> argparse.Namespace:

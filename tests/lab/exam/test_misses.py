@@ -13,11 +13,11 @@ import pytest
 
 from tests.lab.exam.test_sitting import YES, driver
 from txnsim.errors import ConfigError
+from txnsim.version import VERSION
 from txnsim_lab.exam.misses import driver_sources, folders
 from txnsim_lab.exam.results import page
 from txnsim_lab.exam.sitting import chosen, sit
 from txnsim_lab.exam.situations import SITUATIONS
-from txnsim.version import VERSION
 
 HEADINGS: Final = (
     "What was done", "What was expected", "What was seen", "Play it again", "Versions",

@@ -7,9 +7,9 @@ import pytest
 from txnsim.client.inspection.reading import Fate, read_topic
 from txnsim.client.offsets import LATEST
 from txnsim.log.answers import LogRead
+from txnsim.types import BrokerId, IsolationLevel, TopicPartition
 from txnsim_lab.exam.hall import SimulatedHalls
 from txnsim_lab.exam.papers import LARGE, PAPERS, Paper, shown, written
-from txnsim.types import BrokerId, IsolationLevel, TopicPartition
 
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda one: one.expected.topic)

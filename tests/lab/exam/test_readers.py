@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from txnsim.client.positions import committed_positions
-from txnsim_lab.exam.readers import GROUP, Said, directories, expected, library, misses
 from txnsim.types import TopicPartition
+from txnsim_lab.exam.readers import GROUP, Said, directories, expected, library, misses
 
 WANTED = expected(on_disk=True)
 

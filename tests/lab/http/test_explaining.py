@@ -14,11 +14,10 @@ import pytest
 
 from tests.support.clusters import real_cluster
 from txnsim.errors import BadInputError
-from txnsim_lab.http import explaining
-from txnsim_lab.http import practising
 from txnsim.http.app import ControlApi
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.trace.reading import Recording, recording
+from txnsim_lab.http import explaining, practising
 
 EXPLAIN = "/api/v1/explain"
 

@@ -13,8 +13,8 @@ import pytest
 from tests.support.clusters import real_cluster
 from tests.support.wires import Wire
 from txnsim.http import app, openapi
-from txnsim_lab.http import proxy
 from txnsim.http.guard import Doorkeeper
+from txnsim_lab.http import proxy
 from txnsim_lab.http.proxy import ProxyApi
 from txnsim_lab.proxy.addresses import Endpoint
 from txnsim_lab.proxy.fault_proxy import FaultProxy

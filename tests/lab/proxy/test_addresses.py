@@ -8,10 +8,10 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from txnsim_lab.proxy import addresses
-from txnsim_lab.proxy.addresses import Endpoint
 from txnsim.wire import codec, registry
 from txnsim.wire.apis import APIS, api_name
+from txnsim_lab.proxy import addresses
+from txnsim_lab.proxy.addresses import Endpoint
 
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR, CLUSTER = 0, 1, 3, 10, 60
 SHARE_FETCH = 78

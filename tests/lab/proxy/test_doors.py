@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from tests.broker.server.test_connection import first
 from tests.support.proxied import ProxiedCluster, run_proxied
 from tests.support.wires import Wire
 from tests.support.within import within
-from tests.broker.server.test_connection import first
 from txnsim.errors import ConfigError
+from txnsim.runtime.trace import TraceLevel
 from txnsim_lab.proxy.addresses import Endpoint
 from txnsim_lab.proxy.doors import DOORS_MAX, Doors
-from txnsim.runtime.trace import TraceLevel
 
 
 def doors_of(cluster: ProxiedCluster, **options: Any) -> Doors:

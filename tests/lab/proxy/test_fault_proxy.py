@@ -7,11 +7,11 @@ import asyncio
 import msgspec
 import pytest
 
+from tests.broker.server.test_connection import open_wire
 from tests.support.clusters import IMPATIENT, VirtualCluster, options, run_cluster
 from tests.support.proxied import ProxiedCluster, run_proxied
 from tests.support.wires import Wire
 from tests.support.within import within
-from tests.broker.server.test_connection import open_wire
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ConnectionLostError
 from txnsim.client.producer import Producer
@@ -21,12 +21,12 @@ from txnsim.faults.crossings import RewriteHow
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.injector import CannotStrikeError
-from txnsim_lab.proxy.addresses import Endpoint
-from txnsim_lab.proxy.fault_proxy import FaultProxy
-from txnsim_lab.proxy.options import ProxyOptions
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.server.cluster import SimCluster
 from txnsim.types import TopicPartition
+from txnsim_lab.proxy.addresses import Endpoint
+from txnsim_lab.proxy.fault_proxy import FaultProxy
+from txnsim_lab.proxy.options import ProxyOptions
 
 
 @within(run_proxied)

@@ -9,9 +9,9 @@ import pytest
 from tests.support.logs import plain
 from txnsim.client import requests
 from txnsim.errors import ErrorCode
-from txnsim_lab.proxy import peek
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
+from txnsim_lab.proxy import peek
 
 
 def produce(version: int, *, acks: int, client_id: str | None, txn: str | None) -> bytes:

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
+from tests.broker.server.test_connection import first, open_wire
 from tests.support.proxied import ProxiedCluster, run_proxied
 from tests.support.wires import Wire
 from tests.support.within import within
-from tests.broker.server.test_connection import first, open_wire
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.fetching import fetch
 from txnsim.faults.actions import DropAnswer, Fail, Hold, Pass, Rewrite
 from txnsim.faults.crossings import RewriteHow
 from txnsim.faults.points import FaultPoint
-from txnsim_lab.proxy import relay
 from txnsim.types import IsolationLevel
 from txnsim.wire import codec
+from txnsim_lab.proxy import relay
 
 REQUEST, RESPONSE = FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.support.stories import call, failure, seen, sentences, told, transaction
-from txnsim_lab.check.observations import Cleaned, Deleted, Ended, Read, Wrote
 from txnsim.errors import ConfigError
 from txnsim.releases import REFERENCE
+from txnsim_lab.check.observations import Cleaned, Deleted, Ended, Read, Wrote
 
 INIT = call("init-producer-id")
 COMPACTED = {"t": {"partitions": 1, "configs": {"cleanup.policy": "compact"}}, "in": 1}

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from txnsim.faults.plan import FaultRule
+from txnsim.types import TopicPartition
 from txnsim_lab.scenario.fields import (
     Situation,
     content,
@@ -14,7 +15,6 @@ from txnsim_lab.scenario.fields import (
     offsets,
     partition,
 )
-from txnsim.types import TopicPartition
 
 
 def test_values_are_read() -> None:

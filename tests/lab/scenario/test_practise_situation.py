@@ -8,8 +8,8 @@ from tests.support.clusters import VirtualCluster, options, real_cluster, run_cl
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
-from txnsim_lab.scenario.practise_situation import MARKER_RULE, TOPICS, make
 from txnsim.types import BrokerId, TopicPartition
+from txnsim_lab.scenario.practise_situation import MARKER_RULE, TOPICS, make
 
 ONE = BrokerId(1)
 Found = TypeVar("Found")

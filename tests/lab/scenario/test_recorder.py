@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from tests.support.coordinator import ManualClock
+from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
 from txnsim_lab.check.observations import (
     Added,
     Began,
@@ -11,7 +12,6 @@ from txnsim_lab.check.observations import (
 )
 from txnsim_lab.scenario.answers import CallResult
 from txnsim_lab.scenario.recorder import Batch, Recorder
-from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
 
 IDENTITY = ProducerIdAndEpoch(producer_id=ProducerId(7), producer_epoch=ProducerEpoch(1))
 

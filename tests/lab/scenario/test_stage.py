@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.stories import call, late_produce, seen, small, told
-from txnsim_lab.check.observations import Wrote
 from txnsim.errors import ConfigError
+from txnsim_lab.check.observations import Wrote
 from txnsim_lab.scenario.runner import Telling, tell_virtual
 
 

@@ -9,11 +9,11 @@ from txnsim.client.connection import ClientSettings
 from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.runtime.trace import TraceLevel
-from txnsim_lab.scenario import told_hang
 from txnsim.server.cluster import SimCluster
 from txnsim.trace.reading import recording
-from txnsim_lab.trace.state import state_at
 from txnsim.trace.story import story
+from txnsim_lab.scenario import told_hang
+from txnsim_lab.trace.state import state_at
 
 TOPIC = (told_hang.TARGET.topic, 1)
 

@@ -7,16 +7,18 @@ import re
 
 from txnsim.releases.rules import Rules
 from txnsim_lab.scenario.catalog import heads
-from txnsim_lab.simulation import asking
-from txnsim_lab.simulation import curiosity
-from txnsim_lab.simulation import defaults
-from txnsim_lab.simulation import dice
-from txnsim_lab.simulation import disturbances
-from txnsim_lab.simulation import drawing
-from txnsim_lab.simulation import habits
-from txnsim_lab.simulation import later
-from txnsim_lab.simulation import plan
-from txnsim_lab.simulation import play
+from txnsim_lab.simulation import (
+    asking,
+    curiosity,
+    defaults,
+    dice,
+    disturbances,
+    drawing,
+    habits,
+    later,
+    plan,
+    play,
+)
 
 DRAWN_FROM = (
     *(asking, curiosity, defaults, dice, disturbances, drawing, habits, later, plan, play),

@@ -19,6 +19,9 @@ from txnsim.faults.actions import Fail
 from txnsim.faults.points import FaultPoint
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import ProducerEntry
+from txnsim.txn.commands import InitProducerId
+from txnsim.txn.state import TransactionState, TxnMetadata
+from txnsim.types import NO_PRODUCER_EPOCH, TopicPartition, TransactionalId
 from txnsim_lab.simulation.invariants import (
     DIFFERENT_REPLICAS,
     FORGETFUL_COORDINATOR,
@@ -30,9 +33,6 @@ from txnsim_lab.simulation.invariants import (
     WRONG_COORDINATOR,
     violations,
 )
-from txnsim.txn.commands import InitProducerId
-from txnsim.txn.state import TransactionState, TxnMetadata
-from txnsim.types import NO_PRODUCER_EPOCH, TopicPartition, TransactionalId
 
 PLACE = TopicPartition("orders", 0)
 

@@ -13,6 +13,7 @@ from txnsim.errors import Rejection
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
 from txnsim.releases.rules import LATEST
+from txnsim.types import TopicPartition
 from txnsim_lab.scenario.steps_model import Call
 from txnsim_lab.simulation.members import (
     asked_of_group,
@@ -21,7 +22,6 @@ from txnsim_lab.simulation.members import (
     replaced,
     told_otherwise,
 )
-from txnsim.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

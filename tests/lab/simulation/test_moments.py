@@ -7,15 +7,15 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from tests.lab.simulation.test_invariants import PLACE, leader, use
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.markers import append_marker
-from tests.lab.simulation.test_invariants import PLACE, leader, use
-from txnsim_lab.check.observations import Position, PositionsRead
 from txnsim.metadata.image import ClusterImage
 from txnsim.placement import partition_for
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from txnsim_lab.check.observations import Position, PositionsRead
 from txnsim_lab.simulation import moments
 from txnsim_lab.simulation.moments import Moments
-from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
 
 
 def raise_the_watermark_of_a_follower(cluster: VirtualCluster) -> None:

@@ -5,11 +5,18 @@ import pytest
 from tests.support.traces import hung_at, small, told_run
 from txnsim.errors import BadInputError
 from txnsim.runtime.trace import TraceLevel
-from txnsim_lab.trace.explain import BRIEF_REMARK, explain_lso, explain_txn, mismatches, places, walk
-from txnsim_lab.trace.faults_and_decisions import Remembered
 from txnsim.trace.reading import by_position
-from txnsim_lab.trace.state import state_at
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim_lab.trace.explain import (
+    BRIEF_REMARK,
+    explain_lso,
+    explain_txn,
+    mismatches,
+    places,
+    walk,
+)
+from txnsim_lab.trace.faults_and_decisions import Remembered
+from txnsim_lab.trace.state import state_at
 
 NODES = ("broker/1", "broker/1/log/t-0", "broker/2/txn/0", "fault", "client/app")
 TX = "app/7:0"

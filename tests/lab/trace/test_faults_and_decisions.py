@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.support.traces import small
-from txnsim_lab.trace.faults_and_decisions import Remembered
 from txnsim.txn.past_decision import Decision
 from txnsim.types import TopicPartition
+from txnsim_lab.trace.faults_and_decisions import Remembered
 
 NODES = ("broker/2/txn/0", "fault")
 T0 = TopicPartition("t", 0)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from txnsim_spark.cli import stream
 from txnsim.cli.main import main
-from txnsim_spark.cli.stream import Teller, connector_config, location
 from txnsim.errors import ConfigError
+from txnsim_spark.cli import stream
+from txnsim_spark.cli.stream import Teller, connector_config, location
 from txnsim_spark.streaming.alerts import Alert, AlertEvent
 from txnsim_spark.streaming.events import AlertChanged, BatchWritten, NotAsked
 from txnsim_spark.streaming.options import StreamOptions

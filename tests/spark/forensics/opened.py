@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from txnsim.types import TopicPartition
 from txnsim_spark.forensics.coordinator_entries import (
     Coordinators,
     Entry,
@@ -13,7 +14,6 @@ from txnsim_spark.forensics.read_notes import NOTHING_READ
 from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.forensics.verdicts import OpenTxn, ReplicaEnds
 from txnsim_spark.scan.segments import Replica
-from txnsim.types import TopicPartition
 
 HERE, ELSEWHERE = TopicPartition("orders", 0), TopicPartition("orders", 1)
 MINUTE = 60_000

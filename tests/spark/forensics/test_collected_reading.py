@@ -13,13 +13,13 @@ from tests.support.logs import NOW, LogDriver
 from tests.support.no_spark import no_session
 from txnsim.errors import BadInputError
 from txnsim.log.config import LogConfig
+from txnsim.releases.rules import LATEST
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim_spark.forensics.collected_reading import find_hanging_in_archives
 from txnsim_spark.forensics.collection import collect, write_archive
 from txnsim_spark.forensics.evidence import Status
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Report
-from txnsim.releases.rules import LATEST
-from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
 HOUR = 3_600_000
 LATER = 9_000_000_000_000

@@ -14,6 +14,7 @@ import pytest
 from tests.support.broker_dirs import BrokerDir, forget_the_end, move
 from tests.support.logs import NOW, PID, LogDriver
 from txnsim.errors import BadInputError
+from txnsim.storage import names
 from txnsim_spark.forensics import collection
 from txnsim_spark.forensics.collection import (
     MANIFEST,
@@ -26,7 +27,6 @@ from txnsim_spark.forensics.collection import (
     write_archive,
 )
 from txnsim_spark.forensics.evidence import StartBatch
-from txnsim.storage import names
 
 LATER = 9_000_000_000_000
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from txnsim.placement import partition_for
+from txnsim.types import TopicPartition
 from txnsim_spark.forensics.coordinator_entries import (
     Coordinators,
     Entry,
@@ -10,8 +12,6 @@ from txnsim_spark.forensics.coordinator_entries import (
     coordinators_of,
     partitions_of_log,
 )
-from txnsim.placement import partition_for
-from txnsim.types import TopicPartition
 
 PARTITION = TopicPartition("orders", 0)
 

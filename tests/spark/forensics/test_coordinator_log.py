@@ -8,6 +8,10 @@ import pytest
 
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
+from txnsim.storage import names
+from txnsim.txn.state import Tombstone
+from txnsim.types import TopicPartition, TransactionalId
+from txnsim.wire.batch import Record, assign, build_batch
 from txnsim_spark.forensics import coordinator_log
 from txnsim_spark.forensics.coordinator_entries import Coordinators
 from txnsim_spark.forensics.coordinator_log import (
@@ -17,10 +21,6 @@ from txnsim_spark.forensics.coordinator_log import (
 )
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
 from txnsim_spark.scan.segments import replicas_in
-from txnsim.storage import names
-from txnsim.txn.state import Tombstone
-from txnsim.types import TopicPartition, TransactionalId
-from txnsim.wire.batch import Record, assign, build_batch
 
 HERE = TopicPartition("orders", 0)
 

@@ -14,16 +14,16 @@ from tests.support.no_spark import no_session
 from txnsim.durations import time_text
 from txnsim.errors import BadInputError, MissingExtraError
 from txnsim.log.config import LogConfig
+from txnsim.releases.rules import LATEST
+from txnsim.storage import names
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.types import TopicPartition
 from txnsim_spark import libraries
 from txnsim_spark.forensics import find_hanging as module
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Finding, Report
 from txnsim_spark.forensics.verdicts import Reason
 from txnsim_spark.options import time_ms_of
-from txnsim.releases.rules import LATEST
-from txnsim.storage import names
-from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.types import TopicPartition
 
 HERE = TopicPartition("orders", 0)
 MINUTE = 60_000

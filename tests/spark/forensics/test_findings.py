@@ -16,6 +16,8 @@ from tests.spark.forensics.opened import (
     record,
     txn,
 )
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.types import TopicPartition
 from txnsim_spark.forensics.coordinator_entries import Coordinators
 from txnsim_spark.forensics.evidence import ReplicaFacts, StartBatch, Status
 from txnsim_spark.forensics.findings import (
@@ -34,8 +36,6 @@ from txnsim_spark.forensics.findings import (
 )
 from txnsim_spark.forensics.read_notes import ReadNotes
 from txnsim_spark.forensics.verdicts import OpenTxn, Reason, ReplicaEnds, Spread
-from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.types import TopicPartition
 
 QUESTION = Question(as_of_ms=NOW)
 

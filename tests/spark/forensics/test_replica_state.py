@@ -9,10 +9,10 @@ import pytest
 from tests.support.broker_dirs import BrokerDir, forget_the_end
 from tests.support.logs import LogDriver, plain
 from txnsim.log.config import LogConfig
-from txnsim_spark.forensics.replica_state import ReplicaState, state_of
-from txnsim_spark.scan.segments import replicas_in
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names
+from txnsim_spark.forensics.replica_state import ReplicaState, state_of
+from txnsim_spark.scan.segments import replicas_in
 
 
 @pytest.fixture

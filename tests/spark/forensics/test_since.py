@@ -14,11 +14,11 @@ pytest.importorskip("numba", reason="the extra spark is not installed")
 
 from tests.support.growing_dirs import GrowingDir
 from txnsim.errors import BadInputError
+from txnsim.storage import names
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Report
 from txnsim_spark.scan.log_seek import last_place_of
 from txnsim_spark.scan.segments import SegmentFile, replicas_in, segments_of
-from txnsim.storage import names
 
 
 class Job:

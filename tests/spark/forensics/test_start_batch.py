@@ -10,14 +10,14 @@ import pytest
 from tests.support.broker_dirs import BrokerDir
 from tests.support.logs import LogDriver, plain
 from txnsim.log.config import LogConfig
+from txnsim.releases.rules import LATEST
+from txnsim.storage import names
 from txnsim_spark.forensics.evidence import StartBatch
 from txnsim_spark.forensics.read_notes import NOTHING_READ, Gap, ReadNotes
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
 from txnsim_spark.forensics.start_batch import Lookups
 from txnsim_spark.forensics.verdicts import OpenTxn
 from txnsim_spark.scan.segments import replicas_in
-from txnsim.releases.rules import LATEST
-from txnsim.storage import names
 
 OPEN = OpenTxn(producer_id=7, producer_epoch=0, start_offset=2, last_timestamp_ms=0)
 

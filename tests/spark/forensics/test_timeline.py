@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from txnsim.types import TopicPartition
 from txnsim_spark.forensics.timeline import (
     CoordinatorRecord,
     Stay,
     Timeline,
     timeline_of,
 )
-from txnsim.types import TopicPartition
 
 ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
 

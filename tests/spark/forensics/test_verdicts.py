@@ -17,6 +17,7 @@ from tests.spark.forensics.opened import (
     record,
     txn,
 )
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim_spark.forensics.coordinator_entries import (
     Coordinators,
     Entry,
@@ -35,7 +36,6 @@ from txnsim_spark.forensics.verdicts import (
     opinion_on,
     spread_of,
 )
-from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
 NOBODY = knowing()
 

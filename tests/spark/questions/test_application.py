@@ -9,8 +9,8 @@ import pytest
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
 from txnsim.errors import BadInputError
-from txnsim_spark.questions.application import Application, Bump, application_of
 from txnsim.types import TopicPartition
+from txnsim_spark.questions.application import Application, Bump, application_of
 
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("orders", 3)
 

@@ -9,12 +9,12 @@ import pytest
 
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW
-from txnsim_spark.questions import growth as asked
-from txnsim_spark.questions.growth import Growth, PartitionSize, growth, reasons_of
 from txnsim.storage import names
 from txnsim.txn.state import Tombstone
 from txnsim.types import TransactionalId
 from txnsim.wire.batch import Record, assign, build_batch
+from txnsim_spark.questions import growth as asked
+from txnsim_spark.questions.growth import Growth, PartitionSize, growth, reasons_of
 
 GONE = Tombstone(transactional_id=TransactionalId("gone"))
 

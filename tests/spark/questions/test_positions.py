@@ -7,9 +7,9 @@ from pathlib import Path
 from tests.support.broker_dirs import BrokerDir
 from tests.support.position_logs import HERE, at, ended, offsets_log, sent
 from txnsim.group.records import OffsetDeleted
-from txnsim_spark.questions.positions import leading_states, positions_in
 from txnsim.storage import names
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from txnsim_spark.questions.positions import leading_states, positions_in
 
 
 def told(tmp_path: Path, *batches: bytes) -> dict[str, int]:

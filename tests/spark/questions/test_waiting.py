@@ -8,9 +8,9 @@ from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
 from tests.support.no_spark import no_session
 from tests.support.position_logs import HERE, at, offsets_log, sent
+from txnsim.types import TopicPartition
 from txnsim_spark.forensics.find_hanging import Search
 from txnsim_spark.questions.waiting import Waiting, waiting
-from txnsim.types import TopicPartition
 
 HOUR = 3_600_000
 

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fragment_model import act, segment_of
-from txnsim_spark.scan import kernel
-from txnsim_spark.scan.kernel import compiled
 from txnsim.storage.log_file import BATCH_BYTES_MAX
 from txnsim.wire.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
 )
+from txnsim_spark.scan import kernel
+from txnsim_spark.scan.kernel import compiled
 
 
 def thrice(value: int) -> int:

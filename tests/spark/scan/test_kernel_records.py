@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from txnsim.errors import CorruptBatchError
-from txnsim_spark.scan import kernel_records as kr
-from txnsim_spark.scan.pieces import Bytes, Ints
 from txnsim.runtime.rng import SeededRng
 from txnsim.wire.batch_header import HEADER_SIZE, read_batch_header
 from txnsim.wire.records import Record, build_batch, iter_records
+from txnsim_spark.scan import kernel_records as kr
+from txnsim_spark.scan.pieces import Bytes, Ints
 
 SEEDS = 40
 MUTATIONS = 50

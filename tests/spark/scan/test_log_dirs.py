@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.log_tables import ORDERS, broker_dir
-from txnsim_spark.scan.log_dirs import LogDirectory, meta_of
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.types import TopicPartition
+from txnsim_spark.scan.log_dirs import LogDirectory, meta_of
 
 
 def test_everything_that_is_there_is_read(tmp_path: Path) -> None:

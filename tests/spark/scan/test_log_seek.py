@@ -11,11 +11,11 @@ from tests.support.fragment_model import Act, segment_of
 from tests.support.log_dirs import write_partition
 from tests.support.logs import LogDriver
 from txnsim.log.config import LogConfig
+from txnsim.releases.rules import LATEST
+from txnsim.storage.log_file import read_log_file
 from txnsim_spark.scan import log_seek
 from txnsim_spark.scan.log_seek import batches_at, end_offset_of, markers_in
 from txnsim_spark.scan.segments import Replica, SegmentFile, segments_of
-from txnsim.releases.rules import LATEST
-from txnsim.storage.log_file import read_log_file
 
 
 @pytest.fixture(autouse=True, params=["batch by batch", "compiled"])

@@ -12,10 +12,10 @@ import pytest
 
 from tests.support.log_tables import broker_dir, overwrite, segment, write_dense_index
 from tests.support.logs import plain
+from txnsim.storage import names
 from txnsim_spark.scan.examining import Examined
 from txnsim_spark.scan.sections import Cut, cuts_of, in_sections, stands_alone
 from txnsim_spark.scan.segments import Damage, Section, SegmentFile, replicas_in, segments_of
-from txnsim.storage import names
 
 BATCH = len(plain(2))
 CUTS = tuple(Cut(position=BATCH * at, offset=2 * at) for at in (2, 4, 6))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.fragment_model import Act, acts, on_file, segment_of
 from tests.support.old_messages import old_message
+from txnsim.wire.batch import BatchHeader
 from txnsim_spark.scan import log_seek
 from txnsim_spark.scan.log_seek import (
     Seen,
@@ -21,7 +22,6 @@ from txnsim_spark.scan.log_seek import (
     tail_of,
 )
 from txnsim_spark.scan.segments import Replica, SegmentFile
-from txnsim.wire.batch import BatchHeader
 
 Told = tuple[dict[int, Seen], list[tuple[int, int]], BatchHeader | None, list[Tail]]
 

@@ -9,6 +9,10 @@ import pytest
 from tests.support.log_tables import ORDERS, broker_dir, busy_log, replica, segment
 from tests.support.logs import plain
 from txnsim.errors import BadInputError
+from txnsim.storage import names
+from txnsim.storage.checkpoints import encode_offsets
+from txnsim.storage.replica_files import replica_files
+from txnsim.types import TopicPartition
 from txnsim_spark.scan.log_dirs import topic_id_of
 from txnsim_spark.scan.segments import (
     UNKNOWN_BROKER,
@@ -17,10 +21,6 @@ from txnsim_spark.scan.segments import (
     replicas_in,
     segments_of,
 )
-from txnsim.storage import names
-from txnsim.storage.checkpoints import encode_offsets
-from txnsim.storage.replica_files import replica_files
-from txnsim.types import TopicPartition
 
 UUID = "0123456789abcdef0123456789abcdef"
 

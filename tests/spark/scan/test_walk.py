@@ -21,6 +21,7 @@ from tests.support.fragment_model import (
     on_file,
     segment_of,
 )
+from txnsim.wire.batch import HEADER_SIZE, LOG_OVERHEAD, iter_batches, read_control_record
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan import kernel_fragments as fk
 from txnsim_spark.scan.segments import Damage
@@ -31,7 +32,6 @@ from txnsim_spark.scan.walk import (
     ending_rows,
     fragment_rows,
 )
-from txnsim.wire.batch import HEADER_SIZE, LOG_OVERHEAD, iter_batches, read_control_record
 
 BOUNDS = st.builds(
     Bounds,

@@ -15,11 +15,11 @@ from tests.support.soundness import (
     patch,
     write_log_dir,
 )
-from txnsim_spark.soundness.violations import Invariant, Severity
 from txnsim.storage import names
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import read_batch_header
 from txnsim.wire.batch_rewrite import empty_batch
+from txnsim_spark.soundness.violations import Invariant, Severity
 
 ORDERS = TopicPartition("orders", 0)
 BEGIN, SECOND = "00000000000000000000", "00000000000000000025"

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.soundness import note_offset
+from txnsim.storage import names
+from txnsim.types import TopicPartition
 from txnsim_spark.scan.segments import Replica
 from txnsim_spark.soundness.facts import (
     END,
@@ -15,8 +17,6 @@ from txnsim_spark.soundness.facts import (
     replica_facts,
 )
 from txnsim_spark.soundness.violations import Broken, Invariant, Severity
-from txnsim.storage import names
-from txnsim.types import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
 

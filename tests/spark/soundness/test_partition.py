@@ -20,10 +20,10 @@ from tests.support.soundness import (
 )
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
-from txnsim_spark.soundness.violations import Invariant, Severity
 from txnsim.storage import names, producer_snapshot, txn_index
 from txnsim.storage.checkpoints import encode_leader_epochs
 from txnsim.types import TopicPartition
+from txnsim_spark.soundness.violations import Invariant, Severity
 
 Damage = Callable[[Path], object]
 T = TypeVar("T", bound=msgspec.Struct)

@@ -15,9 +15,9 @@ from tests.support.soundness import (
     patch,
     write_log_dir,
 )
-from txnsim_spark.soundness.violations import Invariant
 from txnsim.storage import names
 from txnsim.types import TopicPartition
+from txnsim_spark.soundness.violations import Invariant
 
 ORDERS = TopicPartition("orders", 0)
 LAST = "00000000000000000096.log"

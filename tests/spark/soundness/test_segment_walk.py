@@ -7,9 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.spark.soundness.walked import facts
 from tests.support.logs import LogDriver, plain
 from tests.support.soundness import batches_of
-from tests.spark.soundness.walked import facts
+from txnsim.wire.batch import assign, read_batch_header
+from txnsim.wire.batch_rewrite import empty_batch
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.soundness.parts import SegmentPart
@@ -18,8 +20,6 @@ from txnsim_spark.soundness.segment_walk import (
     examine,
 )
 from txnsim_spark.soundness.violations import SAME_FINDINGS_MAX, Invariant
-from txnsim.wire.batch import assign, read_batch_header
-from txnsim.wire.batch_rewrite import empty_batch
 
 
 def segment(directory: Path, data: bytes) -> SegmentFile:

@@ -12,11 +12,11 @@ from tests.support.log_tables import logs_of, overwrite, write_dense_index
 from tests.support.soundness import busy_log, write_log_dir
 from tests.support.strides import every
 from txnsim.errors import BadInputError
+from txnsim.storage import names
 from txnsim_spark.soundness import verify
 from txnsim_spark.soundness.parts import SegmentPart
 from txnsim_spark.soundness.verify import plan, put_together
 from txnsim_spark.soundness.violations import Invariant, Violation
-from txnsim.storage import names
 
 
 @pytest.fixture

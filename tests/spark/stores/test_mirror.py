@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from txnsim.errors import BadInputError
+from txnsim.storage.regular_file import RangeFile
 from txnsim_spark.stores.mirror import Mirror
 from txnsim_spark.stores.settings import StoreSettings
 from txnsim_spark.stores.uris import Status
-from txnsim.storage.regular_file import RangeFile
 
 
 class Fake:

@@ -9,9 +9,9 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ConnectionLostError
 from txnsim.client.producer import Producer
-from txnsim_spark.streaming.lag_probe import PartitionLag, probe
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
+from txnsim_spark.streaming.lag_probe import PartitionLag, probe
 
 GHOSTLY = TopicPartition("orders", 0)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.datasource import InputPartition
 
+from txnsim.runtime.wall_clock import wall_ms
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim_spark.streaming import lag_source
 from txnsim_spark.streaming.alerts import step
 from txnsim_spark.streaming.lag_probe import HeldBy, PartitionLag
 from txnsim_spark.streaming.lag_source import LAG, LagReader
 from txnsim_spark.streaming.options import LagOptions
-from txnsim.runtime.wall_clock import wall_ms
-from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
 
 def test_a_batch_that_is_repeated_after_a_crash_has_the_time_of_its_own_probe(

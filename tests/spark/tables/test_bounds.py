@@ -14,10 +14,10 @@ from pyspark.sql.types import StructType
 from tests.support.log_tables import broker_dir, busy_log, replica
 from tests.support.logs import NOW, LogDriver
 from txnsim.log.config import LogConfig
-from txnsim_spark.schemas import OFFSET_COLUMNS, TABLES, TIME_COLUMNS
-from txnsim_spark.source import KafkaLogDataSource, schema_of
 from txnsim.releases.rules import LATEST
 from txnsim.types import TopicPartition
+from txnsim_spark.schemas import OFFSET_COLUMNS, TABLES, TIME_COLUMNS
+from txnsim_spark.source import KafkaLogDataSource, schema_of
 
 Row = dict[str, Any]
 

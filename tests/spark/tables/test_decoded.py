@@ -9,15 +9,15 @@ import pytest
 
 from tests.support.log_tables import broker_dir, overwrite, segment
 from tests.support.logs import NOW, batch, plain
+from txnsim.wire.batch import ZSTD, build_batch
+from txnsim.wire.batch_header import pack_batch
+from txnsim.wire.records import Record
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.scan.pieces import PIECE_BYTES
 from txnsim_spark.scan.segments import Damage, replicas_in, segments_of
 from txnsim_spark.tables import decoded
 from txnsim_spark.tables.decoded import decoded_batches
 from txnsim_spark.tables.rows import Job
-from txnsim.wire.batch import ZSTD, build_batch
-from txnsim.wire.batch_header import pack_batch
-from txnsim.wire.records import Record
 
 
 def looked_into(

@@ -20,12 +20,12 @@ from tests.support.log_tables import (
 )
 from tests.support.logs import plain
 from tests.support.old_messages import old_message
+from txnsim.storage import names
+from txnsim.storage.txn_index import ENTRY_BYTES
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.scan.segments import replicas_in
 from txnsim_spark.tables.errors import read_replica
 from txnsim_spark.tables.rows import Job
-from txnsim.storage import names
-from txnsim.storage.txn_index import ENTRY_BYTES
 
 BATCH = len(plain())
 

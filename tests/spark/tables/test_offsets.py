@@ -25,11 +25,11 @@ from txnsim.group.records import (
     OffsetDeleted,
     StoredMember,
 )
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import ZSTD, Record, build_batch, control_batch
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.tables.offsets import row_of
-from txnsim.types import TopicPartition
-from txnsim.wire.batch import ZSTD, Record, build_batch, control_batch
 
 FOLDER = "__consumer_offsets-7"
 ORDERS_1 = TopicPartition("orders", 1)

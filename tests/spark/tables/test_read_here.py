@@ -15,6 +15,7 @@ from tests.support.broker_dirs import BrokerDir, move
 from tests.support.log_tables import broker_dir, logs_of, replica, write_dense_index
 from tests.support.logs import PID, LogDriver
 from txnsim.log.config import LogConfig
+from txnsim.releases.rules import LATEST
 from txnsim_spark.engine import Engine, Way, alone
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import KafkaLogOptions
@@ -22,7 +23,6 @@ from txnsim_spark.planning import READS, shares_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.source import schema_of
 from txnsim_spark.tables.read_here import Asked, read_by_replica, read_here
-from txnsim.releases.rules import LATEST
 
 
 @pytest.fixture

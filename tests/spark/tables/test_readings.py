@@ -16,6 +16,9 @@ from tests.support.log_tables import broker_dir, busy_log, replica, segment, tab
 from tests.support.logs import NOW, plain
 from txnsim.group.log_format import encode_batch as encode_group_batch
 from txnsim.group.records import ClassicGroupStored, OffsetCommitted
+from txnsim.releases.rules import LATEST
+from txnsim.txn.log_format import encode_batch
+from txnsim.types import TopicPartition, TransactionVersion
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import READS, Share, shares_of
@@ -23,9 +26,6 @@ from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables.readings import OF_REPLICA, OF_SEGMENT, OF_SEGMENTS, rows_of
 from txnsim_spark.tables.rows import Job
-from txnsim.releases.rules import LATEST
-from txnsim.txn.log_format import encode_batch
-from txnsim.types import TopicPartition, TransactionVersion
 
 
 def test_every_table_that_is_documented_can_be_read() -> None:

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from txnsim_spark.traces.queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, RUNS
 from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
 from txnsim.runtime.trace_kinds import KINDS
+from txnsim_spark.traces.queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, RUNS
 
 
 def test_a_query_reads_only_what_was_made_before_it() -> None:

@@ -17,15 +17,14 @@ from txnsim.cli.output import (
     warn,
 )
 from txnsim.cli.parsing import MISUSE_STATUS
-from txnsim_lab.cli.scenario import on_real_brokers
-from txnsim_lab.cli.scenario import template
+from txnsim.errors import ConfigError
+from txnsim.suggestions import unknown
+from txnsim.written_files import write_whole
+from txnsim_lab.cli.scenario import on_real_brokers, template
 from txnsim_lab.cli.scenario.matrix import matrix_of
 from txnsim_lab.cli.scenario.output import facts_of, progress_of, show_of, story_of, table_of
 from txnsim_lab.cli.traces import one_file
-from txnsim.errors import ConfigError
 from txnsim_lab.scenario.catalog import find, heads, scenarios
-from txnsim.suggestions import unknown
-from txnsim.written_files import write_whole
 
 if TYPE_CHECKING:
     from txnsim_lab.scenario.given_inputs import GivenInputs

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import format_table, print_json, print_text, tell, warn
-from txnsim_lab.cli.scenario.output import facts_of, kinds, story_of, wrapped
 from txnsim.errors import ConfigError
 from txnsim.releases import REFERENCE
+from txnsim_lab.cli.scenario.output import facts_of, kinds, story_of, wrapped
 
 if TYPE_CHECKING:
     from txnsim.client.connection import ClientSettings

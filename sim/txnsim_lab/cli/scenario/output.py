@@ -15,9 +15,9 @@ from txnsim.cli.output import format_table
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from txnsim.trace.story import Sentence
     from txnsim_lab.scenario.model import Run, Scenario
     from txnsim_lab.scenario.runner import JudgesResult, RunResult
-    from txnsim.trace.story import Sentence
 
 WIDTH: Final = 100
 HEALTHY: Final = "healthy"

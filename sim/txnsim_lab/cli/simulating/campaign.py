@@ -8,9 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim_spark.cli.logs.spark import add_master, misused, session
 from txnsim.cli.output import print_json, print_line, progress
 from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.errors import BadInputError, ConfigError, MissingExtraError
+from txnsim.written_files import write_whole
 from txnsim_lab.cli.simulating.simulate import (
     FOUND_STATUS,
     add_wanted,
@@ -19,8 +20,7 @@ from txnsim_lab.cli.simulating.simulate import (
     seeds_in,
     wanted_of,
 )
-from txnsim.errors import BadInputError, ConfigError, MissingExtraError
-from txnsim.written_files import write_whole
+from txnsim_spark.cli.logs.spark import add_master, misused, session
 
 if TYPE_CHECKING:
     from txnsim_lab.campaigns import Examine, Play, Summary

@@ -165,9 +165,9 @@ def wanted_of(args: argparse.Namespace) -> Wanted:
     """
     from txnsim.releases import release_named
     from txnsim.releases.rules import Rules
+    from txnsim.suggestions import unknown
     from txnsim_lab.simulation.drawing import Wanted
     from txnsim_lab.simulation.guests import workload_named
-    from txnsim.suggestions import unknown
 
     if args.as_version is not None:
         release_named(args.as_version)

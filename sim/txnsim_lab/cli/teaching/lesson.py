@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.cli.output import Columns, print_text, tell
+from txnsim.errors import ConfigError
+from txnsim.written_files import write_whole
 from txnsim_lab.cli.scenario.output import event_of
 from txnsim_lab.cli.teaching.asking import (
     EndedError,
@@ -22,15 +24,13 @@ from txnsim_lab.cli.teaching.asking import (
     print_predictions,
     print_shown,
 )
-from txnsim.errors import ConfigError
-from txnsim.written_files import write_whole
 
 if TYPE_CHECKING:
+    from txnsim.trace.reading import Recording
     from txnsim_lab.scenario.commands import Input, PlannedStep
     from txnsim_lab.scenario.runner import Telling
     from txnsim_lab.scenario.stage import Stage
     from txnsim_lab.scenario.teaching.lessons import Beside, Lesson, Part, Told
-    from txnsim.trace.reading import Recording
 
 LEFT_STATUS: Final = 1
 DEMO: Final = "demo"
@@ -189,8 +189,8 @@ class _Player:
         print_paragraphs(part.then)
 
     def _show(self, stage: Stage) -> None:
-        from txnsim_lab.scenario.teaching.played import so_far
         from txnsim.trace.story import story
+        from txnsim_lab.scenario.teaching.played import so_far
 
         run = so_far(stage)
         sentences = [one for one in story(run.events, run.nodes) if not one.is_narrated]

@@ -17,6 +17,8 @@ import msgspec
 
 from txnsim.cli.control.port import ControlPort
 from txnsim.cli.output import print_text
+from txnsim.errors import ConfigError
+from txnsim.written_files import whole, write_whole
 from txnsim_lab.cli.teaching.asking import (
     LeftError,
     asked,
@@ -25,8 +27,6 @@ from txnsim_lab.cli.teaching.asking import (
     print_predictions,
     print_shown,
 )
-from txnsim.errors import ConfigError
-from txnsim.written_files import whole, write_whole
 
 if TYPE_CHECKING:
     from txnsim.faults.rule import FaultRule

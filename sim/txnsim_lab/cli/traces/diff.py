@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from txnsim.cli.output import print_json, print_line
 
 if TYPE_CHECKING:
-    from txnsim_lab.trace.diff import Side
     from txnsim.trace.reading import Recording
+    from txnsim_lab.trace.diff import Side
 
 DIFFERENT_STATUS: Final = 1
 
@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
-    from txnsim_lab.trace.diff import diff
     from txnsim.trace.reading import read
+    from txnsim_lab.trace.diff import diff
 
     left, right = read(args.a), read(args.b)
     found = diff(left, right)
@@ -49,8 +49,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(name: str, path: Path, side: Side, found: Recording) -> None:
-    from txnsim_lab.trace.brief import line
     from txnsim.trace.reading import by_position
+    from txnsim_lab.trace.brief import line
 
     events = by_position(found.events)
     print_line(f"{name}  {path}")

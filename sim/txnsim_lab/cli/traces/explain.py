@@ -37,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
-    from txnsim_lab.trace.explain import LsoExplanation, explain_lso, explain_txn
     from txnsim.trace.reading import read
+    from txnsim_lab.trace.explain import LsoExplanation, explain_lso, explain_txn
 
     found = read(args.file)
     explain = explain_lso if args.action == "lso" else explain_txn
@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_events(title: str, positions: Iterable[int], found: Recording) -> None:
-    from txnsim_lab.trace.brief import line
     from txnsim.trace.reading import by_position
+    from txnsim_lab.trace.brief import line
 
     events = by_position(found.events)
     shown = [events[position] for position in positions if position in events]

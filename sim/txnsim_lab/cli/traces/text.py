@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.collector import seldom_collected
 from txnsim.cli.output import print_data, print_json, print_line, progress, warn
-from txnsim_lab.cli.traces import one_file
 from txnsim.errors import ConfigError
 from txnsim.written_files import write_whole
+from txnsim_lab.cli.traces import one_file
 
 if TYPE_CHECKING:
     from txnsim.trace.reading import Recording
@@ -98,10 +98,7 @@ def _brief(found: Recording, args: argparse.Namespace) -> None:
 
 
 def _convert(found: Recording, args: argparse.Namespace) -> None:
-    from txnsim_lab.trace.convert import chrome
-    from txnsim_lab.trace.convert import mermaid
-    from txnsim_lab.trace.convert import otlp
-    from txnsim_lab.trace.convert import shiviz
+    from txnsim_lab.trace.convert import chrome, mermaid, otlp, shiviz
 
     if args.form == HTML:
         _convert_to_page(found, args)

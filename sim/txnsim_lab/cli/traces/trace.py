@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim_spark.cli.logs.spark import add_master, misused, session
 from txnsim.cli.output import Table, complain, format_table, progress, tell
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim_lab.cli.traces import text
+from txnsim_spark.cli.logs.spark import add_master, misused, session
 
 if TYPE_CHECKING:
     from txnsim_spark.session import Row, SparkSession

@@ -7,15 +7,17 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim_lab.exam.situation import Situation
-from txnsim_lab.exam.situations import codes
-from txnsim_lab.exam.situations import ends
-from txnsim_lab.exam.situations import fenced
-from txnsim_lab.exam.situations import groups
-from txnsim_lab.exam.situations import liveness
-from txnsim_lab.exam.situations import middle
-from txnsim_lab.exam.situations import readers
-from txnsim_lab.exam.situations import reports
-from txnsim_lab.exam.situations import workers
+from txnsim_lab.exam.situations import (
+    codes,
+    ends,
+    fenced,
+    groups,
+    liveness,
+    middle,
+    readers,
+    reports,
+    workers,
+)
 
 SITUATIONS: Final[tuple[Situation, ...]] = (
     *fenced.SITUATIONS,

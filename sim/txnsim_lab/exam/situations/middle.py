@@ -6,12 +6,12 @@ from hashlib import sha256
 from typing import Any, Final
 
 from txnsim.releases.kafka import REFERENCE
+from txnsim.types import PRODUCER_EPOCH_MAX, BrokerId, ProducerEpoch, TransactionalId
 from txnsim_lab.exam.book import Entry, Told
 from txnsim_lab.exam.results import MissError
 from txnsim_lab.exam.room import ID, TOPIC, Room
 from txnsim_lab.exam.situation import ALL, Play, Situation, situation
 from txnsim_lab.exam.situations.codes import CLIENTS_ADD, OF_POSITIONS
-from txnsim.types import PRODUCER_EPOCH_MAX, BrokerId, ProducerEpoch, TransactionalId
 
 _BEFORE: Final[dict[str, Any]] = {"point": "client.request", "action": "disconnect"}
 _LOST: Final[dict[str, Any]] = {"point": "client.request", "action": "drop"}

@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from txnsim.testing.faults import AsyncFault
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+from txnsim.wire.compression import GZIP
 from txnsim_lab.exam.book import Told
 from txnsim_lab.exam.results import MissError
 from txnsim_lab.exam.room import CLIENT, ID, Room, together
 from txnsim_lab.exam.situation import Situation, situation
 from txnsim_lab.exam.situations.codes import CLIENTS_ADD
 from txnsim_lab.exam.situations.ends import SHORT_MS
-from txnsim.testing.faults import AsyncFault
-from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
-from txnsim.wire.compression import GZIP
 
 LEARNS_S: Final = 25
 FOUND_S: Final = 10

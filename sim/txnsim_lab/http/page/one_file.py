@@ -15,9 +15,9 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ConfigError
+from txnsim.trace.reading import Recording
 from txnsim_lab.http.page.files import digest, files, script
 from txnsim_lab.trace.moments import Moment, moments
-from txnsim.trace.reading import Recording
 from txnsim_lab.trace.redaction import redacted
 
 HOLDS_VALUES: Final = "This file holds record values."

@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from txnsim_lab.http.page.files import MEDIA_TYPES, served, version
 from txnsim.http.replies import RefusedError
+from txnsim_lab.http.page.files import MEDIA_TYPES, served, version
 
 FOLDER: Final = "/ui"
 POLICY: Final = (

@@ -10,10 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.http.replies import RefusedError
+from txnsim.runtime.forked_processes import EndedError
 from txnsim_lab.http.runs.posted_runs import result_of
 from txnsim_lab.http.runs.run_requests import RunRequest, Stop
 from txnsim_lab.http.runs.told_again import Player
-from txnsim.runtime.forked_processes import EndedError
 from txnsim_lab.scenario.commands import Command, Failed, Order, Stopped, Told, encode, to_state
 
 DRIVEN_MAX: Final = 8

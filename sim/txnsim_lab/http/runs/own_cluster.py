@@ -14,26 +14,26 @@ from typing import Final
 import msgspec
 from starlette.requests import Request
 
-from txnsim_lab.check.history import History, HistoryError
-from txnsim_lab.check.observations import Seen
 from txnsim.client.admin import Admin
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
 from txnsim.errors import BadInputError, ErrorCode
-from txnsim_lab.http.judging import LOOK_TIMEOUT_MS, outside_of
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.replies import Body, RefusedError, digits_of
-from txnsim_lab.http.runs.lessons import LessonAnswer, lesson_of
 from txnsim.http.topics import partition_of
 from txnsim.http.work_thread import beside
+from txnsim.server.cluster import SimCluster
+from txnsim.server.inputs import input_event
+from txnsim.trace.reading import recording
+from txnsim_lab.check.history import History, HistoryError
+from txnsim_lab.check.observations import Seen
+from txnsim_lab.http.judging import LOOK_TIMEOUT_MS, outside_of
+from txnsim_lab.http.runs.lessons import LessonAnswer, lesson_of
 from txnsim_lab.scenario.onlooker import ONLOOKER, look
 from txnsim_lab.scenario.recorder import Recorder
 from txnsim_lab.scenario.teaching.facts import fact, in_words, is_fact
 from txnsim_lab.scenario.teaching.lessons import Lesson, OwnCluster, Part
 from txnsim_lab.scenario.teaching.seen import is_seen, judged, places, seen_fact
-from txnsim.server.cluster import SimCluster
-from txnsim.server.inputs import input_event
-from txnsim.trace.reading import recording
 
 NOTED_MAX: Final = 10_000
 """Maximum number of observations of a lesson; a runaway client exceeds it."""

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim_lab.http.runs.run_requests import RunRequest
-from txnsim_lab.http.runs.told_again import Player
 from txnsim.runtime.env import Clock
 from txnsim.runtime.forked_processes import CHILD_BYTES_MAX, EndedError
+from txnsim_lab.http.runs.run_requests import RunRequest
+from txnsim_lab.http.runs.told_again import Player
 from txnsim_lab.scenario.commands import Failed, Order, Stopped, encode, to_state
 
 RUN_MS_MAX: Final = 300_000

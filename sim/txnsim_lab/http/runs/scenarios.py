@@ -23,6 +23,10 @@ from starlette.responses import Response
 from txnsim.errors import ConfigError
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import Body, OptionalBody, RefusedError, WithStatus, number_of
+from txnsim.http.work_thread import WorkThread
+from txnsim.loggers import Logger
+from txnsim.runtime.env import Environment
+from txnsim.runtime.forked_processes import HAS_FORK, EndedError, Nursery
 from txnsim_lab.http.runs.driven_runs import (
     DRIVEN_MAX,
     STEPS_MAX,
@@ -35,10 +39,6 @@ from txnsim_lab.http.runs.lessons import lesson_of
 from txnsim_lab.http.runs.posted_runs import PostedRun
 from txnsim_lab.http.runs.run_requests import RunRequest, RunsView, words_of
 from txnsim_lab.http.runs.told_again import Player, ToldAgain
-from txnsim.http.work_thread import WorkThread
-from txnsim.loggers import Logger
-from txnsim.runtime.env import Environment
-from txnsim.runtime.forked_processes import HAS_FORK, EndedError, Nursery
 from txnsim_lab.scenario.catalog import of_name, scenarios
 from txnsim_lab.scenario.commands import MODULE, Back, Command, Drive, Go, Input, Order
 

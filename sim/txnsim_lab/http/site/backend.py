@@ -13,14 +13,14 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
-from txnsim_lab.http.explaining import ExplainRoutes
 from txnsim.http.messages import Problem
 from txnsim.http.operation import PREFIX, Noun, Responder
 from txnsim.http.replies import RefusedError, as_json, refused
+from txnsim.runtime.real import real_environment
+from txnsim_lab.http.explaining import ExplainRoutes
 from txnsim_lab.http.runs.lessons import LessonRoutes
 from txnsim_lab.http.runs.scenarios import ScenarioRoutes
 from txnsim_lab.http.site.opened import OpenedRoutes
-from txnsim.runtime.real import real_environment
 
 _PARAMETER: Final = re.compile(r"\\{(\w+)\\}")
 

@@ -27,9 +27,9 @@ import msgspec
 
 import txnsim
 from txnsim.errors import ConfigError
+from txnsim.written_files import working_in, write_all
 from txnsim_lab.http.page.files import served
 from txnsim_lab.scenario.catalog import directory
-from txnsim.written_files import working_in, write_all
 
 _HERE: Final = resources.files("txnsim_lab.http.site")
 LEFT_OUT: Final = ("cli", "pipeline", "proxy", "simulation", "testing", "scenarios")

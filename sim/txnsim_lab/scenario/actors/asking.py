@@ -13,9 +13,9 @@ from txnsim.client.positions import group_coordinator
 from txnsim.client.reactions import UNSAID
 from txnsim.client.versions import Request
 from txnsim.errors import ErrorCode
+from txnsim.types import TopicPartition
 from txnsim_lab.scenario.answers import ANY, CallResult, failure, read_answer
 from txnsim_lab.scenario.steps_model import Call
-from txnsim.types import TopicPartition
 
 PATIENCE_MS: Final = 60_000
 """Limit for retries and for the wait for an answer."""

@@ -15,6 +15,7 @@ from txnsim.client.members.member import GroupMember, Polled
 from txnsim.client.members.membership import MemberOptions
 from txnsim.client.members.requests import offset_commit
 from txnsim.errors import InvariantViolation
+from txnsim.types import IsolationLevel
 from txnsim_lab.scenario.actors.asking import PATIENCE_MS, Asking
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings, group_metadata
 from txnsim_lab.scenario.answers import CallResult, StoryFailedError, failure
@@ -22,7 +23,6 @@ from txnsim_lab.scenario.fields import expected_values
 from txnsim_lab.scenario.model import Actor
 from txnsim_lab.scenario.recorder import decoded, shown
 from txnsim_lab.scenario.steps_model import Call, needed
-from txnsim.types import IsolationLevel
 
 UNSTABLE: Final = "UNSTABLE_OFFSET_COMMIT"
 FAREWELL_S: Final = 5

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from txnsim_lab.check.observations import NamedHanging
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, code_name, or_raised
 from txnsim.client.group_requests import delete_groups
@@ -15,10 +14,11 @@ from txnsim.client.positions import ask_group_coordinator
 from txnsim.client.requests import Marker
 from txnsim.client.session import NO_IDENTITY
 from txnsim.errors import InvariantViolation
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
+from txnsim_lab.check.observations import NamedHanging
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
 from txnsim_lab.scenario.answers import NONE, CallResult, StoryFailedError, failure, read_answer
 from txnsim_lab.scenario.steps_model import Call, needed
-from txnsim.types import INTERNAL_TOPICS, TopicPartition
 
 UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2

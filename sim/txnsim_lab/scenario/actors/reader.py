@@ -10,13 +10,13 @@ from txnsim.client.fetching import FetchResult, fetch
 from txnsim.client.offsets import EARLIEST, offset_of
 from txnsim.client.positions import committed_positions
 from txnsim.client.tracing import ClientTrace
+from txnsim.types import IsolationLevel, TopicPartition
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
 from txnsim_lab.scenario.answers import CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.fields import Values, expected_values
 from txnsim_lab.scenario.model import Actor
 from txnsim_lab.scenario.recorder import decoded, shown
 from txnsim_lab.scenario.steps_model import Call, needed
-from txnsim.types import IsolationLevel, TopicPartition
 
 READ_BYTES_MAX: Final = 1_000_000
 NO_WAIT_MS: Final = 0

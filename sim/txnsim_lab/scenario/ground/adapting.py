@@ -7,11 +7,11 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.faults.plan import FaultRule
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
 from txnsim_lab.scenario.fields import Model, changed
 from txnsim_lab.scenario.model import Actor, Scenario
 from txnsim_lab.scenario.notation.places import AT, BY_NAME
 from txnsim_lab.scenario.steps_model import Step, TransactionIs
-from txnsim.types import INTERNAL_TOPICS, TopicPartition
 
 NAMES: Final = frozenset({"group", "transactional_id", "coordinator_of", "topic", "topics"})
 """Fields of steps and rules that name something of the cluster's."""

@@ -18,13 +18,13 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim_lab.proxy.addresses import Endpoint
 from txnsim.releases.release import line_of
 from txnsim.runtime import real
-from txnsim_lab.scenario.ground.jars import java
 from txnsim.storage.checkpoints import decode_offsets
 from txnsim.storage.names import CLEANER_OFFSETS_NAME
 from txnsim.types import TopicPartition
+from txnsim_lab.proxy.addresses import Endpoint
+from txnsim_lab.scenario.ground.jars import java
 
 HOST: Final = "127.0.0.1"
 CONTROLLER: Final = 100

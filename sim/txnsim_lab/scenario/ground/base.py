@@ -8,10 +8,10 @@ from typing import Any, Protocol
 from txnsim.client.authentication import ClientSecurity
 from txnsim.injection.injector import Injector
 from txnsim.runtime.env import Environment
-from txnsim_lab.scenario.model import Topic
-from txnsim_lab.scenario.steps_model import ClusterAct
 from txnsim.settings import Settings
 from txnsim.types import TopicPartition
+from txnsim_lab.scenario.model import Topic
+from txnsim_lab.scenario.steps_model import ClusterAct
 
 
 class Ground(Protocol):

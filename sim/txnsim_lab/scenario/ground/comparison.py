@@ -13,6 +13,7 @@ from txnsim.metadata import configs
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import new_token, real_environment
 from txnsim.runtime.trace import TraceLevel
+from txnsim.settings import DEFAULTS
 from txnsim_lab.scenario.cluster_options import (
     STRICT_MARKERS,
     TRANSACTION_LOG_PARTITIONS,
@@ -35,7 +36,6 @@ from txnsim_lab.scenario.ground.obstacles import (
 from txnsim_lab.scenario.ground.started import RealCluster, apache_cluster, cluster_there
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import RunResult, Telling, casts_of, tell, tell_virtual
-from txnsim.settings import DEFAULTS
 
 SHORT_SETTINGS: Final = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",

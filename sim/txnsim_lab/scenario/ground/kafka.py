@@ -25,15 +25,7 @@ from txnsim.client.requests import NewTopic
 from txnsim.client.waiting import Deadline, pause
 from txnsim.errors import ConfigError
 from txnsim.placement import partition_for
-from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim.runtime.env import Environment
-from txnsim_lab.scenario.actors.operator import TIMEOUT_MS
-from txnsim_lab.scenario.answers import StoryFailedError
-from txnsim_lab.scenario.cluster_options import new_topic, topic_of
-from txnsim_lab.scenario.ground import log_care
-from txnsim_lab.scenario.ground.cleaning import ONGOING, Belongings, Cleaner, Left
-from txnsim_lab.scenario.model import Scenario, Topic
-from txnsim_lab.scenario.steps_model import ClusterAct, needed
 from txnsim.security.options import SecurityProtocol
 from txnsim.settings import Settings
 from txnsim.types import (
@@ -42,6 +34,14 @@ from txnsim.types import (
     TopicPartition,
     TransactionalId,
 )
+from txnsim_lab.proxy.fault_proxy import FaultProxy
+from txnsim_lab.scenario.actors.operator import TIMEOUT_MS
+from txnsim_lab.scenario.answers import StoryFailedError
+from txnsim_lab.scenario.cluster_options import new_topic, topic_of
+from txnsim_lab.scenario.ground import log_care
+from txnsim_lab.scenario.ground.cleaning import ONGOING, Belongings, Cleaner, Left
+from txnsim_lab.scenario.model import Scenario, Topic
+from txnsim_lab.scenario.steps_model import ClusterAct, needed
 
 FOLLOWED_MAX_MS: Final = 60_000
 REALLY_WAITED_MS: Final = 35_000

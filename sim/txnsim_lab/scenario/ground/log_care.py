@@ -13,8 +13,8 @@ from txnsim.client.errors import ClientError
 from txnsim.client.requests import ConfigChange, describe_configs
 from txnsim.client.waiting import Deadline, pause
 from txnsim.runtime.env import Clock
-from txnsim_lab.scenario.answers import StoryFailedError
 from txnsim.types import IsolationLevel, TopicPartition
+from txnsim_lab.scenario.answers import StoryFailedError
 
 POLL_MS: Final = 100
 CLEANER_PAUSE_MS: Final = 200

@@ -10,10 +10,11 @@ from typing import Final
 import msgspec
 
 from txnsim.faults.points import PEER
-from txnsim_lab.proxy import meanings
 from txnsim.releases.kafka import REFERENCE, RELEASES, since
 from txnsim.releases.release import Release, line_of, names_releases, newer_than
 from txnsim.releases.rules import LATEST, Rules, documentation
+from txnsim.types import INTERNAL_TOPICS
+from txnsim_lab.proxy import meanings
 from txnsim_lab.scenario.cluster_options import STRICT_MARKERS
 from txnsim_lab.scenario.fields import Situation
 from txnsim_lab.scenario.ground.apache import FEATURE_SINCE
@@ -21,7 +22,6 @@ from txnsim_lab.scenario.ground.kafka import REALLY_WAITED_MS
 from txnsim_lab.scenario.ground.log_care import RETAINED_MS
 from txnsim_lab.scenario.model import Run, Scenario
 from txnsim_lab.scenario.steps_model import ClusterAct, Step
-from txnsim.types import INTERNAL_TOPICS
 
 OLDEST_HERE: Final = (3, 6)
 """Older releases are compared with this one."""

@@ -10,15 +10,15 @@ from txnsim.client.authentication import ClientSecurity
 from txnsim.errors import ConfigError
 from txnsim.metadata.image import TopicImage
 from txnsim.runtime.env import Environment
-from txnsim_lab.scenario.cluster_options import new_topic, options_of
-from txnsim_lab.scenario.cluster_steps import act_on_cluster
-from txnsim_lab.scenario.model import Run, Scenario, Topic
-from txnsim_lab.scenario.steps_model import ClusterAct
 from txnsim.server.cluster import SimCluster
 from txnsim.server.inputs import advance, input_event
 from txnsim.server.views.readings import late_transactions
 from txnsim.server.views.waiting import entry_of, waits_for
 from txnsim.types import TopicPartition
+from txnsim_lab.scenario.cluster_options import new_topic, options_of
+from txnsim_lab.scenario.cluster_steps import act_on_cluster
+from txnsim_lab.scenario.model import Run, Scenario, Topic
+from txnsim_lab.scenario.steps_model import ClusterAct
 
 if TYPE_CHECKING:
     from txnsim_lab.scenario.stage import Stage

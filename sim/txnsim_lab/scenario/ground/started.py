@@ -14,9 +14,9 @@ import msgspec
 from txnsim.client.connection import ClientSettings
 from txnsim.client.waiting import pause
 from txnsim.errors import ConfigError
+from txnsim.runtime.env import Environment
 from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.proxy.options import ProxyOptions
-from txnsim.runtime.env import Environment
 from txnsim_lab.scenario.ground.apache import ApacheBrokers, ApacheOptions
 
 START_MAX_MS: Final = 120_000

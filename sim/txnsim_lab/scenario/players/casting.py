@@ -12,10 +12,10 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ConfigError, MissingExtraError, pip_line
+from txnsim.suggestions import unknown
 from txnsim_lab.scenario.players.base import PLAYERS, Part, Player
 from txnsim_lab.scenario.players.own import OwnPlayer
 from txnsim_lab.scenario.players.program import ProgramPlayer, words
-from txnsim.suggestions import unknown
 
 PIP_LINE: Final = pip_line("demo")
 

@@ -11,13 +11,13 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from txnsim.errors import ClientError
+from txnsim.types import TopicPartition
 from txnsim_lab.scenario.players.base import (
     DELIVERY_TIMEOUT_MS,
     REQUEST_TIMEOUT_MS,
     Part,
     Player,
 )
-from txnsim.types import TopicPartition
 
 T = TypeVar("T")
 

@@ -8,13 +8,13 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.producer import Producer, RecordMetadata
 from txnsim.client.session import SessionState
+from txnsim.types import TopicPartition
 from txnsim_lab.scenario.players.base import (
     DELIVERY_TIMEOUT_MS,
     REQUEST_TIMEOUT_MS,
     Part,
     Player,
 )
-from txnsim.types import TopicPartition
 
 
 class OwnPlayer(Player):

@@ -17,8 +17,8 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ClientError, ConfigError
-from txnsim_lab.scenario.players.base import Part, Player
 from txnsim.types import TopicPartition
+from txnsim_lab.scenario.players.base import Part, Player
 
 LINE_TIMEOUT_SECONDS: Final = 60
 """A JVM on a busy machine takes its time."""

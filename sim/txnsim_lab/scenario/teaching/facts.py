@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from txnsim.errors import BadInputError, ConfigError
+from txnsim.trace.reading import Recording
 from txnsim_lab.scenario.teaching.seen import SEEN
 from txnsim_lab.trace.explain import lso_of
 from txnsim_lab.trace.faults_and_decisions import Remembered
-from txnsim.trace.reading import Recording
 from txnsim_lab.trace.state import TraceState, state_at
 
 NONE: Final = "nothing"

@@ -18,11 +18,11 @@ import msgspec
 
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.faults.rule import FaultRule
+from txnsim.suggestions import unknown
+from txnsim.trace.reading import Recording
 from txnsim_lab.scenario.catalog import directory
 from txnsim_lab.scenario.teaching.facts import fact, is_fact
 from txnsim_lab.scenario.teaching.seen import is_seen
-from txnsim.suggestions import unknown
-from txnsim.trace.reading import Recording
 
 FOLDER: Final = "lessons"
 _PLACE: Final = re.compile(r"\.?([\w-]+)|\[(\d+)\]")

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import msgspec
 
+from txnsim.trace.reading import Recording, recording
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.commands import Input, PlannedStep
 from txnsim_lab.scenario.given_inputs import do_input
@@ -14,7 +15,6 @@ from txnsim_lab.scenario.runner import Telling, tell_virtual
 from txnsim_lab.scenario.stage import Stage
 from txnsim_lab.scenario.teaching.facts import fact
 from txnsim_lab.scenario.teaching.lessons import Lesson, Told, is_reached
-from txnsim.trace.reading import Recording, recording
 
 
 class PlayedPart(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from txnsim_lab.check.history import History
 from txnsim.on_demand import OnDemand
 from txnsim.types import TopicPartition
+from txnsim_lab.check.history import History
 
 if TYPE_CHECKING:
     from txnsim_lab.check import judge as judges

@@ -15,8 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.runtime.trace import Event
-from txnsim_lab.trace.convert.chrome import ENDED
 from txnsim.trace.reading import Recording, by_position
+from txnsim_lab.trace.convert.chrome import ENDED
 from txnsim_lab.trace.state import id_of, state_at
 
 INTERNAL: Final = 1

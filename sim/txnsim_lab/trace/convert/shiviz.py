@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from txnsim.runtime.trace import Event
-from txnsim_lab.trace.brief import payload
 from txnsim.trace.reading import Recording
+from txnsim_lab.trace.brief import payload
 
 PARSER: Final = r"(?<host>\S+) (?<clock>{.*})\n(?<event>.*)"
 """The regular expression to give to ShiViz."""

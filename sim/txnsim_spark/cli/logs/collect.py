@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from txnsim_spark.cli.logs.searching import show_progress
 from txnsim.cli.output import tell, warn
+from txnsim_spark.cli.logs.searching import show_progress
 
 if TYPE_CHECKING:
     from txnsim_spark.forensics.collection import Manifest
@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Collect; returns the exit status."""
-    from txnsim_spark.libraries import require_libraries
     from txnsim.runtime.wall_clock import wall_ms
+    from txnsim_spark.libraries import require_libraries
 
     started = os.times()
     require_libraries()

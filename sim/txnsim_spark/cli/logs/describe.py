@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from txnsim_spark.cli.logs.spark import add_directories
 from txnsim.cli.output import Columns, print_json, print_line, print_text, progress, table_of, warn
+from txnsim_spark.cli.logs.spark import add_directories
 
 if TYPE_CHECKING:
     from txnsim_spark.describe import Described

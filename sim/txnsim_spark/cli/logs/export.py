@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from txnsim.cli.output import print_json, print_line
 from txnsim_spark.cli.logs.searching import find
 from txnsim_spark.cli.logs.spark import add_directories, add_master
-from txnsim.cli.output import print_json, print_line
 
 if TYPE_CHECKING:
     from txnsim_spark.engine import NewSession, Progress

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from txnsim.cli.output import Columns, print_line, print_text, table_of
 from txnsim_spark.cli.logs.searching import answering
 from txnsim_spark.cli.logs.spark import add_directories
-from txnsim.cli.output import Columns, print_line, print_text, table_of
 
 if TYPE_CHECKING:
     from txnsim_spark.extract import Extracted, Lot

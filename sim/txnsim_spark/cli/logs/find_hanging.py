@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from txnsim.cli.output import Columns, print_line, print_text, table_of, warn
 from txnsim_spark.cli.logs.searching import add_as_of, answering, find, show_progress
 from txnsim_spark.cli.logs.spark import add_directories
-from txnsim.cli.output import Columns, print_line, print_text, table_of, warn
 
 if TYPE_CHECKING:
     from txnsim_spark.forensics.findings import Finding, PartitionFigures, Report
@@ -111,8 +111,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(args: argparse.Namespace) -> Report:
-    from txnsim_spark.forensics.find_hanging import Search, find_hanging
     from txnsim.runtime.wall_clock import wall_ms
+    from txnsim_spark.forensics.find_hanging import Search, find_hanging
 
     search = Search(
         paths=tuple(args.directory),
@@ -190,8 +190,8 @@ def _below(one: Finding) -> Iterator[str]:
 
 def summarize(report: Report) -> None:
     from txnsim.durations import time_text
-    from txnsim_spark.forensics.identity import stale_words
     from txnsim.txn.open_txn_verdict import OpenTxnStatus
+    from txnsim_spark.forensics.identity import stale_words
 
     source = report.source
     counts = Counter(one.verdict for one in report.findings)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
+from txnsim.cli.output import Columns, print_line, print_text, table_of, warn
 from txnsim_spark.cli.logs.find_hanging import INCOMPLETE
 from txnsim_spark.cli.logs.searching import answering, show_progress
 from txnsim_spark.cli.logs.spark import place
-from txnsim.cli.output import Columns, print_line, print_text, table_of, warn
 
 if TYPE_CHECKING:
     from txnsim_spark.questions.growth import Growth, IdSize, PartitionSize

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from txnsim.cli.output import print_line
 from txnsim_spark.cli.logs.find_hanging import status_of, summarize
 from txnsim_spark.cli.logs.searching import add_as_of, answering, find, search_of
 from txnsim_spark.cli.logs.spark import add_directories, add_master
-from txnsim.cli.output import print_line
 
 if TYPE_CHECKING:
     from txnsim_spark.report_page.page import Written

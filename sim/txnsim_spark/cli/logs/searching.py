@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from txnsim_spark.cli.logs.spark import session
 from txnsim.cli.output import may_move_cursor, print_json, progress, warn
+from txnsim_spark.cli.logs.spark import session
 
 if TYPE_CHECKING:
     from txnsim_spark.forensics.find_hanging import Search
@@ -32,8 +32,8 @@ def add_as_of(parser: argparse.ArgumentParser) -> None:
 
 def search_of(args: argparse.Namespace) -> Search:
     """The search that arguments ask for (``add_directories``, ``add_as_of``, ``add_master``)."""
-    from txnsim_spark.forensics.find_hanging import Search
     from txnsim.runtime.wall_clock import wall_ms
+    from txnsim_spark.forensics.find_hanging import Search
 
     return Search(
         paths=tuple(args.directory),

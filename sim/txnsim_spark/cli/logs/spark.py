@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from txnsim.cli.output import complain, may_move_cursor, progress
-from txnsim_spark.stores.uris import is_elsewhere
 from txnsim.written_files import advice
+from txnsim_spark.stores.uris import is_elsewhere
 
 if TYPE_CHECKING:
     from txnsim_spark.session import SparkSession

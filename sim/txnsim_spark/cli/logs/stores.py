@@ -9,8 +9,8 @@ import os
 from contextlib import ExitStack
 from typing import Final
 
-from txnsim_spark.cli.logs.spark import GIVEN, session
 from txnsim.cli.output import renamed
+from txnsim_spark.cli.logs.spark import GIVEN, session
 from txnsim_spark.stores.uris import is_native
 
 OWN_MASTER: Final = "the master of the session that runs"

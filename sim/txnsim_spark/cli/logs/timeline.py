@@ -6,9 +6,9 @@ import argparse
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from txnsim.cli.output import print_line, warn
 from txnsim_spark.cli.logs.searching import answering, find
 from txnsim_spark.cli.logs.spark import add_directories, add_master
-from txnsim.cli.output import print_line, warn
 
 if TYPE_CHECKING:
     from txnsim_spark.engine import NewSession, Progress

@@ -7,9 +7,9 @@ from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
+from txnsim.cli.output import print_json, print_line, warn
 from txnsim_spark.cli.logs.searching import show_progress
 from txnsim_spark.cli.logs.spark import add_directories, add_master, session
-from txnsim.cli.output import print_json, print_line, warn
 
 if TYPE_CHECKING:
     from txnsim_spark.soundness.verify import Plan

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
+from txnsim.cli.output import Columns, print_line, print_text, table_of, warn
+from txnsim.durations import time_text
 from txnsim_spark.cli.logs.find_hanging import HANGS, INCOMPLETE
 from txnsim_spark.cli.logs.searching import add_as_of, answering, find, search_of
 from txnsim_spark.cli.logs.spark import add_directories, add_master
-from txnsim.cli.output import Columns, print_line, print_text, table_of, warn
-from txnsim.durations import time_text
 
 if TYPE_CHECKING:
     from txnsim_spark.questions.waiting import Waiter, Waiting

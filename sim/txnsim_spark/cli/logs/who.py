@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from txnsim_spark.cli.logs.searching import answering
-from txnsim_spark.cli.logs.spark import add_directories
 from txnsim.cli.output import print_line
 from txnsim.durations import time_text
+from txnsim_spark.cli.logs.searching import answering
+from txnsim_spark.cli.logs.spark import add_directories
 
 if TYPE_CHECKING:
     from txnsim_spark.questions.application import Application

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
 from tests.broker.client.inspection.test_repair import SOLO, abandoned
+from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
 from txnsim.cli.txns.aborting import Guarded
 from txnsim.cli.txns.commands import AbortTransaction
 from txnsim.client.admin import Admin

@@ -15,7 +15,6 @@ from txnsim.coordinators.txn.marker_sender import PATIENCE, RECONNECT_PAUSE_MS, 
 from txnsim.errors import ErrorCode, PeerDisconnectedError, PeerTimeoutError
 from txnsim.interbroker.transactions import WriteTxnMarkersReply
 from txnsim.runtime.trace import TraceLevel
-from txnsim_lab.trace.state import state_at
 from txnsim.txn.markers import NoLeader
 from txnsim.txn.state import TransactionState
 from txnsim.types import (
@@ -25,6 +24,7 @@ from txnsim.types import (
     TopicPartition,
     TransactionVersion,
 )
+from txnsim_lab.trace.state import state_at
 
 B2 = BrokerId(2)
 

@@ -9,13 +9,12 @@ import pytest
 
 from tests.support.stories import late_produce, small
 from txnsim.cli.main import main
+from txnsim.trace.story import Sentence
 from txnsim_lab.cli.scenario import command as scenario_module
-from txnsim_lab.scenario import catalog
-from txnsim_lab.scenario import runner
+from txnsim_lab.scenario import catalog, runner
 from txnsim_lab.scenario.pace import Pace
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import JudgesResult, RunResult, Telling
-from txnsim.trace.story import Sentence
 
 WRONG: dict[str, tuple[str, ...]] = {}
 Z01 = ["scenario", "run", "z01"]

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.stories import late_produce, small
+from txnsim.trace.story import Sentence
 from txnsim_lab.cli.scenario.output import (
     facts_of,
     kinds,
@@ -13,7 +14,6 @@ from txnsim_lab.cli.scenario.output import (
     table_of,
 )
 from txnsim_lab.scenario.runner import JudgesResult, RunResult
-from txnsim.trace.story import Sentence
 
 SCENARIO = late_produce()
 WORLD = SCENARIO.runs["V-"]

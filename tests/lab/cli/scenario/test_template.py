@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from txnsim.cli.main import main
-from txnsim_lab.cli.scenario.template import write
 from txnsim.errors import ConfigError
+from txnsim_lab.cli.scenario.template import write
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from txnsim.cli.main import main
-from txnsim_lab.cli.traces import trace
 from txnsim.errors import MissingExtraError
+from txnsim_lab.cli.traces import trace
 
 
 def arguments(*given: str) -> argparse.Namespace:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.control_port import port
 from tests.lab.http.runs.test_scenarios import RUNS, SHORT, until_done
-from txnsim_lab.http.runs import posted_runs
-from txnsim_lab.http.runs import scenarios
+from tests.support.control_port import port
+from txnsim_lab.http.runs import posted_runs, scenarios
 
 LONG = SHORT.replace("{t: 1}", "{t: 100}").partition("steps:")[0] + "".join(
     ["steps:\n"]

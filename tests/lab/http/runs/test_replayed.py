@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
-from txnsim_lab.http.runs.replayed import Replayed
 from txnsim.runtime.forked_processes import HAS_FORK, EndedError, Nursery
+from txnsim_lab.http.runs.replayed import Replayed
 from txnsim_lab.scenario import driven
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.commands import (

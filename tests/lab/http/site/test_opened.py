@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.support.traces import told
 from tests.lab.http.site.test_backend import asked
+from tests.support.traces import told
 from txnsim_lab.http.site.backend import Backend
 
 

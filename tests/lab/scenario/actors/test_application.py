@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.support.stories import call, seen, told
-from txnsim_lab.check.observations import Began, Ended, Wrote
 from txnsim.errors import ConfigError
+from txnsim_lab.check.observations import Began, Ended, Wrote
 
 ACTORS = {"A": {"plays": "application", "transactional-id": "app", "client-id": "shop"}}
 HOLD = {"hold": {"id": "late", "point": "client.request", "api": "Produce", "client_id": "shop"}}

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from tests.support.stories import call, small
+from txnsim.types import TopicPartition
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.ground.adapting import SHORT_MS, adapted
-from txnsim.types import TopicPartition
 
 
 def test_a_member_and_what_it_subscribes_to() -> None:

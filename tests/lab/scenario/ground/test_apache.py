@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from txnsim.errors import ConfigError
-from txnsim_lab.scenario.ground.apache import ApacheBrokers, ApacheOptions
 from txnsim.types import TopicPartition
+from txnsim_lab.scenario.ground.apache import ApacheBrokers, ApacheOptions
 
 FORMATS = """#!/bin/sh
 case "$*" in *StorageTool*) {format};; *kafka.Kafka*) {serve};; esac

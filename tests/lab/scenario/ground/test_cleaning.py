@@ -12,8 +12,6 @@ from tests.support.told_over_wire import PREFIX, Told, told
 from txnsim.faults.actions import Delay
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
-from txnsim_lab.scenario.catalog import find
-from txnsim_lab.scenario.model import Scenario
 from txnsim.security.acls import (
     CLUSTER_NAME,
     AclBinding,
@@ -23,6 +21,8 @@ from txnsim.security.acls import (
     ResourceType,
 )
 from txnsim.security.options import SecurityOptions
+from txnsim_lab.scenario.catalog import find
+from txnsim_lab.scenario.model import Scenario
 
 WHO: Final = "User:ANONYMOUS"
 EVERYTHING: Final = tuple(

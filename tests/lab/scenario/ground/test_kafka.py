@@ -10,15 +10,15 @@ from tests.support.stories import call, failure, small, transaction
 from tests.support.told_over_wire import PREFIX, Told, told
 from txnsim.client.authentication import ClientSecurity
 from txnsim.client.connection import ClientSettings
-from txnsim_lab.proxy.fault_proxy import FaultProxy
-from txnsim_lab.proxy.options import ProxyOptions
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
-from txnsim_lab.scenario.catalog import find
-from txnsim_lab.scenario.ground.kafka import KafkaGround
-from txnsim_lab.scenario.ground.log_care import CLEANER_PAUSE_MS, SHORTLY_RETAINED_MS
 from txnsim.security.login import Password
 from txnsim.security.options import SecurityProtocol
 from txnsim.settings import DEFAULTS
+from txnsim_lab.proxy.fault_proxy import FaultProxy
+from txnsim_lab.proxy.options import ProxyOptions
+from txnsim_lab.scenario.catalog import find
+from txnsim_lab.scenario.ground.kafka import KafkaGround
+from txnsim_lab.scenario.ground.log_care import CLEANER_PAUSE_MS, SHORTLY_RETAINED_MS
 
 INIT = call("init-producer-id")
 

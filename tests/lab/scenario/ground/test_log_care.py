@@ -11,10 +11,10 @@ from tests.support.proxied import ProxiedCluster, SimDisks, run_proxied
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.producer import Producer
+from txnsim.types import TopicPartition
 from txnsim_lab.scenario.answers import StoryFailedError
 from txnsim_lab.scenario.ground import log_care
 from txnsim_lab.scenario.ground.log_care import CLEANER_IDLE_MS, CLEANER_PAUSE_MS, RETENTION_MAX_MS
-from txnsim.types import TopicPartition
 
 T0 = TopicPartition("t", 0)
 

@@ -5,9 +5,9 @@ import pytest
 from tests.support.stories import call, small
 from txnsim.errors import ConfigError
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
+from txnsim.types import TopicPartition
 from txnsim_lab.scenario.ground.simulated import simulated_ground
 from txnsim_lab.scenario.model import Topic
-from txnsim.types import TopicPartition
 
 
 def test_it_is_the_cluster_that_the_run_asks_for() -> None:

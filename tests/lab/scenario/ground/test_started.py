@@ -12,9 +12,9 @@ from txnsim.client.connection import ClientSettings
 from txnsim.errors import ConfigError
 from txnsim.runtime.real import real_environment
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
+from txnsim.server.cluster import SimCluster
 from txnsim_lab.scenario.ground.apache import ApacheOptions
 from txnsim_lab.scenario.ground.started import apache_cluster, cluster_there
-from txnsim.server.cluster import SimCluster
 
 JAVA = """#!/bin/sh
 case "$*" in *kafka.Kafka*) echo "bad setting"; exit 3;; esac

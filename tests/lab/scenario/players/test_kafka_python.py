@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.clusters import real_cluster
 from txnsim.errors import ClientError
-from txnsim_lab.scenario.players.casting import Casting, cast
 from txnsim.types import TopicPartition
+from txnsim_lab.scenario.players.casting import Casting, cast
 
 pytest.importorskip("kafka", reason="the extra `demo` is not installed")
 

@@ -4,9 +4,9 @@ import pytest
 
 from tests.support.clusters import real_cluster
 from txnsim.errors import ClientError
+from txnsim.types import TopicPartition
 from txnsim_lab.scenario.players.base import Part
 from txnsim_lab.scenario.players.own import OwnPlayer
-from txnsim.types import TopicPartition
 
 P0 = TopicPartition("orders", 0)
 

@@ -6,10 +6,10 @@ import textwrap
 import pytest
 
 from txnsim.errors import ClientError
+from txnsim.types import TopicPartition
 from txnsim_lab.scenario.players import program
 from txnsim_lab.scenario.players.base import Part
 from txnsim_lab.scenario.players.program import ProgramPlayer, words
-from txnsim.types import TopicPartition
 
 P3 = TopicPartition("payments", 3)
 PART = Part(

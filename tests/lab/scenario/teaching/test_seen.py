@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from txnsim.types import TopicPartition
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import Began, Ended, Read, Record, Seen, Wrote
 from txnsim_lab.scenario.teaching.seen import SEEN, is_seen, judged, places, seen_fact
-from txnsim.types import TopicPartition
 
 T1, T2 = "order-1 by shop 1", "order-1 by shop 2"
 

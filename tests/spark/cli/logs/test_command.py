@@ -6,10 +6,10 @@ import argparse
 
 import pytest
 
-from txnsim_spark.cli.logs import command as logs
-from txnsim_spark.cli.logs import who
 from txnsim.cli.main import main
 from txnsim.errors import BadInputError
+from txnsim_spark.cli.logs import command as logs
+from txnsim_spark.cli.logs import who
 
 
 @pytest.mark.parametrize("action", logs.ACTIONS)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.soundness import write_log_dir
-from txnsim_spark.cli.logs import export as logs_export
 from txnsim.cli.main import main
+from txnsim_spark.cli.logs import export as logs_export
 from txnsim_spark.engine import Engine, Way
 from txnsim_spark.export import Export, Written
 

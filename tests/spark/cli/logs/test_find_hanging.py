@@ -11,15 +11,15 @@ import pytest
 
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver, plain
-from txnsim_spark.cli.logs.find_hanging import COLUMNS, HANGS, INCOMPLETE
 from txnsim.cli.main import main
 from txnsim.cli.txns.operator import HANGS as TXNS_HANGS
 from txnsim.cli.txns.operator import INCOMPLETE as TXNS_INCOMPLETE
 from txnsim.cli.txns.operator import hanging_columns
-from txnsim_spark.forensics.findings import json_schema
 from txnsim.txn.state import TxnTransition
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import iter_batches
+from txnsim_spark.cli.logs.find_hanging import COLUMNS, HANGS, INCOMPLETE
+from txnsim_spark.forensics.findings import json_schema
 
 HERE = TopicPartition("orders", 0)
 AS_OF = str(NOW + 3_600_000)

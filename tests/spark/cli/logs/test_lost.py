@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
-from txnsim_spark.cli.logs.lost import COLUMNS
 from txnsim.cli.main import main
+from txnsim_spark.cli.logs.lost import COLUMNS
 from txnsim_spark.questions.lost import Losses, LostLot
 
 

@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.support.logs import NOW
-from txnsim_spark.cli.logs.searching import add_as_of, answering, find, search_of, show_progress, time_ms
 from txnsim.cli.output import print_line
+from txnsim_spark.cli.logs.searching import (
+    add_as_of,
+    answering,
+    find,
+    search_of,
+    show_progress,
+    time_ms,
+)
 
 
 def test_a_search_is_what_was_asked_for() -> None:

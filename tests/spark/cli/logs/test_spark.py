@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from txnsim_spark.cli.logs.spark import add_directories, add_master, misused
 from txnsim.errors import BadInputError
+from txnsim_spark.cli.logs.spark import add_directories, add_master, misused
 
 
 def test_directories_topics_and_a_master_are_taken() -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.soundness import write_log_dir
-from txnsim_spark.cli.logs import searching
 from txnsim.cli.main import main
+from txnsim.types import TopicPartition
+from txnsim_spark.cli.logs import searching
 from txnsim_spark.engine import Engine, Way
 from txnsim_spark.forensics.timeline import CoordinatorRecord, Stay, Timeline, timeline_of
-from txnsim.types import TopicPartition
 
 
 def _record(offset: int, state: str, *partitions: TopicPartition) -> CoordinatorRecord:

@@ -10,8 +10,8 @@ import pytest
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import LogDriver
 from txnsim.cli.main import main
-from txnsim_spark.questions.application import Application, Bump, Neighbour, Written
 from txnsim.types import TopicPartition
+from txnsim_spark.questions.application import Application, Bump, Neighbour, Written
 
 
 @pytest.fixture
