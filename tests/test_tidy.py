@@ -19,6 +19,7 @@ from typing import Final
 import pytest
 
 from tests.support.docstrings import docstrings
+from txnsim.extensions import EXTENSIONS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -31,6 +32,12 @@ PROTOCOLS_ONLY: Final = "protocols and values, nothing runs"
 
 JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/__main__.py": "tests/broker/cli/test_main.py",
+    "sim/txnsim/http/wire_noun.py": "tests/broker/http/test_assertions.py",
+    "sim/txnsim_lab/cli/commands.py": "tests/broker/cli/test_commands.py",
+    "sim/txnsim_spark/cli/commands.py": "tests/broker/cli/test_commands.py",
+    "sim/txnsim_lab/cli/traces/trace.py": "tests/spark/cli/test_trace_actions.py",
+    "sim/txnsim_lab/http/control_port.py": "tests/lab/http/test_explaining.py",
+    "sim/txnsim_spark/campaign_engine.py": "tests/pipeline/test_campaign.py",
     "sim/txnsim_lab/exam/driver.py": "tests/lab/exam/test_sitting.py",
     "sim/txnsim_lab/exam/results.py": "tests/lab/exam/test_sitting.py",
     "sim/txnsim_lab/exam/real_hall.py": "tests/real/test_exam.py",
@@ -55,7 +62,7 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/api/identities/*_delegation_token.py": (
         "tests/broker/api/identities/test_delegation_tokens.py"
     ),
-    "sim/txnsim_lab/scenario/ground/base.py": "tests/lab/scenario/ground/test_kafka.py",  # a protocol
+    "sim/txnsim_lab/scenario/ground/base.py": PROTOCOLS_ONLY,
     "sim/txnsim/group/commands.py": "tests/broker/test_types.py",  # values without behaviour
     "sim/txnsim/group/consumer_records.py": "tests/broker/test_types.py",
     "sim/txnsim/group/offset_commands.py": "tests/broker/test_types.py",
@@ -100,11 +107,16 @@ FOR_OTHERS: Final = {
     "txnsim.api.kip_text.differences": "what DEVIATIONS.md shows and tests/kip_text goes through",
     "txnsim_spark.cli.submit": "what spark-submit runs",
     "txnsim_lab.http.site.pack": "what runs in WebAssembly when the site is built",
-    "txnsim_lab.http.site.stand_ins.crc32c": "takes the place of a library in the site",
-    "txnsim_lab.http.site.stand_ins.kio_native": "takes the place of a library in the site",
-    "txnsim_lab.http.site.stand_ins.starlette.requests": "takes the place of a library in the site",
-    "txnsim_lab.http.site.stand_ins.starlette.responses": "takes the place of a library in the site",
-    "txnsim_lab.http.site.stand_ins.starlette.routing": "takes the place of a library in the site",
+    **dict.fromkeys(
+        (
+            f"txnsim_lab.http.site.stand_ins.{name}"
+            for name in (
+                *("crc32c", "kio_native"),
+                *(f"starlette.{one}" for one in ("requests", "responses", "routing")),
+            )
+        ),
+        "takes the place of a library in the site",
+    ),
     "txnsim_spark.daemon": "what Spark forks workers from, by name in a session's settings",
     "txnsim.client.consumer": "our client as a library: whoever reads with it",
     "txnsim.runtime.virtual.run": "what tests start a cluster in virtual time with",
@@ -398,6 +410,10 @@ def _raised_for_callers(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set
 # The map
 
 
+TESTS_OF: Final = {"txnsim": "broker", "txnsim_lab": "lab", "txnsim_spark": "spark"}
+"""Package -> the folder of its tests."""
+
+
 def test_unit_tests_mirror_the_product() -> None:
     wanted = {
         name: _unit_test_of(name)
@@ -410,14 +426,16 @@ def test_unit_tests_mirror_the_product() -> None:
     astray = [
         name
         for name in files
-        if re.fullmatch(r"tests/unit/.*test_\w+\.py", name) and name not in wanted.values()
+        if re.fullmatch(r"tests/(broker|lab|spark)/.*test_\w+\.py", name)
+        and name not in wanted.values()
     ]
     assert_none(untested, "write their tests, or say in JUDGED_ELSEWHERE who judges them")
     assert_none(astray, "they mirror nothing")
 
 
 def _unit_test_of(name: str) -> str:
-    path = Path("tests/unit", Path(name).relative_to("sim/txnsim"))
+    _, package, *inside = Path(name).parts
+    path = Path("tests", TESTS_OF.get(package, package), *inside)
     return path.with_name(f"test_{path.name}").as_posix()
 
 
@@ -465,7 +483,9 @@ def _imports(name: str) -> Iterator[str]:
             case ast.ImportFrom(module=str(module), names=names):
                 yield module
                 yield from (f"{module}.{alias.name}" for alias in names)
-            case ast.Constant(value=str(text)) if text.startswith("txnsim."):
+            case ast.Call(func=ast.Name(id="offered"), args=[ast.Constant(value=str(text))]):
+                yield from (f"{extension}.{text}" for extension in EXTENSIONS)
+            case ast.Constant(value=str(text)) if re.match(r"txnsim(_lab|_spark)?\.", text):
                 yield text
             case _:
                 pass
@@ -540,15 +560,16 @@ def contract(name: str) -> dict[str, list[str]]:
 
 
 @cache
-def layers() -> list[set[str]]:
-    """The rows of the layer contract, highest first, without optional marks."""
-    rows = contract("Layers")["layers"]
+def layers(product: str = "broker") -> list[set[str]]:
+    """The rows of a product's layer contract, highest first, without optional marks."""
+    rows = contract(f"Layers of the {product}")["layers"]
     return [_entries(row) for row in rows]
 
 
 def test_the_architecture_shows_the_layers_that_are_enforced() -> None:
-    block = source("ARCHITECTURE.md").split("## Layers")[1].split("```")[1].strip()
-    assert [_entries(row) for row in block.splitlines()] == layers()
+    blocks = source("ARCHITECTURE.md").split("## Layers")[1].split("```")[1::2]
+    for product, block in zip(("broker", "lab"), blocks, strict=False):
+        assert [_entries(row) for row in block.strip().splitlines()] == layers(product)
 
 
 def _entries(row: str) -> set[str]:
@@ -629,6 +650,7 @@ def test_only_rows_above_the_cores_are_excused_from_purity() -> None:
     excused = {
         entry.removeprefix("txnsim.").removesuffix(" -> *").removesuffix(".**")
         for entry in contract("Cores are pure")["ignore_imports"]
+        if entry.endswith(" -> *")
     }
     pure = set().union(*rows_below_runtime())
     assert excused == set().union(*layers()) - (pure - {"loggers"})
@@ -651,12 +673,13 @@ def test_full_coverage_is_asked_of_every_core_and_of_no_shell() -> None:
     def measured(path: str) -> bool:
         return any(fnmatch(path, pattern) for pattern in coverage["include"])
 
-    cores = set().union(*rows_below_runtime()) | {"check", "config"}
+    cores = {f"txnsim.{core}" for core in set().union(*rows_below_runtime()) | {"config"}}
     wrong = [
         name
         for name in python_files("sim")
         if not name.endswith("__init__.py")
-        and measured(name) != any(f"{module_of(name)}.".startswith(f"txnsim.{c}.") for c in cores)
+        and measured(name)
+        != any(f"{module_of(name)}.".startswith(f"{c}.") for c in cores | {"txnsim_lab.check"})
     ]
     assert_none(wrong, "a core that coverage leaves out, or a shell that it includes")
 

@@ -1,1 +1,12 @@
-"""A reference simulator of a Kafka cluster for transactions. Start reading in ARCHITECTURE.md."""
+"""The broker: a simulated Kafka cluster for transactions, which speaks the real wire protocol.
+
+It has the cores (transactions, groups, logs, metadata), the shells around them, storage, the wire
+protocol, a client, configuration, the server, its control port, the commands that serve and
+operate, and ``txnsim.testing``: a pytest plugin and ``SimulatedKafka``. It knows neither the lab
+(stories, judges, simulation, page) nor Spark: both join by ``txnsim.extensions``, and with nothing
+of them on the path it serves, and a stock client commits.
+"""
+
+from txnsim import moved
+
+moved.install()

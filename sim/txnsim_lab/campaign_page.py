@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from txnsim.extensions import borrowed
 from txnsim.releases import REFERENCE
 from txnsim_lab.campaigns import FOUND, Folder, Place, group_of, places_of
-from txnsim_spark.figures import COLORS, figure
-from txnsim_spark.report_page.rendering import rendered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+REPORT: Final = "`campaign report`"
 REMARK: Final = "Made by txnsim campaign report."
 POINTS_MAX: Final = 500
 """Of a curve."""
@@ -62,9 +62,16 @@ def played_in(path: Path) -> Played:
 
 
 def page(campaigns: Sequence[Played]) -> str:
-    """The page."""
+    """The page.
+
+    Raises:
+        MissingExtraError: ``txnsim_spark``, which has its templates and figures, is not installed.
+    """
+    figures = borrowed("txnsim_spark.figures", REPORT)
+    rendering = borrowed("txnsim_spark.report_page.rendering", REPORT)
     growth = "Growth of coverage: different places of state × API × outcome"
-    return rendered(
+    curves = figures.figure(growth, lambda axes: _curves(axes, campaigns, figures.COLORS))
+    text: str = rendering.rendered(
         "campaigns.html",
         title=f"Campaigns: {sum(len(one.rows) for one in campaigns)} seeds",
         remark=REMARK,
@@ -72,8 +79,9 @@ def page(campaigns: Sequence[Played]) -> str:
         columns=[f"{one}, {mode}" for one, mode in _columns(campaigns)],
         by_mode=list(_by_mode(campaigns)),
         costs=[row for one in campaigns for row in _costs(one)],
-        growth=[(growth, figure(growth, lambda axes: _curves(axes, campaigns)))],
+        growth=[(growth, curves)],
     )
+    return text
 
 
 def _totals(one: Played) -> tuple[str, ...]:
@@ -123,11 +131,11 @@ def _costs(one: Played) -> Iterator[tuple[str, ...]]:
         yield (one.name, ", ".join(kinds), *numbers)
 
 
-def _curves(axes: Axes, campaigns: Sequence[Played]) -> None:
+def _curves(axes: Axes, campaigns: Sequence[Played], colors: Sequence[str]) -> None:
     for number, one in enumerate(campaigns):
         step = max(1, len(one.places) // POINTS_MAX)
         seeds = range(1, len(one.places) + 1)[::step]
-        color = COLORS[number % len(COLORS)]
+        color = colors[number % len(colors)]
         line = LINES[number % len(LINES)]  # equal curves lie on each other
         axes.plot([*seeds], [*one.places[::step]], color=color, linestyle=line, label=one.name)
     axes.set_xlabel("seeds")

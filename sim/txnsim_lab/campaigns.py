@@ -1,4 +1,5 @@
-"""Campaigns: very many seeds, played on this machine or on Spark, as one table.
+"""Campaigns: very many seeds, played in processes of this machine or on another engine, as one
+table.
 
 The table is a folder of Parquet files. A file holds a range of seeds, and is there whole or not at
 all. So a campaign that was stopped goes on with the seeds that no file holds, and counts none
@@ -15,11 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from txnsim.errors import BadInputError, ConfigError
+from txnsim.extensions import borrowed
 from txnsim.runtime.virtual.process import STRINGS, limits_of_process
 from txnsim.version import TXNSIM
 from txnsim.written_files import whole, write_whole
@@ -27,12 +29,12 @@ from txnsim_lab.simulation.batch import in_pool, row_of, without_verdict
 from txnsim_lab.simulation.drawing import Wanted
 from txnsim_lab.simulation.play import OVER_LIMIT, quieten
 from txnsim_lab.simulation.reports import Report, looked_at, written
-from txnsim_spark.schemas import PLACES, Table
-from txnsim_spark.tasks import on_workers
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+T = TypeVar("T")
 
 SEED_S: Final = 60.0
 """Processor time of one run; an ordinary one takes less than one."""
@@ -51,26 +53,65 @@ _WITHOUT_VERDICT: Final = (OVER_LIMIT, NO_CLUSTER)
 _HEAD: Final = "campaign.json"
 _FILE: Final = re.compile(r"seeds-(\d+)-(\d+)\.parquet")
 
-TABLE: Final = Table.of(
-    "One row for each seed. All but `cpu_ms` is a function of the seed.",
-    f"""
-    seed bigint Of all chance in the run.
-    mode string The transaction protocol: `V-`, `V+`, `TV2` or `TV2+`.
-    verdict string `{HEALTHY}`, `{FOUND}`, or `{FAILED}`: the run came to no verdict.
-    anomalies array<string> What was found, each kind once.
-    causes array<string> What together makes it healthy (`z27`); none where nothing known does.
-    because array<string> A sentence for each finding.
-    run_hash string Of every act, its time and its answer: equal for equal runs.
-    virtual_ms bigint How long the run was, in its own time.
-    cpu_ms bigint Processor time.
-    acts bigint How many were begun.
-    answered bigint How many came to something: no error.
-    committed bigint Commits among them.
-    struck bigint What was done to the cluster, and was possible.
-    places {PLACES} What was exercised: state of the transaction, what was asked for, the outcome.
-    failure string Why there is no verdict; null where there is one.
-    """,
+_PLACES_TYPE: Final = "array<struct<state:string,asked:string,outcome:string,times:bigint>>"
+
+
+class Column(NamedTuple):
+    """A column of the table."""
+
+    name: str
+    type: str
+    """In the words of SQL."""
+    meaning: str
+
+
+COLUMNS: Final = (
+    Column("seed", "bigint", "Of all chance in the run."),
+    Column("mode", "string", "The transaction protocol: `V-`, `V+`, `TV2` or `TV2+`."),
+    Column(
+        "verdict",
+        "string",
+        f"`{HEALTHY}`, `{FOUND}`, or `{FAILED}`: the run came to no verdict.",
+    ),
+    Column("anomalies", "array<string>", "What was found, each kind once."),
+    Column(
+        "causes",
+        "array<string>",
+        "What together makes it healthy (`z27`); none where nothing known does.",
+    ),
+    Column("because", "array<string>", "A sentence for each finding."),
+    Column("run_hash", "string", "Of every act, its time and its answer: equal for equal runs."),
+    Column("virtual_ms", "bigint", "How long the run was, in its own time."),
+    Column("cpu_ms", "bigint", "Processor time."),
+    Column("acts", "bigint", "How many were begun."),
+    Column("answered", "bigint", "How many came to something: no error."),
+    Column("committed", "bigint", "Commits among them."),
+    Column("struck", "bigint", "What was done to the cluster, and was possible."),
+    Column(
+        "places",
+        _PLACES_TYPE,
+        "What was exercised: state of the transaction, what was asked for, the outcome.",
+    ),
+    Column("failure", "string", "Why there is no verdict; null where there is one."),
 )
+"""One row for each seed. All but ``cpu_ms`` is a function of the seed."""
+DDL: Final = ", ".join(f"{one.name} {one.type}" for one in COLUMNS)
+
+
+def schema() -> pa.Schema:
+    """The table's schema in Arrow."""
+    import pyarrow as pa
+
+    place = pa.struct(
+        [*((name, pa.string()) for name in ("state", "asked", "outcome")), ("times", pa.int64())]
+    )
+    types = {
+        "bigint": pa.int64(),
+        "string": pa.string(),
+        "array<string>": pa.list_(pa.field("element", pa.string())),
+        _PLACES_TYPE: pa.list_(pa.field("element", place)),
+    }
+    return pa.schema([(one.name, types[one.type]) for one in COLUMNS])
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +169,24 @@ Play = Callable[[Sequence[range]], Iterator[Record]]
 Examine = Callable[[Sequence[int]], Iterator[Look]]
 
 
+class Engine(Protocol):
+    """Where a campaign is played but for this machine: a module ``campaign_engine`` of an
+    extension has one (``txnsim.extensions``).
+    """
+
+    def rows(
+        self,
+        tasks: Sequence[T],
+        kind: type[T],
+        read: Callable[[T], Iterator[pa.RecordBatch]],
+        ddl: str,
+    ) -> Iterator[Record]:
+        """The rows that workers make of tasks."""
+
+    def each(self, work: Callable[[int], T], seeds: Sequence[int]) -> Iterator[T]:
+        """What workers make of each seed."""
+
+
 def campaign(
     spark: SparkSession,
     workload: str | None,
@@ -146,10 +205,14 @@ def campaign(
         as_version: The release of Kafka; the reference unless given.
         rules: Switches of docs/releases.md, turned by hand.
         cpu_s: Processor time of a run. One that takes more is a row of its own: ``failed``.
+
+    Raises:
+        MissingExtraError: ``txnsim_spark`` is not installed.
     """
     wanted = Wanted(as_version=as_version, rules=rules or {}, workload=workload)
-    shares = [Share(seeds=tuple(part), wanted=wanted, cpu_s=cpu_s) for part in _cut(seeds)]
-    return on_workers(spark, shares, Share, _played, TABLE.ddl)
+    tasks = borrowed("txnsim_spark.tasks", "a campaign on Spark")
+    table: DataFrame = tasks.on_workers(spark, _shares(seeds, wanted, cpu_s), Share, _played, DDL)
+    return table
 
 
 # Where runs are played
@@ -165,26 +228,18 @@ def here(wanted: Wanted, *, jobs: int, cpu_s: float) -> tuple[Play, Examine]:
     return play, lambda seeds: in_pool(partial(_look, wanted), seeds, jobs=jobs, chunk=1)
 
 
-def on_spark(spark: SparkSession, wanted: Wanted, *, cpu_s: float) -> tuple[Play, Examine]:
-    """On the workers of a session, a job for each range."""
+def elsewhere(engine: Engine, wanted: Wanted, *, cpu_s: float) -> tuple[Play, Examine]:
+    """On an engine, a job for each range."""
 
     def play(ranges: Sequence[range]) -> Iterator[Record]:
         for part in ranges:
-            table = campaign(
-                spark,
-                wanted.workload,
-                part,
-                as_version=wanted.as_version,
-                rules=wanted.rules,
-                cpu_s=cpu_s,
-            ).toArrow()
-            yield from table.to_pylist()
+            yield from engine.rows(_shares(part, wanted, cpu_s), Share, _played, DDL)
 
-    def examine(seeds: Sequence[int]) -> Iterator[Look]:
-        tasks = spark.sparkContext.parallelize(seeds, max(1, len(seeds)))
-        return tasks.map(partial(_looked, wanted)).toLocalIterator()
+    return play, lambda seeds: engine.each(partial(_looked, wanted), seeds)
 
-    return play, examine
+
+def _shares(seeds: range, wanted: Wanted, cpu_s: float) -> list[Share]:
+    return [Share(seeds=tuple(part), wanted=wanted, cpu_s=cpu_s) for part in _cut(seeds)]
 
 
 def record_of(seed: int, wanted: Wanted, cpu_s: float) -> Record:
@@ -225,12 +280,12 @@ def places_of(row: Record) -> set[Place]:
 
 
 def _played(share: Share) -> Iterator[pa.RecordBatch]:
-    """Work of a task of Spark."""
+    """Work of a task of an engine."""
     import pyarrow as pa
 
     _prepare()
     rows = [record_of(seed, share.wanted, share.cpu_s) for seed in share.seeds]
-    yield pa.RecordBatch.from_pylist(rows, schema=TABLE.arrow())
+    yield pa.RecordBatch.from_pylist(rows, schema=schema())
 
 
 def _looked(wanted: Wanted, seed: int) -> Look:
@@ -344,7 +399,7 @@ class Folder:
         import pyarrow.parquet as pq
 
         tables = [pq.read_table(file) for file in self._files()]
-        return pa.concat_tables(tables) if tables else TABLE.arrow().empty_table()
+        return pa.concat_tables(tables) if tables else schema().empty_table()
 
     def records(self, columns: Sequence[str]) -> Iterator[Record]:
         """The rows, by seed; a file at a time, as there may be millions.
@@ -424,6 +479,6 @@ class Folder:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        table = pa.Table.from_pylist(rows, schema=TABLE.arrow())
+        table = pa.Table.from_pylist(rows, schema=schema())
         with whole(self._file(seeds)) as part:
             pq.write_table(table, part)

@@ -1,7 +1,8 @@
 """The data pipeline: Kafka's log directories, traces and live streams as tables of Apache Spark.
 
 Everything here needs the extra ``spark`` and Java 17. A program that does not ask for it
-imports none of it.
+imports none of it. It knows the storage formats, the wire protocol and the client of ``txnsim``.
+It refuses to know the broker and the lab; its commands join by ``txnsim.extensions``.
 
 - ``session``: the one way to a SparkSession; ``daemon`` has the compiled walk loaded before workers
   are forked.
@@ -17,7 +18,7 @@ imports none of it.
 - ``export``: tables as Parquet; ``extract``: all records of one transactional id.
 - ``streaming``: records out of Kafka, each once, and alerts on what holds them back.
 - ``traces``: event traces as tables, analyses, figures.
-- ``campaigns``: runs from seeds as a table, a row each.
+- ``spreading``: work of the lab on Spark's workers.
 
 A function that is given paths raises BadInputError where one is no directory, or holds nothing of
 Kafka's; one that reads a file lets the OSError of reading it through.
@@ -31,7 +32,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from txnsim_lab.campaigns import campaign
     from txnsim_spark.forensics.findings_frame import find_hanging
     from txnsim_spark.session import register, spark_session
     from txnsim_spark.streaming.lag_source import LagDataSource
@@ -52,7 +52,6 @@ __all__ = [
 
 _MODULES: Final = {
     "LagDataSource": "txnsim_spark.streaming.lag_source",
-    "campaign": "txnsim_lab.campaigns",
     "draw_all": "txnsim_spark.traces.plots",
     "export_traces": "txnsim_spark.traces.tables",
     "find_hanging": "txnsim_spark.forensics.findings_frame",
@@ -64,6 +63,10 @@ _MODULES: Final = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "campaign":
+        from txnsim.extensions import borrowed
+
+        return borrowed("txnsim_lab.campaigns", "campaign").campaign
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,14 +5,16 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Final
 
-from txnsim.errors import MissingExtraError, pip_line
+from txnsim import extensions
+from txnsim.errors import pip_line
 
+LIBRARIES: Final = ("numba", "pyarrow")
 NO_EXTRA: Final = f"the extra spark is not installed: {pip_line('spark')}"
 
 
 def has_libraries() -> bool:
     """Whether pyarrow and numba are installed; loads neither."""
-    return all(find_spec(name) is not None for name in ("numba", "pyarrow"))
+    return None not in map(find_spec, LIBRARIES)
 
 
 def require_libraries(*others: str) -> None:
@@ -21,5 +23,4 @@ def require_libraries(*others: str) -> None:
     Raises:
         MissingExtraError: One of them is missing.
     """
-    if not has_libraries() or None in map(find_spec, others):
-        raise MissingExtraError(NO_EXTRA)
+    extensions.require_libraries("spark", *LIBRARIES, *others)

@@ -98,14 +98,6 @@ def arrow_types() -> dict[str, pa.DataType]:
         TEXTS: many(pa.string()),
         HEADERS: many(pa.struct((("key", pa.string()), ("value", pa.binary())))),
         PARTITIONS: many(pa.struct((("topic", pa.string()), ("partition", pa.int32())))),
-        PLACES: many(
-            pa.struct(
-                (
-                    *((name, pa.string()) for name in ("state", "asked", "outcome")),
-                    ("times", pa.int64()),
-                )
-            )
-        ),
     }
 
 
@@ -139,7 +131,6 @@ Bigint = Annotated[int, "bigint"]
 Boolean = Annotated[bool, "boolean"]
 HEADERS: Final = "array<struct<key: string, value: binary>>"
 PARTITIONS: Final = "array<struct<topic: string, partition: int>>"
-PLACES: Final = "array<struct<state:string,asked:string,outcome:string,times:bigint>>"
 """The types of structs."""
 BROKERS: Final = "array<int>"
 TEXTS: Final = "array<string>"

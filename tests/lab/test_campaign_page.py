@@ -8,7 +8,7 @@ pytest.importorskip("jinja2", reason="the extra spark is not installed")
 
 from txnsim.errors import BadInputError
 from txnsim_lab.campaign_page import page, played_in
-from txnsim_lab.campaigns import TABLE, Folder
+from txnsim_lab.campaigns import COLUMNS, Folder
 from txnsim_lab.simulation.drawing import Wanted
 
 
@@ -16,7 +16,7 @@ def filled(path: Path, wanted: Wanted, found: dict[int, str]) -> Path:
     folder = Folder(path, wanted)
     rows = [
         {
-            **dict.fromkeys(TABLE.names, 0),
+            **dict.fromkeys((one.name for one in COLUMNS), 0),
             "seed": seed,
             "mode": "V+" if seed % 2 else "TV2+",
             "verdict": "found" if seed in found else "healthy",

@@ -12,8 +12,9 @@ import pytest
 
 from tests.pipeline.test_standalone import with_a_worker_killed
 from tests.support.standalone_spark import StandaloneSpark
-from txnsim_lab.campaigns import FAILED, FOUND, TABLE, Folder, campaign, here, on_spark
+from txnsim_lab.campaigns import COLUMNS, DDL, FAILED, FOUND, Folder, campaign, elsewhere, here
 from txnsim_lab.simulation.drawing import Wanted
+from txnsim_spark.campaign_engine import SparkEngine
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,9 +33,10 @@ import sys
 from pathlib import Path
 from time import sleep
 
-from txnsim_spark import campaigns
-from txnsim_spark.session import spark_session
+from txnsim_lab import campaigns
 from txnsim_lab.simulation.drawing import Wanted
+from txnsim_spark.campaign_engine import SparkEngine
+from txnsim_spark.session import spark_session
 
 master, out, marks = sys.argv[1:]
 marks, sound = Path(marks), campaigns._played
@@ -52,7 +54,7 @@ spark = spark_session(master)
 campaigns._played = played
 folder = campaigns.Folder(Path(out), Wanted())
 missing = folder.missing(range(200, 224), size=1000)
-play, _ = campaigns.on_spark(spark, Wanted(), cpu_s=60)
+play, _ = campaigns.elsewhere(SparkEngine(spark), Wanted(), cpu_s=60)
 print(*[len(one) for one in folder.take(missing, play(missing))])
 spark.stop()
 """
@@ -68,7 +70,7 @@ def test_a_hundred_seeds_on_spark_are_what_this_machine_plays(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     there = Folder(tmp_path / "spark", Wanted())
-    play, _ = on_spark(spark, Wanted(), cpu_s=LIMIT_S)
+    play, _ = elsewhere(SparkEngine(spark), Wanted(), cpu_s=LIMIT_S)
     [*there.take([SEEDS], play([SEEDS]))]
     table = there.read()
     assert table.column("seed").to_pylist() == [*SEEDS]
@@ -83,10 +85,8 @@ def test_a_hundred_seeds_on_spark_are_what_this_machine_plays(
 
 def test_a_frame_has_the_columns_and_a_limit_is_a_row(spark: SparkSession) -> None:
     frame = campaign(spark, None, range(2), cpu_s=0.001)
-    assert tuple(frame.columns) == TABLE.names
-    assert (
-        frame.schema.simpleString() == f"struct<{TABLE.ddl.replace(' ', ':').replace(',:', ',')}>"
-    )
+    assert tuple(frame.columns) == tuple(one.name for one in COLUMNS)
+    assert frame.schema.simpleString() == f"struct<{DDL.replace(' ', ':').replace(',:', ',')}>"
     rows = frame.collect()
     assert sorted(row.seed for row in rows) == [0, 1]
     assert {row.verdict for row in rows} == {FAILED}
@@ -95,7 +95,7 @@ def test_a_frame_has_the_columns_and_a_limit_is_a_row(spark: SparkSession) -> No
 
 def test_findings_are_shrunk_on_the_workers(spark: SparkSession, tmp_path: Path) -> None:
     folder = Folder(tmp_path, Wanted())
-    _, examine = on_spark(spark, Wanted(), cpu_s=LIMIT_S)
+    _, examine = elsewhere(SparkEngine(spark), Wanted(), cpu_s=LIMIT_S)
     (report,) = folder.reports([8], examine)
     assert [cause.animals for cause in report.causes] == [("z23",)]
     assert report.shrunk is not None

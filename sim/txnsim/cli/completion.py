@@ -11,7 +11,8 @@ import importlib
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from txnsim.cli.commands import COMMANDS
+from txnsim.cli.commands import commands as known_commands
+from txnsim.cli.commands import tables
 from txnsim.cli.output import print_data
 from txnsim.cli.parsing import CommandParser
 
@@ -58,7 +59,7 @@ def levels() -> dict[str, Level]:
     top = CommandParser(prog="txnsim")
     top.add_argument("--version", action="store_true", help="print the version")
     commands = top.add_subparsers()
-    for name, (module, line) in COMMANDS.items():
+    for name, (module, line) in known_commands().items():
         importlib.import_module(module).add_arguments(commands.add_parser(name, help=line))
     found: dict[str, Level] = {}
     _walk(top, "", found)
@@ -69,23 +70,17 @@ def _with_words(tree: Mapping[str, Level]) -> dict[str, Level]:
     """Add words whose imports a parser avoids: scenarios, lessons, actions and APIs."""
     from txnsim.faults.meanings import CLUSTER_ACTIONS, CROSSING_ACTIONS, name_of
     from txnsim.wire.apis import APIS
-    from txnsim_lab.scenario.catalog import heads
-    from txnsim_lab.scenario.teaching.lessons import lessons
 
-    stories = tuple(
-        str(name) for head in heads() for name in (head["name"], *head.get("aliases", ()))
-    )
     actions = tuple(name_of(one) for one in (*CROSSING_ACTIONS, *CLUSTER_ACTIONS))
     arm = tree["faults arm"]
     choices = {**arm.choices, "--do": actions, "--api": tuple(name for name, _ in APIS.values())}
     return {
         **tree,
         "faults arm": arm._replace(choices=choices),
-        "lesson": tree["lesson"]._replace(words=tuple(lessons())),
         **{
-            path: tree[path]._replace(words=stories)
-            for path in ("scenario run", "scenario show", "scenario check", "scenario matrix")
-            if path in tree
+            path: tree[path]._replace(words=words)
+            for table in tables()
+            for path, words in table.words().items()
         },
     }
 

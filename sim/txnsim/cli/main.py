@@ -17,14 +17,13 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Final
 
-from txnsim.cli.commands import COMMANDS, GROUPS, add_examples
+from txnsim.cli.commands import add_examples, commands, groups, table_of
 from txnsim.cli.output import complain
 from txnsim.cli.parsing import MISUSE_STATUS, CommandParser
+from txnsim.extensions import missing
 from txnsim.variables import unknown_variables
 from txnsim.version import TXNSIM
 from txnsim.written_files import NO_ROOM, advice
-
-_NAME_WIDTH: Final = max(map(len, COMMANDS))
 
 CONVENIENCES: Final = ("hypothesis", "rich")
 """Packages that kio and structlog import where they are installed. No command uses what they are
@@ -53,8 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         _leave_out_conveniences()
         gc.disable()  # modules stay, so there is nothing to collect while they are imported
     arguments = list(sys.argv[1:] if argv is None else argv)
-    name = next((one for one in arguments if not one.startswith("-")), None)
-    module = _load(name) if name in COMMANDS else None
+    name = _first_word(arguments)
+    module = _load(name) if name is not None and table_of(name) is not None else None
     problem = unknown_variables(os.environ)
     if problem is not None and module is not None:
         complain(problem)
@@ -98,9 +97,18 @@ def _leave_out_conveniences() -> None:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type] # refuses the import
 
 
-def _load(name: str | None) -> ModuleType:
-    assert name is not None
-    return importlib.import_module(COMMANDS[name][0])
+def _first_word(arguments: Sequence[str]) -> str | None:
+    return next((one for one in arguments if not one.startswith("-")), None)
+
+
+def _row(name: str) -> tuple[str, str]:
+    table = table_of(name)
+    assert table is not None
+    return table.commands[name]
+
+
+def _load(name: str) -> ModuleType:
+    return importlib.import_module(_row(name)[0])
 
 
 def parser_of(name: str) -> CommandParser:
@@ -111,10 +119,10 @@ class _Parser(CommandParser):
     """The first level, which knows whose commands the others are."""
 
     def format_help(self) -> str:
-        groups = "\n\n".join(f"{title}:\n{_lines(names)}" for title, names in GROUPS.items())
+        listed = "\n\n".join(f"{title}:\n{_lines(names)}" for title, names in groups().items())
         self.description = (
             "A simulator of a Kafka cluster for transactions: real clients, real states,"
-            f" faults on demand.\n\n{groups}"
+            f" faults on demand.\n\n{listed}"
         )
         return super().format_help()
 
@@ -122,9 +130,18 @@ class _Parser(CommandParser):
         from txnsim.cli.completion import levels
 
         owners = [path for path in levels() if path.endswith(f" {name}")]
-        if not owners:
+        if owners:
+            meant = " or ".join(f"`txnsim {owner}`" for owner in owners)
+            return f"no command {name!r}; did you mean {meant}?"
+        absent = missing()
+        if not absent:
             return None
-        return f"no command {name!r}; did you mean {' or '.join(f'`txnsim {o}`' for o in owners)}?"
+        return f"no command {name!r}; {' and '.join(absent)}, with more commands, are not installed"
+
+    def _unknown_option(self) -> str | None:
+        """Of a command that there is not, the options are no mistakes of this level."""
+        name = _first_word(self._given)
+        return None if name is not None and table_of(name) is None else super()._unknown_option()
 
 
 def _parser(chosen: str | None, module: ModuleType | None) -> CommandParser:
@@ -138,13 +155,13 @@ def _parser(chosen: str | None, module: ModuleType | None) -> CommandParser:
     )
     parser.add_argument("--version", action="version", version=TXNSIM, help="print the version")
     # Without a line of help a branch is not listed: the groups above list them.
-    commands = parser.add_subparsers(
+    branches = parser.add_subparsers(
         dest="command", metavar="COMMAND", prog="txnsim", parser_class=CommandParser,
         help=argparse.SUPPRESS,
     )  # fmt: skip
-    for name in COMMANDS if module is None else (chosen or "",):
-        line = COMMANDS[name][1]
-        branch = commands.add_parser(name, description=line[0].upper() + line[1:] + ".")
+    for name in commands() if module is None else (chosen or "",):
+        line = _row(name)[1]
+        branch = branches.add_parser(name, description=line[0].upper() + line[1:] + ".")
         if module is not None:
             module.add_arguments(branch)
             add_examples(branch, name)
@@ -156,13 +173,15 @@ def _lines(names: Sequence[str]) -> str:
     import shutil  # for help alone
     import textwrap
 
-    indent = " " * (_NAME_WIDTH + 6)
+    known = commands()
+    longest = max(map(len, known))
+    indent = " " * (longest + 6)
     width = shutil.get_terminal_size().columns - 2
     return "\n".join(
         textwrap.fill(
-            COMMANDS[name][1],
+            known[name][1],
             width,
-            initial_indent=f"    {name:<{_NAME_WIDTH}}  ",
+            initial_indent=f"    {name:<{longest}}  ",
             subsequent_indent=indent,
         )
         for name in names

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from txnsim.printable import printable, printable_lines
+from txnsim.written_files import advice
 
 T = TypeVar("T")
 
@@ -170,6 +171,17 @@ def print_data(text: str) -> None:
 def complain(text: str) -> None:
     """Print an error to standard error, in the one form that all of them have."""
     warn(f"txnsim: {text}")
+
+
+def file_trouble(error: OSError) -> str:
+    """What is wrong with a file, for people."""
+    where = error.filename or "a temporary file"
+    return f"{where}: {error.strerror}{advice(error)}"
+
+
+def misused(error: Exception) -> None:
+    """Tell what was wrong with the command's arguments, or what is missing on this machine."""
+    complain(file_trouble(error) if isinstance(error, OSError) else str(error))
 
 
 def may_move_cursor() -> bool:

@@ -239,12 +239,12 @@ def _nursery(*, page: bool) -> Iterator[Nursery | None]:
     if not page:
         yield None
         return
+    from txnsim.extensions import borrowed
     from txnsim.runtime.forked_processes import (
         Nursery,  # both cost the start of a server without a page
     )
-    from txnsim_lab.scenario.commands import MODULE
 
-    nursery = Nursery(MODULE)
+    nursery = Nursery(borrowed("txnsim_lab.scenario.commands", "the page").MODULE)
     nursery.fork()
     try:
         yield nursery
@@ -466,7 +466,7 @@ async def _serve_until(
                 # need not wait for it.
                 from txnsim.http.server import LOOPBACK, ControlServer
 
-                server = ControlServer(
+                server = ControlServer.of_simulated(
                     cluster,
                     port=args.http,
                     host=args.http_host or LOOPBACK,

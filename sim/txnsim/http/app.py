@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 
+from txnsim.extensions import offered
 from txnsim.http.assertions import AssertionRoutes
 from txnsim.http.events import ReportedRoutes
 from txnsim.http.faults import FaultRoutes
@@ -33,14 +34,6 @@ from txnsim.http.topics import TopicRoutes
 from txnsim.http.transactions import TransactionRoutes
 from txnsim.runtime.forked_processes import Nursery
 from txnsim.server.cluster import SimCluster
-from txnsim_lab.http.explaining import ExplainRoutes
-from txnsim_lab.http.judging import JudgingRoutes
-from txnsim_lab.http.page.files import served
-from txnsim_lab.http.page.routes import StaticRoutes
-from txnsim_lab.http.practising import PractiseRoutes
-from txnsim_lab.http.runs.lessons import LessonRoutes
-from txnsim_lab.http.runs.own_cluster import OwnClusterRoutes
-from txnsim_lab.http.runs.scenarios import ScenarioRoutes
 
 _NOUNS: Final[tuple[type[Noun], ...]] = (
     LookRoutes,
@@ -51,15 +44,10 @@ _NOUNS: Final[tuple[type[Noun], ...]] = (
     TopicRoutes,
     TransactionRoutes,
     ReportedRoutes,
-    ExplainRoutes,
-    PractiseRoutes,
     RoundRoutes,
-    JudgingRoutes,
     AssertionRoutes,
-    ScenarioRoutes,
-    LessonRoutes,
-    OwnClusterRoutes,
     PageRoutes,
+    *(noun for extension in offered("http.control_port") for noun in extension.NOUNS),
 )
 OPERATIONS: Final = tuple(one for noun in _NOUNS for one in noun.operations())
 """All operations of the control port, except the description itself."""
@@ -110,10 +98,7 @@ class ControlApi:
         """
         self._cluster = cluster
         self._events = ReportedRoutes(cluster)
-        self._scenarios = ScenarioRoutes(cluster.environment, nursery)
-        self._explain = ExplainRoutes(
-            cluster.environment.tracer, cluster.bootstrap, self._scenarios.trace_of
-        )
+        self._added = [one.Added(cluster, nursery) for one in offered("http.control_port")]
         self._index = msgspec.json.format(
             msgspec.json.encode(
                 {
@@ -146,15 +131,9 @@ class ControlApi:
             TransactionRoutes(cluster),
             self._events,
             RoundRoutes(cluster),
-            JudgingRoutes.of_simulated(cluster),
             AssertionRoutes.of_simulated(cluster),
-            self._scenarios,
-            self._explain,
-            PractiseRoutes(cluster),
-            LessonRoutes(self._scenarios.trace_of, self._scenarios.warm_up),
-            OwnClusterRoutes(cluster),
             PageRoutes(doorkeeper),
-            StaticRoutes(self._scenarios.warm_up),
+            *(noun for added in self._added for noun in added.nouns()),
         )
         return application(
             Route("/openapi.json", self.openapi),
@@ -165,14 +144,14 @@ class ControlApi:
 
     def warm_up(self) -> None:
         """Make ready what the page will ask for: its files, and the helper of driven runs."""
-        served()
-        self._scenarios.warm_up()
+        for added in self._added:
+            added.warm_up()
 
     def close(self) -> None:
         """The control port closes: what streams comes to its end."""
         self._events.close()
-        self._scenarios.close()
-        self._explain.close()
+        for added in self._added:
+            added.close()
 
     async def index(self, _request: Request) -> Response:
         """Every operation with its line."""

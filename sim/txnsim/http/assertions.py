@@ -25,8 +25,8 @@ from txnsim.client.inspection.survey import hanging_ones
 from txnsim.errors import AnswerTooLargeError
 from txnsim.http.operation import PREFIX, Operation, Query
 from txnsim.http.replies import Body, Listing, RefusedError, WithStatus, number_of, word_of
+from txnsim.http.wire_noun import WireNoun
 from txnsim.runtime.turns import Pace
-from txnsim_lab.http.judging import LookedAt
 
 SETTLE_MS_MAX: Final = 300_000
 _CLIENT_ID: Final = "txnsim-assertions"
@@ -55,7 +55,7 @@ class Assertion(msgspec.Struct, frozen=True, kw_only=True):
     """What is wrong, for people; null where it holds."""
 
 
-class AssertionRoutes(LookedAt):
+class AssertionRoutes(WireNoun):
     """The routes over one cluster."""
 
     @Operation(

@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol, Self
 
 from txnsim.addresses import host_and_port
 from txnsim.errors import MissingExtraError, pip_line
-from txnsim.on_demand import OnDemand
+from txnsim.runtime.env import Tasks
 from txnsim.runtime.forked_processes import Nursery
 from txnsim.runtime.real import new_token, tcp_socket
 from txnsim.server.cluster import SimCluster
@@ -21,6 +21,7 @@ try:
     import anyio.lowlevel
     import starlette
     import uvicorn
+    from starlette.applications import Starlette
 
     if find_spec("prometheus_client") is None:  # imported when metrics are asked for
         raise ModuleNotFoundError(name="prometheus_client")
@@ -30,11 +31,15 @@ except ImportError as error:
 from txnsim.http.app import ControlApi
 from txnsim.http.guard import Doorkeeper, is_loopback
 
-if TYPE_CHECKING:
-    from txnsim_lab.http import proxy as http_proxy
-    from txnsim_lab.proxy.fault_proxy import FaultProxy
-else:
-    http_proxy = OnDemand("txnsim_lab.http.proxy")
+
+class Api(Protocol):
+    """What a control port answers with: ``ControlApi``, or that of a proxy."""
+
+    def app(self, doorkeeper: Doorkeeper) -> Starlette: ...
+
+    def close(self) -> None:
+        """End what streams."""
+
 
 NEEDED: Final = (starlette, uvicorn)
 
@@ -56,35 +61,50 @@ class ControlServer:
     """The control port of one cluster, open inside ``async with``."""
 
     def __init__(
-        self,
-        cluster: SimCluster | FaultProxy,
+        self, api: Api, tasks: Tasks, *, port: int, host: str = LOOPBACK, token: str | None = None
+    ) -> None:
+        """A port that is not open yet.
+
+        Args:
+            api: What it answers with; it is closed with the port.
+            tasks: Where it serves.
+            port: Its number; 0 picks a free one.
+            host: The address to listen on, for containers.
+            token: What callers have to bring. Unless given, nothing on loopback, and elsewhere
+                one that is made up.
+        """
+        self._api = api
+        self._tasks = tasks
+        self._host = host
+        self._port = port
+        self.url = ""
+        self.token = token
+        """What callers have to bring; None: nothing. Known once the port is open."""
+
+    @classmethod
+    def of_simulated(
+        cls,
+        cluster: SimCluster,
         *,
         port: int,
         host: str = LOOPBACK,
         token: str | None = None,
         page: bool = False,
         nursery: Nursery | None = None,
-    ) -> None:
-        """A port that is not open yet.
+    ) -> Self:
+        """The control port of a simulated cluster.
 
         Args:
-            cluster: Whose: a simulated cluster, or a proxy in front of another one.
-            port: Its number; 0 picks a free one.
-            host: The address to listen on, for containers.
-            token: What callers have to bring. Unless given, nothing on loopback, and elsewhere
-                one that is made up.
+            cluster: Its tasks serve the port.
+            port, host, token: As above.
             page: The page will be opened: what it needs is made ready at once.
             nursery: The helper of driven runs, if it was forked already; it is closed with the
                 port.
         """
-        self._cluster = cluster
-        self._host = host
-        self._port = port
-        self._page = page
-        self._nursery = nursery
-        self.url = ""
-        self.token = token
-        """What callers have to bring; None: nothing. Known once the port is open."""
+        api = ControlApi(cluster, nursery)
+        if page:
+            api.warm_up()
+        return cls(api, cluster.environment.tasks, port=port, host=host, token=token)
 
     async def __aenter__(self) -> ControlServer:
         """Open the port.
@@ -103,14 +123,6 @@ class ControlServer:
         is_near = is_loopback(host)
         if self.token is None and not is_near:
             self.token = new_token()
-        cluster = self._cluster
-        self._api: ControlApi | http_proxy.ProxyApi
-        if isinstance(cluster, SimCluster):
-            self._api = ControlApi(cluster, self._nursery)
-            if self._page:
-                self._api.warm_up()
-        else:
-            self._api = http_proxy.ProxyApi(cluster)
         config = uvicorn.Config(
             self._api.app(Doorkeeper(token=self.token, is_loopback=is_near)),
             log_config=None,
@@ -120,9 +132,7 @@ class ControlServer:
         )
         self._server = _Server(config)
         self._socket = bound
-        self._task = self._cluster.environment.tasks.spawn(
-            self._server.serve(sockets=[bound]), name="control-port"
-        )
+        self._task = self._tasks.spawn(self._server.serve(sockets=[bound]), name="control-port")
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -71,4 +71,8 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    if home.startswith("txnsim."):
+        return getattr(import_module(home), name)
+    from txnsim.extensions import borrowed
+
+    return getattr(borrowed(home, f"txnsim.testing.{name}"), name)

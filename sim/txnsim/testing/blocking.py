@@ -9,19 +9,22 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
+from txnsim.extensions import borrowed
 from txnsim.faults.plan import FaultRule
 from txnsim.server.cluster import SimCluster
-from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.cluster import HISTORY, AsyncSimulatedKafka
 from txnsim.testing.event_loop import InClusterLoop, LoopThread, blocking
 from txnsim.testing.faults import AsyncFault, AsyncFaults, FaultResults
-from txnsim.testing.judging import AsyncHistory
 from txnsim.testing.life import AsyncBrokers, AsyncClock, AsyncLeaders
 from txnsim.testing.members import AsyncMember, AsyncMembers, MemberState
 from txnsim.testing.options import Wanted
 from txnsim.testing.recording import AsyncTrace
 from txnsim.testing.topics import AsyncTopics, AsyncTransactions
+
+if TYPE_CHECKING:
+    from txnsim_lab.testing.history import History
 
 P = ParamSpec("P")
 InClusterLoopT = TypeVar("InClusterLoopT", bound=InClusterLoop)
@@ -163,15 +166,6 @@ class Trace(_Front[AsyncTrace]):
     export = blocking(AsyncTrace.export)
 
 
-class History(_Front[AsyncHistory]):
-    """Observations of one cluster."""
-
-    note = blocking(AsyncHistory.note)
-    look = blocking(AsyncHistory.look)
-    observations = blocking(AsyncHistory.observations)
-    verdict = blocking(AsyncHistory.verdict)
-
-
 def _signed(
     init: Callable[Concatenate[Any, P], None],
 ) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
@@ -264,8 +258,6 @@ class SimulatedKafka:
         """Consumers in groups: join, poll, commit, stand still, leave, die."""
         self.trace = Trace(kafka.trace)
         """The trace of the cluster."""
-        self.history = History(kafka.history)
-        """Observations from outside, for the judges."""
 
     def stop(self) -> None:
         """Stop it; harmless where it does not run.
@@ -289,6 +281,17 @@ class SimulatedKafka:
     def bootstrap(self) -> str:
         """``host:port`` of every broker, as clients take it (``bootstrap.servers``)."""
         return self.asynchronous.bootstrap
+
+    @property
+    def history(self) -> History:
+        """Observations from outside, for the judges.
+
+        Raises:
+            MissingExtraError: ``txnsim_lab`` is not installed.
+        """
+        asynchronous = self.asynchronous.history
+        made: History = borrowed("txnsim_lab.testing.history", HISTORY).History(asynchronous)
+        return made
 
     @property
     def cluster(self) -> SimCluster:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from txnsim.client.inspection.reading import SETTLE_MS
+from txnsim.extensions import borrowed
 from txnsim.runtime.env import Environment
 from txnsim.server.cluster import SimCluster
 from txnsim.testing import judging
 from txnsim.testing.event_loop import ClusterLoop, in_cluster_loop
 from txnsim.testing.faults import AsyncFaults
-from txnsim.testing.judging import AsyncHistory
 from txnsim.testing.life import AsyncBrokers, AsyncClock, AsyncLeaders
 from txnsim.testing.members import AsyncMembers
 from txnsim.testing.options import Topics, Wanted, wanted
@@ -25,7 +25,11 @@ from txnsim.testing.rebuilt_cluster import RebuiltCluster
 from txnsim.testing.recording import AsyncTrace
 from txnsim.testing.topics import AsyncTopics, AsyncTransactions
 
+if TYPE_CHECKING:
+    from txnsim_lab.testing.history import AsyncHistory
+
 DEFAULTS: Final = Wanted()
+HISTORY: Final = "`history`, with its judges,"
 
 
 class AsyncSimulatedKafka:
@@ -147,9 +151,8 @@ class AsyncSimulatedKafka:
         """Stop, start, kill, isolate brokers."""
         self.leaders = AsyncLeaders(rebuilt)
         """The leaders of partitions."""
-        self.history = AsyncHistory(rebuilt)
-        """Observations from outside, for the judges."""
-        self.topics = AsyncTopics(rebuilt, deleted=self.history.deleted)
+        self._history: AsyncHistory | None = None
+        self.topics = AsyncTopics(rebuilt)
         """Create topics, read them."""
         self.transactions = AsyncTransactions(rebuilt)
         """Transactions as an operator sees them."""
@@ -214,6 +217,18 @@ class AsyncSimulatedKafka:
         return self.rebuilt.sim.bootstrap
 
     # Judging
+
+    @property
+    def history(self) -> AsyncHistory:
+        """Observations from outside, for the judges.
+
+        Raises:
+            MissingExtraError: ``txnsim_lab`` is not installed.
+        """
+        if self._history is None:
+            module = borrowed("txnsim_lab.testing.history", HISTORY)
+            self._history = module.AsyncHistory(self.rebuilt, self.topics.deletions)
+        return self._history
 
     @in_cluster_loop
     async def assert_no_hanging_transactions(self) -> None:

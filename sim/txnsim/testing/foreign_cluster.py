@@ -13,7 +13,7 @@ and the test is refused: its records are not the test's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 import pytest
@@ -25,6 +25,7 @@ from txnsim.client.errors import ClientError
 from txnsim.client.inspection.txn_views import TransactionDescription
 from txnsim.client.requests import NewTopic
 from txnsim.errors import ConfigError
+from txnsim.extensions import borrowed
 from txnsim.injection.injector import Injector
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import real_environment
@@ -39,9 +40,11 @@ from txnsim.testing.members import AsyncMembers
 from txnsim.testing.options import Wanted
 from txnsim.testing.rebuilt_cluster import ONLOOKER, RebuiltCluster
 from txnsim.testing.topics import AsyncTopics, AsyncTransactions
-from txnsim_lab.proxy.fault_proxy import FaultProxy
-from txnsim_lab.proxy.options import ProxyOptions
 
+if TYPE_CHECKING:
+    from txnsim_lab.proxy.fault_proxy import FaultProxy
+
+PROXY_OPTION: Final = "--txnsim-proxy"
 OPTION: Final = "--txnsim-bootstrap"
 VARIABLE: Final = "TXNSIM_BOOTSTRAP"
 SIMULATED_ONLY: Final = (
@@ -134,9 +137,9 @@ class ForeignCluster(RebuiltCluster):
         self._environment = real_environment()
         try:
             if self.has_proxy:
-                proxy = FaultProxy(
-                    self._environment, ProxyOptions(bootstrap=self.bootstrap, port=0)
-                )
+                module = borrowed("txnsim_lab.proxy.fault_proxy", PROXY_OPTION)
+                options = module.ProxyOptions(bootstrap=self.bootstrap, port=0)
+                proxy: FaultProxy = module.FaultProxy(self._environment, options)
                 await proxy.start()
                 self.proxy = proxy
             for name, partitions in self.wanted.topics.items():

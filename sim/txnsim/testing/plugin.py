@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from txnsim.testing.life import AsyncClock
     from txnsim.testing.session import Guard
 
-pytest_plugins = ["txnsim_lab.exam.pytest_plugin"]
-
 MARKER: Final = "txnsim"
 GUARD: Final = pytest.StashKey["Guard"]()
 """The guard of this process; made when the first test wants a cluster."""

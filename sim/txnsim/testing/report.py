@@ -13,7 +13,8 @@ from typing import Final
 
 import msgspec
 
-from txnsim.errors import ConfigError
+from txnsim.errors import ConfigError, MissingExtraError
+from txnsim.extensions import borrowed
 from txnsim.http.report import events_told, in_one_line, rules_text, story_text
 from txnsim.runtime.trace import Event, Tracer
 from txnsim.testing.faults import FaultState
@@ -21,7 +22,6 @@ from txnsim.testing.rebuilt_cluster import ONLOOKER
 from txnsim.trace.reading import recording
 from txnsim.trace.story import place
 from txnsim.written_files import write_all
-from txnsim_lab.http.page.one_file import HOLDS_NONE, HOLDS_VALUES, one_file
 
 EVENTS_MAX: Final = 25
 NAME_MAX: Final = 120
@@ -68,16 +68,20 @@ def write_page(folder: Path, name: str, traces: Sequence[bytes], *, redact: bool
     Returns:
         What the report says of it.
     """
+    try:
+        page = borrowed("txnsim_lab.http.page.one_file", "the page of a failing test")
+    except MissingExtraError as error:
+        return [("txnsim: page", str(error))]
     runs = [(name, recording(name, trace.splitlines())) for trace in traces]
     runs = [(title, run) for title, run in runs if run.events]
     if not runs:
         return []
     path = folder / f"{_NO_NAME.sub('-', name).strip('-')[-NAME_MAX:]}.html"
     try:
-        write_all(folder, {path.name: one_file(runs, redact=redact).encode()})
+        write_all(folder, {path.name: page.one_file(runs, redact=redact).encode()})
     except ConfigError as error:  # a full disk, say: the rest of the report is no worse for it
         return [("txnsim: page", str(error))]
-    return [("txnsim: page", f"{path}\n{HOLDS_NONE if redact else HOLDS_VALUES}")]
+    return [("txnsim: page", f"{path}\n{page.remark(redact=redact)}")]
 
 
 def _events(events: Iterable[Event], nodes: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -47,18 +47,12 @@ class Offsets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AsyncTopics(ClusterPart):
-    """The topics of one cluster.
+    """The topics of one cluster."""
 
-    Args:
-        rebuilt: The cluster.
-        deleted: Is told of each topic that is deleted here.
-    """
-
-    def __init__(
-        self, rebuilt: RebuiltCluster, *, deleted: Callable[[str], object] = lambda _: None
-    ) -> None:
+    def __init__(self, rebuilt: RebuiltCluster) -> None:
         super().__init__(rebuilt)
-        self._deleted = deleted
+        self.deletions: list[tuple[str, int]] = []
+        """Topics that the test has deleted, and when, by the cluster's clock in ms."""
 
     @in_cluster_loop
     async def create(
@@ -107,7 +101,7 @@ class AsyncTopics(ClusterPart):
         if name not in metadata.image.topics:
             raise ConfigError(f"topic {name}: UNKNOWN_TOPIC_OR_PARTITION")
         metadata.publish(metadata.image.without_topic(name))
-        self._deleted(name)
+        self.deletions.append((name, self._rebuilt.environment.clock.now_ms()))
 
     @in_cluster_loop
     async def grow(self, name: str, partitions: int) -> None:

@@ -8,18 +8,21 @@ follow them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from txnsim.runtime.trace import Event
-from txnsim_lab.trace.state import id_of
 
 NARRATOR: Final = "scenario"
 """The node whose notes are the story's own sentences."""
 ONLOOKER_SUFFIX: Final = "-answered"
 """Ends the id of a rule that only counts what another one has struck."""
+
+_PRODUCER: Final = re.compile(r"-?[0-9]+:-?[0-9]+")
+"""How a transaction's name ends: producer id and epoch. The id before may have slashes, too."""
 
 Data = Mapping[str, Any]
 
@@ -53,6 +56,12 @@ def place(node: str) -> str:
         case [kind, name]:
             return f"{kind} {name}"
     return node
+
+
+def id_of(tx: str) -> str:
+    """The transactional id in a transaction's name, which may end without a producer."""
+    name, slash, producer = tx.rpartition("/")
+    return name if slash and _PRODUCER.fullmatch(producer) else tx
 
 
 class _Teller:

@@ -27,6 +27,7 @@ from txnsim.http.server import LOOPBACK, ControlServer
 from txnsim.runtime import real
 from txnsim.runtime.trace import TraceLevel
 from txnsim.security.options import TlsFiles
+from txnsim_lab.http.proxy import ProxyApi
 from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.proxy.options import (
     PEER_PORT_DEFAULT,
@@ -197,7 +198,13 @@ async def _stand(options: ProxyOptions, args: argparse.Namespace) -> int:
     await proxy.start()
     try:
         async with contextlib.AsyncExitStack() as stack:
-            server = ControlServer(proxy, port=args.http, host=args.http_host, token=args.token)
+            server = ControlServer(
+                ProxyApi(proxy),
+                environment.tasks,
+                port=args.http,
+                host=args.http_host,
+                token=args.token,
+            )
             await stack.enter_async_context(server)
             _announce(proxy, server, args)
             await stop.wait()

@@ -18,11 +18,11 @@ from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.replies import Body, RefusedError
 from txnsim.http.topics import partition_of
+from txnsim.http.wire_noun import outside_of
 from txnsim.on_demand import OnDemand
 from txnsim.server.cluster import SimCluster
 from txnsim.server.request_trace import PAGE
 from txnsim.txn.past_decision import GUESSES
-from txnsim_lab.http.judging import outside_of
 
 if TYPE_CHECKING:
     from txnsim_lab.scenario import told_hang

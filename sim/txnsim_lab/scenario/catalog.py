@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import txnsim
+import txnsim_lab
 from txnsim.errors import ConfigError
 from txnsim.given_files import read_given
 from txnsim.suggestions import unknown
@@ -26,7 +26,7 @@ def directory() -> Path:
     Raises:
         ConfigError: This installation carries none.
     """
-    package = Path(txnsim.__file__).parent
+    package = Path(txnsim_lab.__file__).parent
     for candidate in (package / "scenarios", package.parent.parent / "scenarios"):
         if candidate.is_dir():
             return candidate

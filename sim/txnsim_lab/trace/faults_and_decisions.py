@@ -11,9 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.runtime.trace import Event
+from txnsim.trace.story import id_of
 from txnsim.txn.past_decision import Decided, Newest, Noted, decided, decided_by_log
 from txnsim.types import TopicPartition
-from txnsim_lab.trace.state import GONE, id_of
+from txnsim_lab.trace.state import GONE
 
 _PREPARED: Final = "Prepare"
 _ONGOING: Final = "Ongoing"

@@ -13,21 +13,18 @@ where it was when the leader began.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from txnsim.runtime.trace import Event, TraceLevel
+from txnsim.trace.story import id_of
 from txnsim.types import NO_PRODUCER_EPOCH
 
 UNKNOWN: Final = -1
 GONE: Final = frozenset({"Dead"})
 """States that leave no entry at a coordinator."""
-
-_PRODUCER: Final = re.compile(r"-?[0-9]+:-?[0-9]+")
-"""How a transaction's name ends: producer id and epoch. The id before may have slashes, too."""
 
 Data = Mapping[str, Any]
 
@@ -272,12 +269,6 @@ def owed_by(key: str) -> tuple[str, str]:
     """The transactional id and the partition of what ``TraceState.owed`` has under a key."""
     tx, _, partition = key.rpartition(" ")
     return id_of(tx), partition
-
-
-def id_of(tx: str) -> str:
-    """The transactional id in a transaction's name, which may end without a producer."""
-    name, slash, producer = tx.rpartition("/")
-    return name if slash and _PRODUCER.fullmatch(producer) else tx
 
 
 # Markers, offsets, faults

@@ -6,16 +6,16 @@ import shlex
 
 import pytest
 
-from txnsim.cli.commands import COMMANDS, EXAMPLES
+from txnsim.cli.commands import commands, examples
 from txnsim.cli.completion import levels
 from txnsim.cli.main import main, parser_of
 
-WORDS = [(path, line) for path, lines in EXAMPLES.items() for line in lines]
+WORDS = [(path, line) for path, lines in examples().items() for line in lines]
 
 
 def test_every_command_has_two_and_no_other_has_any() -> None:
-    assert {path for path in levels() if path} == set(EXAMPLES)
-    assert {path: len(lines) for path, lines in EXAMPLES.items() if len(lines) < 2} == {}
+    assert {path for path in levels() if path} == set(examples())
+    assert {path: len(lines) for path, lines in examples().items() if len(lines) < 2} == {}
 
 
 def commands_of(line: str) -> list[list[str]]:
@@ -40,14 +40,14 @@ def test_an_example_is_taken(path: str, line: str) -> None:
     assert all(word in given for word in of), "it is about another command"
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", commands())
 def test_help_shows_them(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([name, "--help"]) == 0
     told = capsys.readouterr().out
-    assert all(f"\n  {line}\n" in told for line in EXAMPLES[name])
+    assert all(f"\n  {line}\n" in told for line in examples()[name])
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", commands())
 def test_options_stand_in_groups(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """More than a dozen in one heap are not found."""
     main([name, "--help"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from txnsim.cli.commands import COMMANDS
+from txnsim.cli.commands import commands
 from txnsim.cli.completion import levels
 from txnsim.cli.main import main
 from txnsim.faults.points import FaultPoint
@@ -37,7 +37,7 @@ def completed(script: Path, *words: str) -> list[str]:
 
 
 def test_bash_completes_commands_options_and_choices(script: Path) -> None:
-    assert set(COMMANDS) <= set(completed(script, ""))
+    assert set(commands()) <= set(completed(script, ""))
     assert completed(script, "prac") == ["practise"]
     assert completed(script, "faults", "ar") == ["arm"]
     assert completed(script, "faults", "arm", "late", "--poi") == ["--point"]
@@ -55,7 +55,7 @@ def test_a_value_that_anything_can_be_is_left_to_files(script: Path) -> None:
 
 def test_every_command_is_a_level() -> None:
     tree = levels()
-    assert set(COMMANDS) <= set(tree)
+    assert set(commands()) <= set(tree)
     assert tree["faults arm"].choices["--point"] == tuple(map(str, FaultPoint))
     assert "--json" not in tree["faults list"].takes_value
     assert "--http" in tree["faults list"].takes_value

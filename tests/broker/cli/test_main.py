@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from txnsim.cli import main as main_module
-from txnsim.cli.commands import COMMANDS, GROUPS
+from txnsim.cli.commands import commands, groups
 from txnsim.cli.main import INTERRUPTED_STATUS, main
 from txnsim.errors import ConfigError, MissingExtraError, TxnsimError
 
@@ -60,7 +60,7 @@ def test_a_command_gives_the_status_and_its_failures_are_one_line(
         ([], 2, "out", "usage: txnsim"),
         (["bogus"], 2, "err", "txnsim: no command 'bogus'"),
         (["why", "orders-0"], 2, "err", "no command 'why'; did you mean `txnsim txns why`?"),
-        (["describe"], 2, "err", "`txnsim logs describe` or `txnsim txns describe`?"),
+        (["describe"], 2, "err", "`txnsim txns describe` or `txnsim logs describe`?"),
         (["--bogus"], 2, "err", "txnsim: no option '--bogus'"),
         (["--http", "serve"], 2, "err", "--http belongs behind 'serve': `txnsim serve --http …`"),
         (["serve", "--brokrs", "3"], 2, "err", "'--brokrs'; did you mean --brokers?"),
@@ -106,9 +106,9 @@ def test_a_command_does_not_import_hypothesis() -> None:
 def test_help_shows_every_command_once_in_a_group(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--help"])
     out = capsys.readouterr().out
-    assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
-    assert all(f"\n    {name} " in out for name in COMMANDS)
-    assert all(f"\n{title}:\n" in out for title in GROUPS)
+    assert sorted(name for names in groups().values() for name in names) == sorted(commands())
+    assert all(f"\n    {name} " in out for name in commands())
+    assert all(f"\n{title}:\n" in out for title in groups())
     assert "\nexamples:\n  txnsim serve" in out
 
 
@@ -129,7 +129,7 @@ def test_a_variable_that_there_is_not_is_refused_by_every_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TXNSIM_BROKRS", "3")
-    for name in COMMANDS:
+    for name in commands():
         assert main([name]) == 2
         assert "'TXNSIM_BROKRS'; did you mean TXNSIM_BROKERS?" in capsys.readouterr().err
 

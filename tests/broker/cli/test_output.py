@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import json
 import sys
@@ -18,6 +19,7 @@ from txnsim.cli.output import (
     format_json,
     format_table,
     may_colour,
+    misused,
     print_json,
     print_line,
     print_table,
@@ -25,6 +27,7 @@ from txnsim.cli.output import (
     tell,
     warn,
 )
+from txnsim.errors import BadInputError
 from txnsim.types import TopicPartition
 
 
@@ -154,3 +157,15 @@ def test_names_of_others_give_a_terminal_no_orders(capsys: pytest.CaptureFixture
     assert r"\x1b]0;owned\x07a\nforged\u202e" in printed.out
     tell(argparse.Namespace(json=True), ORDERS, columns)
     assert msgspec.json.decode(capsys.readouterr().out) == ORDERS
+
+
+def test_a_misuse_is_told_with_its_file(capsys: pytest.CaptureFixture[str]) -> None:
+    misused(FileNotFoundError(2, "No such file or directory", "x.log"))
+    misused(BadInputError("y is no directory"))
+    misused(OSError(errno.ENOSPC, "No space left on device"))
+    assert capsys.readouterr().err.splitlines() == [
+        "txnsim: x.log: No such file or directory",
+        "txnsim: y is no directory",
+        "txnsim: a temporary file: No space left on device; make room, or name another place, and"
+        " run the command again",
+    ]

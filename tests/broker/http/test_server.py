@@ -12,7 +12,7 @@ from txnsim.runtime.trace import TraceLevel
 
 async def test_it_answers_on_loopback_until_it_is_closed() -> None:
     async with real_cluster(brokers=1) as sim:
-        async with ControlServer(sim, port=0) as server:
+        async with ControlServer.of_simulated(sim, port=0) as server:
             assert server.url.startswith("http://127.0.0.1:")
             async with httpx.AsyncClient(timeout=60) as client:
                 answer = await client.get(f"{server.url}/healthz")
@@ -23,17 +23,17 @@ async def test_it_answers_on_loopback_until_it_is_closed() -> None:
 
 
 async def test_a_busy_port_is_named() -> None:
-    async with real_cluster(brokers=1) as sim, ControlServer(sim, port=0) as first:
+    async with real_cluster(brokers=1) as sim, ControlServer.of_simulated(sim, port=0) as first:
         port = int(first.url.rpartition(":")[2])
         with pytest.raises(OSError, match=str(port)):
-            await ControlServer(sim, port=port).__aenter__()
+            await ControlServer.of_simulated(sim, port=port).__aenter__()
 
 
 async def test_elsewhere_than_on_loopback_it_has_any_name_and_wants_a_token() -> None:
     async with (
         real_cluster(brokers=1) as sim,
-        ControlServer(sim, port=0) as near,
-        ControlServer(sim, port=0, host="0.0.0.0") as everywhere,
+        ControlServer.of_simulated(sim, port=0) as near,
+        ControlServer.of_simulated(sim, port=0, host="0.0.0.0") as everywhere,
         httpx.AsyncClient(headers={"host": "kafka.test"}, timeout=60) as client,
     ):
         assert near.token is None
@@ -50,7 +50,7 @@ async def test_elsewhere_than_on_loopback_it_has_any_name_and_wants_a_token() ->
 async def test_a_token_that_is_given_is_wanted_on_loopback_too() -> None:
     async with (
         real_cluster(brokers=1) as sim,
-        ControlServer(sim, port=0, token="a-token-of-enough-letters") as server,
+        ControlServer.of_simulated(sim, port=0, token="a-token-of-enough-letters") as server,
         httpx.AsyncClient(timeout=60) as client,
     ):
         assert server.token == "a-token-of-enough-letters"
@@ -59,7 +59,7 @@ async def test_a_token_that_is_given_is_wanted_on_loopback_too() -> None:
 
 async def test_a_stream_ends_when_the_port_is_closed() -> None:
     async with real_cluster(brokers=1, trace_level=TraceLevel.BRIEF) as sim:
-        server = await ControlServer(sim, port=0).__aenter__()
+        server = await ControlServer.of_simulated(sim, port=0).__aenter__()
         url = f"{server.url}/api/v1/events?kind=note"
         async with httpx.AsyncClient(timeout=30) as client, client.stream("GET", url) as answer:
             lines = answer.aiter_lines()

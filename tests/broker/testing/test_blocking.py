@@ -13,7 +13,7 @@ import pytest
 from txnsim.errors import ConfigError
 from txnsim.injection.injector import UnknownRuleError
 from txnsim.mistakes import WrongValueError
-from txnsim.testing import blocking, cluster, faults, judging, life, members, recording, topics
+from txnsim.testing import blocking, cluster, faults, life, members, recording, topics
 from txnsim.testing.blocking import SimulatedKafka
 from txnsim.testing.event_loop import LoopThread
 from txnsim.testing.options import wanted
@@ -29,7 +29,6 @@ TWINS = {
     blocking.Members: members.AsyncMembers,
     blocking.Member: members.AsyncMember,
     blocking.Trace: recording.AsyncTrace,
-    blocking.History: judging.AsyncHistory,
     blocking.SimulatedKafka: cluster.AsyncSimulatedKafka,
 }
 

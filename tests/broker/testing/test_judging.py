@@ -13,8 +13,6 @@ from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.faults import FaultState
 from txnsim.testing.judging import all_faults_struck, no_hanging_transactions
 from txnsim.testing.virtual import run_virtual
-from txnsim_lab.check.history import HistoryError
-from txnsim_lab.check.observations import Ended, Outcome, Wrote
 
 
 def state(*, struck: int = 0, matched: int = 0, may_miss: bool = False) -> FaultState:
@@ -64,64 +62,3 @@ async def test_topics_are_compared_by_what_readers_see(kafka: AsyncSimulatedKafk
     ]
     with pytest.raises(TypeError, match="found 7"):
         await kafka.assert_exactly_once([7], "output")
-
-
-@within(run_virtual, topics=["orders"])
-async def test_what_an_application_notes_is_held_against_what_an_onlooker_sees(
-    kafka: AsyncSimulatedKafka,
-) -> None:
-    await committed(kafka, "orders", "a")
-    now_ms = await kafka.clock.now_ms()
-    for offset, value in enumerate(("a", "lost")):
-        await kafka.history.note(
-            Wrote(
-                at_ms=now_ms,
-                who="app",
-                topic="orders",
-                partition=0,
-                transaction="t1",
-                value=value,
-                item=value,
-                offset=offset,
-                outcome=Outcome.OK,
-            )
-        )
-    await kafka.history.note(
-        Ended(at_ms=now_ms, who="app", transaction="t1", commit=True, outcome=Outcome.OK)
-    )
-    seen = await kafka.history.look("orders")
-    assert (await kafka.history.observations())[3:] == seen
-    verdict = await kafka.history.verdict()
-    assert "lost-write" in verdict.kinds
-
-
-@within(run_virtual, topics=["orders"])
-async def test_a_healthy_cluster_is_found_healthy(kafka: AsyncSimulatedKafka) -> None:
-    await committed(kafka, "orders", "a")
-    await kafka.history.look("orders")
-    assert (await kafka.history.verdict()).kinds == ()
-
-
-@within(run_virtual, topics=["orders"])
-async def test_a_topic_that_the_test_deletes_takes_its_records_with_it(
-    kafka: AsyncSimulatedKafka,
-) -> None:
-    now_ms = await kafka.clock.now_ms()
-    wrote = Wrote(at_ms=now_ms, who="app", topic="orders", partition=0, value="a", offset=0)
-    await kafka.history.note(wrote)
-    await kafka.topics.delete("orders")
-    await kafka.topics.create("orders")
-    await kafka.clock.advance("1s")
-    await committed(kafka, "orders", "b")
-    await kafka.history.look("orders")
-    assert (await kafka.history.verdict()).kinds == ()
-
-
-@within(run_virtual, topics=["orders"])
-async def test_a_value_of_two_records_is_refused(kafka: AsyncSimulatedKafka) -> None:
-    for offset in (0, 1):
-        await kafka.history.note(
-            Wrote(at_ms=1, who="app", topic="orders", partition=0, value="a", offset=offset)
-        )
-    with pytest.raises(HistoryError, match="observations 1 and 2: the value 'a' names two records"):
-        await kafka.history.verdict()

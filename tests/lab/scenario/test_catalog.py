@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import txnsim
+import txnsim_lab
 from txnsim.errors import ConfigError
 from txnsim_lab.scenario import catalog
 
@@ -39,9 +39,9 @@ def test_a_name_has_only_the_files_read_that_mention_it(monkeypatch: pytest.Monk
 def test_a_wheel_carries_them_beside_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = tmp_path / "txnsim"
+    package = tmp_path / "txnsim_lab"
     (package / "scenarios").mkdir(parents=True)
-    monkeypatch.setattr(txnsim, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(txnsim_lab, "__file__", str(package / "__init__.py"))
     assert catalog.directory() == package / "scenarios"
     assert catalog.scenarios() == {}
     (package / "scenarios").rmdir()

@@ -8,9 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import print_json, print_line, progress
+from txnsim.cli.output import misused, print_json, print_line, progress
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import BadInputError, ConfigError, MissingExtraError
+from txnsim.extensions import offered, require_libraries
 from txnsim.written_files import write_whole
 from txnsim_lab.cli.simulating.simulate import (
     FOUND_STATUS,
@@ -20,7 +21,6 @@ from txnsim_lab.cli.simulating.simulate import (
     seeds_in,
     wanted_of,
 )
-from txnsim_spark.cli.logs.spark import add_master, misused, session
 
 if TYPE_CHECKING:
     from txnsim_lab.campaigns import Examine, Play, Summary
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from txnsim_lab.simulation.reports import Report
 
 LOCAL: Final = "local"
-ENGINES: Final = (LOCAL, "spark")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,8 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     run.add_argument("--seeds", required=True, metavar="A..B", help="from A to before B")
     run.add_argument("--out", type=Path, required=True, metavar="DIR", help="the table's folder")
-    run.add_argument("--engine", choices=ENGINES, default=LOCAL, help="where (default local)")
-    add_master(run)
+    engines = {one.NAME: one for one in offered("campaign_engine")}
+    run.add_argument(
+        "--engine", choices=(LOCAL, *engines), default=LOCAL, help="where (default local)"
+    )
+    for one in engines.values():
+        one.add_arguments(run)
     run.add_argument("--jobs", type=int, metavar="N", help="processes of the engine local")
     add_wanted(run)
     run.add_argument("--seed-limit", default="60s", metavar="DURATION",
@@ -74,12 +77,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from txnsim_spark.libraries import require_libraries
-
     if args.file_seeds < 1:
         raise ConfigError(f"--file-seeds {args.file_seeds}: expected 1 or more")
     seeds, wanted = seeds_in(args.seeds), wanted_of(args)
-    require_libraries()
+    require_libraries("spark", "pyarrow")
     from txnsim_lab.campaigns import Folder
 
     folder = Folder(args.out, wanted)
@@ -106,9 +107,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> int:
-    from txnsim_spark.libraries import require_libraries
-
-    require_libraries("jinja2", "matplotlib")
+    require_libraries("spark", "pyarrow", "jinja2", "matplotlib")
     from txnsim_lab.campaign_page import page, played_in
 
     write_whole(args.out, page([played_in(one) for one in args.folder]))
@@ -117,17 +116,18 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _engine(args: argparse.Namespace, wanted: Wanted, stack: ExitStack) -> tuple[Play, Examine]:
-    from txnsim_lab.campaigns import here, on_spark
+    from txnsim_lab.campaigns import elsewhere, here
     from txnsim_lab.simulation.batch import processors
 
     cpu_s = duration_of("--seed-limit", args.seed_limit) / 1_000
     if args.engine == LOCAL:
-        if args.master is not None:
+        if getattr(args, "master", None) is not None:
             raise ConfigError("--master is of --engine spark")
         return here(wanted, jobs=args.jobs or processors(), cpu_s=cpu_s)
     if args.jobs is not None:
         raise ConfigError("--jobs is of --engine local; Spark's master says how many")
-    return on_spark(stack.enter_context(session(args.master)), wanted, cpu_s=cpu_s)
+    chosen = next(one for one in offered("campaign_engine") if args.engine == one.NAME)
+    return elsewhere(stack.enter_context(chosen.engine(args)), wanted, cpu_s=cpu_s)
 
 
 def _lines(summary: Summary, reports: list[Report], options: str) -> Iterator[str]:

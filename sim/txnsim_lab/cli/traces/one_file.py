@@ -26,10 +26,10 @@ def write(path: Path, runs: Sequence[tuple[str, Recording]], *, redact: bool) ->
     Raises:
         ConfigError: It can't be written, or a run is too long for a page.
     """
-    from txnsim_lab.http.page.one_file import HOLDS_NONE, HOLDS_VALUES, one_file
+    from txnsim_lab.http.page.one_file import one_file, remark
 
     write_whole(path, one_file(runs, redact=redact, tell=progress))
-    progress(f"{path}: {HOLDS_NONE if redact else HOLDS_VALUES}")
+    progress(f"{path}: {remark(redact=redact)}")
 
 
 def show(runs: Sequence[tuple[str, Recording]], *, redact: bool) -> None:

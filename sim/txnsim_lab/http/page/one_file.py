@@ -20,8 +20,6 @@ from txnsim_lab.http.page.files import digest, files, script
 from txnsim_lab.trace.moments import Moment, moments
 from txnsim_lab.trace.redaction import redacted
 
-HOLDS_VALUES: Final = "This file holds record values."
-HOLDS_NONE: Final = "Record values are left out of this file."
 EVENTS_MAX: Final = 1_500_000
 """So many the page holds (``EVENTS_MAX`` in static/book.js)."""
 _PACKING: Final = 6
@@ -43,6 +41,13 @@ class _Contents(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[_Run, ...]
 
 
+def remark(*, redact: bool) -> str:
+    """What to know before the file is handed on."""
+    if redact:
+        return "Record values are left out of this file."
+    return "This file holds record values."
+
+
 def one_file(
     runs: Sequence[tuple[str, Recording]],
     *,
@@ -60,10 +65,10 @@ def one_file(
                 f"{title}: {len(run.events):,} events, and the page holds at most {EVENTS_MAX:,}:"
                 " read it with `txnsim trace brief` or `txnsim trace export`, or record less"
             )
-    remark = HOLDS_NONE if redact else HOLDS_VALUES
     shown = [(title, redacted(run) if redact else run) for title, run in runs]
+    told = remark(redact=redact)
     contents = _Contents(
-        remark=remark,
+        remark=told,
         runs=tuple(
             _Run(title=title, moments=tuple(moments(run, tell=_telling(tell, title))))
             for title, run in shown
@@ -90,12 +95,12 @@ def one_file(
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>txnsim: {title}</title>
-<!-- {remark} -->
+<!-- {told} -->
 <link rel="icon" href="{icon}" type="image/svg+xml">
 <style>{style.decode()}</style>
 </head>
 <body>
-<noscript>This page needs JavaScript. {remark}</noscript>
+<noscript>This page needs JavaScript. {told}</noscript>
 <div id="app"></div>
 {newline.join(packed)}
 <script type="module">{script().decode()}</script>

@@ -21,13 +21,14 @@ from txnsim.errors import BadInputError, ErrorCode
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.replies import Body, RefusedError, digits_of
 from txnsim.http.topics import partition_of
+from txnsim.http.wire_noun import outside_of
 from txnsim.http.work_thread import beside
 from txnsim.server.cluster import SimCluster
 from txnsim.server.inputs import input_event
 from txnsim.trace.reading import recording
 from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.observations import Seen
-from txnsim_lab.http.judging import LOOK_TIMEOUT_MS, outside_of
+from txnsim_lab.http.judging import LOOK_TIMEOUT_MS
 from txnsim_lab.http.runs.lessons import LessonAnswer, lesson_of
 from txnsim_lab.scenario.onlooker import ONLOOKER, look
 from txnsim_lab.scenario.recorder import Recorder

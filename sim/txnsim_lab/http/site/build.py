@@ -26,18 +26,22 @@ from typing import Any, Final
 import msgspec
 
 import txnsim
+import txnsim_lab
 from txnsim.errors import ConfigError
 from txnsim.written_files import working_in, write_all
 from txnsim_lab.http.page.files import served
 from txnsim_lab.scenario.catalog import directory
 
 _HERE: Final = resources.files("txnsim_lab.http.site")
-LEFT_OUT: Final = ("cli", "pipeline", "proxy", "simulation", "testing", "scenarios")
-"""Of txnsim's packages: no story needs them."""
+LEFT_OUT: Final = (
+    "campaign_page.py", "campaigns.py", "cli", "exam", "proxy", "scenarios", "simulation",
+    "testing",
+)  # fmt: skip
+"""Of txnsim and its lab: no story needs them."""
 HTTP_KEPT: Final = (
     "__init__", "explaining", "messages", "operation", "replies", "work_thread", "runs", "site",
 )  # fmt: skip
-"""Of ``txnsim.http``: what answers the page."""
+"""Of the control port: what answers the page."""
 NO_CLUSTER: Final = "http/runs/own_cluster.py"
 """Lessons that need a cluster are not on the site."""
 _LIBRARIES_LEFT_OUT: Final = re.compile(
@@ -180,9 +184,7 @@ def _run(command: Sequence[str], folder: Path) -> None:
 
 def _check(file: Path, sha256: str) -> None:
     if not file.is_file():
-        raise ConfigError(
-            f"{file}: missing; a folder has to hold each file of sim/txnsim_lab/http/site/parts.toml"
-        )
+        raise ConfigError(f"{file}: missing; a folder has to hold each file of site/parts.toml")
     if hashlib.sha256(file.read_bytes()).hexdigest() != sha256:
         raise ConfigError(f"{file}: not the file whose sha256 is {sha256}")
 
@@ -228,22 +230,23 @@ def _library_files(given: Path, wanted: Parts) -> Iterator[tuple[str, bytes]]:
 
 
 def own_files() -> Iterator[tuple[str, bytes]]:
-    """txnsim's modules and stories of the site: path and content."""
-    package = Path(txnsim.__file__).parent
-    for path in package.rglob("*.py"):
-        inside = path.relative_to(package)
-        first = inside.parts[0]
-        if first in LEFT_OUT or first == "__main__.py" or "stand_ins" in inside.parts:
-            continue
-        if first == "http" and inside.parts[1].removesuffix(".py") not in HTTP_KEPT:
-            continue
-        if inside.as_posix() in ("http/site/build.py", "http/site/pack.py", NO_CLUSTER):
-            continue
-        yield f"txnsim/{PurePosixPath(inside)}", path.read_bytes()
+    """Modules of txnsim and its lab, and stories of the site: path and content."""
+    for package in (Path(txnsim.__file__).parent, Path(txnsim_lab.__file__).parent):
+        for path in package.rglob("*.py"):
+            inside = path.relative_to(package)
+            first = inside.parts[0]
+            if first in LEFT_OUT or first == "__main__.py" or "stand_ins" in inside.parts:
+                continue
+            if first == "http" and inside.parts[1].removesuffix(".py") not in HTTP_KEPT:
+                continue
+            if inside.as_posix() in ("http/site/build.py", "http/site/pack.py", NO_CLUSTER):
+                continue
+            yield f"{package.name}/{PurePosixPath(inside)}", path.read_bytes()
     stories = directory()
     for path in stories.rglob("*"):
         if path.suffix in (".yaml", ".toml"):
-            yield f"txnsim/scenarios/{PurePosixPath(path.relative_to(stories))}", path.read_bytes()
+            name = PurePosixPath(path.relative_to(stories))
+            yield f"txnsim_lab/scenarios/{name}", path.read_bytes()
 
 
 def _put(folder: Path, files: Iterator[tuple[str, bytes]]) -> None:

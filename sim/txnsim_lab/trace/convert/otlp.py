@@ -16,8 +16,9 @@ import msgspec
 
 from txnsim.runtime.trace import Event
 from txnsim.trace.reading import Recording, by_position
+from txnsim.trace.story import id_of
 from txnsim_lab.trace.convert.chrome import ENDED
-from txnsim_lab.trace.state import id_of, state_at
+from txnsim_lab.trace.state import state_at
 
 INTERNAL: Final = 1
 SERVER: Final = 2

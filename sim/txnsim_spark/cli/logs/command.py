@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from types import ModuleType
 from typing import Final
 
+from txnsim.cli.output import misused
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim_spark.cli.logs import collect as logs_collect
 from txnsim_spark.cli.logs import describe as logs_describe
@@ -28,7 +29,6 @@ from txnsim_spark.cli.logs import verify as logs_verify
 from txnsim_spark.cli.logs import waiting as logs_waiting
 from txnsim_spark.cli.logs import who as logs_who
 from txnsim_spark.cli.logs import write as logs_write
-from txnsim_spark.cli.logs.spark import misused
 
 ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
     "write": (

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from txnsim.cli.output import complain, may_move_cursor, progress
-from txnsim.written_files import advice
+from txnsim.cli.output import may_move_cursor, progress
 from txnsim_spark.stores.uris import is_elsewhere
 
 if TYPE_CHECKING:
@@ -111,14 +110,3 @@ def _watch(spark: SparkSession, done: threading.Event) -> None:
             info = tracker.getStageInfo(stage)
             if info is not None and info.numTasks:
                 progress(f"{info.name}: {info.numCompletedTasks} of {info.numTasks} tasks")
-
-
-def said(error: OSError) -> str:
-    """What is wrong with a file, for people."""
-    where = error.filename or "a temporary file"
-    return f"{where}: {error.strerror}{advice(error)}"
-
-
-def misused(error: Exception) -> None:
-    """Tell what was wrong with the command's arguments, or what is missing on this machine."""
-    complain(said(error) if isinstance(error, OSError) else str(error))

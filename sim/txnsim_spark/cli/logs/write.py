@@ -18,11 +18,10 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from txnsim.cli.control_token import token_from
-from txnsim.cli.output import complain, progress, tell
+from txnsim.cli.output import complain, file_trouble, progress, tell
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.written_files import whole, working_in
-from txnsim_spark.cli.logs.spark import said
 
 if TYPE_CHECKING:
     from txnsim.storage.replica_install import Planted, Target
@@ -226,5 +225,5 @@ def _told(error: Exception) -> str:
         case URLError():
             return f"no control port answers ({error.reason}); start one with `serve --http`"
         case OSError():
-            return said(error)
+            return file_trouble(error)
     return str(error)

@@ -11,7 +11,7 @@ import pytest
 from tests.support.traces import told_run
 from txnsim.errors import ConfigError
 from txnsim_lab.http.page.files import digest, files
-from txnsim_lab.http.page.one_file import EVENTS_MAX, HOLDS_NONE, HOLDS_VALUES, one_file
+from txnsim_lab.http.page.one_file import EVENTS_MAX, one_file, remark
 
 
 def part(page: str, name: str) -> bytes:
@@ -28,7 +28,7 @@ def test_it_holds_the_page_the_trace_and_what_is_said_of_it() -> None:
     run = told_run()
     page = one_file([("z01", run)])
     inside = contents(page)
-    assert inside["remark"] == HOLDS_VALUES
+    assert inside["remark"] == remark(redact=False)
     (one,) = inside["runs"]
     assert one["title"] == "z01"
     assert part(page, "trace-0") == run.to_lines()
@@ -51,7 +51,7 @@ def test_a_redacted_file_holds_no_value_and_says_so() -> None:
     run = told_run()
     assert b"after-1" in part(one_file([("z01", run)]), "trace-0")
     page = one_file([("z01", run)], redact=True)
-    assert HOLDS_NONE in page
+    assert remark(redact=True) in page
     assert b"after-1" not in part(page, "trace-0")
     assert "after-1" not in json.dumps(contents(page))
 

@@ -1,4 +1,4 @@
-"""``txnsim trace`` without Spark; with it: tests/pipeline/test_trace.py."""
+"""``txnsim trace export`` and ``analyse`` without Spark; with it: tests/pipeline/test_trace.py."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from txnsim.cli.main import main
+from txnsim.cli.parsing import CommandParser
 from txnsim.errors import MissingExtraError
-from txnsim_lab.cli.traces import trace
+from txnsim_spark.cli import trace_actions as trace
 
 
 def arguments(*given: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    trace.add_arguments(parser)
+    parser = CommandParser()
+    trace.add_arguments(parser.add_subparsers(dest="action"))
     return parser.parse_args(list(given))
 
 

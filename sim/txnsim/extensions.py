@@ -1,0 +1,74 @@
+"""The packages that may lie beside ``txnsim``: the lab and Spark.
+
+``txnsim`` serves without them. It knows their names alone, and asks them for a module when somebody
+wants what it lacks: a command, a route, a history. Neither is imported before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+EXTENSIONS: Final = ("txnsim_lab", "txnsim_spark")
+
+
+def offered(name: str) -> Iterator[ModuleType]:
+    """Import the module of this name from each extension that has one.
+
+    Args:
+        name: Below the package, with dots: ``cli.commands``.
+    """
+    for package in EXTENSIONS:
+        if _has(package, name):
+            yield import_module(f"{package}.{name}")
+
+
+def borrowed(name: str, what: str) -> Any:
+    """Import a module of an extension.
+
+    Args:
+        name: With its package: ``txnsim_lab.testing.history``.
+        what: What somebody misses without it, for the error.
+
+    Raises:
+        MissingExtraError: The package is not installed.
+    """
+    from txnsim.errors import MissingExtraError  # knows kio's error codes: slow to import
+
+    package, _, inside = name.partition(".")
+    if not _has(package, inside):
+        raise MissingExtraError(f"{what} comes with {package}, which is not installed")
+    return import_module(name)
+
+
+def require_libraries(extra: str, *names: str) -> None:
+    """See that libraries of an extra are installed; loads none.
+
+    Raises:
+        MissingExtraError: One of them is missing; the message has the pip line.
+    """
+    if all(map(find_spec, names)):
+        return
+    from txnsim.errors import MissingExtraError, pip_line
+
+    raise MissingExtraError(f"the extra {extra} is not installed: {pip_line(extra)}")
+
+
+def missing() -> tuple[str, ...]:
+    """Names of the extensions that are not installed."""
+    return tuple(package for package in EXTENSIONS if not _has(package, "__init__"))
+
+
+def _has(package: str, name: str) -> bool:
+    """Looks for the file: ``find_spec`` of a name with dots imports what is above it."""
+    spec = find_spec(package)
+    above = spec.submodule_search_locations if spec is not None else None
+    inside = Path(*name.split("."))
+    return any(
+        Path(one, inside).with_suffix(".py").is_file() or Path(one, inside, "__init__.py").is_file()
+        for one in above or ()
+    )

@@ -1,0 +1,53 @@
+"""Modules that had other names before 0.3: the old ones still import, as the same modules.
+
+``txnsim`` was one package for the broker, the lab and Spark then, and docs promised some of these.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Final
+
+MOVED: Final = {
+    "txnsim.check": "txnsim_lab.check",
+    "txnsim.pipeline": "txnsim_spark",
+    "txnsim.proxy": "txnsim_lab.proxy",
+    "txnsim.scenario": "txnsim_lab.scenario",
+    "txnsim.simulation": "txnsim_lab.simulation",
+}
+"""Old package -> new one."""
+
+
+class _OldNames:
+    """A finder and loader. It stands first: below an old package the usual one would find the files
+    of the new one, and load them a second time.
+    """
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> ModuleSpec | None:
+        package = ".".join(name.split(".")[:2])
+        if package not in MOVED:
+            return None
+        origin = MOVED[package] + name.removeprefix(package)
+        return ModuleSpec(name, _OldNames, origin=origin)  # type: ignore[arg-type]  # a loader's methods
+
+    @staticmethod
+    def create_module(spec: ModuleSpec) -> ModuleType:
+        assert spec.origin is not None
+        found = import_module(spec.origin)
+        spec.loader_state = found.__spec__
+        return found
+
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        """It ran under its own name, which it gets back."""
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state
+
+
+def install() -> None:
+    """Let the old names be found."""
+    sys.meta_path.insert(0, _OldNames)

@@ -1,0 +1,182 @@
+"""Commands of the lab (``txnsim.cli.commands``)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.cli.commands import CommandTable, Words
+
+
+def words() -> Words:
+    """Names of stories and lessons."""
+    from txnsim_lab.scenario.catalog import heads
+    from txnsim_lab.scenario.teaching.lessons import lessons
+
+    stories = tuple(
+        str(name) for head in heads() for name in (head["name"], *head.get("aliases", ()))
+    )
+    of_stories = ("scenario run", "scenario show", "scenario check", "scenario matrix")
+    return {"lesson": tuple(lessons())} | dict.fromkeys(of_stories, stories)
+
+
+_EXAMPLES: Final = {
+    "proxy": (
+        "txnsim proxy --bootstrap-server localhost:9092",
+        "txnsim proxy --bootstrap-server localhost:9092 --peer 1=localhost:9094",
+    ),
+    "practise": ("txnsim practise", "txnsim practise copies/broker-1 copies/broker-2"),
+    "lesson": ("txnsim lesson", "txnsim lesson L1"),
+    "check": ("txnsim check history.jsonl", "txnsim check --json - < history.jsonl"),
+    "exam": (
+        "txnsim exam run --driver 'python helpers/exam/aiokafka_driver.py'",
+        "txnsim exam list --only readers",
+    ),
+    "exam run": (
+        "txnsim exam run --driver 'python helpers/exam/aiokafka_driver.py' --report exam.html",
+        "txnsim exam run --driver ./driver --only 'end unknown' --known known.txt --misses misses",
+    ),
+    "exam readers": (
+        "txnsim exam readers serve --expected expected.json",
+        "txnsim exam readers check expected.json answers.json",
+    ),
+    "exam readers serve": (
+        "txnsim exam readers serve --expected expected.json",
+        "txnsim exam readers serve --port 9092 --ready-file ready.json",
+    ),
+    "exam readers write": (
+        "txnsim exam readers write directories",
+        "txnsim exam readers write /tmp/exam-directories",
+    ),
+    "exam readers check": (
+        "txnsim exam readers check expected.json answers.json",
+        "txnsim exam readers check directories/expected.json answers.json",
+    ),
+    "exam list": ("txnsim exam list", "txnsim exam list --only readers --json"),
+    "diff": ("txnsim diff good.jsonl bad.jsonl", "txnsim diff --json good.jsonl bad.jsonl"),
+    "explain": (
+        "txnsim explain lso orders-0 trace.jsonl",
+        "txnsim explain txn payments-7 trace.jsonl",
+    ),
+    "explain lso": (
+        "txnsim explain lso orders-0 trace.jsonl",
+        "txnsim explain lso orders-0 trace.jsonl --at 861",
+    ),
+    "explain txn": (
+        "txnsim explain txn payments-7 trace.jsonl",
+        "txnsim explain txn payments-7 trace.jsonl --json",
+    ),
+    "simulate": (
+        "txnsim simulate --seeds 0..200",
+        "txnsim simulate --seed 11 --as-version 4.2",
+    ),
+    "campaign": (
+        "txnsim campaign run --seeds 0..100000 --out rows",
+        "txnsim campaign run --seeds 0..1000 --out rows --as-version 4.3 --no-shrink",
+    ),
+    "campaign run": (
+        "txnsim campaign run --seeds 0..100000 --out rows",
+        "txnsim campaign run --seeds 0..100000 --out rows --engine spark --master spark://host:7077",
+    ),
+    "campaign report": (
+        "txnsim campaign report rows --out campaign.html",
+        "txnsim campaign report rows-4.2 rows-4.3 --out releases.html",
+    ),
+    "scenario": ("txnsim scenario list", "txnsim scenario run z01 --armed"),
+    "scenario list": ("txnsim scenario list", "txnsim scenario list --json"),
+    "scenario show": ("txnsim scenario show z01", "txnsim scenario show z01 --summary"),
+    "scenario new": ("txnsim scenario new late-answer", "txnsim scenario new two-producers"),
+    "scenario check": (
+        "txnsim scenario check late-answer.yaml",
+        "txnsim scenario check z01 z02",
+    ),
+    "scenario run": (
+        "txnsim scenario run z01 --mode V- --armed",
+        "txnsim scenario run late-answer.yaml --seed 7 --trace traces",
+        "txnsim scenario run z01 --real --player kafka-python",
+    ),
+    "scenario matrix": ("txnsim scenario matrix", "txnsim scenario matrix --mode V- --json"),
+    "site": ("txnsim site build public", "txnsim site build public --gzip"),
+    "site build": ("txnsim site build public", "txnsim site build public --from parts"),
+    "schema": (
+        "txnsim schema scenario > scenario.schema.json",
+        "txnsim schema fault > fault.schema.json",
+    ),
+    "trace": ("txnsim trace brief trace.jsonl", "txnsim trace open trace.jsonl"),
+    "trace brief": ("txnsim trace brief trace.jsonl", "txnsim trace brief trace.jsonl | less"),
+    "trace convert": (
+        "txnsim trace convert trace.jsonl --as shiviz --to trace.log",
+        "txnsim trace convert trace.jsonl --as mermaid",
+    ),
+    "trace open": ("txnsim trace open trace.jsonl", "txnsim trace open trace.jsonl --redact"),
+}
+
+TABLE: Final = CommandTable(
+    commands={
+        "proxy": ("txnsim_lab.cli.proxy", "a fault proxy in front of any Kafka cluster"),
+        "practise": (
+            "txnsim_lab.cli.practise",
+            "a cluster with a hanging transaction to find and repair",
+        ),
+        "check": (
+            "txnsim_lab.cli.check",
+            "judge what clients saw: find anomalies in a recorded history",
+        ),
+        "diff": (
+            "txnsim_lab.cli.traces.diff",
+            "where do two runs part? the first divergence of two traces",
+        ),
+        "explain": (
+            "txnsim_lab.cli.traces.explain",
+            "why a last stable offset stands still, or what became of a transaction, from a trace",
+        ),
+        "simulate": (
+            "txnsim_lab.cli.simulating.simulate",
+            "runs drawn from seeds: find, shrink and name what is wrong",
+        ),
+        "campaign": (
+            "txnsim_lab.cli.simulating.campaign",
+            "very many seeds, on this machine or on Spark, as a table",
+        ),
+        "scenario": (
+            "txnsim_lab.cli.scenario.command",
+            "list, show and run stories about transactions",
+        ),
+        "exam": (
+            "txnsim_lab.cli.exam",
+            "an exam for client libraries: what they do when it goes wrong",
+        ),
+        "schema": (
+            "txnsim_lab.cli.schema",
+            "JSON Schemas for editors: stories, clusters, fault rules",
+        ),
+        "lesson": (
+            "txnsim_lab.cli.teaching.lesson",
+            "lessons about transactions, played in the terminal",
+        ),
+        "site": (
+            "txnsim_lab.cli.site",
+            "make a web site that runs the simulator in the browser, without a server",
+        ),
+        "trace": (
+            "txnsim_lab.cli.traces.trace",
+            "event traces: as text, in other formats, as Parquet; analyses",
+        ),
+    },
+    groups={
+        "start a cluster": ("practise",),
+        "any Kafka cluster, this one or a real one": ("proxy",),
+        "stories, lessons, and judges": (
+            "scenario",
+            "simulate",
+            "campaign",
+            "lesson",
+            "check",
+            "exam",
+            "site",
+        ),
+        "traces of a run": ("trace", "explain", "diff"),
+        "your editor and shell": ("schema",),
+    },
+    examples=_EXAMPLES,
+    words=words,
+)

@@ -1,0 +1,64 @@
+"""What the lab adds to the control port of a simulated cluster (``txnsim.http.app``)."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from starlette.routing import Route
+
+from txnsim.http.operation import Noun
+from txnsim.runtime.forked_processes import Nursery
+from txnsim.server.cluster import SimCluster
+from txnsim_lab.http.explaining import ExplainRoutes
+from txnsim_lab.http.judging import JudgingRoutes
+from txnsim_lab.http.page.files import served
+from txnsim_lab.http.page.routes import StaticRoutes
+from txnsim_lab.http.practising import PractiseRoutes
+from txnsim_lab.http.runs.lessons import LessonRoutes
+from txnsim_lab.http.runs.own_cluster import OwnClusterRoutes
+from txnsim_lab.http.runs.scenarios import ScenarioRoutes
+
+NOUNS: Final[tuple[type[Noun], ...]] = (
+    ExplainRoutes,
+    PractiseRoutes,
+    JudgingRoutes,
+    ScenarioRoutes,
+    LessonRoutes,
+    OwnClusterRoutes,
+)
+"""Nouns whose operations the OpenAPI document lists."""
+
+
+class _Routed(Protocol):
+    def routes(self) -> list[Route]: ...
+
+
+class Added:
+    """The routes over one cluster."""
+
+    def __init__(self, cluster: SimCluster, nursery: Nursery | None) -> None:
+        self._cluster = cluster
+        self._scenarios = ScenarioRoutes(cluster.environment, nursery)
+        self._explain = ExplainRoutes(
+            cluster.environment.tracer, cluster.bootstrap, self._scenarios.trace_of
+        )
+
+    def nouns(self) -> tuple[_Routed, ...]:
+        cluster = self._cluster
+        return (
+            JudgingRoutes.of_simulated(cluster),
+            self._scenarios,
+            self._explain,
+            PractiseRoutes(cluster),
+            LessonRoutes(self._scenarios.trace_of, self._scenarios.warm_up),
+            OwnClusterRoutes(cluster),
+            StaticRoutes(self._scenarios.warm_up),
+        )
+
+    def warm_up(self) -> None:
+        served()
+        self._scenarios.warm_up()
+
+    def close(self) -> None:
+        self._scenarios.close()
+        self._explain.close()

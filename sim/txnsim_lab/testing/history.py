@@ -1,0 +1,97 @@
+"""Observations of a test, and the verdict of the judges of scenarios on them (docs/checkers.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from txnsim.testing.event_loop import blocking, in_cluster_loop
+from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
+from txnsim.types import TopicPartition
+from txnsim_lab.check.history import History as Observations
+from txnsim_lab.check.judge import Verdict, judge
+from txnsim_lab.check.observations import Deleted, Seen
+from txnsim_lab.scenario.onlooker import look
+from txnsim_lab.scenario.recorder import Recorder
+
+TEST: Final = "test"
+"""The test itself, as an actor of the history."""
+
+
+class AsyncHistory(ClusterPart):
+    """The history of one cluster."""
+
+    def __init__(self, rebuilt: RebuiltCluster, deletions: Sequence[tuple[str, int]]) -> None:
+        """Nothing seen yet.
+
+        Args:
+            rebuilt: The cluster.
+            deletions: Topics that the test deletes, and when; it grows.
+        """
+        super().__init__(rebuilt)
+        self._history = Observations()
+        self._deletions = deletions
+        self._deletions_seen = 0
+
+    @in_cluster_loop
+    async def note(self, *seen: Seen) -> None:
+        """Note what an application saw, later than all before."""
+        self._add(*seen)
+
+    @in_cluster_loop
+    async def look(self, topic: str, partition: int = 0, *, offset: int = 0) -> tuple[Seen, ...]:
+        """Observe a partition from outside: open transactions, coordinators, readers.
+
+        Args:
+            topic: Topic of the partition.
+            partition: Its number.
+            offset: Where readers begin.
+
+        Returns:
+            The observations.
+
+        Raises:
+            ClientError: A broker did not answer.
+        """
+        recorder = Recorder(self._rebuilt.environment.clock)
+        place = TopicPartition(topic, partition)
+        await look(await self._rebuilt.outside(), place, recorder, offset=offset)
+        seen = tuple(recorder.history)
+        self._add(*seen)
+        return seen
+
+    @in_cluster_loop
+    async def observations(self) -> tuple[Seen, ...]:
+        """Everything that was noted, in order."""
+        self._add()
+        return tuple(self._history)
+
+    @in_cluster_loop
+    async def verdict(self) -> Verdict:
+        """The verdict: ``kinds`` of anomalies, none if nothing is wrong, and the evidence.
+
+        Raises:
+            HistoryError: A value names two records of a partition.
+        """
+        self._add()
+        return judge(self._history)
+
+    def _add(self, *seen: Seen) -> None:
+        """Add these behind what the test has deleted before."""
+        for topic, at_ms in self._deletions[self._deletions_seen :]:
+            self._history.add(Deleted(at_ms=at_ms, who=TEST, topic=topic, asked_ms=at_ms))
+        self._deletions_seen = len(self._deletions)
+        for one in seen:
+            self._history.add(one)
+
+
+class History:
+    """The twin of ``AsyncHistory`` for clients that block."""
+
+    def __init__(self, asynchronous: AsyncHistory) -> None:
+        self.asynchronous = asynchronous
+
+    note = blocking(AsyncHistory.note)
+    look = blocking(AsyncHistory.look)
+    observations = blocking(AsyncHistory.observations)
+    verdict = blocking(AsyncHistory.verdict)

@@ -1,0 +1,52 @@
+"""A campaign of the lab on the workers of Spark (``txnsim_lab.campaigns.Engine``)."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from txnsim_spark.cli.logs.spark import add_master, session
+from txnsim_spark.tasks import on_workers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+NAME: Final = "spark"
+"""Of ``--engine``."""
+add_arguments: Callable[[argparse.ArgumentParser], None] = add_master
+
+
+@contextmanager
+def engine(args: argparse.Namespace) -> Iterator[SparkEngine]:
+    """An engine while its session runs.
+
+    Raises:
+        MissingExtraError: PySpark or Java is missing.
+    """
+    with session(args.master) as spark:
+        yield SparkEngine(spark)
+
+
+class SparkEngine:
+    """The workers of a session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def rows(
+        self,
+        tasks: Sequence[T],
+        kind: type[T],
+        read: Callable[[T], Iterator[pa.RecordBatch]],
+        ddl: str,
+    ) -> Iterator[Mapping[str, Any]]:
+        yield from on_workers(self._spark, tasks, kind, read, ddl).toArrow().to_pylist()
+
+    def each(self, work: Callable[[int], T], seeds: Sequence[int]) -> Iterator[T]:
+        tasks = self._spark.sparkContext.parallelize(seeds, max(1, len(seeds)))
+        return tasks.map(work).toLocalIterator()

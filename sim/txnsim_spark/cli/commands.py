@@ -1,0 +1,92 @@
+"""Commands that read Kafka's files and topics with Spark (``txnsim.cli.commands``)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.cli.commands import CommandTable
+
+_EXAMPLES: Final = {
+    "logs": (
+        "txnsim logs find-hanging copies/broker-1 copies/broker-2",
+        "txnsim logs verify copies/broker-1",
+    ),
+    "logs write": ("txnsim logs write disks", "txnsim logs write --into data --topic orders"),
+    "logs describe": (
+        "txnsim logs describe copies/broker-1",
+        "txnsim logs describe copies/broker-1 --json",
+    ),
+    "logs find-hanging": (
+        "txnsim logs find-hanging copies/broker-1 copies/broker-2",
+        "txnsim logs find-hanging --all --json copies/broker-1",
+    ),
+    "logs collect": (
+        "txnsim logs collect /var/lib/kafka/data --to broker-1.zip",
+        "txnsim logs collect /disk-1/kafka /disk-2/kafka --to broker-1.zip --json",
+    ),
+    "logs verify": (
+        "txnsim logs verify copies/broker-1",
+        "txnsim logs verify copies/broker-1 copies/broker-2 --json",
+    ),
+    "logs extract": (
+        "txnsim logs extract --transactional-id payments-7 --to records copies/broker-1",
+        "txnsim logs extract --transactional-id payments-7 --topic orders --to records copies/*",
+    ),
+    "logs waiting": (
+        "txnsim logs waiting copies/broker-1 copies/broker-2",
+        "txnsim logs waiting copies/* --json",
+    ),
+    "logs who": (
+        "txnsim logs who 4001 copies/broker-1 copies/broker-2",
+        "txnsim logs who 4001 copies/* --json",
+    ),
+    "logs lost": (
+        "txnsim logs lost copies/broker-1",
+        "txnsim logs lost copies/* --topic orders --to records",
+    ),
+    "logs growth": (
+        "txnsim logs growth copies/broker-1",
+        "txnsim logs growth copies/* --top 50 --json",
+    ),
+    "logs report": (
+        "txnsim logs report copies/broker-1 copies/broker-2 --out report.html",
+        "txnsim logs report copies/* --topic orders --as-of now --out report.html --json",
+    ),
+    "logs timeline": (
+        "txnsim logs timeline payments-7 copies/broker-1",
+        "txnsim logs timeline payments-7 copies/broker-1 --json",
+    ),
+    "logs export": (
+        "txnsim logs export copies/broker-1 --to tables",
+        "txnsim logs export copies/broker-1 copies/broker-2 --to tables --json",
+    ),
+    "stream": (
+        "txnsim stream --bootstrap-server localhost:9092 --topic orders --sink out --checkpoint at",
+        "txnsim stream --topic orders --sink out --checkpoint at --alerts-to topic:alerts --once",
+    ),
+    "trace export": (
+        "txnsim trace export traces --to tables",
+        "txnsim trace export run-1.jsonl run-2.jsonl --to tables --json",
+    ),
+    "trace analyse": (
+        "txnsim trace analyse traces",
+        "txnsim trace analyse traces --ids 3 --plots figures",
+    ),
+}
+
+TABLE: Final = CommandTable(
+    commands={
+        "logs": (
+            "txnsim_spark.cli.logs.command",
+            "Kafka's log directories: write those of a running cluster, read any",
+        ),
+        "stream": (
+            "txnsim_spark.cli.stream",
+            "stream topics with Spark, and tell what it can't see",
+        ),
+    },
+    groups={
+        "any Kafka cluster, this one or a real one": ("stream", "logs"),
+    },
+    examples=_EXAMPLES,
+)

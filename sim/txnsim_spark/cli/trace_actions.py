@@ -1,0 +1,216 @@
+"""``txnsim trace export`` and ``trace analyse``: the tables of traces as Parquet, and analyses of
+them. The lab's command has them beside its own actions (``txnsim_lab.cli.traces.trace``).
+
+Results go to standard output, progress and what could not be read to standard error. What is done
+is ``txnsim_spark.traces``'.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from txnsim.cli.output import Table, complain, format_table, misused, progress, tell
+from txnsim.cli.parsing import MISUSE_STATUS, CommandParser
+from txnsim_spark.cli.logs.spark import add_master, session
+
+if TYPE_CHECKING:
+    from txnsim_spark.session import Row, SparkSession
+
+ACTIONS: Final = ("export", "analyse")
+INCOMPLETE_STATUS: Final = 1
+IDS_DEFAULT: Final = 5
+SHOWN_MAX: Final = 5
+"""How many unreadable lines are shown."""
+KEYS: Final = ("transaction_version", "transactional_id")
+
+Cell = int | float | str | None
+Rows = list[dict[str, Cell]]
+
+
+def add_arguments(actions: argparse._SubParsersAction[CommandParser]) -> None:
+    """Declare the actions."""
+    export = actions.add_parser(
+        "export",
+        help="the tables of traces as Parquet",
+        description="Write the tables of traces as Parquet (docs/trace-tables.md). Runs that"
+        " are there already are kept. Exit status: 0, 1 if some lines could not be"
+        " read, 2 for a misuse.",
+    )
+    export.add_argument(
+        "trace", nargs="+", metavar="FILE", help="a trace, a directory of traces, or a pattern"
+    )
+    export.add_argument("--to", required=True, metavar="DIR", help="where to; made if need be")
+    analyse = actions.add_parser(
+        "analyse",
+        help="time to decide, marker delay, LSO lag, late transactions, verification, epoch bumps",
+        description="Analyse traces by transaction version and by transactional id"
+        " (docs/analysis.md). Exit status: 0, 1 if some lines could not be read, 2 for a misuse.",
+    )
+    analyse.add_argument(
+        "trace",
+        nargs="+",
+        metavar="FILE|DIR",
+        help="a trace, a directory of traces, a pattern; or one directory that `trace export` has"
+        " written",
+    )
+    analyse.add_argument(
+        "--only", action="append", default=[], metavar="NAME", help="this one; may be repeated"
+    )
+    analyse.add_argument(
+        "--ids",
+        type=_count,
+        default=IDS_DEFAULT,
+        metavar="N",
+        help="so many transactional ids of each, those that stand out (default %(default)s)",
+    )
+    analyse.add_argument("--plots", type=Path, metavar="DIR", help="draw figures there, as SVG")
+    analyse.add_argument(
+        "--work",
+        metavar="DIR",
+        help="where tables of traces are kept meanwhile, a place that all workers of Spark see"
+        " (default: this machine's temporary directory)",
+    )
+    for one in (export, analyse):
+        add_master(one)
+        one.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status."""
+    from txnsim.errors import BadInputError, MissingExtraError
+    from txnsim_spark.traces.analyses import ANALYSES
+
+    unknown = sorted(set(getattr(args, "only", ())) - set(ANALYSES))
+    if unknown:
+        complain(f"there is no analysis {unknown[0]!r}: expected one of {', '.join(ANALYSES)}")
+        return MISUSE_STATUS
+    try:
+        with session(args.master) as spark:
+            return _export(spark, args) if args.action == "export" else _analyse(spark, args)
+    except (BadInputError, MissingExtraError, OSError) as error:
+        misused(error)
+        return MISUSE_STATUS
+
+
+def _export(spark: SparkSession, args: argparse.Namespace) -> int:
+    from txnsim_spark.traces.schemas import TABLES
+    from txnsim_spark.traces.tables import export_traces, register_views
+
+    progress("reading")
+    export_traces(spark, args.trace, args.to)
+    register_views(spark, args.to)
+    summary = _summary(spark)
+    tell(
+        args,
+        {"directory": args.to, "tables": list(TABLES), **summary},
+        lambda made: f"{args.to}: {made['events']} events of {made['runs']} runs",
+    )
+    return _warned(summary)
+
+
+def _analyse(spark: SparkSession, args: argparse.Namespace) -> int:
+    from txnsim_spark.traces.analyses import ANALYSES, worst_ids
+    from txnsim_spark.traces.plots import draw_all
+
+    with _views(spark, args.trace, args.work):
+        summary = _summary(spark)
+        found: dict[str, Rows] = {}
+        for name, analysis in ANALYSES.items():
+            if args.only and name not in args.only:
+                continue
+            progress(analysis.title)
+            answer = worst_ids(analysis.run(spark), analysis, args.ids)
+            found[name] = [_cells(row) for row in answer.toLocalIterator()]
+        drawn = [] if args.plots is None else draw_all(spark, args.plots)
+    figures = [str(path) for path in drawn]
+    tables = [Table(f"{ANALYSES[name].title}\n{_table(rows)}") for name, rows in found.items()]
+    tell(args, {**summary, "analyses": found, "plots": figures}, lambda _: [*tables, *figures])
+    return _warned(summary)
+
+
+@contextmanager
+def _views(spark: SparkSession, traces: Sequence[str], work: str | None) -> Iterator[None]:
+    """Register the views of an export or of raw traces."""
+    from txnsim_spark.traces.tables import (
+        TraceError,
+        is_export,
+        register_views,
+        traces_as_views,
+    )
+
+    exports = [trace for trace in traces if is_export(_entries(Path(trace)))]
+    if not exports:
+        with traces_as_views(spark, traces, work):
+            yield
+    elif len(traces) > 1:
+        raise TraceError(f"{exports[0]} is an export: it can only be analysed alone")
+    else:
+        register_views(spark, exports[0])
+        yield
+
+
+def _entries(path: Path) -> list[str]:
+    """What is in a directory of this machine; nothing for files, patterns and other places."""
+    return [entry.name for entry in path.iterdir()] if path.is_dir() else []
+
+
+def _summary(spark: SparkSession) -> dict[str, object]:
+    """How much was read, and what of it is unknown: counted where the tasks run."""
+    kinds = spark.sql(
+        "SELECT kind, count(*) AS events FROM trace_events WHERE NOT is_known"
+        " GROUP BY kind ORDER BY kind"
+    )
+    unreadable = spark.sql(
+        "SELECT file, reason, count(*) AS lines, min(text) AS text FROM trace_unreadable"
+        " GROUP BY file, reason ORDER BY file, reason"
+    )
+    return {
+        "runs": spark.table("trace_runs").count(),
+        "events": spark.table("trace_events").count(),
+        "unknown_kinds": {row.kind: row.events for row in kinds.toLocalIterator()},
+        "unreadable": [_cells(row) for row in unreadable.toLocalIterator()],
+    }
+
+
+def _warned(summary: Mapping[str, object]) -> int:
+    """Warn of unreadable lines and unknown kinds; return the exit status."""
+    unreadable, unknown = summary["unreadable"], summary["unknown_kinds"]
+    assert isinstance(unreadable, list)
+    assert isinstance(unknown, dict)
+    for kind, events in unknown.items():
+        complain(f"{events} events of kind {kind!r}, which is not known here, are kept")
+    for one in unreadable[:SHOWN_MAX]:
+        complain(f"{one['file']}: {one['lines']} × {one['reason']}: {one['text']}")
+    if len(unreadable) > SHOWN_MAX:
+        complain(f"… and {len(unreadable) - SHOWN_MAX} more files like that")
+    return INCOMPLETE_STATUS if unreadable else 0
+
+
+def _table(rows: Rows) -> str:
+    """Rows for people, without the columns in which nothing is."""
+    if not rows:
+        return "nothing of it in this trace\n"
+    columns = [name for name in rows[0] if name != "grouped_by"]
+    filled = [
+        name for name in columns if name in KEYS or any(row[name] is not None for row in rows)
+    ]
+    lines = [["" if row[name] is None else str(row[name]) for name in filled] for row in rows]
+    for row, line in zip(rows, lines, strict=True):
+        if row["grouped_by"] == "all":
+            line[0] = "all"
+    return format_table(filled, lines)
+
+
+def _cells(row: Row) -> dict[str, Cell]:
+    cells: dict[str, Cell] = row.asDict()
+    return cells
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number: expected 0 or more")
+    return int(text)
