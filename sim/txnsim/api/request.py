@@ -321,7 +321,7 @@ class Handler:
     @property
     def kind(self) -> str:
         """The folder of its module: ``groups``."""
-        return self._module.split(".")[-2]
+        return self._module.split(".")[-2].removeprefix("_")
 
     def __getattr__(self, part: str) -> Any:
         if part not in _PARTS:

@@ -44,6 +44,8 @@ HTTP_KEPT: Final = (
 """Of the control port: what answers the page."""
 NO_CLUSTER: Final = "http/runs/own_cluster.py"
 """Lessons that need a cluster are not on the site."""
+_PRIVATE: Final = re.compile("^_(?!_)")
+"""The mark of a module that no other package imports."""
 _LIBRARIES_LEFT_OUT: Final = re.compile(
     r"pydantic/(v1/|mypy)|_yaml/|kio/schema/(share_|streams_|\w*(raft|quorum|vote"
     r"|delegation_token|snapshot|share_group))"
@@ -234,12 +236,13 @@ def own_files() -> Iterator[tuple[str, bytes]]:
     for package in (Path(txnsim.__file__).parent, Path(txnsim_lab.__file__).parent):
         for path in package.rglob("*.py"):
             inside = path.relative_to(package)
-            first = inside.parts[0]
-            if first in LEFT_OUT or first == "__main__.py" or "stand_ins" in inside.parts:
+            parts = tuple(_PRIVATE.sub("", part) for part in inside.parts)
+            first = parts[0]
+            if first in LEFT_OUT or first == "__main__.py" or "stand_ins" in parts:
                 continue
-            if first == "http" and inside.parts[1].removesuffix(".py") not in HTTP_KEPT:
+            if first == "http" and parts[1].removesuffix(".py") not in HTTP_KEPT:
                 continue
-            if inside.as_posix() in ("http/site/build.py", "http/site/pack.py", NO_CLUSTER):
+            if "/".join(parts) in ("http/site/build.py", "http/site/pack.py", NO_CLUSTER):
                 continue
             yield f"{package.name}/{PurePosixPath(inside)}", path.read_bytes()
     stories = directory()
