@@ -115,7 +115,7 @@ def accept_pip(arguments: list[str]) -> None:
 
 def test_the_documents_show_each_command_of_the_program() -> None:
     shown = {command.words[1] for command in COMMANDS if command.words[0] == "txnsim"}
-    assert shown == set(cli.all_commands())
+    assert shown == set(cli.commands())
 
 
 def test_a_page_that_shows_the_command_says_how_to_have_it() -> None:
@@ -146,7 +146,7 @@ def make_targets() -> set[str]:
 
 def accept_txnsim(arguments: list[str]) -> None:
     name = arguments[0]
-    assert name in cli.all_commands(), name
+    assert name in cli.commands(), name
     module = cli._load(name)
     parser = cli._parser(name, module)
     try:
