@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.support.told import FAILED, OK, UNKNOWN, Told
+from txnsim.runtime.rng import SeededRng
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import Position, PositionsRead, SentOffsets
-from txnsim.runtime.rng import SeededRng
 from txnsim_lab.simulation import promises
 from txnsim_lab.simulation.promises import (
     GRANTED_TO_REPLACED,
