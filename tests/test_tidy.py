@@ -33,8 +33,6 @@ PROTOCOLS_ONLY: Final = "protocols and values, nothing runs"
 JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/__main__.py": "tests/broker/cli/test_main.py",
     "sim/txnsim/http/wire_noun.py": "tests/broker/http/test_assertions.py",
-    "sim/txnsim_lab/cli/commands.py": "tests/broker/cli/test_commands.py",
-    "sim/txnsim_spark/cli/commands.py": "tests/broker/cli/test_commands.py",
     "sim/txnsim_lab/cli/traces/trace.py": "tests/spark/cli/test_trace_actions.py",
     "sim/txnsim_lab/http/control_port.py": "tests/lab/http/test_explaining.py",
     "sim/txnsim_spark/campaign_engine.py": "tests/pipeline/test_campaign.py",
@@ -73,7 +71,6 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim_lab/cli/teaching/own_cluster.py": "tests/clients/test_own_cluster.py",
     "sim/txnsim_lab/cli/teaching/asking.py": "tests/lab/cli/teaching/test_lesson.py",
     "sim/txnsim_lab/cli/site.py": "tests/browser/test_site.py",
-    "sim/txnsim_lab/http/practising.py": "tests/lab/http/test_explaining.py",
     "sim/txnsim_lab/http/runs/told_again.py": "tests/lab/http/runs/test_driven_runs.py",
     "sim/txnsim_lab/http/site/pack.py": "tests/browser/test_site.py",
     "sim/txnsim_lab/http/site/stand_ins/*.py": "tests/browser/test_site.py",

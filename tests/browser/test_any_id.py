@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from tests.browser.conftest import show
 from tests.browser.test_one_moment import IS_OF_NOW, ask, explained
-from tests.support.traces import small
+from tests.support.small_trace import small
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.trace.reading import Recording
 from txnsim_lab.trace.state import state_at

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from tests.browser.test_page import PICTURES
-from tests.support.traces import small, told
+from tests.support.small_trace import small
+from tests.support.traces import told
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.trace.reading import Recording, recording
 from txnsim_lab.scenario.catalog import scenarios

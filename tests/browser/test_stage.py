@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.browser.conftest import judge_what_is_made, show
-from tests.support.traces import small
+from tests.support.small_trace import small
 from tests.support.txnsim_server import TxnsimServer
 
 if TYPE_CHECKING:

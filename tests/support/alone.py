@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from txnsim.extensions import EXTENSIONS
+from txnsim.version import VERSION
+
 ROOT: Final = Path(__file__).resolve().parents[2]
+OTHERS: Final = ("txnsim", *EXTENSIONS)
 SITE: Final = """\
 import sys
 from pathlib import Path
 
 sys.path = [one for one in sys.path if not Path(one, "txnsim_lab").is_dir()]
 """
-"""Run by Python before anything else: an editable installation has all packages on the path."""
+"""Run by Python before anything else: an editable installation has all packages on the path, and
+what the build adds to them among the libraries.
+"""
 
 
 @contextmanager
 def broker_alone() -> Iterator[dict[str, str]]:
-    """Variables for a process that finds ``txnsim`` and neither of the two others."""
-    with TemporaryDirectory(prefix="txnsim-alone-") as folder:
-        Path(folder, "txnsim").symlink_to(ROOT / "sim" / "txnsim")
-        Path(folder, "sitecustomize.py").write_text(SITE)
-        yield {"PYTHONPATH": folder}
+    """Variables for a process that finds ``txnsim``, its libraries and nothing else of ours."""
+    libraries = Path(sysconfig.get_path("purelib"))
+    with TemporaryDirectory(prefix="txnsim-alone-") as name:
+        folder = Path(name)
+        for library in libraries.iterdir():
+            if library.name.partition("-")[0] not in OTHERS:
+                (folder / library.name).symlink_to(library)
+        (folder / "txnsim").symlink_to(ROOT / "sim" / "txnsim")
+        (folder / "sitecustomize.py").write_text(SITE)
+        _install(folder / f"txnsim-{VERSION}.dist-info")
+        yield {"PYTHONPATH": name}
+
+
+def _install(metadata: Path) -> None:
+    """Say what pytest and the shell find by name: the plugin and the command."""
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: txnsim\nVersion: {VERSION}\n")
+    (metadata / "entry_points.txt").write_text("[pytest11]\ntxnsim = txnsim.testing.plugin\n")

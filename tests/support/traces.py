@@ -1,13 +1,10 @@
-"""Traces that tests of readers read: runs of the zoo, told once, and small ones by hand."""
+"""Traces that tests of readers read: runs of the zoo, told once."""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
-import msgspec
-
-from txnsim.runtime.trace import Event, TraceLevel
+from txnsim.runtime.trace import TraceLevel
 from txnsim.trace.reading import Recording, recording
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.runner import Telling, tell_virtual
@@ -32,13 +29,3 @@ def told_run(
 def hung_at(run: Recording) -> int:
     """The event after which the transaction of Z01 hangs: the readers stand still."""
     return next(event.i for event in run.events if event.k == "client.deliver") - 1
-
-
-def small(nodes: tuple[str, ...], *events: tuple[Any, ...], level: str = "full") -> Recording:
-    """A trace of these events: node, kind, parents, tx, payload."""
-    rows = [
-        Event(i, i * 1000, nodes.index(node), i, parents, kind, tx, data)
-        for i, (node, kind, parents, tx, data) in enumerate(events)
-    ]
-    header = {"k": "run", "schema": 2, "nodes": list(nodes), "level": level}
-    return recording("small", [msgspec.json.encode(row) for row in (header, *rows)])

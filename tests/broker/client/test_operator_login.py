@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import msgspec
 import pytest
 
-from tests.support.clusters import real_cluster
 from txnsim.client.operator_login import operator_login
-from txnsim.http.app import ControlApi
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim.security.login import Password
 from txnsim.security.options import NO_SECURITY, SecureListener, SecurityOptions, SecurityProtocol
@@ -64,23 +61,3 @@ def test_a_super_user_whose_password_is_known_asks(
 
 def test_without_security_nobody_logs_in() -> None:
     assert operator_login(NO_SECURITY) is None
-
-
-@pytest.mark.parametrize("listeners", [None, (TLS_LISTENER,)])
-async def test_a_hang_is_made_and_ended_where_the_listener_in_clear_has_no_rights(
-    demo: SecurityOptions, listeners: tuple[SecureListener, ...] | None
-) -> None:
-    """It was 503: the control port asked as everybody."""
-    if listeners is not None:
-        demo = msgspec.structs.replace(demo, listeners=listeners)
-    async with real_cluster(security=demo, brokers=1) as sim:
-        api = ControlApi(sim)
-        transport = httpx.ASGITransport(app=api.app())
-        async with httpx.AsyncClient(
-            transport=transport, base_url="http://localhost", timeout=60
-        ) as ask:
-            made = await ask.post("/api/v1/practise")
-            assert (made.status_code, made.json().get("hangs")) == (200, "orders-0"), made.text
-            where = {"topic": "orders", "partition": 0}
-            assert len((await ask.post("/api/v1/repairs", json=where)).json()) == 1
-        api.close()

@@ -40,7 +40,6 @@ LONG = "9" * 5_000
         ("GET", f"/api/v1/brokers/{LONG}", {}),
         ("POST", f"/api/v1/brokers/{LONG}/kill", {}),
         ("GET", f"/api/v1/brokers/{LONG}/log-dir", {}),
-        ("GET", f"/api/v1/runs/1?wait_ms={LONG}", {}),
         ("POST", f"/api/v1/brokers/1/stop?wait_ms={LONG}", {}),
         ("GET", f"/api/v1/producers?topic=t&partition={LONG}", {}),
         ("GET", f"/api/v1/events?from={LONG}", {}),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from tests.broker.server.test_connection import appended, first, open_wire, run
+from tests.broker.server import test_connection
+from tests.broker.server.test_connection import Story, appended, first, open_wire
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.proxied import run_proxied
 from tests.support.wires import Wire
 from tests.support.within import within
 from txnsim.errors import ErrorCode
@@ -41,14 +41,20 @@ FETCH, FETCH_VERSION = 1, 11
 BYTES, CRC, LENGTH = DamagedPart.BYTES, DamagedPart.CRC, DamagedPart.LENGTH
 
 
-@pytest.fixture(autouse=True, params=["simulator", "proxy"])
-def told_on(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each story is told on a simulated cluster, and through a fault proxy in front of one: a fault
-    means the same at both.
+class Place:
+    """Where the stories are told: ``tests/lab/proxy/test_crossings.py`` tells them through a fault
+    proxy, as a fault means the same there.
     """
-    if request.param == "proxy":
-        monkeypatch.setattr(request.module, "run", partial(run, told_on=run_proxied))
-        monkeypatch.setattr(request.module, "run_cluster", run_proxied)
+
+    run: Callable[..., Any] = run_cluster
+
+
+def run(story: Story, **changes: Any) -> None:
+    test_connection.run(story, told_on=Place.run, **changes)
+
+
+def run_alone(main: Callable[[VirtualCluster], Awaitable[None]], **changes: Any) -> None:
+    Place.run(main, **changes)
 
 
 def error_of(message: Any) -> ErrorCode:
@@ -413,7 +419,7 @@ async def test_a_new_connection_can_be_closed_or_never_heard(
         await one.close()
 
 
-@within(run_cluster)
+@within(run_alone)
 async def test_a_broker_that_is_gone_handles_no_copy(cluster: VirtualCluster) -> None:
     wire = await open_wire(cluster)
     cluster.arm(Duplicate(), REQUEST, client_id="wire", limit=1)

@@ -83,17 +83,3 @@ def test_a_marker_that_asks_for_what_can_not_be_given_skips() -> None:
     check({"topics": ["orders"], "faults_may_miss": True})
     with pytest.raises(pytest.skip.Exception, match=r"needs brokers=1, as_version='3.6'"):
         check({"brokers": 1, "as_version": "3.6"})
-
-
-def test_behind_a_proxy_it_has_faults_and_clients_are_led_there(
-    other: SimulatedKafka, thread: LoopThread
-) -> None:
-    with ForeignKafka.at(
-        other.bootstrap, wanted(topics=["struck"]), thread, has_proxy=True
-    ) as kafka:
-        assert set(kafka.bootstrap.split(",")).isdisjoint(other.bootstrap.split(","))
-        fault = kafka.faults.arm(point="client.request", api="Metadata", action="pass")
-        with ForeignKafka.at(kafka.bootstrap, wanted(), thread):
-            fault.wait_until_struck()
-        with pytest.raises(ValueError, match="only the simulator"):
-            kafka.faults.arm(point="log.append", action="hold")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.traces import small
+from tests.support.small_trace import small
 from txnsim.errors import BadInputError
 from txnsim.trace.reading import by_position, causes, read, recording
 

@@ -1,5 +1,5 @@
-"""What is told of a frame at its fault point. What faults do to it is told by the stories of
-``tests/broker/server/test_crossings.py``, on the simulator and through a proxy.
+"""What is told of a frame at its fault point; and that faults do at a proxy what they do at a
+broker: those stories are written in ``tests/broker/server/test_crossings.py``.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from uuid import UUID
 
 import pytest
 
+from tests.broker.server import test_crossings as at_a_broker
 from tests.support.logs import plain
+from tests.support.proxied import run_proxied
 from txnsim.client import requests
 from txnsim.faults.points import FaultPoint
 from txnsim.types import TopicPartition
@@ -77,3 +79,13 @@ def test_a_request_is_refused_in_the_words_of_its_api() -> None:
 )
 def test_brokers_are_known_by_their_client_ids(client_id: str | None, source: str) -> None:
     assert peer_of(client_id) == source
+
+
+@pytest.fixture(autouse=True)
+def told_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(at_a_broker.Place, "run", run_proxied)
+
+
+globals().update(
+    {name: test for name, test in vars(at_a_broker).items() if name.startswith("test_")}
+)

@@ -23,6 +23,10 @@ from txnsim.faults.points import FaultPoint
 from txnsim.injection.injector import CannotStrikeError
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.server.cluster import SimCluster
+from txnsim.testing import SimulatedKafka
+from txnsim.testing.event_loop import LoopThread
+from txnsim.testing.foreign_cluster import ForeignKafka
+from txnsim.testing.options import wanted
 from txnsim.types import TopicPartition
 from txnsim_lab.proxy.addresses import Endpoint
 from txnsim_lab.proxy.fault_proxy import FaultProxy
@@ -137,3 +141,20 @@ async def test_it_ends_with_its_connections(cluster: ProxiedCluster) -> None:
     await cluster.proxy.stop()
     assert await wire.closed()
     await wire.close()
+
+
+def test_tests_on_a_foreign_cluster_have_faults_and_their_clients_are_led_there() -> None:
+    thread = LoopThread()
+    with (
+        SimulatedKafka() as other,
+        ForeignKafka.at(
+            other.bootstrap, wanted(topics=["struck"]), thread, has_proxy=True
+        ) as kafka,
+    ):
+        assert set(kafka.bootstrap.split(",")).isdisjoint(other.bootstrap.split(","))
+        fault = kafka.faults.arm(point="client.request", api="Metadata", action="pass")
+        with ForeignKafka.at(kafka.bootstrap, wanted(), thread):
+            fault.wait_until_struck()
+        with pytest.raises(ValueError, match="only the simulator"):
+            kafka.faults.arm(point="log.append", action="hold")
+    thread.stop()

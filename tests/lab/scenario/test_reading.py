@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import time  # noqa: TID251 - measures the CPU time of a pure function
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.support.yaml_bombs import BOMBS
 from txnsim.errors import ConfigError
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.reading import read, read_step
@@ -109,3 +111,18 @@ def test_fields_are_taken_in_both_spellings_and_told_with_their_line() -> None:
     assert problems(wrong)[0].startswith(f"story.yaml:{line}: steps.")
     twice = TEXT.replace("do: begin}", "do: begin, member-id: a, member_id: b}", 1)
     assert "member-id is given twice" in problems(twice)[0]
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_yaml_that_means_more_than_it_says_is_refused_at_once(name: str) -> None:
+    text, message = BOMBS[name]
+    began = time.process_time()
+    with pytest.raises(ConfigError) as refusal:
+        read("f", text)
+    assert time.process_time() - began < 10
+    assert str(refusal.value).startswith(message)
+
+
+def test_a_text_that_libyaml_can_t_take_is_refused_in_words() -> None:
+    with pytest.raises(ConfigError, match="f:1: no YAML: "):
+        read("f", "a: \ud800")

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.traces import small, told_run
+from tests.support.small_trace import small
+from tests.support.traces import told_run
 from txnsim_lab.trace.diff import DIFFED_MAX, diff
 
 NODES = ("broker/1", "broker/2")

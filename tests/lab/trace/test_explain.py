@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.traces import hung_at, small, told_run
+from tests.support.small_trace import small
+from tests.support.traces import hung_at, told_run
 from txnsim.errors import BadInputError
 from txnsim.runtime.trace import TraceLevel
 from txnsim.trace.reading import by_position

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.traces import small
+from tests.support.small_trace import small
 from txnsim.txn.past_decision import Decision
 from txnsim.types import TopicPartition
 from txnsim_lab.trace.faults_and_decisions import Remembered

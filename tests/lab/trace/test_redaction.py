@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from tests.support.traces import small, told_run
+from tests.support.small_trace import small
+from tests.support.traces import told_run
 from txnsim_lab.trace.redaction import LEFT_OUT, redacted
 
 

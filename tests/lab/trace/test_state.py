@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.coordinator import FOO_0, World
+from txnsim.coordinators.txn.marker_sender import RETRY_PAUSE_MS
+from txnsim.errors import ErrorCode
 from txnsim.runtime.trace import Event, TraceLevel
+from txnsim.txn.markers import NoLeader
 from txnsim_lab.trace.state import TraceState, id_of, owed_by, state_at
 
 NODES = ("user", "broker/3/txn/1", "broker/1/log/t-0", "broker/1", "fault", "broker/2/log/t-0")
@@ -196,3 +200,21 @@ def test_an_id_may_be_any_text(transactional_id: str) -> None:
     for tx in (transactional_id, f"{transactional_id}/7:0", f"{transactional_id}/-1:-1"):
         assert id_of(tx) == transactional_id
     assert owed_by(f"{transactional_id}/7:0 t-0") == (transactional_id, "t-0")
+
+
+async def test_a_marker_of_a_topic_that_was_deleted_is_owed_no_more() -> None:
+    """It was owed to the end of the trace."""
+    world = World(trace=True)
+    world.answers_markers = False
+    session = await world.ready()
+    await world.add(session, FOO_0)
+    await world.end(session)
+    await world.settle()
+    tracer = world.tracer
+    assert state_at(tracer.events(), tracer.nodes, level=TraceLevel.FULL).owed
+    world.leaders[FOO_0] = NoLeader.NO_SUCH_PARTITION
+    world.sent[0].reply(ErrorCode.unknown_topic_or_partition)
+    await world.settle()
+    world.clock.pass_ms(RETRY_PAUSE_MS)
+    await world.settle()
+    assert state_at(tracer.events(), tracer.nodes, level=TraceLevel.FULL).owed == {}

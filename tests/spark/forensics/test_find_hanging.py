@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -251,3 +252,12 @@ def test_the_files_of_an_advanced_clock_are_one_line_with_the_time_to_ask_for(
     later = report_on(broker.path, as_of_ms=time_ms_of(shown), now_ms=NOW + MINUTE)
     assert later.source.problems == ()
     assert one_of(later).verdict is OpenTxnStatus.HANGING
+
+
+@pytest.mark.slow
+def test_a_search_loads_no_event_loop() -> None:
+    program = (
+        "import sys, txnsim_spark.forensics.find_hanging, txnsim.runtime.wall_clock;"
+        "sys.exit('structlog' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs import ROOT
 from tests.real.hang import make_hanging
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main
@@ -22,6 +21,7 @@ from txnsim.client.errors import ErrorCode
 from txnsim.client.producer import Producer
 from txnsim.types import TopicPartition
 
+ROOT = Path(__file__).resolve().parents[4]
 EVERY_ID = "DESCRIBE on every transactional id (the name * or all prefixes)"
 READ_TOPIC = "READ on the topic"
 ALTER = "ALTER or CLUSTER_ACTION on the cluster"

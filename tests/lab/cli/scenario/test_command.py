@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.support.full_disk import little_room
 from tests.support.stories import late_produce, small
 from txnsim.cli.main import main
 from txnsim.trace.story import Sentence
@@ -316,3 +317,28 @@ def test_help_says_what_the_exit_status_means(capsys: pytest.CaptureFixture[str]
     assert "Exit status: 0 every verdict is the declared one" in " ".join(
         capsys.readouterr().out.split()
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("new", "mine"), "mine.yaml"),
+        (("run", "z05", "--trace", "out"), "out/late-commit-tears"),
+        (("run", "z05", "--mode", "V-", "--html", "page.html"), "page.html"),
+    ],
+)
+def test_a_full_disk_is_named_and_nothing_is_left(
+    arguments: tuple[str, ...],
+    named: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with little_room():
+        assert main(["scenario", *arguments]) in (1, 2)
+    said = capsys.readouterr().err
+    assert f"txnsim: {named}" in said
+    assert "File too large" in said
+    assert "make room, or name another place, and run the command again" in said
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -168,3 +168,10 @@ async def test_a_run_that_is_named_often_runs_once() -> None:
         asked = {"yaml": SHORT, "runs": ["V-"] * 1_000}
         told = await until_done(client, await client.post(RUNS, json=asked))
     assert (told["of"], told["done"]) == (1, 1)
+
+
+async def test_a_wait_of_thousands_of_digits_is_refused() -> None:
+    async with port() as client:
+        answer = await client.get(f"{RUNS}/1?wait_ms={'9' * 5_000}")
+        assert answer.status_code == 400
+        assert answer.json()["error"] == "a number of 5000 digits, at most 18 are read"

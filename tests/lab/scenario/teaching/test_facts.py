@@ -3,7 +3,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.support.traces import hung_at, small, told_run
+from tests.support.small_trace import small
+from tests.support.traces import hung_at, told_run
 from txnsim.errors import BadInputError, ConfigError
 from txnsim_lab.scenario.teaching.facts import FACTS, fact, in_words, is_fact
 

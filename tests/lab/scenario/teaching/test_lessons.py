@@ -5,9 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.support.learnt_structs import is_learnt
 from txnsim.errors import ConfigError
 from txnsim_lab.scenario.catalog import find
-from txnsim_lab.scenario.teaching.lessons import filled, goals, lesson, lessons, read
+from txnsim_lab.scenario.teaching.lessons import Lesson, filled, goals, lesson, lessons, read
 from txnsim_lab.scenario.teaching.played import played
 
 ALL = ("L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11")
@@ -124,3 +125,8 @@ def test_on_paper_addresses_are_words() -> None:
 def test_what_is_no_lesson_is_told() -> None:
     with pytest.raises(ConfigError, match="L1"):
         lesson("L99")
+
+
+def test_what_threads_read_is_known_to_msgspec_before_they_begin() -> None:
+    """Why: ``tests/broker/http/test_work_thread.py``."""
+    assert is_learnt(Lesson)
