@@ -9,6 +9,9 @@ Each run is the same: the order of tests, what Hypothesis draws, the hashes of s
 ``--costly`` asks that alone, ``--all`` asks it as well. With ``--coverage``, as in ``make
 nightly``, those tests of the pure cores are measured that together take every branch. That makes a
 test two or three times slower, so it is asked for by name. The static steps run beside the tests.
+
+The steps of one product have its name in front: ``--only broker`` asks them all. The broker's run
+with nothing of the two others on the path.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from typing import Final
 
 import msgspec
 
+from tests.support.alone import broker_alone
 from tests.support.chance import CERTAIN, DRAWN
 from tests.support.shared_folder import FOLDER
 
@@ -55,42 +59,55 @@ no less time: 10.1 minutes instead of 9.9.
 """
 
 CORES: Final = (
-    *("check", "config", "controller", "faults", "group", "log", "metadata"),
+    *("config", "controller", "faults", "group", "log", "metadata"),
     *("releases", "replica", "security", "txn", "wire"),
 )
-"""Packages that are covered in full, each by its own unit tests and those of rules and verdicts."""
+"""Packages of the broker that are covered in full, each by its own tests and those of rules."""
 
-COVERING: Final = "cores"
-"""The step that coverage is measured in, where it is asked for."""
-AFTERWARDS: Final = "coverage"
-"""The step that asks what was measured."""
+ALONE: Final = "broker-"
+"""How steps begin that run with the broker and nothing else of ours on the path."""
+COVERING: Final = ("broker-cores", "lab-judges")
+"""The steps that coverage is measured in, where it is asked for."""
+SPARK: Final = "spark"
+NEEDS_JVM: Final = "what needs a JVM is asked by `.ci/run --only Spark`, a part of the gate"
 
 TESTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-    "shells": ("what surrounds the cores behaves as its tests state", ("tests/unit",)),
-    "clients": ("client libraries are served", ("tests/clients", "tests/real")),
-    "tools": (
-        "the pipeline and the command line behave as their tests state",
-        ("tests/unit/cli", "tests/spark", "tests/broker/storage"),
+    "broker-shells": (
+        "alone, what surrounds the cores of the broker behaves as its tests state",
+        ("tests/broker",),
     ),
+    "clients": ("client libraries are served", ("tests/clients", "tests/real")),
+    "lab-rest": ("so does what the lab has besides", ("tests/lab",)),
     "rest": ("so does all the rest", ("tests",)),
-    COVERING: (
-        "the pure cores behave as their tests state",
+    "broker-cores": (
+        "alone, the pure cores of the broker behave as their tests state",
         (
-            *(f"tests/unit/{core}" for core in CORES),
+            *(f"tests/broker/{core}" for core in CORES),
             *sorted(
-                str(path.relative_to(ROOT)) for path in (ROOT / "tests/unit").glob("test_*.py")
+                str(path.relative_to(ROOT)) for path in (ROOT / "tests/broker").glob("test_*.py")
             ),
-            *(f"tests/{name}" for name in ("checkers", "kip_text", "releases")),
+            *(f"tests/{name}" for name in ("kip_text", "property", "releases", "wire")),
         ),
+    ),
+    SPARK: (
+        f"the pipeline behaves as its tests state; {NEEDS_JVM}",
+        ("tests/spark", "tests/pipeline"),
     ),
     "plugin": ("tests of others run with it", ("tests/testing",)),
     "kafka": ("the simulator answers as Kafka did", ("tests/conformance",)),
-    "stories": ("stories with clients, and what is said of them, are right", ("tests/scenario",)),
-    "told": (
+    "lab-stories": (
+        "stories with clients, and what is said of them, are right",
+        ("tests/scenario",),
+    ),
+    "lab-told": (
         "every story of the catalogue, told in virtual time, is what its file declares",
         ("tests/scenario/test_causes.py", "tests/scenario/test_matrix.py"),
     ),
-    "seeds": ("whole clusters in virtual time lose nothing", ("tests/simulation",)),
+    "lab-seeds": ("whole clusters in virtual time lose nothing", ("tests/simulation",)),
+    "lab-judges": (
+        "judges convict what they must, and nothing else",
+        ("tests/lab/check", "tests/checkers"),
+    ),
     "browser": ("the page in a browser does what it must", ("tests/browser",)),
 }
 """Steps that run tests, those that take longest first: what each asks, and its paths. A test
@@ -120,6 +137,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     asks: str
     """What a "yes" means, for ``--help``."""
     command: tuple[str, ...]
+    variables: Mapping[str, str] = {}
+    """Of the environment, besides those of all."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +167,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     which.add_argument("--costly", action="store_true", help="what is costly alone")
     parser.add_argument("--list", action="store_true", help="say what the steps are")
     parser.add_argument(
-        "--only", action="append", metavar="STEP", help="this step; may be repeated"
+        "--only",
+        action="append",
+        metavar="STEP",
+        help="this step, or all of a product (broker, lab, spark); may be repeated",
     )
     options = parser.parse_args(arguments)
     steps = (
@@ -163,16 +185,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     if options.list:
         for step in steps:
-            print(f"{step.name:<9} {step.asks}")
+            print(f"{step.name:<{_WIDTH}} {step.asks}")
         return 0
     if options.only:
-        unknown = sorted(set(options.only) - {step.name for step in steps})
+        unknown = [word for word in options.only if not any(_is_asked(s, word) for s in steps)]
         if unknown:
             parser.error(
                 f"no step {', '.join(unknown)}; there are: {', '.join(s.name for s in steps)}"
             )
-        steps = [step for step in steps if step.name in options.only]
-    return _report(_run_all(steps, {} if options.drawn else CERTAIN))
+        steps = [step for step in steps if any(_is_asked(step, word) for word in options.only)]
+    status = _report(_run_all(steps, {} if options.drawn else CERTAIN))
+    if options.only and SPARK in {step.name for step in steps}:
+        print(NEEDS_JVM)
+    return status
+
+
+def _is_asked(step: Step, word: str) -> bool:
+    """Whether it is the step of that name, or one of that product."""
+    return step.name == word or step.name.startswith(f"{word}-")
 
 
 def costly_step() -> Step:
@@ -199,7 +229,7 @@ def all_steps(
                 one,
                 markers=QUICK_MARKERS if quick else ALL_MARKERS if with_costly else FULL_MARKERS,
                 seeds=SEEDS_QUICK if quick else SEEDS_FULL,
-                covers=coverage and one == COVERING,
+                covers=coverage and one in COVERING,
                 drawn=drawn,
             )
             for one in tests
@@ -224,15 +254,25 @@ def all_steps(
             asks="every import points downwards",
             command=(str(Path(python).with_name("lint-imports")), "--no-cache"),
         ),
-        *([_COVERAGE] if coverage else ()),
+        *(AFTERWARDS if coverage else ()),
     ]
 
 
-_COVERAGE: Final = Step(
-    name=AFTERWARDS,
-    asks="the tests took every branch of the pure cores",
-    command=(sys.executable, "-m", "coverage", "report"),
+AFTERWARDS: Final = (
+    Step(
+        name="measured",
+        asks="what each step has measured is there",
+        command=(sys.executable, "-m", "coverage", "combine", "--quiet"),
+    ),
+    Step(
+        name="coverage",
+        asks="the tests took every branch of the pure cores",
+        command=(sys.executable, "-m", "coverage", "report"),
+    ),
 )
+"""Steps that ask what was measured."""
+
+_WIDTH: Final = max(map(len, TESTS))
 
 
 def pytest_command(markers: str, seeds: int) -> tuple[str, ...]:
@@ -257,12 +297,15 @@ def _of_tests(name: str, *, markers: str, seeds: int, covers: bool, drawn: bool)
         asks=asks,
         command=(
             *pytest_command(markers, seeds),
+            # Otherwise pytest puts the folder with all three products on the path.
+            *(("-o", "pythonpath=.") if name.startswith(ALONE) else ()),
             *(DRAWN if drawn else ()),
             # How much must be covered is asked by the step "coverage".
             *(("--cov", "--cov-report=", "--cov-fail-under=0") if covers else ()),
             *(f"--ignore={other}" for other in others),
             *paths,
         ),
+        variables={"COVERAGE_FILE": f".coverage.{name}"} if covers else {},
     )
 
 
@@ -283,14 +326,20 @@ def _typed_paths() -> list[str]:
 
 def _run_all(steps: list[Step], variables: Mapping[str, str] = CERTAIN) -> list[Outcome]:
     """Some side by side; coverage is asked after the tests that collect it."""
-    last = [step for step in steps if step.name == AFTERWARDS]
+    last = [step for step in steps if step in AFTERWARDS]
     with (
         TemporaryDirectory(prefix="txnsim-told-once-") as folder,
+        broker_alone() as alone,
         ThreadPoolExecutor(max_workers=LANES) as lanes,
     ):
         shared = {FOLDER: folder, **variables}
+        of_alone = {**shared, **alone}
         progress = Progress()
-        begun = [lanes.submit(_run, step, shared, progress) for step in steps if step not in last]
+        begun = [
+            lanes.submit(_run, step, of_alone if step.name.startswith(ALONE) else shared, progress)
+            for step in steps
+            if step not in last
+        ]
         progress.tell_until(begun)
         outcomes = [one.result() for one in begun]
     return outcomes + [_run(step) for step in last]
@@ -330,6 +379,7 @@ def _run(
             "PYTHONWARNDEFAULTENCODING": "",
             "NO_COLOR": "1",
             **variables,
+            **step.variables,
         },
     ) as running:
         assert running.stdout is not None
@@ -343,7 +393,7 @@ def _run(
     output = "".join(lines)
     outcome = Outcome(step=step, status=running.returncode, output=output, seconds=seconds)
     verdict = "ok    " if outcome.status == 0 else "FAILED"
-    print(f"{verdict} {step.name:<9} {seconds:6.1f} s", flush=True)
+    print(f"{verdict} {step.name:<{_WIDTH}} {seconds:6.1f} s", flush=True)
     return outcome
 
 

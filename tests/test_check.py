@@ -27,7 +27,7 @@ def test_a_failing_step_stops_no_other_and_shows_its_output(
     assert check._report(outcomes) == 1
     told = capsys.readouterr().out
     assert "FAILED lint" in told
-    assert "ok     rest" in told
+    assert "ok     rest " in told
     assert "crooked" in told
     assert "fine" not in told
     assert told.endswith("1 of 2 steps ok; failed: lint\n")
@@ -53,13 +53,43 @@ def test_pytests_own_summary_is_repeated_for_ci(
 def test_an_unknown_step_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         check.main(["--only", "spelling"])
-    assert "no step spelling; there are: shells, clients" in capsys.readouterr().err
+    assert "no step spelling; there are: broker-shells, clients" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("product", "folder"), [("broker", "broker"), ("lab", "lab"), ("spark", "spark")]
+)
+def test_a_product_is_asked_by_its_name(
+    product: str, folder: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[Step] = []
+
+    def run(steps: list[Step], _variables: object) -> list[Outcome]:
+        asked.extend(steps)
+        return []
+
+    monkeypatch.setattr(check, "_run_all", run)
+    assert check.main(["--only", product]) == 0
+    paths = {path for step in asked for path in check.TESTS[step.name][1]}
+    assert f"tests/{folder}" in paths
+    others = {"tests/broker", "tests/lab", "tests/spark"} - {f"tests/{folder}"}
+    assert not any(lies_below(path, others) for path in paths)
+    assert (check.NEEDS_JVM in capsys.readouterr().out) is (product == "spark")
+
+
+@pytest.mark.parametrize(("name", "status"), [("broker-cores", 0), ("lab-rest", 1)])
+def test_steps_of_the_broker_find_nothing_of_the_lab_and_of_spark(name: str, status: int) -> None:
+    finds = (
+        "import sys, txnsim.extensions, pytest, hypothesis;"
+        "sys.exit(txnsim.extensions.missing() != ('txnsim_lab', 'txnsim_spark'))"
+    )
+    assert [one.status for one in check._run_all([step(name, finds)])] == [status]
 
 
 def test_the_steps_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main(["--list", "--coverage"]) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert listed == [*check.TESTS, "types", "format", "lint", "layers", "coverage"]
+    assert listed == [*check.TESTS, "types", "format", "lint", "layers", "measured", "coverage"]
 
 
 def commands(*, quick: bool, coverage: bool = False) -> dict[str, tuple[str, ...]]:
@@ -100,12 +130,14 @@ def lies_below(name: str, paths: Iterable[str]) -> bool:
     return any(name == path or name.startswith(f"{path}/") for path in paths)
 
 
-def test_coverage_is_measured_in_one_step_and_asked_afterwards_where_it_is_wanted() -> None:
+def test_coverage_is_measured_where_it_is_wanted_and_asked_afterwards() -> None:
     def measured(*, coverage: bool) -> list[str]:
-        steps = commands(quick=False, coverage=coverage)
-        return [name for name, words in steps.items() if "--cov" in words or name == "coverage"]
+        steps = check.all_steps(quick=False, coverage=coverage)
+        files = [one.variables["COVERAGE_FILE"] for one in steps if one.variables]
+        assert len(files) == len(set(files)), "two processes write one file"
+        return [one.name for one in steps if "--cov" in one.command or one in check.AFTERWARDS]
 
-    assert measured(coverage=True) == [check.COVERING, "coverage"]
+    assert measured(coverage=True) == [*check.COVERING, "measured", "coverage"]
     assert measured(coverage=False) == []
     assert all((check.ROOT / path).exists() for _, paths in check.TESTS.values() for path in paths)
 

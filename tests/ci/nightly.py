@@ -75,7 +75,9 @@ def repeated(deadline: Deadline) -> PartOutcome:
     """Cases at levels where Kafka answered as at a higher one, every telling with another seed,
     damage at more places, and clusters with further seeds: ``make test`` plays some of each.
     """
-    where = [f"tests/{one}" for one in ("conformance", "scenario", "unit", "pipeline")]
+    where = [
+        f"tests/{one}" for one in ("broker", "conformance", "lab", "pipeline", "scenario", "spark")
+    ]
     plays = (*where, "-m", "thorough")
     chosen = [word for seed in SEEDS for word in ("--seed", str(seed))]
     clusters = ("tests/simulation", "-m", "", "-k", "seed", *chosen)
