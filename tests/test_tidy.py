@@ -19,7 +19,10 @@ from typing import Final
 import pytest
 
 from tests.support.docstrings import docstrings
+from txnsim.config.kafka_names import known
 from txnsim.extensions import EXTENSIONS
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.trace_kinds import KINDS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -545,6 +548,136 @@ def _writes(node: ast.AST) -> bool:
 
 def test_no_python_file_is_empty() -> None:
     assert_none((n for n in python_files() if not source(n).strip()), "write or remove them")
+
+
+# What docstrings name
+
+
+NO_MODULES: Final = {
+    "kafka_log": "a format of Spark",
+    "obstore": "a library",
+    "pyspark_": "the beginning of names",
+    "range": "an assignor",
+    "security.listeners": "a section of a YAML file",
+    "security.protocol": "a property of clients",
+    "spark": "an extra",
+}
+"""Words in backticks that look like modules, and are none."""
+
+
+def test_a_package_names_the_modules_that_are_there() -> None:
+    """A package whose docstring is a list of modules lists them all, and no other."""
+    gone, missing = [], []
+    for name in python_files("sim"):
+        docstring = ast.get_docstring(tree(name)) or ""
+        if not name.endswith("/__init__.py"):
+            continue
+        named = set(re.findall(r"``([a-z]\w*(?:\.\w+)*)``", docstring))
+        gone += [
+            f"{name}: {word}"
+            for word in named
+            if not _is_name(word, module_of(name)) and not _is_no_module(word)
+        ]
+        if re.search(r"^- ``", docstring, re.MULTILINE):
+            missing += [f"{name}: {module}" for module in _beside(name) - named]
+    assert_none(gone, "there is no such module beside it")
+    assert_none(missing, "its docstring is a list of modules, and leaves these out")
+
+
+def test_a_module_that_a_docstring_names_exists() -> None:
+    """As ``txnsim.runtime.turns``, or as ``runtime.turns``: of the package itself, or of txnsim."""
+    rooms = {module.split(".")[1] for module in _module_names() if "." in module}
+    first = {*rooms, *TESTS_OF, "pipeline"}
+    gone = [
+        f"{name}: {dotted}"
+        for name in python_files("sim")
+        for text in _texts(name)
+        for dotted in re.findall(r"``([a-z]\w*(?:\.\w+)+)``", text)
+        if dotted.partition(".")[0] in first
+        and not _is_name(dotted, module_of(name))
+        and not _is_no_module(dotted)
+    ]
+    assert_none(gone, "no module of the package has this name, and none of txnsim")
+
+
+def test_a_name_that_is_gone_is_noticed() -> None:
+    assert _is_name("runtime.turns", "txnsim.server.connection")
+    assert _is_name("transitions", "txnsim.txn")
+    assert _is_name("crossings.Interceptor", "txnsim.faults")
+    assert not _is_name("decision", "txnsim.txn")
+    assert not _is_name("runtime.virtual_net", "txnsim.server")
+    assert not _is_name("pipeline.figures", "txnsim_spark.traces.plots")
+
+
+def _texts(name: str) -> Iterator[str]:
+    """Docstrings, and strings below attributes."""
+    for node in ast.walk(tree(name)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield text
+            case _:
+                pass
+
+
+def _beside(name: str) -> set[str]:
+    """Public modules and packages of the package that this file opens."""
+    package = module_of(name)
+    inside = {
+        module.removeprefix(f"{package}.").partition(".")[0]
+        for module in _module_names()
+        if module.startswith(f"{package}.")
+    }
+    return {module for module in inside if not module.startswith("_")}
+
+
+def _is_name(dotted: str, own: str) -> bool:
+    """Whether it is a module, or is in one: looked for from here upwards, then in txnsim."""
+    parts = own.split(".")
+    above = [".".join(parts[:many]) + "." for many in range(len(parts), 0, -1)]
+    return any(_has(f"{place}{dotted}") for place in [*above, "txnsim.", ""])
+
+
+def _has(full: str) -> bool:
+    while full not in _module_names():
+        full, _, last = full.rpartition(".")
+        if full in _module_names():
+            return last in _defined(full)
+        if not full:
+            return False
+    return True
+
+
+@cache
+def _defined(module: str) -> frozenset[str]:
+    """Names that a module, or a class in it, gives to something or imports."""
+    path = f"sim/{module.replace('.', '/')}"
+    found: set[str] = set()
+    for node in ast.walk(
+        tree(f"{path}.py" if (ROOT / f"{path}.py").exists() else f"{path}/__init__.py")
+    ):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                found.add(name)
+            case ast.ClassDef(name=name):
+                found.add(name)
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                found.add(name)
+            case ast.alias(name=name):
+                found.add(name)
+            case _:
+                pass
+    return frozenset(found)
+
+
+def _is_no_module(dotted: str) -> bool:
+    """A property of Kafka's, a feature, a fault point, a kind of event, a file."""
+    return (
+        dotted in NO_MODULES
+        or dotted in known()
+        or dotted in KINDS
+        or dotted in set(FaultPoint)
+        or dotted.endswith((".properties", ".version"))
+    )
 
 
 # Layers

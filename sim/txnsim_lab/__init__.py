@@ -1,8 +1,15 @@
 """The lab: what is done with a cluster, simulated or real.
 
-It has stories (``scenario``), judges of what clients saw (``check``), runs drawn from seeds
-(``simulation``) and campaigns of them, the exam for client libraries, views of traces, lessons, the
-page, the site, and the fault proxy. It knows ``txnsim``: the cluster, its client, its trace. It
-refuses to know Spark: what spreads a campaign over a cluster of machines registers itself
-(``txnsim.extensions``).
+It knows ``txnsim``: the cluster, its client, its trace. It refuses to know Spark: what spreads a
+campaign over many machines registers itself (``txnsim.extensions``).
+
+- ``scenario``: stories, lessons, runs that are driven.
+- ``check``: judges of what clients saw.
+- ``simulation``: runs drawn from seeds; ``campaigns`` of them, and their ``campaign_page``.
+- ``exam``: an exam for client libraries.
+- ``trace``: explanations, differences, other formats.
+- ``proxy``: faults in front of a real cluster.
+- ``http``: the page, the site, and what the control port offers beyond the broker's.
+- ``testing``: what ``txnsim.testing`` borrows.
+- ``cli``: its commands.
 """

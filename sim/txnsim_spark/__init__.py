@@ -1,24 +1,28 @@
-"""The data pipeline: Kafka's log directories, traces and live streams as tables of Apache Spark.
+"""Kafka's log directories, traces and live streams as tables of Apache Spark.
 
-Everything here needs the extra ``spark`` and Java 17. A program that does not ask for it
-imports none of it. It knows the storage formats, the wire protocol and the client of ``txnsim``.
-It refuses to know the broker and the lab; its commands join by ``txnsim.extensions``.
+It needs the extra ``spark`` and Java 17; a program that does not ask for it imports none of it. It
+knows the files, the wire protocol and the client of ``txnsim``. It refuses to know the broker and
+the lab; its commands join by ``txnsim.extensions``.
 
-- ``session``: the one way to a SparkSession; ``daemon`` has the compiled walk loaded before workers
-  are forked.
+- ``session``: the one way to a SparkSession; ``active`` is the one of this thread, ``daemon`` has
+  the compiled walk loaded before workers are forked, ``libraries`` says what is not installed.
 - ``source``: the data source ``kafka_log``; ``options`` and ``schemas`` are its public face,
-  ``planning`` shares segments out to tasks, ``following`` knows how far directories have grown,
-  ``tables`` has a module per table.
+  ``tables`` has a module per table, ``following`` knows how far directories have grown. What a
+  query wants: ``log_query``, ``filters``, ``pushed_filters``; ``empty_reads`` refuses what could
+  only be empty.
+- ``planning``: segments shared out to tasks; ``engine`` decides who does them, ``tasks`` gives them
+  to Spark's workers.
 - ``stores``: directories in an object store or in HDFS.
-- ``tables.read_here``: the same tables in this process, where there is little.
 - ``scan``: from files to columns, the compiled walk over batch headers.
 - ``forensics``: what is open and what becomes of it; the life of a transactional id.
 - ``questions``: who waits, which application it was, what was lost, why the log grows.
-- ``soundness``: every rule that a log must keep.
-- ``export``: tables as Parquet; ``extract``: all records of one transactional id.
+- ``soundness``: every rule that a log must keep; ``describe``: what lies there.
+- ``export``: tables as Parquet; ``extract``: all records of one transactional id; ``targets``:
+  where results go, never over a file that exists.
+- ``report_page``: all of it as one HTML file; ``figures`` as SVG that repeats.
 - ``streaming``: records out of Kafka, each once, and alerts on what holds them back.
 - ``traces``: event traces as tables, analyses, figures.
-- ``spreading``: work of the lab on Spark's workers.
+- ``cli``: its commands; ``campaign_engine``: a campaign of the lab on Spark's workers.
 
 A function that is given paths raises BadInputError where one is no directory, or holds nothing of
 Kafka's; one that reads a file lets the OSError of reading it through.

@@ -3,18 +3,23 @@
 Tools, scenarios and tests use it. It speaks for itself, through public requests only, and so sees
 no more than any client does.
 
-- ``connection``: one connection; requests, correlation ids, negotiated versions, timeouts.
-- ``cluster``: bootstrap, metadata, leaders, coordinators, one connection per broker.
+- ``connection``: one connection; requests, correlation ids, timeouts. ``versions`` are negotiated,
+  ``authentication`` logs in, ``operator_login`` does so for an operator.
+- ``cluster``: bootstrap, leaders, coordinators, one connection per broker; ``metadata`` are its
+  values, ``waiting`` its pauses and deadlines, ``tracing`` its part of the trace.
 - ``producer``: plain, idempotent and transactional; its decisions are pure: ``session`` (identity,
   sequences, which transaction protocol) and ``reactions`` (what an error code means to a producer).
-- ``members``: a consumer in a group, of both protocols.
-- ``consumer``: assigned partitions; ``isolation`` filters aborted transactions, purely.
-- ``admin`` and ``txn_admin``: what Kafka's ``Admin`` offers around transactions.
-- ``inspection``: ``hanging`` decides as Kafka's tool does, ``judgement`` by the whole text of
-  KIP-664, both purely; ``survey`` judges a whole cluster, ``repair`` ends what hangs with a look
-  before and after, ``waiting_readers`` explains why readers wait.
+  ``coordinated`` asks its coordinator.
+- ``members``: a consumer in a group, of both protocols; ``positions`` are a group's.
+- ``consumer``: assigned partitions; ``fetching`` is one Fetch, ``isolation`` filters aborted
+  transactions, purely, ``offsets`` finds an offset by time.
+- ``admin`` and ``txn_admin``: what Kafka's ``Admin`` offers around transactions. ``by_key`` finds
+  the broker of each key.
+- ``inspection``: what hangs, why readers wait, and what repairs it.
+- ``requests``, ``group_requests``, ``partition_requests``: requests from plain values.
+- ``errors``: errors by their possible next step.
 
-Kafka's counterpart is the module ``clients``.
+Kafka's counterpart is its module *clients*.
 
 The names below are public; they are imported when they are first used.
 """

@@ -1,14 +1,18 @@
 """Files to settings: ``load(path)`` reads our YAML or a broker's ``server.properties``.
 
 - ``files``: ``load`` and what it answers, a ``Configuration``; ``settings_of`` for programs.
-- ``properties``: the syntax of Java's property files, with line numbers.
+- ``properties``: the syntax of Java's property files, with line numbers; ``lookup`` finds those of
+  one listener before the common ones.
 - ``kafka_names``: every property of a real broker, and why some have no effect here.
-- ``listeners``: what a broker's listeners mean here.
+- ``listeners``, ``nodes``: what a broker's listeners mean here, and which node a file is of.
+- ``broker_security``, ``security_section``: security in a broker's properties and in our YAML;
+  ``stores`` reads keystores.
 - ``client_settings``, ``client_security``: what a client's properties mean here.
 - ``yaml_bounds``: a YAML document of a bounded size, with the line of each key.
 - ``presets``: settings that go together, by one name.
 - ``model``: the pydantic models; imported only when a file is read, because pydantic costs more
-  time to import than the rest of the program.
+  time to import than the rest of the program. ``complaints`` are its errors in our words,
+  ``json_schema`` is for editors.
 
 An unknown or wrong setting is an error that names file, line and field. A setting that a real
 broker knows, but that has no use here, is accepted with a warning: a simulator that drops settings

@@ -1,5 +1,9 @@
 """The shells of both coordinators: append, apply, release the reply, arm timers.
 
-The pure rules that they decide by are in ``txn`` and ``group``. ``ownership`` knows what is led.
+- ``txn``: around the pure rules of ``txnsim.txn``.
+- ``group``: around those of ``txnsim.group``.
+- ``ownership``: which partitions of its log are led, under which epoch.
+- ``coordinator_log``: appends to a log of either, and the errors of it.
+
 Kafka's counterpart: CoordinatorRuntime.
 """

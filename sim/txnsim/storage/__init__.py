@@ -10,8 +10,10 @@
 - ``log_dir``: the whole folder of a broker, and of each replica.
 - ``metadata_log``: what the copy of a KRaft cluster's metadata log says; ``metadata_snapshot``: one
   that says what our cluster is.
-- ``disks``: the log directories of a cluster; ``replica_files``, ``replica_loading``: a replica's
-  log made from its folder, as a starting broker makes it; ``disks`` also tells when it was stopped.
-- ``transplant``: replicas put into the directory of a stopped broker; ``lock``: is it stopped?
-- ``stored_file``: a file before it is written, and an archive of them.
+- ``disks``: the log directories of a cluster, and when it was stopped; ``replica_files``,
+  ``replica_loading``, ``replica_summary``: a replica's log made from its folder, as a starting
+  broker makes it.
+- ``replica_install``: replicas put into the directory of a stopped broker; ``lock``: is it stopped?
+- ``stored_file``: a file before it is written, and an archive of them. ``regular_file`` opens what
+  may be anything.
 """

@@ -1,16 +1,19 @@
 """A simulated Kafka cluster in your tests: what users' tests import.
 
-- ``cluster.AsyncSimulatedKafka`` lives in the caller's event loop; its twin
-  ``blocking.SimulatedKafka`` in a thread, for clients that block. Their parts: ``faults``, ``life``
-  (clock, brokers, leaders), ``topics`` (and transactions), ``recording`` (the trace).
-- ``judging`` has the assertions, and records observations for the judges of scenarios.
-- ``virtual`` runs a test with an asynchronous client in virtual time, ``scenarios`` runs a story.
-- ``plugin`` is the pytest plugin, ``report`` what a failing test shows, ``repeating`` how its
-  virtual run is seen again. ``container`` starts the cluster of the container image.
-- ``exam`` asks client libraries in any language what they do when it goes wrong.
+- ``cluster``: ``AsyncSimulatedKafka``, in the caller's event loop; its twin in ``blocking`` lives
+  in a thread (``event_loop``), for clients that block. ``options`` are their arguments,
+  ``rebuilt_cluster`` is what stands behind them.
+- ``faults``, ``life`` (clock, brokers, leaders), ``topics`` (and transactions), ``members``,
+  ``recording`` (the trace): what they offer.
+- ``judging``: the assertions; observations for judges come from the lab.
+- ``virtual``: a test with an asynchronous client in virtual time.
+- ``plugin``: the pytest plugin; ``session`` is what it keeps, ``report`` what a failing test shows,
+  ``repeating`` how its virtual run is seen again, ``foreign_cluster`` other brokers under the same
+  tests.
+- ``container``: what the container image runs; ``testcontainers`` starts it.
 
 The names below are imported when they are first used: pytest loads the plugin in every run where
-txnsim is installed, and most tests don't want a cluster.
+txnsim is installed, and most tests don't want a cluster. ``run_scenario`` comes with the lab.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How a virtual run of a failed test is seen again: its seed, one command, and what stands against
 it.
 
-The command starts pytest again in a process where hashes repeat (``runtime.process``), since a
-client library may go by them.
+The command starts pytest again in a process where hashes repeat (``runtime.virtual.process``),
+since a client library may go by them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,13 @@
 """Bytes and messages, without sockets.
 
 - ``framing``: length-prefixed frames.
-- ``codec``: headers, bodies, whole frames; the one door to the schemas.
+- ``codec``: headers, bodies, whole frames; the one door to the schemas. ``registry`` finds the
+  class of an API and version, ``messages`` has those that kio lacks, ``declared`` makes them.
+- ``decoder``, ``encoder``: compiled per class on first use, from what ``schema`` reads of it, by
+  ``codegen``; ``values`` and ``varint`` are single fields.
 - ``apis``: names of the APIs and where their flexible encoding begins.
-- ``batch``: record batches as raw bytes.
+- ``error_codes``, ``rewriting``: the errors of an answer, and fields that a fault changes in it.
+- ``batch``: record batches as raw bytes: ``batch_header``, ``batch_rewrite``, ``control``
+  (markers), ``compression``; ``record_walk`` and ``records`` inside of them; ``old_messages``
+  came before.
 """

@@ -8,8 +8,13 @@ what the driver has answered.
   the log.
 - ``talk`` notes what the library was asked and what it has told, step by step, and says in words
   where that is not what it should have told.
+- ``hall`` is the cluster: a simulated one, or a real one behind the proxy (``real_hall``).
 - ``room`` is what a situation works with: a cluster, the talk, an application that does what the
-  library says. ``situations`` has them, by kind.
+  library says (``working``: one that reads and writes exactly once). ``neighbour`` is another
+  producer.
+- ``situation`` is what happens and what is asked; ``situations`` has them, by kind.
+- ``papers`` are topics to read, ``readers`` those that read them without a coordinator.
 - ``sitting`` plays them; ``results`` are its values, and a page of them. ``misses`` makes a report
   of each miss.
+- ``pytest_plugin`` makes a test of each situation.
 """

@@ -1,1 +1,1 @@
-"""What the lab adds to the control port; ``joined`` lists it."""
+"""What the lab adds to the control port; ``control_port`` lists it."""

@@ -1,11 +1,12 @@
 """A fault proxy in front of any Kafka cluster: the fault engine of the simulator, put between
 clients and brokers that somebody else has started, and between these brokers.
 
-- ``fault_proxy``: the proxy as a whole; what ``txnsim proxy`` starts.
+- ``fault_proxy``: the proxy as a whole; what ``txnsim proxy`` starts, by its ``options``.
 - ``doors``: a listening socket per node; addresses of nodes, here and upstream.
 - ``relay``: one client's connection and its connection upstream.
 - ``ends``: its two sides, as transports see them.
-- ``frame_stream``: cuts a direction of it into frames, and lets pass what no rule asks for.
+- ``frame_stream``: cuts a direction of it into frames, and lets pass what no rule asks for;
+  ``peek`` is what it reads without decoding.
 - ``crossings``: a frame as a crossing of a fault point, and answers that are made here.
 - ``addresses``: which answers carry addresses of brokers, and how they are rewritten.
 - ``topic_names``: names of topics that requests tell by id.

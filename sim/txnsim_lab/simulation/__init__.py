@@ -5,7 +5,7 @@ cluster it happens in. It is drawn from the seed before the run (``drawing``), b
 fixed before any bug was looked for (``defaults``). What actors do is said in the words of scenario
 files, and scenarios' actors do it; only here they act at once, and an error ends nothing.
 
-``play`` plays a plan in virtual time. ``findings`` are what the judges of histories and the
+``play`` plays a plan in virtual time. Findings are what the judges of histories and the
 invariants (``invariants``) hold against it. ``shrinking`` leaves out what a finding does not need;
 ``story`` writes the rest as a scenario file, ``causes`` compares it with the known anomalies.
 

@@ -2,7 +2,7 @@
 
 Runs Spark's Structured Streaming (extra ``spark``, Java 17) until SIGINT or SIGTERM, or
 once. Events go to standard output as they happen, all else to standard error. What is done is
-``pipeline.stream``'s.
+``streaming.stream``'s.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 A log is looked at segment by segment, by as many as there are hands, and put together afterwards:
 
+- ``verify``: the whole, shared out by ``txnsim_spark.engine``.
 - ``violations``: what is found, and the rules by name.
 - ``facts``: what is known of a replica before its segments are read.
 - ``segment_walk``: one segment by the compiled walk -> ``parts``, with ``index_rules``.
@@ -9,5 +10,5 @@ A log is looked at segment by segment, by as many as there are hands, and put to
 - ``producer_rules``: what producers did, and what breaks Kafka's rules.
 - ``kept_rules``: snapshots and indexes of aborted transactions against the state that the log leads
   to.
-- ``replica_rules``: replicas of a partition against one another.
+- ``replica_rules``: replicas of a ``partition`` against one another.
 """

@@ -1,5 +1,5 @@
 """Figures of a trace: drawn from small frames that Spark has aggregated, as SVG that repeats
-(``pipeline.figures``).
+(``txnsim_spark.figures``).
 
 A figure takes rows, not frames, so that it can be drawn without Spark.
 """
