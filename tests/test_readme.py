@@ -257,11 +257,19 @@ def test_the_readme_counts_the_anomalies() -> None:
 def test_files_that_are_named_exist() -> None:
     missing = [
         f"{page}: {name}"
-        for page in pages()
+        for page in [*pages(), "CONTRIBUTING.md", "tests/README.md"]
         for name in re.findall(
-            r"`((?:sim|tests|docs|benchmarks|scenarios)/[\w./-]*\w)`",
+            r"`((?:sim|tests|docs|benchmarks|scenarios)/[\w./*-]*\w)`",
             (ROOT / page).read_text("utf-8"),
         )
-        if not (ROOT / name).exists()
+        if not any(ROOT.glob(name))
     ]
     assert missing == []
+    text = (ROOT / "tests/README.md").read_text("utf-8")
+    below = re.findall(r"`((?:[\w-]+/)+test_\w+\.py)", text)
+    assert len(below) > 50
+    assert [name for name in below if not any((at / name).exists() for at in BESIDE)] == []
+
+
+BESIDE: Final = (ROOT, ROOT / "tests")
+"""What paths in tests/README.md begin at."""

@@ -22,6 +22,7 @@ from tests.support.docstrings import docstrings
 from txnsim.config.kafka_names import known
 from txnsim.extensions import EXTENSIONS
 from txnsim.faults.points import FaultPoint
+from txnsim.moved import MOVED
 from txnsim.runtime.trace_kinds import KINDS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -600,11 +601,28 @@ def test_a_module_that_a_docstring_names_exists() -> None:
     assert_none(gone, "no module of the package has this name, and none of txnsim")
 
 
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/where.md"])
+def test_a_page_names_modules_and_files_that_exist(page: str) -> None:
+    words = set(re.findall(r"`([\w.]+)`", source(page))) - MOVED.keys()
+    rooms = {module.split(".")[1] for module in _module_names() if "." in module}
+    dotted = {
+        word for word in words if word.partition(".")[0] in {*rooms, *TESTS_OF} and "." in word
+    }
+    files = {word for word in words if re.search(r"\.(py|js|toml)$", word)}
+    gone = [
+        word
+        for word in dotted - files
+        if not any(_is_name(word, package) for package in TESTS_OF) and not _is_no_module(word)
+    ]
+    gone += files - {Path(name).name for name in tracked()}
+    assert_none(gone, f"{page} names what is gone")
+
+
 def test_a_name_that_is_gone_is_noticed() -> None:
     assert _is_name("runtime.turns", "txnsim.server.connection")
     assert _is_name("transitions", "txnsim.txn")
     assert _is_name("crossings.Interceptor", "txnsim.faults")
-    assert not _is_name("decision", "txnsim.txn")
+    assert not _is_name("decided", "txnsim.txn")
     assert not _is_name("runtime.virtual_net", "txnsim.server")
     assert not _is_name("pipeline.figures", "txnsim_spark.traces.plots")
 
@@ -700,6 +718,16 @@ def test_the_architecture_shows_the_layers_that_are_enforced() -> None:
     blocks = source("ARCHITECTURE.md").split("## Layers")[1].split("```")[1::2]
     for product, block in zip(("broker", "lab"), blocks, strict=False):
         assert [_entries(row) for row in block.strip().splitlines()] == layers(product)
+
+
+def test_the_architecture_has_a_row_for_every_room() -> None:
+    tables = source("ARCHITECTURE.md").split("| Rooms of `sim/")[1:]
+    shown = {table.partition("`")[0]: table.partition("\n\n")[0] for table in tables}
+    assert shown.keys() == TESTS_OF.keys()
+    for package, table in shown.items():
+        first = "".join(row.split("|")[1] for row in table.splitlines()[2:])
+        folders = {path.parent.name for path in (ROOT / "sim" / package).glob("*/__init__.py")}
+        assert set(re.findall(r"`(\w+)`", first)) == folders, package
 
 
 def _entries(row: str) -> set[str]:

@@ -1,6 +1,5 @@
-"""Modules that had other names before 0.3: the old ones still import, as the same modules.
-
-``txnsim`` was one package for the broker, the lab and Spark then, and docs promised some of these.
+"""Names of the time when ``txnsim`` was one package for the broker, the lab and Spark: they still
+import, as the same modules. Docs promised some of them.
 """
 
 from __future__ import annotations

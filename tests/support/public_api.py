@@ -20,7 +20,13 @@ MODULES: Final = (
 INTRODUCTION: Final = """\
 What other code may import, and what else keeps its form. All other modules and names may change in
 any release, without a word in the [changelog](../CHANGELOG.md). A change of what this page lists is
-told there, under "What breaks" where it breaks."""
+told there, under "What breaks" where it breaks.
+
+There are three packages: `txnsim` is the broker with its client and `txnsim.testing`, `txnsim_lab`
+what is done with a cluster (stories, judges, runs from seeds), `txnsim_spark` what reads Kafka's
+files with Spark. `txnsim` works without the others; what it borrows of them says which one is
+missing. Once all of it was `txnsim`: `txnsim.pipeline` (now `txnsim_spark`) and `txnsim.scenario`,
+`.check`, `.simulation`, `.proxy` (now of `txnsim_lab`) still import, as the same modules."""
 
 OF_OTHERS: Final = {"ErrorCode": "Kafka's error codes by name (kio's enumeration)"}
 """Names whose docstrings are not ours."""
