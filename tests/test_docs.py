@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from pathlib import Path
 from urllib.parse import unquote
@@ -93,3 +94,42 @@ def test_a_story_that_a_page_opens_exists() -> None:
         scenario = catalog.find(name)[1]
         assert unquote(label) in scenario.runs, f"{name} {label}"
         assert take in scenario.takes
+
+
+def _symptoms() -> list[list[str]]:
+    """The cells of each row of the table of symptoms."""
+    table = (ROOT / "docs/where.md").read_text("utf-8").split("## Symptoms")[1].split("\n\n")[2]
+    return [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()[2:]]
+
+
+def test_the_index_of_symptoms_names_rules_that_there_are() -> None:
+    text = (ROOT / "docs/where.md").read_text("utf-8").split("## Symptoms")[1].split("## Files")[0]
+    rules = set(
+        re.findall(r"^\| `([\w.-]+)` \|", (ROOT / "docs/rules.md").read_text("utf-8"), re.M)
+    )
+    spaces = {rule.partition(".")[0] for rule in rules}
+    named = set(re.findall(r"`([a-z-]+(?:\.[a-z0-9-]+)+)`", text))
+    assert len(named) > 50
+    assert {name for name in named if name.partition(".")[0] in spaces} - rules == set()
+
+
+def test_each_symptom_has_files_and_a_quick_test_that_there_are() -> None:
+    gone = []
+    for symptom, _, here, quick in _symptoms():
+        files = re.findall(r"`(sim/[\w/.]+)`", here)
+        called = re.findall(r"`(tests/[^`]+)`", quick)
+        assert files, symptom
+        assert len(called) == 1, symptom
+        words = shlex.split(called[0])
+        paths = [word for word in words if word.startswith("tests/")]
+        gone += [path for path in [*files, *paths] if not (ROOT / path).exists()]
+        chosen = words[words.index("-k") + 1] if "-k" in words else ""
+        texts = "".join(path.read_text("utf-8") for path in map(ROOT.joinpath, paths) if chosen)
+        cases = {path.stem for path in ROOT.glob("tests/conformance/cases/*/*.yaml")}
+        ids = "".join(
+            path.read_text("utf-8") for path in ROOT.glob("tests/conformance/cases/*/*.yaml")
+        )
+        for word in set(re.findall(r"\w+", chosen)) - {"and", "or", "not"}:
+            if word not in texts and word not in cases and word not in ids:
+                gone.append(f"{symptom}: -k {word}")
+    assert gone == []

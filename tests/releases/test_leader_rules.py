@@ -97,6 +97,22 @@ def test_an_answer_that_arrives_after_the_abort() -> None:
     assert produce(unverified) is ErrorCode.invalid_txn_state, "it was never asked about"
 
 
+@pytest.mark.parametrize("is_epoch_raised", [True, False])
+@pytest.mark.parametrize("are_guards_compared", [True, False])
+def test_guard_and_raised_epoch_refuse_a_late_append_each_without_the_other(
+    *, are_guards_compared: bool, is_epoch_raised: bool
+) -> None:
+    """Where both would refuse, the epoch does. Without either the append hangs."""
+    log = log_with(Rules(guards_are_compared=are_guards_compared))
+    guard = verify(log, tv2=is_epoch_raised)
+    mark(log, epoch=int(is_epoch_raised), version=2 * is_epoch_raised)
+    refused = ErrorCode.invalid_txn_state if are_guards_compared else ErrorCode.none
+    error = ErrorCode.invalid_producer_epoch if is_epoch_raised else refused
+    assert produce(log, guard=guard) is error
+    hangs = not are_guards_compared and not is_epoch_raised
+    assert (log.last_stable_offset < log.high_watermark) is hangs
+
+
 def test_positions_that_nobody_verified() -> None:
     positions = batch(transactional=True)
     for rules, error in (
