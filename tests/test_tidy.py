@@ -601,7 +601,7 @@ def test_a_module_that_a_docstring_names_exists() -> None:
     assert_none(gone, "no module of the package has this name, and none of txnsim")
 
 
-@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/where.md"])
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
 def test_a_page_names_modules_and_files_that_exist(page: str) -> None:
     words = set(re.findall(r"`([\w.]+)`", source(page))) - MOVED.keys()
     rooms = {module.split(".")[1] for module in _module_names() if "." in module}

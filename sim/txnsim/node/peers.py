@@ -200,7 +200,7 @@ class Peers:
 
     def _ask_controller(self, api_key: int, command: object, timeout_ms: int) -> Pending[Any]:
         """For rare requests; frequent ones go to the network without this call."""
-        # 2.8 has no AllocateProducerIds and asks the controller all the same (releases.history).
+        # 2.8 has no AllocateProducerIds and asks the controller all the same (``releases.kafka``).
         version = max(0, self.version(CONTROLLER_ID, api_key))
         return self._network.ask(
             self._broker_id, CONTROLLER_ID, api_key, version, command, timeout_ms=timeout_ms

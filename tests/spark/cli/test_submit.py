@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,17 +35,17 @@ def test_a_command_runs_in_the_session_which_ends_with_it(monkeypatch: pytest.Mo
     assert told == ["txnsim logs verify", ["logs", "verify", "/logs"], "stopped"]
 
 
-def test_a_script_s_own_folder_hides_no_module_of_python_s() -> None:
-    """``sim/txnsim/cli`` has a ``trace.py``."""
-    folder = Path(submit.__file__).parent
+def test_a_script_s_own_folder_hides_no_module_of_python_s(tmp_path: Path) -> None:
+    shutil.copy(submit.__file__, tmp_path)
+    (tmp_path / "trace.py").write_text("")
     code = (
         "import runpy, sys; sys.path.insert(0, sys.argv[1]);"
         " runpy.run_path(sys.argv[1] + '/submit.py'); import trace; print(trace.__file__)"
     )
     found = subprocess.run(
-        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
     )
-    assert Path(found.stdout.strip()).parent != folder
+    assert Path(found.stdout.strip()).parent != tmp_path
 
 
 def test_a_python_without_txnsim_is_told_which_one_to_name(tmp_path: Path) -> None:
