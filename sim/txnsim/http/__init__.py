@@ -1,6 +1,12 @@
 """The control port: clock, faults, health and metrics of a running cluster over HTTP (extra
 ``http``).
 
-``app`` answers, ``messages`` are its values, ``openapi`` describes it, ``server`` runs it in the
-brokers' event loop.
+- ``app`` answers, ``server`` runs it in the brokers' event loop, ``guard`` lets in.
+- ``operation`` is one route as a value, ``messages`` what goes over it, ``openapi`` describes them,
+  ``replies`` reads and refuses; ``work_thread`` does what would keep the loop busy.
+- Nouns: ``overview``, ``faults``, ``life`` (brokers, leaders, clock), ``topics``, ``transactions``,
+  ``log_dirs``, ``events``, ``report``, ``reset``; ``assertions`` ask over the wire (``wire_noun``).
+- ``pages``: in a browser.
+
+More nouns join by ``txnsim.extensions``.
 """

@@ -5,9 +5,15 @@ cluster it happens in. It is drawn from the seed before the run (``drawing``), b
 fixed before any bug was looked for (``defaults``). What actors do is said in the words of scenario
 files, and scenarios' actors do it; only here they act at once, and an error ends nothing.
 
-``play`` plays a plan in virtual time. Findings are what the judges of histories and the
-invariants (``invariants``) hold against it. ``shrinking`` leaves out what a finding does not need;
-``story`` writes the rest as a scenario file, ``causes`` compares it with the known anomalies.
+- ``drawing``, with ``habits``, ``disturbances``, ``curiosity``, ``later`` and ``dice``: from a seed
+  to a plan; ``guests`` are workloads of users.
+- ``play``: a plan in virtual time, within a ``limit``; ``asking`` is a curious client.
+- Findings are what judges of histories and ``invariants`` hold against it; ``moments``, ``members``
+  and ``promises`` look at what holds meanwhile.
+- ``shrinking`` leaves out what a finding does not need; ``story`` writes the rest as a scenario
+  file, ``causes`` compares it with the known anomalies; ``reports`` and ``sentences`` are for
+  people.
+- ``batch``, ``guide``: many seeds, and which; ``differential``: one in two clusters.
 
 Nothing here knows a bug: a plan is drawn, a run is judged, and only then is it given a name.
 """

@@ -1,1 +1,9 @@
-"""From files to columns: which segments there are, pieces of them, the compiled walk."""
+"""From files to columns: which segments there are, pieces of them, the compiled walk.
+
+- ``segments``, ``log_dirs``: what lies under the given paths, by names and small files.
+- ``sections``, ``pieces``: large segments for several cores, files in buffers of bounded size.
+- ``walk``: one segment; ``examining`` looks at every batch of it.
+- ``kernel``, ``kernel_fragments``, ``kernel_records``, ``kernel_crc``: what is compiled; ``crcs``
+  joins the last with a library.
+- ``seek``, ``log_seek``: batches and offsets that are looked for.
+"""
