@@ -22,6 +22,7 @@ import pytest
 
 from tests.docs import PAGES, ROOT
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.cli import commands as command_tables
 from txnsim.cli import main as cli
 from txnsim.config import load
 from txnsim.faults.plan import FaultRule
@@ -115,7 +116,7 @@ def accept_pip(arguments: list[str]) -> None:
 
 def test_the_documents_show_each_command_of_the_program() -> None:
     shown = {command.words[1] for command in COMMANDS if command.words[0] == "txnsim"}
-    assert shown == set(cli.commands())
+    assert shown == set(command_tables.commands())
 
 
 def test_a_page_that_shows_the_command_says_how_to_have_it() -> None:
@@ -146,7 +147,7 @@ def make_targets() -> set[str]:
 
 def accept_txnsim(arguments: list[str]) -> None:
     name = arguments[0]
-    assert name in cli.commands(), name
+    assert name in command_tables.commands(), name
     module = cli._load(name)
     parser = cli._parser(name, module)
     try:
