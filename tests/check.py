@@ -77,6 +77,10 @@ TESTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         ("tests/broker",),
     ),
     "clients": ("client libraries are served", ("tests/clients", "tests/real")),
+    "broker-commands": (
+        "alone, commands, control port and pytest plugin behave as their tests state",
+        ("tests/broker/cli", "tests/broker/http", "tests/broker/testing"),
+    ),
     "lab-rest": ("so does what the lab has besides", ("tests/lab",)),
     "rest": ("so does all the rest", ("tests",)),
     "broker-cores": (

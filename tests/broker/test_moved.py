@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
 
@@ -10,7 +11,17 @@ from txnsim import moved
 
 @pytest.fixture(autouse=True)
 def old_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moved, "MOVED", {"txnsim.old": "txnsim.faults"})
+    """The module once more, with an old name of its own: the one of txnsim has been at work since
+    the first import.
+    """
+    spec = spec_from_file_location("moved_once_more", moved.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    once_more = module_from_spec(spec)
+    spec.loader.exec_module(once_more)
+    monkeypatch.setattr(once_more, "MOVED", {"txnsim.old": "txnsim.faults"})
+    monkeypatch.setattr(sys, "meta_path", sys.meta_path.copy())
+    once_more.install()
     for name in ("txnsim.old", "txnsim.old.plan", "txnsim.old.nothing"):
         monkeypatch.delitem(sys.modules, name, raising=False)
 

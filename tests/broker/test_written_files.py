@@ -45,6 +45,7 @@ def test_a_file_that_has_no_room_is_not_left_in_part(tmp_path: Path) -> None:
 def test_a_device_that_is_full_is_named() -> None:
     with pytest.raises(ConfigError, match=r"/dev/full: No space left on device; nothing"):
         write_whole(Path("/dev/full"), MUCH)
+    write_whole(Path("/dev/null"), MUCH)
 
 
 def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ def test_without_any_acl_of_the_resource_a_setting_decides() -> None:
         ([acl(TOPIC, "orders", READ)], False),
         ([acl(TOPIC, "orders", WRITE, principal="User:bob")], False),
         ([acl(TOPIC, "orders", WRITE), acl(TOPIC, "*", WRITE, **DENY)], False),
+        ([acl(ResourceType.GROUP, "orders", WRITE)], False),
         ([acl(TOPIC, "*", WRITE), acl(TOPIC, "orders", WRITE, **DENY)], True),
         ([acl(TOPIC, "orders", WRITE), acl(TOPIC, "orders", WRITE, **DENY)], False),
         ([acl(TOPIC, "orders", WRITE), acl(TOPIC, "o", WRITE, **DENY, **PREFIX)], False),

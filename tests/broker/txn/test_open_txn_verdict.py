@@ -144,3 +144,9 @@ def test_where_nothing_is_open_replication_may_hold_the_end() -> None:
 
 def test_a_transaction_that_is_alone_has_none_behind_it() -> None:
     assert len(sentences(standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE)))) == 3
+
+
+def test_what_is_not_on_all_replicas_is_no_transaction() -> None:
+    written = sentences(standing(Cause.WRITTEN))
+    assert len(written) == 2
+    assert "No transaction is open there" in written[1]
