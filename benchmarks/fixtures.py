@@ -23,7 +23,7 @@ from benchmarks import build
 from benchmarks.process import started
 from benchmarks.report import Spread, spread
 from benchmarks.servers import ApacheKafka
-from txnsim.testing.blocking import SimulatedKafka
+from txnsim.testing._blocking import SimulatedKafka
 from txnsim.testing.event_loop import LoopThread
 from txnsim.testing.options import wanted
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.support.page_flood import FLOOD
 from tests.support.txnsim_server import TxnsimServer
-from txnsim_lab.http.page.files import MEDIA_TYPES, served
+from txnsim_lab.http.page._files import MEDIA_TYPES, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -36,7 +36,7 @@ from tests.support import page_texts, public_api, teaching_page, ten_pictures
 from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.page_readers import READERS
 from txnsim.api.kip_text.differences import DIFFERENCES
-from txnsim.config.kafka_names import known, why_without_effect
+from txnsim.config._kafka_names import known, why_without_effect
 from txnsim.faults import meanings, points
 from txnsim.metadata import configs
 from txnsim.releases.kafka import REFERENCE

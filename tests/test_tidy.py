@@ -19,7 +19,7 @@ from typing import Final
 import pytest
 
 from tests.support.docstrings import docstrings
-from txnsim.config.kafka_names import known
+from txnsim.config._kafka_names import known
 from txnsim.extensions import EXTENSIONS
 from txnsim.faults.points import FaultPoint
 from txnsim.moved import MOVED
@@ -37,69 +37,69 @@ PROTOCOLS_ONLY: Final = "protocols and values, nothing runs"
 JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/__main__.py": "tests/broker/cli/test_main.py",
     "sim/txnsim/http/wire_noun.py": "tests/broker/http/test_assertions.py",
-    "sim/txnsim_lab/cli/traces/trace.py": "tests/spark/cli/test_trace_actions.py",
+    "sim/txnsim_lab/cli/_traces/trace.py": "tests/spark/cli/test_trace_actions.py",
     "sim/txnsim_lab/http/control_port.py": "tests/lab/http/test_explaining.py",
     "sim/txnsim_spark/campaign_engine.py": "tests/pipeline/test_campaign.py",
-    "sim/txnsim_lab/exam/driver.py": "tests/lab/exam/test_sitting.py",
+    "sim/txnsim_lab/exam/_driver.py": "tests/lab/exam/test_sitting.py",
     "sim/txnsim_lab/exam/results.py": "tests/lab/exam/test_sitting.py",
     "sim/txnsim_lab/exam/real_hall.py": "tests/real/test_exam.py",
-    "sim/txnsim_lab/exam/room.py": "tests/lab/exam/test_sitting.py",
+    "sim/txnsim_lab/exam/_room.py": "tests/lab/exam/test_sitting.py",
     "sim/txnsim_lab/exam/situation.py": "tests/lab/exam/test_sitting.py",
     "sim/txnsim_lab/exam/situations/*.py": "tests/lab/exam/test_sitting.py",
-    "sim/txnsim_spark/soundness/parts.py": "tests/spark/soundness/test_segment_walk.py",
-    "sim/txnsim/api/kip_text/txn_offset_commit.py": "tests/kip_text/test_differences.py",
-    "sim/txnsim/api/kip_text/add_partitions_to_txn.py": "tests/kip_text/test_differences.py",
-    "sim/txnsim/api/kip_text/describe_transactions.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim_spark/soundness/_parts.py": "tests/spark/soundness/test_segment_walk.py",
+    "sim/txnsim/api/kip_text/_txn_offset_commit.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim/api/kip_text/_add_partitions_to_txn.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim/api/kip_text/_describe_transactions.py": "tests/kip_text/test_differences.py",
     "sim/txnsim/api/kip_text/differences.py": "tests/kip_text/test_differences.py",
-    "sim/txnsim/api/kip_text/list_transactions.py": "tests/kip_text/test_differences.py",
-    "sim/txnsim/api/kip_text/produce.py": "tests/kip_text/test_differences.py",
-    "sim/txnsim/api/kip_text/write_txn_markers.py": "tests/kip_text/test_differences.py",
-    "sim/txnsim/api/configs/describe_client_quotas.py": "tests/broker/api/test_request.py",
-    "sim/txnsim/api/groups/heartbeat.py": "tests/broker/api/test_request.py",
-    "sim/txnsim/api/groups/leave_group.py": "tests/broker/api/test_request.py",
-    "sim/txnsim/api/groups/offset_commit.py": "tests/broker/api/test_request.py",
-    "sim/txnsim/api/identities/sasl_*.py": "tests/broker/api/test_request.py",
-    "sim/txnsim/api/nodes/describe_cluster.py": "tests/broker/api/test_request.py",
-    "sim/txnsim/api/transactions/list_transactions.py": "tests/broker/api/test_request.py",
-    "sim/txnsim/api/identities/*_delegation_token.py": (
+    "sim/txnsim/api/kip_text/_list_transactions.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim/api/kip_text/_produce.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim/api/kip_text/_write_txn_markers.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim/api/_configs/describe_client_quotas.py": "tests/broker/api/test_request.py",
+    "sim/txnsim/api/_groups/heartbeat.py": "tests/broker/api/test_request.py",
+    "sim/txnsim/api/_groups/leave_group.py": "tests/broker/api/test_request.py",
+    "sim/txnsim/api/_groups/offset_commit.py": "tests/broker/api/test_request.py",
+    "sim/txnsim/api/_identities/sasl_*.py": "tests/broker/api/test_request.py",
+    "sim/txnsim/api/nodes/_describe_cluster.py": "tests/broker/api/test_request.py",
+    "sim/txnsim/api/_transactions/list_transactions.py": "tests/broker/api/test_request.py",
+    "sim/txnsim/api/_identities/*_delegation_token.py": (
         "tests/broker/api/identities/test_delegation_tokens.py"
     ),
-    "sim/txnsim_lab/scenario/ground/base.py": PROTOCOLS_ONLY,
+    "sim/txnsim_lab/scenario/ground/_base.py": PROTOCOLS_ONLY,
     "sim/txnsim/group/commands.py": "tests/broker/test_types.py",  # values without behaviour
     "sim/txnsim/group/consumer_records.py": "tests/broker/test_types.py",
     "sim/txnsim/group/offset_commands.py": "tests/broker/test_types.py",
     "sim/txnsim/group/records.py": "tests/broker/test_types.py",
     "sim/txnsim/group/rebalance.py": "tests/broker/group/test_classic.py",
-    "sim/txnsim_lab/http/runs/lessons.py": "tests/http/test_answers.py",
-    "sim/txnsim_lab/http/runs/own_cluster.py": "tests/http/test_own_cluster.py",
-    "sim/txnsim_lab/cli/teaching/own_cluster.py": "tests/clients/test_own_cluster.py",
-    "sim/txnsim_lab/cli/teaching/asking.py": "tests/lab/cli/teaching/test_lesson.py",
-    "sim/txnsim_lab/cli/site.py": "tests/browser/test_site.py",
-    "sim/txnsim_lab/http/runs/told_again.py": "tests/lab/http/runs/test_driven_runs.py",
-    "sim/txnsim_lab/http/site/pack.py": "tests/browser/test_site.py",
-    "sim/txnsim_lab/http/site/stand_ins/*.py": "tests/browser/test_site.py",
-    "sim/txnsim_lab/http/runs/run_requests.py": "tests/lab/http/runs/test_scenarios.py",
+    "sim/txnsim_lab/http/_runs/lessons.py": "tests/http/test_answers.py",
+    "sim/txnsim_lab/http/_runs/own_cluster.py": "tests/http/test_own_cluster.py",
+    "sim/txnsim_lab/cli/_teaching/own_cluster.py": "tests/clients/test_own_cluster.py",
+    "sim/txnsim_lab/cli/_teaching/asking.py": "tests/lab/cli/teaching/test_lesson.py",
+    "sim/txnsim_lab/cli/_site.py": "tests/browser/test_site.py",
+    "sim/txnsim_lab/http/_runs/told_again.py": "tests/lab/http/runs/test_driven_runs.py",
+    "sim/txnsim_lab/http/site/_pack.py": "tests/browser/test_site.py",
+    "sim/txnsim_lab/http/site/_stand_ins/*.py": "tests/browser/test_site.py",
+    "sim/txnsim_lab/http/_runs/run_requests.py": "tests/lab/http/runs/test_scenarios.py",
     "sim/txnsim_lab/scenario/driven.py": "tests/lab/http/runs/test_driven_runs.py",
-    "sim/txnsim_lab/simulation/dice.py": "tests/lab/simulation/test_drawing.py",
-    "sim/txnsim_lab/simulation/disturbances.py": "tests/lab/simulation/test_drawing.py",
-    "sim/txnsim_lab/simulation/habits.py": "tests/lab/simulation/test_drawing.py",
+    "sim/txnsim_lab/simulation/_dice.py": "tests/lab/simulation/test_drawing.py",
+    "sim/txnsim_lab/simulation/_disturbances.py": "tests/lab/simulation/test_drawing.py",
+    "sim/txnsim_lab/simulation/_habits.py": "tests/lab/simulation/test_drawing.py",
     "sim/txnsim/interbroker/lifecycle.py": "tests/broker/test_types.py",  # values without behaviour
     "sim/txnsim/interbroker/replication.py": "tests/broker/test_types.py",
     "sim/txnsim/interbroker/transactions.py": "tests/broker/test_types.py",
     "sim/txnsim_spark/streaming/stream.py": "tests/pipeline/test_stream.py",
     "sim/txnsim_spark/streaming/events.py": "tests/spark/cli/test_stream.py",
-    "sim/txnsim_spark/streaming/records.py": "tests/pipeline/test_stream.py",
-    "sim/txnsim_spark/streaming/sink.py": "tests/pipeline/test_stream.py",
-    "sim/txnsim_spark/streaming/watch.py": "tests/pipeline/test_stream.py",
+    "sim/txnsim_spark/streaming/_records.py": "tests/pipeline/test_stream.py",
+    "sim/txnsim_spark/streaming/_sink.py": "tests/pipeline/test_stream.py",
+    "sim/txnsim_spark/streaming/_watch.py": "tests/pipeline/test_stream.py",
     "sim/txnsim/runtime/env.py": PROTOCOLS_ONLY,
     "sim/txnsim/testing/testcontainers.py": "tests/testing/test_testcontainers.py",
-    "sim/txnsim/wire/messages/api_versions_v5.py": "tests/wire/test_golden_messages.py",
+    "sim/txnsim/wire/messages/_api_versions_v5.py": "tests/wire/test_golden_messages.py",
     "sim/txnsim/wire/messages/consumer_group_records.py": (
         "tests/broker/group/test_record_kinds.py"
     ),
-    "sim/txnsim/wire/messages/delete_groups_v3.py": "tests/wire/test_golden_messages.py",
+    "sim/txnsim/wire/messages/_delete_groups_v3.py": "tests/wire/test_golden_messages.py",
     "sim/txnsim/wire/messages/group_records.py": "tests/broker/group/test_log_format.py",
-    "sim/txnsim/wire/messages/txn_offset_commit_v6.py": "tests/wire/test_golden_messages.py",
+    "sim/txnsim/wire/messages/_txn_offset_commit_v6.py": "tests/wire/test_golden_messages.py",
 }
 """Modules without a unit test of their own: the test that judges them, or why nothing can."""
 
@@ -107,10 +107,10 @@ FOR_OTHERS: Final = {
     "txnsim.__main__": "`python -m txnsim`",
     "txnsim.api.kip_text.differences": "what DEVIATIONS.md shows and tests/kip_text goes through",
     "txnsim_spark.cli.submit": "what spark-submit runs",
-    "txnsim_lab.http.site.pack": "what runs in WebAssembly when the site is built",
+    "txnsim_lab.http.site._pack": "what runs in WebAssembly when the site is built",
     **dict.fromkeys(
         (
-            f"txnsim_lab.http.site.stand_ins.{name}"
+            f"txnsim_lab.http.site._stand_ins.{name}"
             for name in (
                 *("crc32c", "kio_native"),
                 *(f"starlette.{one}" for one in ("requests", "responses", "routing")),
@@ -126,6 +126,15 @@ FOR_OTHERS: Final = {
     "txnsim.testing.testcontainers": "what tests that start the image import",
 }
 """Modules that the product offers and does not import itself."""
+
+PROMISED: Final = (
+    *("txnsim_lab.check.history", "txnsim_lab.check.judge", "txnsim_lab.check.observations"),
+    *("txnsim_spark.traces.tables", "txnsim_spark.traces.plots"),
+    *("txnsim_spark.streaming.stream", "txnsim_spark.streaming.lag_source"),
+    "txnsim_lab.simulation.guests",
+    "txnsim_spark.forensics.find_hanging",
+)
+"""Modules that pages show imports of."""
 
 # Written in halves, because this file is read by the test that looks for them.
 BANNED: Final = {
@@ -435,7 +444,7 @@ def test_unit_tests_mirror_the_product() -> None:
 
 
 def _unit_test_of(name: str) -> str:
-    _, package, *inside = Path(name).parts
+    _, package, *inside = (re.sub("^_(?!_)", "", part) for part in Path(name).parts)
     path = Path("tests", TESTS_OF.get(package, package), *inside)
     return path.with_name(f"test_{path.name}").as_posix()
 
@@ -511,12 +520,12 @@ def test_test_support_is_used() -> None:
 WRITERS: Final = {
     "sim/txnsim/written_files.py": "the mechanism itself",
     "sim/txnsim/cli/main.py": "the null device, where a standard file is closed",
-    "sim/txnsim_spark/cli/stream.py": "open for `append`",
-    "sim/txnsim/cli/txns/audit.py": "open for `append`",
+    "sim/txnsim_spark/cli/_stream.py": "open for `append`",
+    "sim/txnsim/cli/_txns/audit.py": "open for `append`",
     "sim/txnsim_lab/http/site/build.py": "in a temporary folder",
-    "sim/txnsim_lab/http/site/pack.py": "the same, in WebAssembly",
+    "sim/txnsim_lab/http/site/_pack.py": "the same, in WebAssembly",
     "sim/txnsim_spark/forensics/collection.py": "a `whole` file",
-    "sim/txnsim_lab/cli/teaching/own_cluster.py": "what its cluster says, in a temporary folder",
+    "sim/txnsim_lab/cli/_teaching/own_cluster.py": "what its cluster says, in a temporary folder",
     "sim/txnsim_spark/stores/mirror.py": "in a temporary folder",
     "sim/txnsim/runtime/tls.py": "in a temporary folder",
     "sim/txnsim_lab/scenario/ground/apache.py": "in the temporary home of a real broker",
@@ -630,7 +639,7 @@ def test_a_page_names_modules_and_files_that_exist(page: str) -> None:
 
 
 def test_a_name_that_is_gone_is_noticed() -> None:
-    assert _is_name("runtime.turns", "txnsim.server.connection")
+    assert _is_name("runtime.turns", "txnsim.server._connection")
     assert _is_name("transitions", "txnsim.txn")
     assert _is_name("crossings.Interceptor", "txnsim.faults")
     assert not _is_name("decided", "txnsim.txn")
@@ -707,6 +716,48 @@ def _is_no_module(dotted: str) -> bool:
         or dotted in set(FaultPoint)
         or dotted.endswith((".properties", ".version"))
     )
+
+
+# Doors
+
+
+def package_of(module: str) -> str:
+    """The package that owns a module: ``txnsim.txn``; the root's own modules are the root's."""
+    parts = module.split(".")
+    is_folder = len(parts) > 1 and (ROOT / "sim" / parts[0] / parts[1]).is_dir()
+    return ".".join(parts[:2]) if is_folder else parts[0]
+
+
+def is_private(module: str) -> bool:
+    return any(re.match("_(?!_)", part) for part in module.split("."))
+
+
+@cache
+def doors() -> frozenset[str]:
+    """Modules of ours that another package imports, or that somebody outside does by name."""
+    names = _module_names()
+    found = {*entry_points(), *PROMISED, *(one for one in FOR_OTHERS if not is_private(one))}
+    for name in python_files("sim"):
+        own = package_of(module_of(name))
+        found |= {one for one in _imports(name) if one in names and package_of(one) != own}
+    return frozenset(found)
+
+
+def test_a_private_module_is_imported_by_its_own_package_alone() -> None:
+    assert_none((one for one in doors() if is_private(one)), "take a door of that package")
+
+
+def test_a_module_that_no_other_package_imports_is_private() -> None:
+    """A door keeps its name; every other module, or a folder above it, begins with ``_``."""
+    wrong = [
+        module
+        for name in python_files("sim")
+        if not name.endswith("__init__.py")
+        and package_of(module := module_of(name)).count(".")
+        and not is_private(module)
+        and module not in doors()
+    ]
+    assert_none(wrong, "begin its name with an underscore, or that of its folder")
 
 
 # Layers

@@ -22,8 +22,8 @@ from tests.clients.conftest import Server
 from tests.clients.drivers.base import PATIENCE_S, Record
 from tests.clients.drivers.confluent_kafka import Driver
 from txnsim.runtime.virtual.net import HOST
+from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.testing.virtual import run_virtual
 
 pytestmark = pytest.mark.clients
 

@@ -155,10 +155,10 @@ in virtual time only.
 """
 
 ACCEPTED: Final = {
-    "describe_configs": (r"v4 documented.*documentation",),  # txnsim.api.configs.describe_configs
+    "describe_configs": (r"v4 documented.*documentation",),  # txnsim.api._configs.describe_configs
     "describe_log_dirs": (
         r"v[45].*(total|usable)_bytes: '?some .*!= -1",
-    ),  # txnsim.api.partitions.describe_log_dirs
+    ),  # txnsim.api._partitions.describe_log_dirs
 }
 """Story -> patterns of differences that a ``DEVIATIONS`` tuple tells of."""
 

@@ -49,7 +49,7 @@ Accepted = tuple[tuple[str, str], ...]
 ALWAYS_ACCEPTED: Final[Accepted] = (
     (
         r"DescribeLogDirs v[45] .*(total|usable)_bytes: '?some .*!= -1",
-        "txnsim.api.partitions.describe_log_dirs",
+        "txnsim.api._partitions.describe_log_dirs",
     ),
     (
         r"DescribeClientQuotas v[01] .*\.entries",
@@ -57,7 +57,7 @@ ALWAYS_ACCEPTED: Final[Accepted] = (
     ),
     (
         r"DescribeConfigs v4 .*\.documentation: ",
-        "txnsim.api.configs.describe_configs",
+        "txnsim.api._configs.describe_configs",
     ),
 )
 LINGERS_NOT_SINCE: Final = (4, 2)

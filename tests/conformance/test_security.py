@@ -12,9 +12,9 @@ import pytest
 from tests.conformance.security import KINDS, Answers, recorded, virtual
 from tests.support.handlers import KEYS
 from tests.support.questions import denials
+from txnsim.api.authorization._parts import PARTS
+from txnsim.api.authorization._whole import CHECKS
 from txnsim.api.authorization.gate import GUARDS
-from txnsim.api.authorization.parts import PARTS
-from txnsim.api.authorization.whole import CHECKS
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@
 
 A mutation patches a function for the time of its exam: where a module calls a function of another
 one, the name in the calling module is patched. None of them was looked at when the weights of runs
-were chosen (``txnsim_lab.simulation.defaults``). None counts how often it was called, so that a run
-repeats.
+were chosen (``txnsim_lab.simulation._defaults``). None counts how often it was called, so that a
+run repeats.
 """
 
 from __future__ import annotations
@@ -23,26 +23,27 @@ from tests.exam.conditions import (
     is_owned,
 )
 from tests.exam.patches import Patch, but_not, does_nothing, gives, makes, with_named
-from txnsim.broker import marker_writes
-from txnsim.broker.group_host import GroupHost
+from txnsim.broker import _marker_writes as marker_writes
+from txnsim.broker._group_host import GroupHost
 from txnsim.broker.verification import TransactionOperation, VerificationQueues
 from txnsim.controller import isr_requests, leadership, registrations
+from txnsim.coordinators._ownership import Ownership
 from txnsim.coordinators.group import service as group_service
-from txnsim.coordinators.ownership import Ownership
-from txnsim.coordinators.txn import marker_sender, scans
+from txnsim.coordinators.txn import _marker_sender as marker_sender
+from txnsim.coordinators.txn import _scans as scans
+from txnsim.coordinators.txn import _writer as txn_writer
 from txnsim.coordinators.txn import service as txn_service
-from txnsim.coordinators.txn import writer as txn_writer
 from txnsim.errors import ErrorCode
+from txnsim.group._offsets import LATEST, Offsets
+from txnsim.group._reconciliation import Goal
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer_group import ConsumerGroup
-from txnsim.group.offsets import LATEST, Offsets
-from txnsim.group.reconciliation import Goal
 from txnsim.group.records import OffsetDeleted
 from txnsim.group.shard import GroupShard
 from txnsim.log import append_info, cleaner
+from txnsim.log._epoch_cache import EpochCache
 from txnsim.log.answers import NO_TIMESTAMP, Appended
 from txnsim.log.cleaner import CleanedTxns
-from txnsim.log.epoch_cache import EpochCache
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import NO_OFFSET, ProducerState
 from txnsim.log.producer_state_manager import ProducerStateManager, Snapshots

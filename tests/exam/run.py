@@ -31,10 +31,10 @@ from txnsim.metadata.config_keys import topic_configs
 from txnsim.metadata.configs import broker_configs
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.runtime.wall_clock import cpu_ms
+from txnsim_lab.simulation._plan import Plan
+from txnsim_lab.simulation._shrinking import shrink, with_switch
 from txnsim_lab.simulation.drawing import draw
-from txnsim_lab.simulation.plan import Plan
 from txnsim_lab.simulation.play import OVER_LIMIT, Played, play, quieten
-from txnsim_lab.simulation.shrinking import shrink, with_switch
 
 RESULTS: Final = Path(__file__).with_name("results")
 SHRINK_TRIES: Final = 150

@@ -11,7 +11,7 @@ from tests.exam import run
 from tests.exam.mutations import MUTATIONS
 from tests.support.plans import leaderless_plan
 from txnsim.releases.rules import LATEST, Rules
-from txnsim_lab.simulation.plan import Plan
+from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation.play import play
 
 

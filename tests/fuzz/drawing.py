@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from txnsim.errors import ErrorCode
 from txnsim.wire import codec
+from txnsim.wire._schema import ENTITY, FIXED, EntityRows, FieldRow, describe
 from txnsim.wire.batch import Record, build_batch
-from txnsim.wire.schema import ENTITY, FIXED, EntityRows, FieldRow, describe
 
 TOPICS: Final = ("t", "compacted", "stamped")
 WORDS: Final = (

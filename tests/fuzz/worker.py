@@ -47,7 +47,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 def main() -> None:
     """Import, and fork until standard input ends."""
     with atheris.instrument_imports(include=["txnsim"]):
-        from txnsim.wire import codegen
+        from txnsim.wire import _codegen as codegen
 
         compiled = _instrument_generated()
         targets = {name: load(name) for name in sys.argv[1:]}
@@ -81,7 +81,7 @@ def _instrument_generated() -> Callable[..., Any]:
     """Decoders and encoders are compiled when a class is met: no import sees them. What compiled
     them before.
     """
-    from txnsim.wire import codegen
+    from txnsim.wire import _codegen as codegen
 
     compiled = codegen.Source.function
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.http.test_answers import control_port
-from txnsim_lab.http.runs.own_cluster import NOTED_MAX
+from txnsim_lab.http._runs.own_cluster import NOTED_MAX
 
 NOTED = {"seen": "began", "at_ms": 1, "who": "a", "transaction": "T1", "transactional_id": "shop"}
 

@@ -24,13 +24,13 @@ from txnsim.cli.main import main
 from txnsim.storage import names
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim_spark import engine, planning
+from txnsim_spark.forensics._evidence import Status
+from txnsim_spark.forensics._read_notes import Note, NoteKind
+from txnsim_spark.forensics._segment_reading import walked
 from txnsim_spark.forensics.collected_reading import find_hanging_in_archives
 from txnsim_spark.forensics.collection import collect, write_archive
-from txnsim_spark.forensics.evidence import Status
 from txnsim_spark.forensics.find_hanging import NOT_JUDGED, Reading, Search, find_hanging
 from txnsim_spark.forensics.findings import Finding, Report
-from txnsim_spark.forensics.read_notes import Note, NoteKind
-from txnsim_spark.forensics.segment_reading import walked
 from txnsim_spark.scan.sections import in_sections
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.soundness.verify import plan

@@ -19,10 +19,10 @@ from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
 from txnsim_spark import planning
 from txnsim_spark.engine import Engine, Job, Way
-from txnsim_spark.forensics.coordinator_log import logs_of
+from txnsim_spark.forensics._coordinator_log import logs_of
+from txnsim_spark.forensics._read_compiled import log_job, replica_job
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Report
-from txnsim_spark.forensics.read_compiled import log_job, replica_job
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
 from txnsim_spark.scan.segments import replicas_in
 from txnsim_spark.soundness.verify import plan, verify

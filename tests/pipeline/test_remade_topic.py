@@ -19,9 +19,9 @@ from tests.support.remade_topic import GONE_ID, NEW_ID, OLD_ID, remade_topic
 from txnsim.cli.main import main
 from txnsim.storage import names
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim_spark.forensics._evidence import Status
 from txnsim_spark.forensics.collected_reading import find_hanging_in_archives
 from txnsim_spark.forensics.collection import collect, write_archive
-from txnsim_spark.forensics.evidence import Status
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Report
 from txnsim_spark.questions.positions import leading_states

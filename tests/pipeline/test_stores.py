@@ -18,8 +18,8 @@ from tests.support.store_servers import HdfsStore, S3Store, StoreServer
 from txnsim.cli.main import main
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim_spark import find_hanging, register
-from txnsim_spark.streaming.checkpoint import Folder
-from txnsim_spark.streaming.sink import DONE, TableSink
+from txnsim_spark.streaming._checkpoint import Folder
+from txnsim_spark.streaming._sink import DONE, TableSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -35,11 +35,11 @@ from txnsim.client.fetching import fetch
 from txnsim.client.producer import Producer
 from txnsim.errors import BadInputError
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
-from txnsim_spark.streaming.alerts import Alert
-from txnsim_spark.streaming.checkpoint import Folder
+from txnsim_spark.streaming._alerts import Alert
+from txnsim_spark.streaming._checkpoint import Folder
+from txnsim_spark.streaming._sink import DONE
 from txnsim_spark.streaming.events import AlertChanged, BatchWritten, StreamEvent
 from txnsim_spark.streaming.options import StreamOptions
-from txnsim_spark.streaming.sink import DONE
 from txnsim_spark.streaming.stream import Stream
 
 if TYPE_CHECKING:

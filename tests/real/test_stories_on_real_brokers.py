@@ -25,12 +25,12 @@ from tests.support.raw_wire import RawConnection
 from tests.support.rights import ANY_ACL
 from tests.support.security import acl
 from txnsim.cli.main import INTERRUPTED_STATUS, main
+from txnsim.client._txn_admin import TransactionAdmin
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
-from txnsim.client.txn_admin import TransactionAdmin
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
-from txnsim.server.certificates import Authority
+from txnsim.server._certificates import Authority
 
 pytestmark = pytest.mark.real
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from txnsim.releases.kafka import since
 from txnsim.releases.rules import documentation
 from txnsim_lab.scenario.catalog import scenarios
-from txnsim_lab.scenario.ground.obstacles import only_simulated, why_not_there
+from txnsim_lab.scenario.ground._obstacles import only_simulated, why_not_there
 from txnsim_lab.scenario.model import HEALTHY, Scenario
 
 FILE: Final = Path(__file__).with_name("verdicts.jsonl")

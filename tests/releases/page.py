@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tests.releases.history import UNOBSERVED
+from txnsim.api._transactions.add_partitions_to_txn import BATCHED_FROM
+from txnsim.api._transactions.add_partitions_to_txn import KEY as ADD_PARTITIONS_TO_TXN
 from txnsim.api.registry import HANDLERS, shipped
-from txnsim.api.transactions.add_partitions_to_txn import BATCHED_FROM
-from txnsim.api.transactions.add_partitions_to_txn import KEY as ADD_PARTITIONS_TO_TXN
 from txnsim.releases import REFERENCE, RELEASES, Release
 from txnsim.releases.exchanges import EXCHANGES as EVERY
 from txnsim.releases.exchanges import Exchange, at_level

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, TID, entry
-from txnsim.coordinators.ownership import OwnedPartition, Ownership
+from txnsim.coordinators._ownership import OwnedPartition, Ownership
 from txnsim.errors import CorruptLogRecordError, ErrorCode, Rejection
 from txnsim.releases import LATEST, Rules
 from txnsim.txn.commands import (

@@ -18,7 +18,7 @@ from txnsim.types import TopicPartition
 from txnsim_lab.check.observations import Ended, Wrote
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.players.base import (
+from txnsim_lab.scenario.players._base import (
     DELIVERY_TIMEOUT_MS,
     REQUEST_TIMEOUT_MS,
     Part,

@@ -14,9 +14,9 @@ from tests.support.clusters import VirtualCluster, run_cluster, values
 from tests.support.images import B1, B2
 from tests.support.waiting import EVERYTHING, PATIENT, fenced, in_sync, reads
 from tests.support.within import within
+from txnsim.client._txn_admin import TransactionAdmin
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
-from txnsim.client.txn_admin import TransactionAdmin
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.actions import Drop, Hold

@@ -16,8 +16,8 @@ from tests.support.wires import API_VERSIONS, METADATA, Wire
 from tests.support.within import within
 from txnsim.metrics.requests import ApiMeter
 from txnsim.runtime.turns import REQUEST_NS
-from txnsim.server.intake import FRAME_BYTES
-from txnsim.server.listener import BrokerListener
+from txnsim.server._intake import FRAME_BYTES
+from txnsim.server._listener import BrokerListener
 from txnsim.server.outbox import PART_BYTES
 from txnsim.types import TopicPartition
 from txnsim.wire import codec

@@ -10,7 +10,7 @@ import pytest
 from tests.support.clusters import VirtualCluster, real_cluster, run_cluster
 from txnsim.client.producer import Producer
 from txnsim.runtime.trace import TraceLevel
-from txnsim.server.connection import Connection
+from txnsim.server._connection import Connection
 
 TRANSACTIONS = 100
 

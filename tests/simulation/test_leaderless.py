@@ -10,10 +10,10 @@ import pytest
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
 from tests.support.images import B2
 from tests.support.waiting import leaderless
+from txnsim.client._txn_admin import TransactionAdmin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
-from txnsim.client.txn_admin import TransactionAdmin
 from txnsim.controller.controller import NewTopic
 from txnsim.metadata.image import TopicImage
 from txnsim.types import BrokerId, TopicPartition

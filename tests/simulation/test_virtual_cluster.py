@@ -14,8 +14,8 @@ from aiokafka import AIOKafkaProducer
 from tests.support.clusters import run_cluster
 from tests.support.virtual_story import COMMITTED, Outcome, two_transactions_and_an_idle_hour
 from txnsim.runtime.trace import TraceLevel
+from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.testing.virtual import run_virtual
 
 
 def story(seed: int) -> Outcome:

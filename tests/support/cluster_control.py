@@ -6,7 +6,7 @@ import asyncio
 
 from txnsim.errors import ConfigError
 from txnsim.injection.armed import Undo
-from txnsim.server.cluster_control import SimClusterControl
+from txnsim.server._cluster_control import SimClusterControl
 from txnsim.types import BrokerId, TopicPartition
 
 MISSING = BrokerId(99)

@@ -10,8 +10,8 @@ from unittest.mock import patch
 import msgspec
 
 from txnsim.runtime.trace import Event, TraceLevel
+from txnsim.server._trace_snapshot import parts
 from txnsim.server.cluster import SimCluster
-from txnsim.server.trace_snapshot import parts
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from txnsim_lab.scenario import final_observation, runner
 from txnsim_lab.scenario.ground.simulated import SimulatedGround

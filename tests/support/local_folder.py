@@ -8,7 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
-from txnsim_spark.streaming.checkpoint import Folder
+from txnsim_spark.streaming._checkpoint import Folder
 
 
 class LocalFolder(Folder):

@@ -16,7 +16,7 @@ from typing import Any, Final
 from tests.support.lived import Lived
 from tests.support.world import world
 from txnsim.wire import codec
-from txnsim.wire.schema import ENTITY, REQUIRED, FieldRow, describe
+from txnsim.wire._schema import ENTITY, REQUIRED, FieldRow, describe
 
 Values = dict[str, Any]
 

@@ -12,11 +12,11 @@ import threading
 from pathlib import Path
 
 from tests.support.watched_sink import WatchedSink
-from txnsim_spark.cli.stream import connector_config
+from txnsim_spark.cli._stream import connector_config
 from txnsim_spark.session import spark_session
+from txnsim_spark.streaming._sink import DONE
 from txnsim_spark.streaming.events import BatchWritten, StreamEvent
 from txnsim_spark.streaming.options import StreamOptions
-from txnsim_spark.streaming.sink import DONE
 from txnsim_spark.streaming.stream import RECORDS, Stream
 
 

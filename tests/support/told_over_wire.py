@@ -12,7 +12,7 @@ from txnsim.client.errors import ClientError
 from txnsim.faults.plan import FaultRule
 from txnsim.settings import DEFAULTS
 from txnsim.types import BrokerId, TopicPartition
-from txnsim_lab.scenario.ground.adapting import adapted
+from txnsim_lab.scenario.ground._adapting import adapted
 from txnsim_lab.scenario.ground.cleaning import Left
 from txnsim_lab.scenario.ground.kafka import KafkaGround, kafka_ground
 from txnsim_lab.scenario.model import Scenario

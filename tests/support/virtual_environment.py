@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from txnsim.runtime.trace import TraceLevel
-from txnsim.runtime.virtual.loop import VirtualLoop
+from txnsim.runtime.virtual._loop import VirtualLoop
 from txnsim.runtime.virtual.net import LATENCY_US_DEFAULT
 from txnsim.runtime.virtual.run import PEER_LATENCY_US_DEFAULT, VirtualEnvironment
 

@@ -16,8 +16,8 @@ import msgspec
 from tests.support.lived import Lived
 from tests.support.transcript import NOW_MS
 from tests.support.virtual_environment import around
-from txnsim.runtime.virtual.connection import VirtualTransport
-from txnsim.runtime.virtual.loop import VirtualLoop
+from txnsim.runtime.virtual._connection import VirtualTransport
+from txnsim.runtime.virtual._loop import VirtualLoop
 from txnsim.server.cluster import SimCluster
 from txnsim.server.options import ClusterOptions
 from txnsim.types import BrokerId, ProducerEpoch, TransactionalId

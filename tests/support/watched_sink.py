@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from txnsim_spark.streaming.records import COLUMNS
-from txnsim_spark.streaming.sink import TableSink
+from txnsim_spark.streaming._records import COLUMNS
+from txnsim_spark.streaming._sink import TableSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

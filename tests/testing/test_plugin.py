@@ -8,9 +8,12 @@ import aiokafka
 import kafka
 import pytest
 
-from txnsim.config import model
+from txnsim.config import _model as model
 from txnsim.runtime.virtual.process import ARRANGED, STRINGS, limits_of_process
-from txnsim.testing import cluster, repeating, session, virtual
+from txnsim.testing import _repeating as repeating
+from txnsim.testing import _session as session
+from txnsim.testing import _virtual as virtual
+from txnsim.testing import cluster
 from txnsim_lab.testing import scenarios
 
 pytestmark = pytest.mark.slow

@@ -24,7 +24,7 @@ from txnsim.interbroker.replication import (
     ReplicaOffsetCommand,
     ReplicaOffsetReply,
 )
-from txnsim.log.replicated import described
+from txnsim.log._replicated import described
 from txnsim.node.peers import (
     ALTER_PARTITION,
     FETCH,

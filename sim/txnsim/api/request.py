@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from txnsim.api.access import Access
+from txnsim.api._access import Access
 from txnsim.broker.broker import Broker
 from txnsim.errors import AnswerTooLargeError, ErrorCode, Rejection, UnsupportedRequestError
 from txnsim.faults.subjects import NO_SUBJECT, Subject

@@ -13,11 +13,11 @@ from functools import cached_property
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
-from txnsim.broker.coordinator_host import CoordinatorHost
+from txnsim.broker._coordinator_host import CoordinatorHost
+from txnsim.broker._group_host import GroupHost
+from txnsim.broker._housekeeping import Housekeeping
+from txnsim.broker._marker_writes import MARKERS_AT_ONCE, MarkerWrites
 from txnsim.broker.fetch import Fetching
-from txnsim.broker.group_host import GroupHost
-from txnsim.broker.housekeeping import Housekeeping
-from txnsim.broker.marker_writes import MARKERS_AT_ONCE, MarkerWrites
 from txnsim.broker.produce import Producing
 from txnsim.broker.verification import VerificationQueues
 from txnsim.coordinators.txn.service import TransactionCoordinator

@@ -2,13 +2,13 @@
 
 - ``main``: the tree of commands; ``commands`` lists them, with those that extensions add.
 - ``parsing`` and ``output``: what all of them share. ``collector`` is for those that keep much.
-- ``serve``, with ``serve_load`` and ``serve_announce``: a cluster. ``ready_file`` and
-  ``security_settings`` are what it writes, ``serving`` what it shares with the proxy.
-- ``txns``: transactions of any cluster; ``client_properties`` reads ``--command-config``.
+- ``serve``, with ``_serve_load`` and ``_serve_announce``: a cluster. ``ready_file`` and
+  ``_security_settings`` are what it writes, ``serving`` what it shares with the proxy.
+- ``_txns``: transactions of any cluster; ``client_properties`` reads ``--command-config``.
 - ``control``: commands that ask the control port of a running simulator; ``control_token`` is what
   lets them in.
-- ``event_log``, ``log_floods``: how logs look, and how they stay readable.
-- ``completion``: a script for shells.
+- ``event_log``, ``_log_floods``: how logs look, and how they stay readable.
+- ``_completion``: a script for shells.
 
 Each command has ``add_arguments(parser)`` and ``run(args) -> int``.
 """

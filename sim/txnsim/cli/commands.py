@@ -142,15 +142,18 @@ OWN: Final = CommandTable(
     commands={
         "serve": ("txnsim.cli.serve", "start a cluster of brokers in this process"),
         "faults": (
-            "txnsim.cli.control.faults",
+            "txnsim.cli.control._faults",
             "arm faults in a running cluster, watch them, release what they hold",
         ),
-        "clock": ("txnsim.cli.control.clock", "let time pass in a running cluster"),
-        "brokers": ("txnsim.cli.control.brokers", "kill, stop, start and isolate running brokers"),
-        "topics": ("txnsim.cli.control.topics", "topics of a running cluster, offsets of replicas"),
-        "completion": ("txnsim.cli.completion", "completion of this command line for a shell"),
+        "clock": ("txnsim.cli.control._clock", "let time pass in a running cluster"),
+        "brokers": ("txnsim.cli.control._brokers", "kill, stop, start and isolate running brokers"),
+        "topics": (
+            "txnsim.cli.control._topics",
+            "topics of a running cluster, offsets of replicas",
+        ),
+        "completion": ("txnsim.cli._completion", "completion of this command line for a shell"),
         "txns": (
-            "txnsim.cli.txns.command",
+            "txnsim.cli._txns.command",
             "look at the transactions of any Kafka cluster, and repair them",
         ),
     },

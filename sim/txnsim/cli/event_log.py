@@ -1,7 +1,7 @@
 """Where logs go and how they look: to standard error, away from results, for people or as JSON.
 
 A line is an event with named values. Those that are bound while a request is handled
-(``server.request_log``) are part of each line. docs/event-log.md tells what is logged.
+(``server._request_log``) are part of each line. docs/event-log.md tells what is logged.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from txnsim.cli.log_floods import Floods
+from txnsim.cli._log_floods import Floods
 from txnsim.cli.output import may_colour
 from txnsim.loggers import Logger, before_first_line
 from txnsim.on_demand import OnDemand

@@ -127,7 +127,7 @@ class _Parser(CommandParser):
         return super().format_help()
 
     def _elsewhere(self, name: str) -> str | None:
-        from txnsim.cli.completion import levels
+        from txnsim.cli._completion import levels
 
         owners = [path for path in levels() if path.endswith(f" {name}")]
         if owners:

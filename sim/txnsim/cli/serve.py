@@ -22,11 +22,12 @@ import msgspec
 
 from txnsim.addresses import EVERYWHERE, PORT_MAX, read_host_and_port
 from txnsim.api.memory_mark import SHARE_OF_MACHINE, MemoryMark
-from txnsim.cli import ready_file, serve_load
+from txnsim.cli import _serve_load as serve_load
+from txnsim.cli import ready_file
+from txnsim.cli._serve_announce import announce
 from txnsim.cli.collector import pass_over_present, seldom_collected
 from txnsim.cli.event_log import tell_left_out
 from txnsim.cli.output import complain
-from txnsim.cli.serve_announce import announce
 from txnsim.cli.serving import long_running
 from txnsim.errors import ConfigError
 from txnsim.on_demand import OnDemand

@@ -13,7 +13,7 @@ no more than any client does.
 - ``members``: a consumer in a group, of both protocols; ``positions`` are a group's.
 - ``consumer``: assigned partitions; ``fetching`` is one Fetch, ``isolation`` filters aborted
   transactions, purely, ``offsets`` finds an offset by time.
-- ``admin`` and ``txn_admin``: what Kafka's ``Admin`` offers around transactions. ``by_key`` finds
+- ``admin`` and ``_txn_admin``: what Kafka's ``Admin`` offers around transactions. ``_by_key`` finds
   the broker of each key.
 - ``inspection``: what hangs, why readers wait, and what repairs it.
 - ``requests``, ``group_requests``, ``partition_requests``: requests from plain values.

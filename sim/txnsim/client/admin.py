@@ -14,6 +14,7 @@ from uuid import UUID
 import msgspec
 
 from txnsim.client import offsets, requests
+from txnsim.client._txn_admin import TransactionAdmin
 from txnsim.client.cluster import LOST
 from txnsim.client.errors import (
     ClientError,
@@ -26,7 +27,6 @@ from txnsim.client.inspection.txn_wording import message_of
 from txnsim.client.metadata import BrokerAddress, PartitionView, TopicView, parse_metadata
 from txnsim.client.offsets import FoundOffset
 from txnsim.client.requests import ConfigChange, NewTopic
-from txnsim.client.txn_admin import TransactionAdmin
 from txnsim.client.versions import Request
 from txnsim.client.waiting import Deadline
 from txnsim.types import IsolationLevel, TopicPartition

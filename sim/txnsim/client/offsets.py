@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from txnsim.client import requests
-from txnsim.client.by_key import KeyedResponse, look_up_leaders, run_by_key
+from txnsim.client._by_key import KeyedResponse, look_up_leaders, run_by_key
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, ErrorCode, or_raised
 from txnsim.types import IsolationLevel, TopicPartition

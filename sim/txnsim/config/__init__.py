@@ -1,16 +1,16 @@
 """Files to settings: ``load(path)`` reads our YAML or a broker's ``server.properties``.
 
-- ``files``: ``load`` and what it answers, a ``Configuration``; ``settings_of`` for programs.
+- ``_files``: ``load`` and what it answers, a ``Configuration``; ``settings_of`` for programs.
 - ``properties``: the syntax of Java's property files, with line numbers; ``lookup`` finds those of
   one listener before the common ones.
-- ``kafka_names``: every property of a real broker, and why some have no effect here.
-- ``listeners``, ``nodes``: what a broker's listeners mean here, and which node a file is of.
-- ``broker_security``, ``security_section``: security in a broker's properties and in our YAML;
-  ``stores`` reads keystores.
-- ``client_settings``, ``client_security``: what a client's properties mean here.
+- ``_kafka_names``: every property of a real broker, and why some have no effect here.
+- ``_listeners``, ``_nodes``: what a broker's listeners mean here, and which node a file is of.
+- ``_broker_security``, ``_security_section``: security in a broker's properties and in our YAML;
+  ``_stores`` reads keystores.
+- ``client_settings``, ``_client_security``: what a client's properties mean here.
 - ``yaml_bounds``: a YAML document of a bounded size, with the line of each key.
 - ``presets``: settings that go together, by one name.
-- ``model``: the pydantic models; imported only when a file is read, because pydantic costs more
+- ``_model``: the pydantic models; imported only when a file is read, because pydantic costs more
   time to import than the rest of the program. ``complaints`` are its errors in our words,
   ``json_schema`` is for editors.
 
@@ -23,6 +23,6 @@ Kafka's counterpart: KafkaConfig and its ConfigDef.
 
 from __future__ import annotations
 
-from txnsim.config.files import Configuration, load, settings_of
+from txnsim.config._files import Configuration, load, settings_of
 
 __all__ = ["Configuration", "load", "settings_of"]

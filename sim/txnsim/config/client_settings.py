@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from txnsim.client.connection import ClientSettings
-from txnsim.config.client_security import read_client_security
+from txnsim.config._client_security import read_client_security
 from txnsim.config.lookup import WrongValueError
 from txnsim.config.properties import Property
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.config.model import ClusterFile, settings_model
+from txnsim.config._model import ClusterFile, settings_model
 from txnsim.config.presets import PRESET, PRESETS
 from txnsim.settings import documentation
 

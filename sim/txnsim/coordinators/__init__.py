@@ -2,8 +2,8 @@
 
 - ``txn``: around the pure rules of ``txnsim.txn``.
 - ``group``: around those of ``txnsim.group``.
-- ``ownership``: which partitions of its log are led, under which epoch.
-- ``coordinator_log``: appends to a log of either, and the errors of it.
+- ``_ownership``: which partitions of its log are led, under which epoch.
+- ``_coordinator_log``: appends to a log of either, and the errors of it.
 
 Kafka's counterpart: CoordinatorRuntime.
 """

@@ -1,6 +1,6 @@
 """What can be done to the cluster, at a fault point or at once (point ``now``).
 
-Each is a value that says itself in words (``str``). ``server.cluster_control`` carries them
+Each is a value that says itself in words (``str``). ``server._cluster_control`` carries them
 out. What lasts (a crashed broker, a partition, a full disk, a clock that is off, a replica that
 lags) ends with its ``…_after_ms``, when its rule is released, or when its rule is disarmed; the
 ``after`` times are monotonic. A ``broker`` that is left out is the one at which the rule struck.

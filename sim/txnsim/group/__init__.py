@@ -10,7 +10,7 @@ Every group:
 
 Positions:
 
-- ``offsets``: committed positions, and those pending in transactions.
+- ``_offsets``: committed positions, and those pending in transactions.
 - ``offset_commands``: commands about positions.
 - ``offset_machine``: decisions: committing, reading, deleting and expiring positions.
 
@@ -26,11 +26,11 @@ The consumer protocol (KIP-848):
 
 - ``consumer_group``: a group, its members and epochs, replay.
 - ``consumer``: decisions: heartbeats, leaving, sessions.
-- ``consumer_members``: who sends a heartbeat, and whether it may.
+- ``_consumer_members``: who sends a heartbeat, and whether it may.
 - ``consumer_regex``: subscriptions by regular expression.
 - ``consumer_classic``: its members that speak the classic protocol.
-- ``reconciliation``: a member's next step to its target.
+- ``_reconciliation``: a member's next step to its target.
 - ``assignors``: uniform and range.
-- ``topics_hash``: a number that changes with the topics consumed.
+- ``_topics_hash``: a number that changes with the topics consumed.
 - ``consumer_records``: what ``__consumer_offsets`` remembers.
 """

@@ -16,6 +16,17 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.group._consumer_members import (
+    check_heartbeat,
+    current_record,
+    member_of,
+    member_tombstones,
+    sender_of,
+    subscribing,
+    target_record,
+)
+from txnsim.group._reconciliation import Goal, reconcile
+from txnsim.group._topics_hash import topics_hash
 from txnsim.group.assignors import ASSIGNORS, Subscriber
 from txnsim.group.commands import (
     ConsumerEffect,
@@ -34,15 +45,6 @@ from txnsim.group.consumer_group import (
     ConsumerMember,
     MemberState,
 )
-from txnsim.group.consumer_members import (
-    check_heartbeat,
-    current_record,
-    member_of,
-    member_tombstones,
-    sender_of,
-    subscribing,
-    target_record,
-)
 from txnsim.group.consumer_records import (
     ConsumerRecord,
     EpochStored,
@@ -52,8 +54,6 @@ from txnsim.group.consumer_records import (
 )
 from txnsim.group.consumer_regex import SubscriptionChange, subscription_change
 from txnsim.group.migration import may_downgrade
-from txnsim.group.reconciliation import Goal, reconcile
-from txnsim.group.topics_hash import topics_hash
 from txnsim.metadata.group_configs import GroupIntervals
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases.rules import Rules

@@ -14,6 +14,7 @@ from collections import Counter
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.group._consumer_members import sender_of
 from txnsim.group.commands import (
     NO_MEMBER,
     ConsumerEffect,
@@ -33,7 +34,6 @@ from txnsim.group.commands import (
 )
 from txnsim.group.consumer import ConsumerProtocol
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember, MemberState
-from txnsim.group.consumer_members import sender_of
 from txnsim.group.consumer_records import ClassicMetadata
 from txnsim.group.migration import assignment_for, by_id
 from txnsim.group.state import CONSUMER_PROTOCOL_TYPE

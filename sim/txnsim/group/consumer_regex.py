@@ -14,16 +14,16 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ErrorCode, PatternError, Rejection
+from txnsim.group._consumer_members import subscription_record
+from txnsim.group._topics_hash import topics_hash
 from txnsim.group.commands import MayDescribe
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
-from txnsim.group.consumer_members import subscription_record
 from txnsim.group.consumer_records import (
     ConsumerRecord,
     EpochStored,
     RegexDeleted,
     RegexStored,
 )
-from txnsim.group.topics_hash import topics_hash
 from txnsim.metadata.image import ClusterImage
 from txnsim.patterns import compiled
 

@@ -15,13 +15,14 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.classic_group import ClassicGroup, ClassicMember
-from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
-from txnsim.group.consumer_members import (
+from txnsim.group._consumer_members import (
     current_record,
     subscription_record,
     target_record,
 )
+from txnsim.group._topics_hash import topics_hash
+from txnsim.group.classic_group import ClassicGroup, ClassicMember
+from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
 from txnsim.group.consumer_records import (
     ClassicMetadata,
     ConsumerRecord,
@@ -35,7 +36,6 @@ from txnsim.group.subscription import (
     read_subscription,
     write_assignment,
 )
-from txnsim.group.topics_hash import topics_hash
 from txnsim.metadata.image import ClusterImage
 
 DEVIATIONS: Final = (

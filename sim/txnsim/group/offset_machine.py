@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.group._offsets import LATEST
 from txnsim.group.offset_commands import (
     CommitOffsets,
     DeleteOffsets,
@@ -15,7 +16,6 @@ from txnsim.group.offset_commands import (
     PartitionErrors,
     Position,
 )
-from txnsim.group.offsets import LATEST
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.group.shard import GroupShard
 from txnsim.group.state import Group

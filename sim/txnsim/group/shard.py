@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError, ErrorCode, Rejection
+from txnsim.group._offsets import LATEST, Offsets
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.consumer_records import ConsumerRecord, ConsumerTombstone, EpochDeleted
 from txnsim.group.log_format import decode_record
-from txnsim.group.offsets import LATEST, Offsets
 from txnsim.group.records import (
     ClassicGroupDeleted,
     ClassicGroupStored,

@@ -17,21 +17,21 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from txnsim.extensions import offered
+from txnsim.http._life import ClockRoutes, LifeRoutes
+from txnsim.http._log_dirs import LogDirRoutes
+from txnsim.http._pages import PageRoutes
+from txnsim.http._reset import RoundRoutes
+from txnsim.http._transactions import TransactionRoutes
 from txnsim.http.assertions import AssertionRoutes
 from txnsim.http.events import ReportedRoutes
 from txnsim.http.faults import FaultRoutes
 from txnsim.http.guard import Doorkeeper, Guard
-from txnsim.http.life import ClockRoutes, LifeRoutes
-from txnsim.http.log_dirs import LogDirRoutes
 from txnsim.http.messages import Problem
 from txnsim.http.openapi import document
 from txnsim.http.operation import JSON, Noun
 from txnsim.http.overview import LookRoutes
-from txnsim.http.pages import PageRoutes
 from txnsim.http.replies import RefusedError, as_json, refused
-from txnsim.http.reset import RoundRoutes
 from txnsim.http.topics import TopicRoutes
-from txnsim.http.transactions import TransactionRoutes
 from txnsim.runtime.forked_processes import Nursery
 from txnsim.server.cluster import SimCluster
 

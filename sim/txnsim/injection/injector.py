@@ -38,9 +38,9 @@ from txnsim.faults.meanings import FATES, TAKES, Fate, can_wait
 from txnsim.faults.plan import Asked, FaultRule, asked_of, matches, strikes
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import told_of
+from txnsim.injection._running_actions import ClusterActs, ClusterControl
+from txnsim.injection._stalls import Stalls
 from txnsim.injection.armed import ArmedRule, Held, Release
-from txnsim.injection.running_actions import ClusterActs, ClusterControl
-from txnsim.injection.stalls import Stalls
 from txnsim.runtime.env import Clock, Rng, Tasks
 from txnsim.runtime.trace import Tracer
 from txnsim.suggestions import unknown

@@ -1,19 +1,19 @@
 """One partition, as a value machine: no clock, no socket, no other replica.
 
 - ``partition_log``: bounds, reads, and all that changes a log as a whole; start reading here.
-- ``leader_append``: a leader's appends. ``replicated``: a stored batch on its way to a follower.
+- ``leader_append``: a leader's appends. ``_replicated``: a stored batch on its way to a follower.
 - ``local_log``: its part on the disk: segments, the index of aborted transactions, what is durable.
 - ``producer_state_manager``: its producers, their snapshots and guards.
 - ``log_loader``: makes a log from the files that a starting broker finds.
 - ``append_info``: may this producer append this? The rules, pure.
 - ``producer_state``: epochs, the five-batch window, open transactions.
 - ``verification``: guards against late appends (KIP-890).
-- ``validation``: is this a batch that a leader may write? ``record_errors`` says why records are
+- ``validation``: is this a batch that a leader may write? ``_record_errors`` says why records are
   refused, ``unpacking`` unpacks them with breaks.
-- ``segment``, ``segments``: the bytes, in pieces.
-- ``txn_index``, ``epoch_cache``, ``timestamps``: aborted transactions, leader epochs, searches by
+- ``segment``, ``_segments``: the bytes, in pieces.
+- ``txn_index``, ``_epoch_cache``, ``_timestamps``: aborted transactions, leader epochs, searches by
   time.
 - ``cleaner``: compaction.
 - ``answers``, ``config``: the values that go in and out.
-- ``invariants``: conditions that must hold at every moment.
+- ``_invariants``: conditions that must hold at every moment.
 """

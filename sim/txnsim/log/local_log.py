@@ -13,10 +13,10 @@ from typing import Final
 from zlib import crc32
 
 from txnsim.interbroker.replication import ReplicatedBatch
+from txnsim.log._replicated import described
+from txnsim.log._segments import Segments, Span
 from txnsim.log.config import LogConfig
-from txnsim.log.replicated import described
 from txnsim.log.segment import Segment
-from txnsim.log.segments import Segments, Span
 from txnsim.log.txn_index import AbortedTxn, TxnIndex
 from txnsim.types import TopicPartition
 

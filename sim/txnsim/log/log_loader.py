@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from txnsim.log._replicated import described
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import ProducerState
 from txnsim.log.producer_state_manager import Snapshot
-from txnsim.log.replicated import described
 from txnsim.log.segment import Segment
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.types import TopicPartition

@@ -30,10 +30,11 @@ from typing import Final
 
 from txnsim.errors import ErrorCode, InvariantViolation, Rejection
 from txnsim.interbroker.replication import ReplicatedBatch
-from txnsim.log import invariants, timestamps
+from txnsim.log import _invariants as invariants
+from txnsim.log import _timestamps as timestamps
+from txnsim.log._epoch_cache import EpochCache
 from txnsim.log.answers import EpochEndOffset, LogRead, LogState, TimestampOffset
 from txnsim.log.config import LogConfig
-from txnsim.log.epoch_cache import EpochCache
 from txnsim.log.local_log import Allowance, LocalLog
 from txnsim.log.producer_state_manager import ProducerStateManager
 from txnsim.log.segment import Segment

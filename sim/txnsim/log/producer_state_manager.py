@@ -11,6 +11,8 @@ from collections.abc import Callable, Generator, Sequence
 from copy import copy
 from typing import Final
 
+from txnsim.log._replicated import described
+from txnsim.log._segments import Segments
 from txnsim.log.producer_state import (
     NO_OFFSET,
     ProducerEntry,
@@ -18,8 +20,6 @@ from txnsim.log.producer_state import (
     SnapshotEntry,
     saved,
 )
-from txnsim.log.replicated import described
-from txnsim.log.segments import Segments
 from txnsim.log.verification import VerificationEntries
 from txnsim.wire.batch import read_batch_header
 

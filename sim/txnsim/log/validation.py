@@ -29,9 +29,9 @@ from txnsim.errors import (
     MissingExtraError,
     UnpacksTooLargeError,
 )
+from txnsim.log._record_errors import RecordErrors, Refused
 from txnsim.log.answers import NO_TIMESTAMP, UNKNOWN_OFFSET, AppendRejection
 from txnsim.log.config import NEVER_MS, LogConfig, TimestampType
-from txnsim.log.record_errors import RecordErrors, Refused
 from txnsim.log.unpacking import Payload, Steps, at_once, payload_in_steps
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import (

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import Rejection
+from txnsim.metadata._config_values import Configs, invalid_config, invalid_request, shown
 from txnsim.metadata.config_keys import (
     BOOLEAN,
     INT,
@@ -24,7 +25,6 @@ from txnsim.metadata.config_keys import (
     ConfigKey,
     ConfigSource,
 )
-from txnsim.metadata.config_values import Configs, invalid_config, invalid_request, shown
 from txnsim.metadata.configs import (
     BROKER_CONFIGS,
     ConfigValue,

@@ -2,16 +2,16 @@
 
 - ``release``: the shape of such data, and which switches a release has.
 - ``rules``: what releases do differently, one named switch per behaviour.
-- ``fleet``: which broker of a cluster runs which release, and the common abilities of all.
+- ``_fleet``: which broker of a cluster runs which release, and the common abilities of all.
 - ``exchanges``: in which version a broker sends what it asks of others.
 - ``kafka``: the releases, oldest first.
-- ``catalog``: a release by its name.
+- ``_catalog``: a release by its name.
 """
 
 from __future__ import annotations
 
-from txnsim.releases.catalog import fleet_from, release_named
-from txnsim.releases.fleet import Fleet
+from txnsim.releases._catalog import fleet_from, release_named
+from txnsim.releases._fleet import Fleet
 from txnsim.releases.kafka import (
     REFERENCE,
     RELEASE_2_8,

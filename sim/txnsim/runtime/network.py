@@ -24,7 +24,7 @@ from typing import Final, cast
 import msgspec
 
 from txnsim.loggers import Logger
-from txnsim.runtime.peer_links import PeerLinks
+from txnsim.runtime._peer_links import PeerLinks
 
 LISTEN_BACKLOG: Final = 1_024
 """Connections that the kernel may hold before we accept them (socket.listen.backlog.size, 50)."""

@@ -12,7 +12,7 @@ import msgspec
 
 from txnsim.errors import PeerError
 from txnsim.faults.subjects import Subject
-from txnsim.runtime.link_cuts import Link
+from txnsim.runtime._link_cuts import Link
 from txnsim.runtime.tasks import Pending
 from txnsim.types import BrokerId
 

@@ -22,9 +22,9 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 
 from txnsim.loggers import Logger
+from txnsim.runtime._unpacker import Unpacker
 from txnsim.runtime.trace import NO_CAUSE, Tracer
 from txnsim.runtime.turns import Turns
-from txnsim.runtime.unpacker import Unpacker
 
 T = TypeVar("T")
 

@@ -30,13 +30,13 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import InvariantViolation
-from txnsim.runtime.trace_forms import Event as Event
-from txnsim.runtime.trace_forms import LaterPayload as LaterPayload
-from txnsim.runtime.trace_forms import Lines, Noted, Payload, Rows, rows_of
-from txnsim.runtime.trace_forms import Transaction as Transaction
-from txnsim.runtime.trace_forms import name_of as name_of
+from txnsim.runtime._trace_forms import Event as Event
+from txnsim.runtime._trace_forms import LaterPayload as LaterPayload
+from txnsim.runtime._trace_forms import Lines, Noted, Payload, Rows, rows_of
+from txnsim.runtime._trace_forms import Transaction as Transaction
+from txnsim.runtime._trace_forms import name_of as name_of
+from txnsim.runtime._trace_ring import NO_LIVES, Ring, lives_of
 from txnsim.runtime.trace_kinds import IMPORTANCE_MAX, KINDS
-from txnsim.runtime.trace_ring import NO_LIVES, Ring, lives_of
 
 SCHEMA_VERSION: Final = 2
 KEPT_AT_ONCE: Final = 256

@@ -6,7 +6,7 @@
 - ``acls``, ``authorizer``: what is allowed, and whether it is.
 - ``options``: of a cluster.
 
-Where tokens come from and go to is ``server.sasl``; which check each API makes is
+Where tokens come from and go to is ``server._sasl``; which check each API makes is
 ``api.authorization``; ACLs and credentials are kept in the ``ClusterImage``. Kafka's counterparts:
 org.apache.kafka.common.security, metadata.authorizer.
 """

@@ -1,8 +1,8 @@
 """SASL mechanisms, token by token: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
 
 An exchange is fed the client's tokens and answers each with a ``Challenge``, ``Authenticated`` or
-``Refused``. It knows nothing of Kafka's frames around them (``server.sasl``). SCRAM's arithmetic is
-the library ``scramp``; the tokens of OAUTHBEARER are read with PyJWT. Kafka's counterparts:
+``Refused``. It knows nothing of Kafka's frames around them (``server._sasl``). SCRAM's arithmetic
+is the library ``scramp``; the tokens of OAUTHBEARER are read with PyJWT. Kafka's counterparts:
 PlainSaslServer, ScramSaslServer, OAuthBearerSaslServer,
 OAuthBearerUnsecuredValidatorCallbackHandler.
 """

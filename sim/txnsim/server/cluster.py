@@ -32,17 +32,17 @@ from txnsim.replication.budget_keeper import BudgetKeeper
 from txnsim.runtime.clock import SkewedClock
 from txnsim.runtime.env import Environment
 from txnsim.security.options import check_security
-from txnsim.server.channel_builder import ChannelBuilder, authorizer_of
-from txnsim.server.cluster_control import SimClusterControl
-from txnsim.server.connection import Connection
-from txnsim.server.first_image import first_image, registered
+from txnsim.server._channel_builder import ChannelBuilder, authorizer_of
+from txnsim.server._cluster_control import SimClusterControl
+from txnsim.server._connection import Connection
+from txnsim.server._first_image import first_image, registered
+from txnsim.server._listener import BrokerListener, Door
+from txnsim.server._quiesce import end_starts, let_end, undisturb
+from txnsim.server._trace_snapshot import open_with_snapshot
 from txnsim.server.inputs import described, input_event
-from txnsim.server.listener import BrokerListener, Door
 from txnsim.server.member import Member, MemberState
 from txnsim.server.options import KIP_TEXT_PORT_DISTANCE, ClusterOptions, port_step
-from txnsim.server.quiesce import end_starts, let_end, undisturb
 from txnsim.server.snapshot import Snapshot, restored
-from txnsim.server.trace_snapshot import open_with_snapshot
 from txnsim.txn.producer_ids import FIRST_PRODUCER_ID
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,

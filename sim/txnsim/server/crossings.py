@@ -42,7 +42,7 @@ from txnsim.wire.apis import FETCH, api_name
 
 if TYPE_CHECKING:
     from txnsim.runtime.trace import Tracer
-    from txnsim.server.listener import BrokerListener
+    from txnsim.server._listener import BrokerListener
 
 _log: Final = Logger("txnsim.server")
 

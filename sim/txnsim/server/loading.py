@@ -19,7 +19,7 @@ from txnsim.metadata.configs import log_config
 from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.releases import Fleet
 from txnsim.releases.rules import LATEST
-from txnsim.server.stored_image import LoadedLog, Logs, described, restarted
+from txnsim.server._stored_image import LoadedLog, Logs, described, restarted
 from txnsim.settings import Settings
 from txnsim.storage.disks import Disks, StoredFolder
 from txnsim.storage.replica_loading import Loss, load_replica

@@ -26,8 +26,8 @@ from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.runtime.clock import SkewedClock
 from txnsim.runtime.env import Environment, Listener
 from txnsim.runtime.trace import NO_CAUSE
-from txnsim.server.connection import Connection
-from txnsim.server.listener import BrokerListener, Door
+from txnsim.server._connection import Connection
+from txnsim.server._listener import BrokerListener, Door
 from txnsim.types import BrokerId, TopicPartition
 
 SHUTDOWN_TIMEOUT_MS: Final = 300_000

@@ -30,7 +30,7 @@ from txnsim.security.options import (
     TlsFiles,
 )
 from txnsim.security.principals import user
-from txnsim.server.certificates import ORGANIZATION, Authority
+from txnsim.server._certificates import ORGANIZATION, Authority
 from txnsim.written_files import FOR_ITS_OWNER, write_whole
 
 LISTENERS: Final = {"SASL_PLAINTEXT": 200, "SASL_SSL": 300, "SSL": 400}

@@ -1,15 +1,15 @@
 """A simulated Kafka cluster in your tests: what users' tests import.
 
-- ``cluster``: ``AsyncSimulatedKafka``, in the caller's event loop; its twin in ``blocking`` lives
+- ``cluster``: ``AsyncSimulatedKafka``, in the caller's event loop; its twin in ``_blocking`` lives
   in a thread (``event_loop``), for clients that block. ``options`` are their arguments,
   ``rebuilt_cluster`` is what stands behind them.
-- ``faults``, ``life`` (clock, brokers, leaders), ``topics`` (and transactions), ``members``,
-  ``recording`` (the trace): what they offer.
-- ``judging``: the assertions; observations for judges come from the lab.
-- ``virtual``: a test with an asynchronous client in virtual time.
-- ``plugin``: the pytest plugin; ``session`` is what it keeps, ``report`` what a failing test shows,
-  ``repeating`` how its virtual run is seen again, ``foreign_cluster`` other brokers under the same
-  tests.
+- ``faults``, ``_life`` (clock, brokers, leaders), ``topics`` (and transactions), ``_members``,
+  ``_recording`` (the trace): what they offer.
+- ``_judging``: the assertions; observations for judges come from the lab.
+- ``_virtual``: a test with an asynchronous client in virtual time.
+- ``plugin``: the pytest plugin; ``_session`` is what it keeps, ``_report`` what a failing test
+  shows, ``_repeating`` how its virtual run is seen again, ``_foreign_cluster`` other brokers under
+  the same tests.
 - ``container``: what the container image runs; ``testcontainers`` starts it.
 
 The names below are imported when they are first used: pytest loads the plugin in every run where
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from txnsim.client.inspection.reading import Fate, ReadRecord
     from txnsim.faults.plan import FaultRule
     from txnsim.runtime.virtual.process import arrange_process
-    from txnsim.testing.blocking import Clock, Fault, Faults, SimulatedKafka
+    from txnsim.testing._blocking import Clock, Fault, Faults, SimulatedKafka
+    from txnsim.testing._life import AsyncClock
+    from txnsim.testing._virtual import run_virtual
     from txnsim.testing.cluster import AsyncSimulatedKafka
     from txnsim.testing.faults import AsyncFault, AsyncFaults, FaultState
-    from txnsim.testing.life import AsyncClock
-    from txnsim.testing.virtual import run_virtual
     from txnsim_lab.testing.scenarios import run_scenario
 
 __all__ = [
@@ -51,21 +51,21 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "AsyncClock": "txnsim.testing.life",
+    "AsyncClock": "txnsim.testing._life",
     "AsyncFault": "txnsim.testing.faults",
     "AsyncFaults": "txnsim.testing.faults",
     "AsyncSimulatedKafka": "txnsim.testing.cluster",
-    "Clock": "txnsim.testing.blocking",
+    "Clock": "txnsim.testing._blocking",
     "Fate": "txnsim.client.inspection.reading",
-    "Fault": "txnsim.testing.blocking",
+    "Fault": "txnsim.testing._blocking",
     "FaultRule": "txnsim.faults.plan",
     "FaultState": "txnsim.testing.faults",
-    "Faults": "txnsim.testing.blocking",
+    "Faults": "txnsim.testing._blocking",
     "ReadRecord": "txnsim.client.inspection.reading",
-    "SimulatedKafka": "txnsim.testing.blocking",
+    "SimulatedKafka": "txnsim.testing._blocking",
     "arrange_process": "txnsim.runtime.virtual.process",
     "run_scenario": "txnsim_lab.testing.scenarios",
-    "run_virtual": "txnsim.testing.virtual",
+    "run_virtual": "txnsim.testing._virtual",
 }
 
 

@@ -15,14 +15,14 @@ from txnsim.client.inspection.reading import SETTLE_MS
 from txnsim.extensions import borrowed
 from txnsim.runtime.env import Environment
 from txnsim.server.cluster import SimCluster
-from txnsim.testing import judging
+from txnsim.testing import _judging as judging
+from txnsim.testing._life import AsyncBrokers, AsyncClock, AsyncLeaders
+from txnsim.testing._members import AsyncMembers
+from txnsim.testing._recording import AsyncTrace
 from txnsim.testing.event_loop import ClusterLoop, in_cluster_loop
 from txnsim.testing.faults import AsyncFaults
-from txnsim.testing.life import AsyncBrokers, AsyncClock, AsyncLeaders
-from txnsim.testing.members import AsyncMembers
 from txnsim.testing.options import Topics, Wanted, wanted
 from txnsim.testing.rebuilt_cluster import RebuiltCluster
-from txnsim.testing.recording import AsyncTrace
 from txnsim.testing.topics import AsyncTopics, AsyncTransactions
 
 if TYPE_CHECKING:

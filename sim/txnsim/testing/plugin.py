@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from txnsim.testing.blocking import Clock, Faults, SimulatedKafka
+    from txnsim.testing._blocking import Clock, Faults, SimulatedKafka
+    from txnsim.testing._life import AsyncClock
+    from txnsim.testing._session import Guard
     from txnsim.testing.cluster import AsyncSimulatedKafka
     from txnsim.testing.faults import AsyncFaults
-    from txnsim.testing.life import AsyncClock
-    from txnsim.testing.session import Guard
 
 MARKER: Final = "txnsim"
 GUARD: Final = pytest.StashKey["Guard"]()
@@ -89,7 +89,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
     """Arrange the process before pytest takes its output: it may start again."""
     if _is_to_repeat(early_config):
-        from txnsim.testing.repeating import arrange  # nothing of txnsim unless it is wanted
+        from txnsim.testing._repeating import arrange  # nothing of txnsim unless it is wanted
 
         arrange(early_config)
     return (yield)
@@ -103,7 +103,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     if not _is_to_repeat(config):
         return None
     from txnsim.runtime.virtual.process import limits_of_process
-    from txnsim.testing.repeating import header
+    from txnsim.testing._repeating import header
 
     return header(limits_of_process())
 
@@ -248,7 +248,7 @@ def _guard(config: pytest.Config) -> Guard:
     guard = config.stash.get(GUARD, None)
     if guard is None:
         with _as_installed(config):
-            from txnsim.testing.session import Guard  # all of txnsim, now that a test wants it
+            from txnsim.testing._session import Guard  # all of txnsim, now that a test wants it
 
         ini = {name: config.getini(name) for name in INI}
         has_proxy = config.getoption("--txnsim-proxy") or os.environ.get("TXNSIM_PROXY") == "1"
@@ -373,7 +373,7 @@ def _page_of(item: pytest.Item, guard: Guard, *, when: str | None) -> list[tuple
     form: str | None = item.config.getoption("--txnsim-report")
     if form is None:
         return []
-    from txnsim.testing.report import write_page
+    from txnsim.testing._report import write_page
 
     name = item.nodeid if when == "call" else f"{item.nodeid} {when}"
     folder = item.config.invocation_params.dir / REPORTS

@@ -2,9 +2,9 @@
 
 - ``framing``: length-prefixed frames.
 - ``codec``: headers, bodies, whole frames; the one door to the schemas. ``registry`` finds the
-  class of an API and version, ``messages`` has those that kio lacks, ``declared`` makes them.
-- ``decoder``, ``encoder``: compiled per class on first use, from what ``schema`` reads of it, by
-  ``codegen``; ``values`` and ``varint`` are single fields.
+  class of an API and version, ``messages`` has those that kio lacks, ``_declared`` makes them.
+- ``decoder``, ``encoder``: compiled per class on first use, from what ``_schema`` reads of it, by
+  ``_codegen``; ``values`` and ``varint`` are single fields.
 - ``apis``: names of the APIs and where their flexible encoding begins.
 - ``error_codes``, ``rewriting``: the errors of an answer, and fields that a fault changes in it.
 - ``batch``: record batches as raw bytes: ``batch_header``, ``batch_rewrite``, ``control``

@@ -22,8 +22,8 @@ from struct import Struct, unpack_from
 from struct import error as StructError  # noqa: N812 - it is an exception class
 from typing import Any, Final, cast
 
-from txnsim.wire.codegen import Source, twin_of
-from txnsim.wire.schema import ENTITY, FIXED, EntityRows, FieldRow, describe
+from txnsim.wire._codegen import Source, twin_of
+from txnsim.wire._schema import ENTITY, FIXED, EntityRows, FieldRow, describe
 from txnsim.wire.values import to_duration, to_error_code, to_time, to_uuid
 from txnsim.wire.varint import read_uvarint
 

@@ -13,8 +13,8 @@ from struct import Struct
 from struct import pack as pack_values
 from typing import Any, Final, cast
 
-from txnsim.wire.codegen import Source, twin_of
-from txnsim.wire.schema import ENTITY, FIXED, REQUIRED, EntityRows, FieldRow, describe
+from txnsim.wire._codegen import Source, twin_of
+from txnsim.wire._schema import ENTITY, FIXED, REQUIRED, EntityRows, FieldRow, describe
 from txnsim.wire.values import Batches, duration_ms, time_ms, uuid_bytes
 from txnsim.wire.varint import SMALL, uvarint
 

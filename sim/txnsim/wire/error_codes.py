@@ -1,7 +1,7 @@
 """The error codes of an answer, at its top and in each of its elements.
 
 For metrics that count errors. A function is written out per message class on first use, as encoders
-are (``wire.codegen``): it costs a comparison per error code. Kafka's counterpart:
+are (``wire._codegen``): it costs a comparison per error code. Kafka's counterpart:
 AbstractResponse.errorCounts.
 """
 
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
-from txnsim.wire.codegen import Source
-from txnsim.wire.schema import ENTITY, FIXED, describe
+from txnsim.wire._codegen import Source
+from txnsim.wire._schema import ENTITY, FIXED, describe
 
 ERROR_CODE: Final = "error_code"
 """Kafka type of the fields in question, whatever their names."""

@@ -17,11 +17,11 @@ from txnsim.errors import UnsupportedRequestError
 from txnsim.wire.apis import APIS
 
 OWN: Final = {
-    (18, 5): "txnsim.wire.messages.api_versions_v5",
-    (27, 0): "txnsim.wire.messages.write_txn_markers_v0",
-    (28, 6): "txnsim.wire.messages.txn_offset_commit_v6",
-    (42, 3): "txnsim.wire.messages.delete_groups_v3",
-    (65, 1): "txnsim.wire.messages.describe_transactions_v1",
+    (18, 5): "txnsim.wire.messages._api_versions_v5",
+    (27, 0): "txnsim.wire.messages._write_txn_markers_v0",
+    (28, 6): "txnsim.wire.messages._txn_offset_commit_v6",
+    (42, 3): "txnsim.wire.messages._delete_groups_v3",
+    (65, 1): "txnsim.wire.messages._describe_transactions_v1",
 }
 """(API key, version) -> the module of messages that kio does not have."""
 

@@ -2,10 +2,10 @@
 
 - ``observations``: what clients can see; ``history``: all of it in order, also as JSON lines.
 - ``anomaly``: the kinds of errors; ``judge`` asks every checker.
-- Checkers of records: ``losses``, ``duplicates``, ``dirty_reads``, ``visibility``, ``ordering``,
-  ``dependencies`` (by ``graph``).
-- Checkers of positions: ``positions``, ``skipped``.
-- Checkers of what stands still: ``hanging``, ``starvation``, ``coordinators``, ``cleaning``.
-- Checkers of errors: ``fencing``, ``refusals``.
-- ``topics``: topics of one name, told apart.
+- Checkers of records: ``_losses``, ``_duplicates``, ``_dirty_reads``, ``_visibility``,
+  ``_ordering``, ``_dependencies`` (by ``_graph``).
+- Checkers of positions: ``_positions``, ``_skipped``.
+- Checkers of what stands still: ``_hanging``, ``_starvation``, ``_coordinators``, ``_cleaning``.
+- Checkers of errors: ``_fencing``, ``_refusals``.
+- ``_topics``: topics of one name, told apart.
 """

@@ -8,27 +8,27 @@ from typing import Final
 import msgspec
 
 from txnsim.types import TopicPartition
-from txnsim_lab.check.anomaly import Anomaly, Kind
-from txnsim_lab.check.cleaning import uncleanable_logs
-from txnsim_lab.check.coordinators import stuck_coordinators
-from txnsim_lab.check.dependencies import (
+from txnsim_lab.check._cleaning import uncleanable_logs
+from txnsim_lab.check._coordinators import stuck_coordinators
+from txnsim_lab.check._dependencies import (
     circular_information_flow,
     dirty_writes,
     lost_updates,
     read_skews,
 )
-from txnsim_lab.check.dirty_reads import aborted_reads, intermediate_reads
-from txnsim_lab.check.duplicates import duplicates
-from txnsim_lab.check.fencing import false_fencing
+from txnsim_lab.check._dirty_reads import aborted_reads, intermediate_reads
+from txnsim_lab.check._duplicates import duplicates
+from txnsim_lab.check._fencing import false_fencing
+from txnsim_lab.check._losses import losses
+from txnsim_lab.check._ordering import out_of_order, readers_went_back
+from txnsim_lab.check._positions import positions_before_decision
+from txnsim_lab.check._refusals import refused_producers
+from txnsim_lab.check._skipped import skipped_input
+from txnsim_lab.check._starvation import starving_readers, stuck_last_stable_offsets
+from txnsim_lab.check._topics import own_name, told_apart
+from txnsim_lab.check.anomaly import Anomaly, Kind
 from txnsim_lab.check.history import History, HistoryError
-from txnsim_lab.check.losses import losses
 from txnsim_lab.check.observations import UNKNOWN_OFFSET, Outcome, Wrote
-from txnsim_lab.check.ordering import out_of_order, readers_went_back
-from txnsim_lab.check.positions import positions_before_decision
-from txnsim_lab.check.refusals import refused_producers
-from txnsim_lab.check.skipped import skipped_input
-from txnsim_lab.check.starvation import starving_readers, stuck_last_stable_offsets
-from txnsim_lab.check.topics import own_name, told_apart
 
 Checker = Callable[[History], tuple[Anomaly, ...]]
 

@@ -112,53 +112,53 @@ _EXAMPLES: Final = {
 
 TABLE: Final = CommandTable(
     commands={
-        "proxy": ("txnsim_lab.cli.proxy", "a fault proxy in front of any Kafka cluster"),
+        "proxy": ("txnsim_lab.cli._proxy", "a fault proxy in front of any Kafka cluster"),
         "practise": (
-            "txnsim_lab.cli.practise",
+            "txnsim_lab.cli._practise",
             "a cluster with a hanging transaction to find and repair",
         ),
         "check": (
-            "txnsim_lab.cli.check",
+            "txnsim_lab.cli._check",
             "judge what clients saw: find anomalies in a recorded history",
         ),
         "diff": (
-            "txnsim_lab.cli.traces.diff",
+            "txnsim_lab.cli._traces.diff",
             "where do two runs part? the first divergence of two traces",
         ),
         "explain": (
-            "txnsim_lab.cli.traces.explain",
+            "txnsim_lab.cli._traces.explain",
             "why a last stable offset stands still, or what became of a transaction, from a trace",
         ),
         "simulate": (
-            "txnsim_lab.cli.simulating.simulate",
+            "txnsim_lab.cli._simulating.simulate",
             "runs drawn from seeds: find, shrink and name what is wrong",
         ),
         "campaign": (
-            "txnsim_lab.cli.simulating.campaign",
+            "txnsim_lab.cli._simulating.campaign",
             "very many seeds, on this machine or on Spark, as a table",
         ),
         "scenario": (
-            "txnsim_lab.cli.scenario.command",
+            "txnsim_lab.cli._scenario.command",
             "list, show and run stories about transactions",
         ),
         "exam": (
-            "txnsim_lab.cli.exam",
+            "txnsim_lab.cli._exam",
             "an exam for client libraries: what they do when it goes wrong",
         ),
         "schema": (
-            "txnsim_lab.cli.schema",
+            "txnsim_lab.cli._schema",
             "JSON Schemas for editors: stories, clusters, fault rules",
         ),
         "lesson": (
-            "txnsim_lab.cli.teaching.lesson",
+            "txnsim_lab.cli._teaching.lesson",
             "lessons about transactions, played in the terminal",
         ),
         "site": (
-            "txnsim_lab.cli.site",
+            "txnsim_lab.cli._site",
             "make a web site that runs the simulator in the browser, without a server",
         ),
         "trace": (
-            "txnsim_lab.cli.traces.trace",
+            "txnsim_lab.cli._traces.trace",
             "event traces: as text, in other formats, as Parquet; analyses",
         ),
     },

@@ -10,12 +10,12 @@ import msgspec
 
 from txnsim.client.errors import ClientError
 from txnsim.errors import ConfigError
-from txnsim_lab.exam.driver import Answer, Driver, NoAnswerError
+from txnsim_lab.exam._driver import Answer, Driver, NoAnswerError
+from txnsim_lab.exam._room import Room
+from txnsim_lab.exam._talk import without_repeats
 from txnsim_lab.exam.hall import Hall, Halls, SimulatedHalls
 from txnsim_lab.exam.results import MissError, NotAskedError, Outcome, Result, Sitting
-from txnsim_lab.exam.room import Room
 from txnsim_lab.exam.situation import Situation
-from txnsim_lab.exam.talk import without_repeats
 
 STORY_LINES_MAX: Final = 80
 NEWEST: Final = 2

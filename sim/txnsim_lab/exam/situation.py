@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from txnsim_lab.exam.room import Room
+from txnsim_lab.exam._room import Room
 
 Kind = Literal["fenced", "end unknown", "middle", "readers", "groups", "liveness"]
 Play = Callable[[Room], Awaitable[None]]

@@ -9,14 +9,14 @@ from starlette.routing import Route
 from txnsim.http.operation import Noun
 from txnsim.runtime.forked_processes import Nursery
 from txnsim.server.cluster import SimCluster
-from txnsim_lab.http.explaining import ExplainRoutes
-from txnsim_lab.http.judging import JudgingRoutes
-from txnsim_lab.http.page.files import served
-from txnsim_lab.http.page.routes import StaticRoutes
-from txnsim_lab.http.practising import PractiseRoutes
-from txnsim_lab.http.runs.lessons import LessonRoutes
-from txnsim_lab.http.runs.own_cluster import OwnClusterRoutes
-from txnsim_lab.http.runs.scenarios import ScenarioRoutes
+from txnsim_lab.http._explaining import ExplainRoutes
+from txnsim_lab.http._judging import JudgingRoutes
+from txnsim_lab.http._practising import PractiseRoutes
+from txnsim_lab.http._runs.lessons import LessonRoutes
+from txnsim_lab.http._runs.own_cluster import OwnClusterRoutes
+from txnsim_lab.http._runs.scenarios import ScenarioRoutes
+from txnsim_lab.http.page._files import served
+from txnsim_lab.http.page._routes import StaticRoutes
 
 NOUNS: Final[tuple[type[Noun], ...]] = (
     ExplainRoutes,

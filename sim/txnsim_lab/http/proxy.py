@@ -27,7 +27,7 @@ from txnsim.http.operation import JSON, PREFIX, Noun, Operation
 from txnsim.http.overview import LookRoutes
 from txnsim.http.replies import RefusedError
 from txnsim.types import TopicPartition
-from txnsim_lab.http.judging import JudgingRoutes
+from txnsim_lab.http._judging import JudgingRoutes
 from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.proxy.meanings import CLIENT_POINTS
 

@@ -20,12 +20,12 @@ from txnsim.runtime.env import Environment
 from txnsim.runtime.tls import client_context, server_context
 from txnsim.security.options import ClientAuth, TlsFiles
 from txnsim_lab.proxy import meanings
+from txnsim_lab.proxy._doors import Door, Doors
+from txnsim_lab.proxy._ends import ClientEnd
+from txnsim_lab.proxy._relay import Relay
+from txnsim_lab.proxy._topic_names import TopicNames
 from txnsim_lab.proxy.addresses import Endpoint
-from txnsim_lab.proxy.doors import Door, Doors
-from txnsim_lab.proxy.ends import ClientEnd
 from txnsim_lab.proxy.options import ProxyOptions
-from txnsim_lab.proxy.relay import Relay
-from txnsim_lab.proxy.topic_names import TopicNames
 
 if TYPE_CHECKING:
     import ssl

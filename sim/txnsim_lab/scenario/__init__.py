@@ -1,17 +1,18 @@
 """Stories about transactions, as YAML files that people can read and a cluster can act out.
 
 - ``model``, ``steps_model``, ``fields``: what a file may say (pydantic, imported only when one is
-  read); ``reading`` makes one of a file or says what is wrong with it, ``consistency`` what does
-  not fit together, ``catalog`` where files are; ``notation``: short ways of saying things;
+  read); ``reading`` makes one of a file or says what is wrong with it, ``_consistency`` what does
+  not fit together, ``catalog`` where files are; ``_notation``: short ways of saying things;
   ``json_schema`` for editors.
-- ``ground``: the cluster of a run, simulated or real; ``cluster_options`` makes it. ``stage``: it,
+- ``ground``: the cluster of a run, simulated or real; ``_cluster_options`` makes it. ``stage``: it,
   and everybody who acts on it.
 - ``actors``: who can act; ``players``: client libraries that play applications. ``answers``: what
   their calls come to; ``recorder`` writes down what they see.
-- ``steps`` acts one step out, ``cluster_steps`` those on the cluster, ``conditions`` waits,
+- ``steps`` acts one step out, ``_cluster_steps`` those on the cluster, ``_conditions`` waits,
   ``onlooker`` looks at a partition, ``final_observation`` at everything; ``runner`` runs the whole
   and has it judged.
 - ``driven``: a run that stops before a step, goes on and goes back; ``commands`` is what it is
-  asked, ``pace`` stops it, ``given_inputs`` does again what somebody did, ``saved_story`` keeps it.
+  asked, ``_pace`` stops it, ``given_inputs`` does again what somebody did, ``saved_story`` keeps
+  it.
 - ``teaching``: lessons. ``told_hang``, ``practise_situation``: what hangs on a running cluster.
 """

@@ -25,7 +25,7 @@ from txnsim.mistakes import converted
 from txnsim.settings import Settings
 from txnsim.types import TopicPartition
 from txnsim_lab.check.observations import Position
-from txnsim_lab.scenario.notation.places import by_name, located, shown
+from txnsim_lab.scenario._notation.places import by_name, located, shown
 
 DURATION_DAYS_MAX: Final = 366
 DURATION_MS_MAX: Final = DURATION_DAYS_MAX * 86_400_000

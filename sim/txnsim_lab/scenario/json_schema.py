@@ -13,9 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.faults.plan import FaultRule
+from txnsim_lab.scenario._notation.blocks import ANY_ORDER, ONLY, PARTS, REPEAT, STEPS
 from txnsim_lab.scenario.fields import FAULT_RULE_TITLE
 from txnsim_lab.scenario.model import MODES, Scenario
-from txnsim_lab.scenario.notation.blocks import ANY_ORDER, ONLY, PARTS, REPEAT, STEPS
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 

@@ -16,9 +16,9 @@ from pydantic import ValidationError
 from txnsim.config.complaints import in_words, members_of, place_of, without_other_kinds
 from txnsim.config.yaml_bounds import composed
 from txnsim.errors import ConfigError
-from txnsim_lab.scenario.consistency import Place, contradictions
+from txnsim_lab.scenario._consistency import Place, contradictions
+from txnsim_lab.scenario._notation.blocks import PARTS, rolled_out
 from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.notation.blocks import PARTS, rolled_out
 from txnsim_lab.scenario.steps_model import Step
 
 _MEMBERS: Final = members_of(Scenario)

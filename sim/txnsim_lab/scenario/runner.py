@@ -21,15 +21,15 @@ from txnsim.runtime.virtual.run import run_virtual
 from txnsim.trace.story import Sentence, story
 from txnsim_lab.check.history import History
 from txnsim_lab.check.judge import judge
-from txnsim_lab.scenario.actors.application import ApplicationActor
+from txnsim_lab.scenario._notation.drawn_order import STREAM, in_drawn_order
+from txnsim_lab.scenario._pace import LOOK, LOOK_AGAIN, Pace, planned
+from txnsim_lab.scenario.actors._application import ApplicationActor
 from txnsim_lab.scenario.answers import StoryFailedError, answered
 from txnsim_lab.scenario.fields import Situation
 from txnsim_lab.scenario.final_observation import look_twice
-from txnsim_lab.scenario.ground.base import Ground
+from txnsim_lab.scenario.ground._base import Ground
 from txnsim_lab.scenario.ground.simulated import simulated_ground
 from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.notation.drawn_order import STREAM, in_drawn_order
-from txnsim_lab.scenario.pace import LOOK, LOOK_AGAIN, Pace, planned
 from txnsim_lab.scenario.players.casting import Cast, Casting, cast
 from txnsim_lab.scenario.recorder import Recorder
 from txnsim_lab.scenario.stage import LOOKER, Stage, stage

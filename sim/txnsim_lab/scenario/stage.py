@@ -13,21 +13,21 @@ from txnsim.injection.armed import ArmedRule
 from txnsim.runtime.env import Environment
 from txnsim.trace.story import NARRATOR
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
-from txnsim_lab.scenario.actors.application import ApplicationActor
+from txnsim_lab.scenario._cluster_options import TRANSACTION_VERSION
+from txnsim_lab.scenario._notation.places import is_internal, of_group
+from txnsim_lab.scenario.actors._application import ApplicationActor
+from txnsim_lab.scenario.actors._bystander import BystanderActor
+from txnsim_lab.scenario.actors._member import MemberActor
+from txnsim_lab.scenario.actors._operator import OperatorActor
+from txnsim_lab.scenario.actors._reader import ReaderActor
+from txnsim_lab.scenario.actors._wire import WireActor
 from txnsim_lab.scenario.actors.base import Actor as Acting
 from txnsim_lab.scenario.actors.base import Surroundings
-from txnsim_lab.scenario.actors.bystander import BystanderActor
-from txnsim_lab.scenario.actors.member import MemberActor
-from txnsim_lab.scenario.actors.operator import OperatorActor
-from txnsim_lab.scenario.actors.reader import ReaderActor
-from txnsim_lab.scenario.actors.wire import WireActor
 from txnsim_lab.scenario.answers import CallResult, StoryFailedError
-from txnsim_lab.scenario.cluster_options import TRANSACTION_VERSION
 from txnsim_lab.scenario.fields import Situation, with_numbers
-from txnsim_lab.scenario.ground.base import Ground
+from txnsim_lab.scenario.ground._base import Ground
 from txnsim_lab.scenario.model import Actor, Scenario
-from txnsim_lab.scenario.notation.places import is_internal, of_group
-from txnsim_lab.scenario.players.base import Part
+from txnsim_lab.scenario.players._base import Part
 from txnsim_lab.scenario.players.casting import Cast
 from txnsim_lab.scenario.recorder import Recorder
 from txnsim_lab.scenario.steps_model import Call, Step

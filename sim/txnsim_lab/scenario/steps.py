@@ -17,10 +17,10 @@ from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.injector import CannotStrikeError
 from txnsim.trace.story import ONLOOKER_SUFFIX
-from txnsim_lab.scenario.actors.asking import ASKED_AGAIN
+from txnsim_lab.scenario._conditions import expect, still_held, strangers, until_struck, wait_until
+from txnsim_lab.scenario.actors._asking import ASKED_AGAIN
 from txnsim_lab.scenario.actors.base import Actor
 from txnsim_lab.scenario.answers import ANY, NONE, CallResult, StoryFailedError
-from txnsim_lab.scenario.conditions import expect, still_held, strangers, until_struck, wait_until
 from txnsim_lab.scenario.fields import ByRun, OffsetByRun, Situation, by_run
 from txnsim_lab.scenario.final_observation import look_at_everything
 from txnsim_lab.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage

@@ -1,17 +1,17 @@
 """Runs drawn from a seed: clients with bad habits, a cluster with bad luck, judges at the end.
 
-A **plan** (``plan``) is data: who acts, what each does in turn, after which pauses, and the
+A **plan** (``_plan``) is data: who acts, what each does in turn, after which pauses, and the
 cluster it happens in. It is drawn from the seed before the run (``drawing``), by weights that were
-fixed before any bug was looked for (``defaults``). What actors do is said in the words of scenario
+fixed before any bug was looked for (``_defaults``). What actors do is said in the words of scenario
 files, and scenarios' actors do it; only here they act at once, and an error ends nothing.
 
-- ``drawing``, with ``habits``, ``disturbances``, ``curiosity``, ``later`` and ``dice``: from a seed
-  to a plan; ``guests`` are workloads of users.
-- ``play``: a plan in virtual time, within a ``limit``; ``asking`` is a curious client.
-- Findings are what judges of histories and ``invariants`` hold against it; ``moments``, ``members``
-  and ``promises`` look at what holds meanwhile.
-- ``shrinking`` leaves out what a finding does not need; ``story`` writes the rest as a scenario
-  file, ``causes`` compares it with the known anomalies; ``reports`` and ``sentences`` are for
+- ``drawing``, with ``_habits``, ``_disturbances``, ``_curiosity``, ``_later`` and ``_dice``: from a
+  seed to a plan; ``guests`` are workloads of users.
+- ``play``: a plan in virtual time, within a ``_limit``; ``_asking`` is a curious client.
+- Findings are what judges of histories and ``_invariants`` hold against it; ``_moments``,
+  ``_members`` and ``_promises`` look at what holds meanwhile.
+- ``_shrinking`` leaves out what a finding does not need; ``_story`` writes the rest as a scenario
+  file, ``_causes`` compares it with the known anomalies; ``reports`` and ``_sentences`` are for
   people.
 - ``batch``, ``guide``: many seeds, and which; ``differential``: one in two clusters.
 

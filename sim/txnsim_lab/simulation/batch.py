@@ -21,9 +21,9 @@ from txnsim.runtime.virtual.process import HASH_SEED
 from txnsim.runtime.wall_clock import cpu_ms
 from txnsim.version import TXNSIM
 from txnsim.written_files import append, write_whole
-from txnsim_lab.simulation.causes import causes_of
+from txnsim_lab.simulation._causes import causes_of
+from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation.drawing import Wanted, draw
-from txnsim_lab.simulation.plan import Plan
 from txnsim_lab.simulation.play import OVER_LIMIT, Cell, play, quieten
 
 T = TypeVar("T")

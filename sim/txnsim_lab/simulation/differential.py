@@ -19,10 +19,10 @@ from txnsim.releases.rules import Rules
 from txnsim.runtime.trace import TraceLevel
 from txnsim.suggestions import unknown
 from txnsim.trace.reading import recording
+from txnsim_lab.simulation._plan import Body, Plan
+from txnsim_lab.simulation._sentences import sentence_of
 from txnsim_lab.simulation.drawing import modes_of
-from txnsim_lab.simulation.plan import Body, Plan
 from txnsim_lab.simulation.play import Done, Played, play
-from txnsim_lab.simulation.sentences import sentence_of
 from txnsim_lab.trace.diff import diff
 
 

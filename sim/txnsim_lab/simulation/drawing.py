@@ -11,10 +11,10 @@ from typing import Final
 import msgspec
 
 from txnsim.releases import REFERENCE, RELEASES, release_named
-from txnsim_lab.simulation import defaults
-from txnsim_lab.simulation.dice import Dice
-from txnsim_lab.simulation.disturbances import POWER_FAILURE, disturber, has_disturber
-from txnsim_lab.simulation.habits import (
+from txnsim_lab.simulation import _defaults as defaults
+from txnsim_lab.simulation._dice import Dice
+from txnsim_lab.simulation._disturbances import POWER_FAILURE, disturber, has_disturber
+from txnsim_lab.simulation._habits import (
     Scene,
     application,
     bystander,
@@ -24,8 +24,8 @@ from txnsim_lab.simulation.habits import (
     reader,
     wire,
 )
-from txnsim_lab.simulation.later import with_amid, with_later
-from txnsim_lab.simulation.plan import Body, Plan, Track, World
+from txnsim_lab.simulation._later import with_amid, with_later
+from txnsim_lab.simulation._plan import Body, Plan, Track, World
 
 STREAM: Final = "plan"
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
+from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation.drawing import Wanted, draw
-from txnsim_lab.simulation.plan import Plan
 
 AMONG: Final = 8
 """Seeds of which one is played."""

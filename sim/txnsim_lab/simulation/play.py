@@ -40,13 +40,12 @@ from txnsim_lab.scenario.runner import Telling, casts_of
 from txnsim_lab.scenario.stage import LOOKER, Stage, stage
 from txnsim_lab.scenario.steps import act, done, expected_error
 from txnsim_lab.scenario.steps_model import Step
-from txnsim_lab.simulation.asking import ASK, Curious
-from txnsim_lab.simulation.guests import Guest, commit_markers, end_of, workload_named
-from txnsim_lab.simulation.habits import OPERATOR, READER
-from txnsim_lab.simulation.invariants import violations
-from txnsim_lab.simulation.later import EXPIRATIONS, MONITOR
-from txnsim_lab.simulation.limit import OverLimitError, processor_limit
-from txnsim_lab.simulation.members import (
+from txnsim_lab.simulation._asking import ASK, Curious
+from txnsim_lab.simulation._habits import OPERATOR, READER
+from txnsim_lab.simulation._invariants import violations
+from txnsim_lab.simulation._later import EXPIRATIONS, MONITOR
+from txnsim_lab.simulation._limit import OverLimitError, processor_limit
+from txnsim_lab.simulation._members import (
     NOT_FENCED,
     OLD_GENERATION,
     UNFENCED,
@@ -57,9 +56,10 @@ from txnsim_lab.simulation.members import (
     replaced,
     told_otherwise,
 )
-from txnsim_lab.simulation.moments import Moments
-from txnsim_lab.simulation.plan import RUN, Act, Body, Plan, Track, scenario_of
-from txnsim_lab.simulation.promises import Broken, broken_promises
+from txnsim_lab.simulation._moments import Moments
+from txnsim_lab.simulation._plan import RUN, Act, Body, Plan, Track, scenario_of
+from txnsim_lab.simulation._promises import Broken, broken_promises
+from txnsim_lab.simulation.guests import Guest, commit_markers, end_of, workload_named
 
 HORIZON_MS: Final = 240_000
 """When everything is healed, whoever still acts."""

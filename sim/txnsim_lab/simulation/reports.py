@@ -12,13 +12,13 @@ import msgspec
 from txnsim.releases import REFERENCE, release_named
 from txnsim.runtime.trace import TraceLevel
 from txnsim.written_files import write_all
-from txnsim_lab.simulation.causes import Cause, causes_of
+from txnsim_lab.simulation._causes import Cause, causes_of
+from txnsim_lab.simulation._plan import Plan
+from txnsim_lab.simulation._sentences import sentence_of
+from txnsim_lab.simulation._shrinking import shrink
+from txnsim_lab.simulation._story import Story, pytest_of, story_of
 from txnsim_lab.simulation.drawing import Wanted, draw
-from txnsim_lab.simulation.plan import Plan
 from txnsim_lab.simulation.play import Done, Finding, play
-from txnsim_lab.simulation.sentences import sentence_of
-from txnsim_lab.simulation.shrinking import shrink
-from txnsim_lab.simulation.story import Story, pytest_of, story_of
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

@@ -77,11 +77,11 @@ _EXAMPLES: Final = {
 TABLE: Final = CommandTable(
     commands={
         "logs": (
-            "txnsim_spark.cli.logs.command",
+            "txnsim_spark.cli.logs._command",
             "Kafka's log directories: write those of a running cluster, read any",
         ),
         "stream": (
-            "txnsim_spark.cli.stream",
+            "txnsim_spark.cli._stream",
             "stream topics with Spark, and tell what it can't see",
         ),
     },

@@ -1,5 +1,5 @@
 """``txnsim trace export`` and ``trace analyse``: the tables of traces as Parquet, and analyses of
-them. The lab's command has them beside its own actions (``txnsim_lab.cli.traces.trace``).
+them. The lab's command has them beside its own actions (``txnsim_lab.cli._traces.trace``).
 
 Results go to standard output, progress and what could not be read to standard error. What is done
 is ``txnsim_spark.traces``'.

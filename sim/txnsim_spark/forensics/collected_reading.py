@@ -16,6 +16,12 @@ import msgspec
 from txnsim.errors import BadInputError
 from txnsim.types import TRANSACTION_STATE_TOPIC
 from txnsim_spark.engine import Progress
+from txnsim_spark.forensics._coordinator_entries import Coordinators
+from txnsim_spark.forensics._coordinator_log import Replayed, read_coordinators
+from txnsim_spark.forensics._evidence import ReplicaFacts
+from txnsim_spark.forensics._metadata_copies import KnownTopics
+from txnsim_spark.forensics._read_notes import ReadNotes
+from txnsim_spark.forensics._start_batch import Lookups
 from txnsim_spark.forensics.collection import (
     COORDINATORS,
     METADATA,
@@ -28,9 +34,6 @@ from txnsim_spark.forensics.collection import (
     manifest_of,
     member_of,
 )
-from txnsim_spark.forensics.coordinator_entries import Coordinators
-from txnsim_spark.forensics.coordinator_log import Replayed, read_coordinators
-from txnsim_spark.forensics.evidence import ReplicaFacts
 from txnsim_spark.forensics.find_hanging import (
     CoordinatorLogs,
     Opened,
@@ -39,10 +42,7 @@ from txnsim_spark.forensics.find_hanging import (
     find_hanging,
 )
 from txnsim_spark.forensics.findings import Report, Source
-from txnsim_spark.forensics.metadata_copies import KnownTopics
-from txnsim_spark.forensics.read_notes import ReadNotes
 from txnsim_spark.forensics.replica_state import ReplicaState
-from txnsim_spark.forensics.start_batch import Lookups
 from txnsim_spark.forensics.verdicts import ReplicaEnds, Spread
 from txnsim_spark.scan.log_dirs import OnProblem
 from txnsim_spark.scan.segments import refuse_two_clusters

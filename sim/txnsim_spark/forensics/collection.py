@@ -24,18 +24,18 @@ from txnsim.errors import BadInputError
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim.written_files import whole
 from txnsim_spark.engine import Progress
-from txnsim_spark.forensics.coordinator_log import Replayed, replayed
-from txnsim_spark.forensics.evidence import Assignment, StartBatch
+from txnsim_spark.forensics._coordinator_log import Replayed, replayed
+from txnsim_spark.forensics._evidence import Assignment, StartBatch
+from txnsim_spark.forensics._metadata_copies import known_topics_in
+from txnsim_spark.forensics._read_notes import Gap, ReadNotes
+from txnsim_spark.forensics._start_batch import Lookups
 from txnsim_spark.forensics.find_hanging import (
     NOT_JUDGED,
     Opened,
     Reading,
     Search,
 )
-from txnsim_spark.forensics.metadata_copies import known_topics_in
-from txnsim_spark.forensics.read_notes import Gap, ReadNotes
 from txnsim_spark.forensics.replica_state import ReplicaState
-from txnsim_spark.forensics.start_batch import Lookups
 from txnsim_spark.forensics.verdicts import OpenTxn
 from txnsim_spark.scan.log_dirs import meta_of
 from txnsim_spark.scan.log_seek import markers_in

@@ -24,14 +24,19 @@ from txnsim.durations import time_text
 from txnsim.storage.regular_file import expect
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim_spark.engine import Engine, NewSession, Progress, Way, cost_of
-from txnsim_spark.forensics.coordinator_entries import Coordinators
-from txnsim_spark.forensics.coordinator_log import (
+from txnsim_spark.forensics._coordinator_entries import Coordinators
+from txnsim_spark.forensics._coordinator_log import (
     Replayed,
     logs_of,
     read_coordinators,
     replayed,
 )
-from txnsim_spark.forensics.evidence import ReplicaFacts, lost_ends
+from txnsim_spark.forensics._evidence import ReplicaFacts, lost_ends
+from txnsim_spark.forensics._metadata_copies import KnownTopics, completed, known_topics_in
+from txnsim_spark.forensics._open_transactions import open_after
+from txnsim_spark.forensics._read_notes import NOTHING_READ, ReadNotes, seen_again
+from txnsim_spark.forensics._since import Memory
+from txnsim_spark.forensics._start_batch import Lookups
 from txnsim_spark.forensics.findings import (
     BOOTSTRAP,
     NEVER,
@@ -45,12 +50,7 @@ from txnsim_spark.forensics.findings import (
     owed_by,
 )
 from txnsim_spark.forensics.identity import Identities, identified
-from txnsim_spark.forensics.metadata_copies import KnownTopics, completed, known_topics_in
-from txnsim_spark.forensics.open_transactions import open_after
-from txnsim_spark.forensics.read_notes import NOTHING_READ, ReadNotes, seen_again
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
-from txnsim_spark.forensics.since import Memory
-from txnsim_spark.forensics.start_batch import Lookups
 from txnsim_spark.forensics.verdicts import OpenTxn, ReplicaEnds, Spread, leading, spread_of
 from txnsim_spark.libraries import require_libraries
 from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, untold
@@ -66,7 +66,7 @@ from txnsim_spark.scan.segments import (
 from txnsim_spark.stores.mirror import at_once
 
 if TYPE_CHECKING:
-    from txnsim_spark.forensics.read_compiled import LogRead, ReplicaRead
+    from txnsim_spark.forensics._read_compiled import LogRead, ReplicaRead
 
 NOT_JUDGED: Final = frozenset({TRANSACTION_STATE_TOPIC, "__cluster_metadata"})
 """Logs that no producer writes to: the coordinators' and the controllers'."""
@@ -305,7 +305,7 @@ class Reading:
         if not unread:
             return {}
         require_libraries()
-        from txnsim_spark.forensics import read_compiled as compiled
+        from txnsim_spark.forensics import _read_compiled as compiled
 
         way = self._engine.way(cost_of(one.unread_bytes for state in unread for one in state.new))
         read = self._engine.done(compiled.replica_job(unread, cores=self._engine.cores(way)), way)
@@ -341,7 +341,7 @@ class Reading:
         self._progress(f"reading __transaction_state, {sum(sizes)} bytes")
         way = self._engine.way(cost_of(sizes, is_decoded=True))
         if way is not Way.HERE:
-            from txnsim_spark.forensics.read_compiled import log_job
+            from txnsim_spark.forensics._read_compiled import log_job
 
             self._logs_read = self._engine.done(log_job(first, producer_ids), way)
         return read_coordinators(logs, self._problem, self._replayed)

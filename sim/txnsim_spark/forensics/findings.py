@@ -14,10 +14,10 @@ from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at, repair_command
 from txnsim.txn.past_decision import Decided, Decision
 from txnsim.types import TopicPartition
-from txnsim_spark.forensics.coordinator_entries import Coordinators
-from txnsim_spark.forensics.evidence import Evidence, ReplicaFacts, evidence_of
+from txnsim_spark.forensics._coordinator_entries import Coordinators
+from txnsim_spark.forensics._evidence import Evidence, ReplicaFacts, evidence_of
+from txnsim_spark.forensics._read_notes import said
 from txnsim_spark.forensics.identity import Stale
-from txnsim_spark.forensics.read_notes import said
 from txnsim_spark.forensics.verdicts import (
     MARKERS,
     OpenTxn,

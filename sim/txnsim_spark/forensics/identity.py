@@ -21,8 +21,8 @@ import msgspec
 
 from txnsim.storage.metadata_log import FOLDER_NAME
 from txnsim.types import INTERNAL_TOPICS
-from txnsim_spark.forensics.metadata_copies import KnownTopics, known_topics_in
-from txnsim_spark.forensics.read_notes import said
+from txnsim_spark.forensics._metadata_copies import KnownTopics, known_topics_in
+from txnsim_spark.forensics._read_notes import said
 from txnsim_spark.scan.log_dirs import OnProblem, topic_id_of, untold
 from txnsim_spark.scan.segments import Replica, log_dirs_in, one_cluster, replicas_in
 from txnsim_spark.stores.mirror import shown

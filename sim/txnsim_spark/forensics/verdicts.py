@@ -35,7 +35,7 @@ from txnsim.log.partition_log import LATE_TRANSACTION_GRACE_MS
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.txn.past_decision import Decided, Decision, Newest, Noted, decided, decided_by_log
 from txnsim.types import TopicPartition
-from txnsim_spark.forensics.coordinator_entries import (
+from txnsim_spark.forensics._coordinator_entries import (
     COMPLETE_STATES,
     DECIDED_STATES,
     OUTCOMES,

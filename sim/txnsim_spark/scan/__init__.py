@@ -5,5 +5,5 @@
 - ``walk``: one segment; ``examining`` looks at every batch of it.
 - ``kernel``, ``kernel_fragments``, ``kernel_records``, ``kernel_crc``: what is compiled; ``crcs``
   joins the last with a library.
-- ``seek``, ``log_seek``: batches and offsets that are looked for.
+- ``_seek``, ``log_seek``: batches and offsets that are looked for.
 """

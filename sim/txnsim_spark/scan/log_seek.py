@@ -151,7 +151,7 @@ def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, Seen]:
             left = asked[::-1]
 
             def reaching(_path: Path, table: Ints, left: list[int] = left) -> Ints:
-                from txnsim_spark.scan.seek import first_to_reach
+                from txnsim_spark.scan._seek import first_to_reach
 
                 return first_to_reach(table, left)
 
@@ -197,7 +197,7 @@ def markers_in(segment: SegmentFile, offset: int) -> Iterator[tuple[int, int]]:
     """(producer id, offset) of the markers at or behind an offset."""
 
     def of_control(_path: Path, table: Ints) -> Ints:
-        from txnsim_spark.scan.seek import controls_behind
+        from txnsim_spark.scan._seek import controls_behind
 
         return controls_behind(table, offset)
 
@@ -250,7 +250,7 @@ Chosen = Callable[[Path, "Ints"], "Ints"]
 
 
 def _ends_and_unsound(path: Path, table: Ints) -> Ints:
-    from txnsim_spark.scan.seek import ends_and_unsound
+    from txnsim_spark.scan._seek import ends_and_unsound
 
     return ends_and_unsound(path, table)
 
@@ -272,7 +272,7 @@ def _walk(
     """Batches with positions up to the first malformed one; of many, only the chosen."""
     size = segment.size
     if size - position > INTERPRETED_BYTES_MAX and has_libraries():
-        from txnsim_spark.scan.seek import positions_of
+        from txnsim_spark.scan._seek import positions_of
 
         for at in positions_of(segment, position, chosen):
             yield at, read_batch_header(window.bytes_at(at, HEADER_SIZE))

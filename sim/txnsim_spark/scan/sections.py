@@ -10,7 +10,7 @@ whole.
 
 Behind the recovery point the first damage ends the log. There a segment is a section at least, so
 that no task has to wait for another: what lies behind the damage is left out where the replica is
-put together (``forensics.read_compiled``).
+put together (``forensics._read_compiled``).
 
 Kafka's counterpart: OffsetIndex.
 """

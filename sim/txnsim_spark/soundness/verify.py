@@ -23,17 +23,17 @@ from txnsim_spark.engine import Engine, Job, Way, cost_of
 from txnsim_spark.scan.log_dirs import untold
 from txnsim_spark.scan.sections import cuts_of, sections_at
 from txnsim_spark.scan.segments import SegmentFile, by_topic_id, one_cluster, replicas_in
-from txnsim_spark.soundness.facts import (
+from txnsim_spark.soundness._facts import (
     PRODUCER_EXPIRATION_MS,
     LogDirFacts,
     ReplicaFacts,
     read_log_dir,
     replica_facts,
 )
-from txnsim_spark.soundness.partition import judge_partition, read_epochs
-from txnsim_spark.soundness.parts import SegmentPart
-from txnsim_spark.soundness.replica_rules import comparable, sums_of
-from txnsim_spark.soundness.segment_walk import GAPS_MAX, examine
+from txnsim_spark.soundness._partition import judge_partition, read_epochs
+from txnsim_spark.soundness._parts import SegmentPart
+from txnsim_spark.soundness._replica_rules import comparable, sums_of
+from txnsim_spark.soundness._segment_walk import GAPS_MAX, examine
 from txnsim_spark.soundness.violations import Broken, Invariant, Severity, Violation
 from txnsim_spark.tasks import shared_out
 

@@ -23,7 +23,7 @@ from txnsim.errors import BadInputError
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim.storage import names
 from txnsim.storage.regular_file import RangeFile, mount
-from txnsim_spark.stores.native import THREADS, NativeStore
+from txnsim_spark.stores._native import THREADS, NativeStore
 from txnsim_spark.stores.settings import StoreSettings
 from txnsim_spark.stores.uris import Status, is_native
 
@@ -74,7 +74,7 @@ class Mirror:
 
     @cached_property
     def _hadoop(self) -> Store:
-        from txnsim_spark.stores.hadoop import launched, of_session
+        from txnsim_spark.stores._hadoop import launched, of_session
 
         return of_session() or launched(self._settings)
 

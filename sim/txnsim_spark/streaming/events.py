@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from txnsim_spark.streaming.alerts import Alert
-from txnsim_spark.streaming.checkpoint import Offsets
+from txnsim_spark.streaming._alerts import Alert
+from txnsim_spark.streaming._checkpoint import Offsets
 
 
 class BatchWritten(msgspec.Struct, frozen=True, kw_only=True):

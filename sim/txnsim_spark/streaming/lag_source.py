@@ -24,7 +24,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim_spark.schemas import Column, Table, columns_of
-from txnsim_spark.streaming.lag_probe import HeldBy, PartitionLag, probe
+from txnsim_spark.streaming._lag_probe import HeldBy, PartitionLag, probe
 from txnsim_spark.streaming.options import FORMAT, LagOptions
 
 HELD_BY: Final = columns_of(HeldBy)

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Final
 from py4j.protocol import Py4JError
 
 from txnsim.errors import BadInputError
-from txnsim_spark.streaming.alerts import ALERT_TABLE, Alert
-from txnsim_spark.streaming.checkpoint import Checkpoint, Folder
+from txnsim_spark.streaming._alerts import ALERT_TABLE, Alert
+from txnsim_spark.streaming._checkpoint import Checkpoint, Folder
+from txnsim_spark.streaming._records import COLUMNS, RecordsQuery
+from txnsim_spark.streaming._sink import SinkFormat, TableSink
+from txnsim_spark.streaming._watch import AlertsQuery
 from txnsim_spark.streaming.events import OnEvent
 from txnsim_spark.streaming.options import LagOptions, StreamOptions
-from txnsim_spark.streaming.records import COLUMNS, RecordsQuery
-from txnsim_spark.streaming.sink import SinkFormat, TableSink
-from txnsim_spark.streaming.watch import AlertsQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

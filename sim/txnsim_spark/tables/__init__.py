@@ -1,5 +1,5 @@
 """The tables of ``kafka_log``: what a unit of work has to say, as columns. One module per
-table, and ``small_files`` for those that read no segment.
+table, and ``_small_files`` for those that read no segment.
 
 ``rows`` is what they have in common; ``txnsim_spark.source`` calls them.
 """

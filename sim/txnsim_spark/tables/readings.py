@@ -15,18 +15,16 @@ from txnsim_spark.scan.log_dirs import LogDirectory
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import Replica, SegmentFile
 from txnsim_spark.stores.uris import refuse_outage
-from txnsim_spark.tables import (
-    batches,
-    errors,
-    fragments,
-    offsets,
-    records,
-    segments,
-    small_files,
-    transactions,
-)
+from txnsim_spark.tables import _batches as batches
+from txnsim_spark.tables import _errors as errors
+from txnsim_spark.tables import _fragments as fragments
+from txnsim_spark.tables import _offsets as offsets
+from txnsim_spark.tables import _records as records
+from txnsim_spark.tables import _segments as segments
+from txnsim_spark.tables import _small_files as small_files
+from txnsim_spark.tables import _transactions as transactions
+from txnsim_spark.tables._silent import not_silent
 from txnsim_spark.tables.rows import Held, Job, Make, Rows, together
-from txnsim_spark.tables.silent import not_silent
 
 T = TypeVar("T")
 

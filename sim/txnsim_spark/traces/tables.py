@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from txnsim.errors import BadInputError
 from txnsim_spark.targets import written_by_spark
-from txnsim_spark.traces.files import DATA_PREFIX, SILENT_LINE, path_of, run_names
-from txnsim_spark.traces.queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, RUNS
+from txnsim_spark.traces._files import DATA_PREFIX, SILENT_LINE, path_of, run_names
+from txnsim_spark.traces._queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, RUNS
 from txnsim_spark.traces.schemas import TABLES, view_of
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.security import acl
-from txnsim.api.access import Access
+from txnsim.api._access import Access
 from txnsim.api.request import TOPIC_OPERATIONS
 from txnsim.security.acls import CLUSTER_NAME, NO_ACLS, Operation, ResourceType
 from txnsim.security.authorizer import Authorizer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.handlers import Api
-from txnsim.api.leaders import CurrentLeaders
+from txnsim.api._leaders import CurrentLeaders
 
 
 async def test_each_leader_is_named_and_its_address_given_once(api_of_three: Api) -> None:

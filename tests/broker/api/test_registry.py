@@ -9,7 +9,13 @@ from pkgutil import iter_modules
 
 import pytest
 
-from txnsim.api import configs, groups, identities, nodes, partitions, records, transactions
+from txnsim.api import _configs as configs
+from txnsim.api import _groups as groups
+from txnsim.api import _identities as identities
+from txnsim.api import _partitions as partitions
+from txnsim.api import _records as records
+from txnsim.api import _transactions as transactions
+from txnsim.api import nodes
 from txnsim.api.registry import ACCEPTED, ADVERTISED, HANDLERS, shipped
 from txnsim.releases import RELEASES
 from txnsim.releases.kafka import REFERENCE, RELEASE_4_0
@@ -33,7 +39,7 @@ def test_each_handler_module_has_its_row() -> None:
 PROGRAM = """
 import sys
 from txnsim.api.registry import SHIPPED
-print([one for one in sys.modules if one.startswith("txnsim.api.transactions")])
+print([one for one in sys.modules if one.startswith("txnsim.api._transactions")])
 print(SHIPPED.handlers[26].name, SHIPPED.handlers[26].handle.__module__)
 """
 
@@ -42,7 +48,7 @@ def test_a_handler_is_imported_when_it_is_needed() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines() == ["[]", "EndTxn txnsim.api.transactions.end_txn"]
+    assert done.stdout.splitlines() == ["[]", "EndTxn txnsim.api._transactions.end_txn"]
     with pytest.raises(AttributeError):
         _ = HANDLERS[26].nothing
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.support.handlers import NO_SUCH_ID, Api
+from txnsim.api._subjects import of_transactions
 from txnsim.api.registry import HANDLERS
 from txnsim.api.request import no_subject
-from txnsim.api.subjects import of_transactions
 from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.types import TopicPartition
 from txnsim.wire import codec

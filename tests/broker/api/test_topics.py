@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txnsim.api.topics import by_topic
+from txnsim.api._topics import by_topic
 from txnsim.types import TopicPartition
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.group_api import GROUP, GroupApi, group_api
 from tests.support.handlers import batch
-from txnsim.broker.coordinator_host import CoordinatorHost
+from txnsim.broker._coordinator_host import CoordinatorHost
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.log.answers import Appended
 from txnsim.log.verification import SENTINEL

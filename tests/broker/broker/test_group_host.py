@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 from tests.support.group_api import GROUP, GroupApi, group_api
-from txnsim.broker.group_host import GroupHost, short_id
+from txnsim.broker._group_host import GroupHost, short_id
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.offset_commands import CommittingProducer

@@ -6,8 +6,8 @@ import shlex
 
 import pytest
 
+from txnsim.cli._completion import levels
 from txnsim.cli.commands import commands, examples
-from txnsim.cli.completion import levels
 from txnsim.cli.main import main, parser_of
 
 WORDS = [(path, line) for path, lines in examples().items() for line in lines]

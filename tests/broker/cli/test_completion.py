@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.bash_completion import completed, written
+from txnsim.cli._completion import levels
 from txnsim.cli.commands import commands
-from txnsim.cli.completion import levels
 from txnsim.cli.main import main
 from txnsim.faults.points import FaultPoint
 

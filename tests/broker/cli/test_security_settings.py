@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from txnsim.cli.security_settings import (
+from txnsim.cli._security_settings import (
     USERS,
     announcement,
     client_settings,

@@ -22,10 +22,10 @@ from tests.support.ports import free_port_before_a_busy_one
 from tests.support.slow_machine import SLOW_S
 from tests.support.txnsim_server import TxnsimServer, TxnsimServerError
 from txnsim.cli import serve
+from txnsim.cli._serve_announce import STOCK_CLIENTS_FAIL
 from txnsim.cli.collector import THRESHOLDS
 from txnsim.cli.main import main
 from txnsim.cli.serve import options_from
-from txnsim.cli.serve_announce import STOCK_CLIENTS_FAIL
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.errors import ConfigError, MissingExtraError, pip_line
@@ -572,8 +572,12 @@ async def start(env):
 run_virtual(start, seed=1)
 """
 LATER = (
-    *("txnsim.group.", "txnsim.coordinators.group.", "txnsim.api.transactions."),
-    *("txnsim.cli.security_settings", "txnsim.server.security_demo", "txnsim.server.certificates"),
+    *("txnsim.group.", "txnsim.coordinators.group.", "txnsim.api._transactions."),
+    *(
+        "txnsim.cli._security_settings",
+        "txnsim.server.security_demo",
+        "txnsim.server._certificates",
+    ),
     *("txnsim.http.", "txnsim.config.", "txnsim.storage.", "structlog", "pydantic", "yaml"),
 )
 """What is imported when somebody asks for it: a start should take no time."""

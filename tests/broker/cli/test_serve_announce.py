@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txnsim.cli.serve_announce import changed_defaults
+from txnsim.cli._serve_announce import changed_defaults
 from txnsim.settings import DEFAULTS, Settings
 
 

@@ -14,7 +14,8 @@ import pytest
 from tests.support.log_dirs import held, write_disk
 from tests.support.logs import NOW, LogDriver, plain
 from tests.support.metadata_logs import feature, partition, topic, write_metadata_log
-from txnsim.cli import serve, serve_load
+from txnsim.cli import _serve_load as serve_load
+from txnsim.cli import serve
 from txnsim.errors import ConfigError
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.real import real_environment, run

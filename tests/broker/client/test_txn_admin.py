@@ -11,12 +11,12 @@ import pytest
 
 from tests.broker.cli.txns.test_command import described, listed, marked, producers
 from tests.broker.client.fake_broker import Asked, FakeBroker, Handler, in_turn, initialized
+from txnsim.client._txn_admin import BATCH_MAX, TransactionAdmin
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError, ConnectionLostError, ErrorCode
 from txnsim.client.inspection.txn_views import OpenSince
 from txnsim.client.requests import Marker
-from txnsim.client.txn_admin import BATCH_MAX, TransactionAdmin
 from txnsim.client.versions import Api
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from txnsim.config.broker_security import FileSecurity, read_security
-from txnsim.config.listeners import read_listeners
+from txnsim.config._broker_security import FileSecurity, read_security
+from txnsim.config._listeners import read_listeners
 from txnsim.config.properties import parse_properties
 from txnsim.security.options import (
     ClientAuth,
@@ -17,7 +17,7 @@ from txnsim.security.options import (
     TlsPem,
 )
 from txnsim.security.sasl import BearerRules
-from txnsim.server.certificates import Authority
+from txnsim.server._certificates import Authority
 
 NOW_MS = 1_800_000_000_000
 SASL = "listeners=SASL_PLAINTEXT://:1\n"

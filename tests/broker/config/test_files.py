@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from txnsim.config import Configuration, load, settings_of
-from txnsim.config.files import PROBLEMS_MAX
+from txnsim.config._files import PROBLEMS_MAX
 from txnsim.errors import ConfigError
 from txnsim.server.options import ClusterOptions
 from txnsim.settings import DEFAULTS

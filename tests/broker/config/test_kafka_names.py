@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from txnsim.config import kafka_names
-from txnsim.config.kafka_names import (
+from txnsim.config import _kafka_names as kafka_names
+from txnsim.config._kafka_names import (
     AUTHORIZER_PROPERTIES,
     BEFORE_4,
     LISTENER_PROPERTIES,

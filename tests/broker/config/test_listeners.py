@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.config.listeners import Listeners, read_listeners
+from txnsim.config._listeners import Listeners, read_listeners
 from txnsim.config.properties import Property
 from txnsim.security.options import SecurityProtocol
 

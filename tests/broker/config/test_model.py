@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from txnsim.config.model import ClusterFile, settings_model
+from txnsim.config._model import ClusterFile, settings_model
 from txnsim.settings import DEFAULTS, documentation
 
 

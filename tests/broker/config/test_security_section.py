@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.security import acl
-from txnsim.config.model import SecuritySection
-from txnsim.config.security_section import read_section
+from txnsim.config._model import SecuritySection
+from txnsim.config._security_section import read_section
 from txnsim.config.yaml_bounds import read_mapping
 from txnsim.errors import ConfigError
 from txnsim.security.acls import (

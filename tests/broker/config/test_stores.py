@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
+from txnsim.config._stores import read_keystore, read_truststore
 from txnsim.config.lookup import Lookup, WrongValueError
 from txnsim.config.properties import Property
-from txnsim.config.stores import read_keystore, read_truststore
-from txnsim.server.certificates import Authority
+from txnsim.server._certificates import Authority
 
 NOW_MS = 1_800_000_000_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.coordinators.coordinator_log import append_error
+from txnsim.coordinators._coordinator_log import append_error
 from txnsim.errors import ErrorCode
 
 MAPPED = {3: 15, 19: 15, 20: 15, 7: 15, 6: 16, 56: 16, 10: -1, 18: -1}

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.coordinator import HOME, PARTITIONS, TID
 from tests.support.txn_entries import entry
-from txnsim.coordinators.ownership import OwnedPartition, Ownership
+from txnsim.coordinators._ownership import OwnedPartition, Ownership
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.types import TRANSACTION_STATE_TOPIC, BrokerId, CoordinatorEpoch
 

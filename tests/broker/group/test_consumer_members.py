@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from txnsim.errors import ErrorCode
+from txnsim.group._consumer_members import check_heartbeat
 from txnsim.group.commands import ConsumerHeartbeat
 from txnsim.group.consumer_group import ConsumerGroup
-from txnsim.group.consumer_members import check_heartbeat
 
 JOIN = {
     "member_epoch": 0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txnsim.group.offsets import LATEST, Offsets
+from txnsim.group._offsets import LATEST, Offsets
 from txnsim.group.records import OffsetCommitted, OffsetDeleted
 from txnsim.types import ProducerId, TopicPartition
 

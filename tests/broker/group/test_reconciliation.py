@@ -7,9 +7,9 @@ import uuid
 import pytest
 
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.group._reconciliation import Goal, reconcile
 from txnsim.group.consumer_group import ConsumerMember, MemberState
 from txnsim.group.consumer_records import TopicIdPartition
-from txnsim.group.reconciliation import Goal, reconcile
 
 T = uuid.UUID(int=1)
 U = uuid.UUID(int=2)

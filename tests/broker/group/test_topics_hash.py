@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.consumer_groups import image
-from txnsim.group.topics_hash import topics_hash
+from txnsim.group._topics_hash import topics_hash
 
 
 def test_it_changes_with_topics_and_their_partitions_only() -> None:

@@ -17,7 +17,7 @@ from txnsim.client.producer import Producer
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint
 from txnsim.http.app import ControlApi
-from txnsim.runtime import unpacker
+from txnsim.runtime import _unpacker as unpacker
 
 ONCE = "/api/v1/assertions/exactly-once"
 HANGING = "/api/v1/assertions/no-hanging-transactions"

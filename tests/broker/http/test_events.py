@@ -27,8 +27,8 @@ from txnsim.http.events import (
     ReportedRoutes,
 )
 from txnsim.http.replies import RefusedError
+from txnsim.runtime._trace_forms import Rows
 from txnsim.runtime.trace import TraceLevel, Tracer
-from txnsim.runtime.trace_forms import Rows
 
 
 @within(run_story)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.log.epoch_cache import EpochCache
+from txnsim.log._epoch_cache import EpochCache
 
 
 def cache(*entries: tuple[int, int]) -> EpochCache:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.logs import LogDriver, plain
 from txnsim.errors import InvariantViolation
-from txnsim.log import invariants
+from txnsim.log import _invariants as invariants
 from txnsim.log.answers import LogState
 from txnsim.log.producer_state import BatchMetadata
 from txnsim.wire.batch import assign

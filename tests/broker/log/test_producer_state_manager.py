@@ -18,10 +18,10 @@ from tests.support.logs import (
 )
 from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log import producer_state_manager
+from txnsim.log._replicated import described
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state_manager import STEP_BATCHES, Snapshots
-from txnsim.log.replicated import described
 from txnsim.releases.rules import LATEST
 from txnsim.wire.batch import BatchHeader, Record, assign, build_batch, control_batch
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.logs import LogDriver, batch
 from txnsim.errors import CorruptBatchError
-from txnsim.log.replicated import described
+from txnsim.log._replicated import described
 from txnsim.wire.batch import assign, read_batch_header
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.support.logs import NOW, plain
+from txnsim.log._segments import Segments
 from txnsim.log.segment import Segment
-from txnsim.log.segments import Segments
 from txnsim.wire.batch import assign, read_batch_header
 
 ALL = 1 << 30

@@ -6,7 +6,7 @@ import pytest
 
 from txnsim.errors import ConfigError
 from txnsim.releases import REFERENCE, RELEASE_3_9, RELEASE_4_0, RELEASES
-from txnsim.releases.catalog import fleet_from, release_named
+from txnsim.releases._catalog import fleet_from, release_named
 from txnsim.types import BrokerId
 
 ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)

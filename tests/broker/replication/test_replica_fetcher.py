@@ -19,9 +19,9 @@ from txnsim.controller.controller import NewTopic
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint
 from txnsim.interbroker.replication import ReplicaFetchCommand, ReplicaOffsetCommand
+from txnsim.log._replicated import described
 from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.partition_log import PartitionLog
-from txnsim.log.replicated import described
 from txnsim.metadata.image import TopicImage
 from txnsim.replication.replica_sessions import BATCHES_MAX
 from txnsim.runtime.trace import TraceLevel

@@ -12,7 +12,7 @@ import pytest
 from tests.support.coordinator import START_MS, ManualClock
 from txnsim.runtime.clock import ARM_MS_MAX, SLICE_NS, LoopClock, SkewedClock
 from txnsim.runtime.env import Clock
-from txnsim.runtime.virtual.loop import VirtualLoop
+from txnsim.runtime.virtual._loop import VirtualLoop
 
 
 class World:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.images import B1, B2
-from txnsim.runtime.link_cuts import Cut, LinkCuts, Pipe
+from txnsim.runtime._link_cuts import Cut, LinkCuts, Pipe
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 
 

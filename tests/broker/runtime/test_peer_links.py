@@ -20,7 +20,7 @@ from txnsim.errors import (
 from txnsim.faults.crossings import Crossing, FaultEffect, SubmitOutcome
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.transactions import AllocateProducerIdsCommand
-from txnsim.runtime.link_cuts import Cut
+from txnsim.runtime._link_cuts import Cut
 from txnsim.runtime.network import LoopNetwork
 from txnsim.runtime.real import RealClock
 from txnsim.runtime.tasks import LoopTasks

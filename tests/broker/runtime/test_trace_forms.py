@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txnsim.runtime._trace_forms import Lines, Row, Rows, name_of, rows_of
 from txnsim.runtime.trace import TraceLevel, Tracer
-from txnsim.runtime.trace_forms import Lines, Row, Rows, name_of, rows_of
 
 ROWS: list[Row] = [
     (7, 0, (), "note", "", {"text": "a"}, None),

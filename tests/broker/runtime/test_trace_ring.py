@@ -7,8 +7,8 @@ import json
 import msgspec
 import pytest
 
-from txnsim.runtime.trace_forms import Lines, Row
-from txnsim.runtime.trace_ring import (
+from txnsim.runtime._trace_forms import Lines, Row
+from txnsim.runtime._trace_ring import (
     BATCH_OVERHEAD,
     CARRIED_SHARE,
     CHUNK_BYTES,

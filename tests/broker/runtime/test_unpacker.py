@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from txnsim.runtime.unpacker import Unpacker
+from txnsim.runtime._unpacker import Unpacker
 
 
 class Work(NamedTuple):

@@ -25,7 +25,7 @@ from txnsim.faults.cluster_actions import (
 )
 from txnsim.metadata.image import PartitionImage
 from txnsim.node.peers import CONTROLLER_ID
-from txnsim.server.cluster_control import SimClusterControl
+from txnsim.server._cluster_control import SimClusterControl
 from txnsim.server.member import MemberState
 from txnsim.types import BrokerId, TopicPartition
 

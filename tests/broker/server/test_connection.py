@@ -19,7 +19,7 @@ from txnsim.faults.actions import Delay, Drop, Fail, Hold
 from txnsim.faults.plan import Action
 from txnsim.faults.points import FaultPoint
 from txnsim.runtime.trace import TraceLevel
-from txnsim.server.listener import Door
+from txnsim.server._listener import Door
 from txnsim.types import IsolationLevel, TopicPartition
 
 E = ErrorCode

@@ -15,7 +15,7 @@ from tests.support.within import within
 from txnsim.api.registry import HANDLERS
 from txnsim.errors import ErrorCode
 from txnsim.releases.exchanges import FORWARDED
-from txnsim.server.forwarding import RETRY_TIMEOUT_MS
+from txnsim.server._forwarding import RETRY_TIMEOUT_MS
 from txnsim.types import TRANSACTION_STATE_TOPIC
 from txnsim.wire import codec
 

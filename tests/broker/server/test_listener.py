@@ -10,8 +10,8 @@ from tests.support.clusters import VirtualCluster, real_cluster, run_cluster
 from tests.support.wires import Wire
 from tests.support.within import within
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
-from txnsim.server.connection import Connection
-from txnsim.server.listener import BrokerListener, Door
+from txnsim.server._connection import Connection
+from txnsim.server._listener import BrokerListener, Door
 from txnsim.settings import DEFAULTS
 from txnsim.types import BrokerId
 

@@ -13,7 +13,7 @@ from txnsim.api.request import Request
 from txnsim.errors import ErrorCode
 from txnsim.security.principals import ANONYMOUS
 from txnsim.security.sasl import exchange
-from txnsim.server.sasl import HANDLE, SaslRules, SaslSession, SaslState, SaslStep, Then
+from txnsim.server._sasl import HANDLE, SaslRules, SaslSession, SaslState, SaslStep, Then
 from txnsim.wire import codec
 
 WALL_MS = 1_000_000

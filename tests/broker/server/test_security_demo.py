@@ -8,7 +8,7 @@ import pytest
 
 from txnsim.security.acls import NO_ACLS, Operation, ResourceType
 from txnsim.security.options import SecurityOptions, check_security
-from txnsim.server.channel_builder import authorizer_of
+from txnsim.server._channel_builder import authorizer_of
 from txnsim.server.security_demo import (
     LISTENERS,
     DemoFiles,

@@ -12,12 +12,12 @@ import pytest
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.within import within
 from txnsim.client.producer import Producer
-from txnsim.coordinators.group.tracing import OffsetTrace, PositionNow
+from txnsim.coordinators.group._tracing import OffsetTrace, PositionNow
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.runtime.env import Environment
 from txnsim.runtime.trace import TraceLevel
-from txnsim.server import trace_snapshot
+from txnsim.server import _trace_snapshot as trace_snapshot
 from txnsim.server.cluster import SimCluster
 from txnsim.types import TopicPartition
 

@@ -13,8 +13,12 @@ import pytest
 from txnsim.errors import ConfigError
 from txnsim.injection.injector import UnknownRuleError
 from txnsim.mistakes import WrongValueError
-from txnsim.testing import blocking, cluster, faults, life, members, recording, topics
-from txnsim.testing.blocking import SimulatedKafka
+from txnsim.testing import _blocking as blocking
+from txnsim.testing import _life as life
+from txnsim.testing import _members as members
+from txnsim.testing import _recording as recording
+from txnsim.testing import cluster, faults, topics
+from txnsim.testing._blocking import SimulatedKafka
 from txnsim.testing.event_loop import LoopThread
 from txnsim.testing.options import wanted
 

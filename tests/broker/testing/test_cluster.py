@@ -13,8 +13,8 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.producer import Producer
 from txnsim.errors import ClientError, ConfigError
+from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.testing.virtual import run_virtual
 
 
 async def test_it_runs_in_the_caller_s_loop_over_tcp() -> None:

@@ -11,9 +11,9 @@ from txnsim.errors import ConfigError
 from txnsim.faults.actions import Delay, Drop, Hold
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
+from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.faults import fault_rule
-from txnsim.testing.virtual import run_virtual
 
 HELD = {"point": "client.request", "api": "EndTxn", "action": "hold"}
 

@@ -8,8 +8,8 @@ import pytest
 
 from txnsim.errors import ConfigError
 from txnsim.testing import SimulatedKafka
+from txnsim.testing._foreign_cluster import SIMULATED_ONLY, ForeignKafka, check
 from txnsim.testing.event_loop import LoopThread
-from txnsim.testing.foreign_cluster import SIMULATED_ONLY, ForeignKafka, check
 from txnsim.testing.options import wanted
 
 

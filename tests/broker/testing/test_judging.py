@@ -9,10 +9,10 @@ from tests.support.within import within
 from txnsim.faults.actions import Hold
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
+from txnsim.testing._judging import all_faults_struck, no_hanging_transactions
+from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.faults import FaultState
-from txnsim.testing.judging import all_faults_struck, no_hanging_transactions
-from txnsim.testing.virtual import run_virtual
 
 
 def state(*, struck: int = 0, matched: int = 0, may_miss: bool = False) -> FaultState:

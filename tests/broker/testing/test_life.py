@@ -10,8 +10,8 @@ from tests.support.testing_plays import client
 from tests.support.within import within
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
+from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.testing.virtual import run_virtual
 
 
 @within(run_virtual)

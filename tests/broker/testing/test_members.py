@@ -7,8 +7,8 @@ import pytest
 from txnsim.client.errors import ClientError
 from txnsim.client.members.membership import GroupProtocol
 from txnsim.testing import SimulatedKafka
+from txnsim.testing._foreign_cluster import ForeignKafka
 from txnsim.testing.event_loop import LoopThread
-from txnsim.testing.foreign_cluster import ForeignKafka
 from txnsim.testing.options import wanted
 from txnsim.types import TopicPartition
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from txnsim.runtime.virtual.process import ADDRESSES, ARRANGED, STRINGS
-from txnsim.testing import repeating
+from txnsim.testing import _repeating as repeating
 
 
 def item_of(**options: Any) -> Any:

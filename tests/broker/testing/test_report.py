@@ -7,8 +7,8 @@ from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.http.report import LINE_CHARACTERS_MAX, SENTENCES_MAX
 from txnsim.runtime.trace import TraceLevel, Tracer
+from txnsim.testing._report import EVENTS_MAX, sections
 from txnsim.testing.faults import FaultState
-from txnsim.testing.report import EVENTS_MAX, sections
 
 RULE = FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, action=Hold())
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from txnsim.errors import ConfigError
-from txnsim.testing.session import Guard, from_ini
+from txnsim.testing._session import Guard, from_ini
 
 
 def test_ini_options_are_those_of_a_cluster() -> None:

@@ -10,8 +10,8 @@ from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
 from txnsim.placement import partition_for
+from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.testing.virtual import run_virtual
 from txnsim.types import TopicPartition
 
 GHOST = {"transaction_version": 0, "settings": {"transaction.partition.verification.enable": False}}

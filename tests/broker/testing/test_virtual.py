@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.testing_plays import committed
 from txnsim.errors import ConfigError, SimulationError
+from txnsim.testing._virtual import START_MS, run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.testing.virtual import START_MS, run_virtual
 
 
 @pytest.mark.slow

@@ -4,8 +4,8 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
+from txnsim.wire._codegen import Source, twin_of
 from txnsim.wire.codec import request_class
-from txnsim.wire.codegen import Source, twin_of
 
 
 def test_source_becomes_a_function_with_bound_names() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.wire.declared import message, remade, versions
+from txnsim.wire._declared import message, remade, versions
+from txnsim.wire._schema import REQUIRED, describe
 from txnsim.wire.decoder import reader
 from txnsim.wire.encoder import writer
-from txnsim.wire.schema import REQUIRED, describe
 
 
 def test_a_field_has_what_its_line_says() -> None:

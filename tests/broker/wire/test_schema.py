@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from txnsim.wire._schema import ENTITY, REQUIRED, describe
 from txnsim.wire.codec import request_class, response_class, response_schema
-from txnsim.wire.schema import ENTITY, REQUIRED, describe
 
 
 def test_rows_follow_the_wire_order() -> None:

@@ -21,8 +21,8 @@ import msgspec
 from tests.conformance.casebook.batches import batch_from
 from txnsim.errors import ErrorCode, UnsupportedRequestError
 from txnsim.wire import codec
+from txnsim.wire._schema import ENTITY, describe
 from txnsim.wire.apis import APIS
-from txnsim.wire.schema import ENTITY, describe
 
 Variables = dict[str, Any]
 

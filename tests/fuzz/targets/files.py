@@ -13,7 +13,7 @@ import msgspec
 
 from tests.fuzz.target import Target
 from tests.support.apache_kafka import REPOSITORY
-from txnsim.config.files import load
+from txnsim.config._files import load
 from txnsim.config.properties import parse_properties
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.faults.plan import FaultRule

@@ -18,7 +18,7 @@ from txnsim.api.request import Request
 from txnsim.errors import BadInputError
 from txnsim.security.sasl import MECHANISMS, OAUTHBEARER, Authenticated, BearerExchange, exchange
 from txnsim.security.scram import ScramMechanism
-from txnsim.server.sasl import SaslRules, SaslSession, SaslState, Then
+from txnsim.server._sasl import SaslRules, SaslSession, SaslState, Then
 from txnsim.wire import codec
 
 _WALL_MS: Final = 1_700_000_000_000

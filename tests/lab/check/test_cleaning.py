@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.told import T0, Told, ghost, hangs
-from txnsim_lab.check.cleaning import uncleanable_logs
+from txnsim_lab.check._cleaning import uncleanable_logs
 from txnsim_lab.check.observations import Isolation
 
 KEYS = {2: "x", 3: "x"}

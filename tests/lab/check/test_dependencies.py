@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.told import FAILED, Told, kinds
-from txnsim_lab.check.dependencies import (
+from txnsim_lab.check._dependencies import (
     circular_information_flow,
     dirty_writes,
     lost_updates,

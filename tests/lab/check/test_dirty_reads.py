@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.told import FAILED, UNKNOWN, Told
-from txnsim_lab.check.dirty_reads import aborted_reads, intermediate_reads
+from txnsim_lab.check._dirty_reads import aborted_reads, intermediate_reads
 
 
 def test_a_record_of_an_aborted_transaction_convicts_who_gave_it() -> None:

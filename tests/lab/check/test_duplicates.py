@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tests.support.told import UNKNOWN, Told
-from txnsim_lab.check.duplicates import duplicates
+from txnsim_lab.check._duplicates import duplicates
 
 
 def test_an_item_at_two_places_of_a_topic_is_a_duplicate() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.told import FAILED, UNKNOWN, Told
-from txnsim_lab.check.fencing import false_fencing
+from txnsim_lab.check._fencing import false_fencing
 
 WRONG_STATE: dict[str, Any] = {"outcome": FAILED, "error": "INVALID_TXN_STATE"}
 FENCED: dict[str, Any] = {"outcome": FAILED, "error": "PRODUCER_FENCED"}

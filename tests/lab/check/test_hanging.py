@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.told import T0, T1, Told, ghost, hangs
-from txnsim_lab.check.hanging import hanging
+from txnsim_lab.check._hanging import hanging
 from txnsim_lab.check.observations import Wrote
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tests.support.told import T0, UNKNOWN, Told, hangs, kinds
-from txnsim_lab.check.losses import losses
+from txnsim_lab.check._losses import losses
 
 
 def test_what_was_acknowledged_outside_of_a_transaction_must_come() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.support.told import FAILED, UNKNOWN, Told
+from txnsim_lab.check._ordering import out_of_order, readers_went_back
 from txnsim_lab.check.observations import Isolation
-from txnsim_lab.check.ordering import out_of_order, readers_went_back
 
 REFUSED: dict[str, Any] = {"outcome": FAILED, "error": "OUT_OF_ORDER_SEQUENCE_NUMBER"}
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.told import FAILED, UNKNOWN, Told
-from txnsim_lab.check.positions import positions_before_decision
+from txnsim_lab.check._positions import positions_before_decision
 
 
 def test_positions_of_an_aborted_transaction_are_never_to_be_seen() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.told import FAILED, OK, UNKNOWN, Told
+from txnsim_lab.check._refusals import refused_producers
 from txnsim_lab.check.observations import Outcome
-from txnsim_lab.check.refusals import refused_producers
 
 LOST = "INVALID_PRODUCER_ID_MAPPING"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.told import Told
+from txnsim_lab.check._skipped import skipped_input
 from txnsim_lab.check.observations import Outcome, Position
-from txnsim_lab.check.skipped import skipped_input
 
 
 def test_without_a_position_there_is_nothing_to_judge() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.told import T0, Told, ghost, hangs, kinds
-from txnsim_lab.check.starvation import starving_readers, stuck_last_stable_offsets
+from txnsim_lab.check._starvation import starving_readers, stuck_last_stable_offsets
 
 
 def held(told: Told, **more: Any) -> int:

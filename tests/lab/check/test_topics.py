@@ -6,10 +6,10 @@ import pytest
 
 from tests.support.told import FAILED, T0, UNKNOWN, Told
 from txnsim.types import TopicPartition
+from txnsim_lab.check._topics import gone, told_apart
 from txnsim_lab.check.history import History
 from txnsim_lab.check.judge import judge
 from txnsim_lab.check.observations import Described, OnPartition, Outcome, Position, PositionsRead
-from txnsim_lab.check.topics import gone, told_apart
 
 
 def topics(history: History) -> list[str]:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.support.told import FAILED, T0, UNKNOWN, Told
+from txnsim_lab.check._visibility import Sight, visibility, writers_by_offset
 from txnsim_lab.check.observations import Isolation, Wrote
-from txnsim_lab.check.visibility import Sight, visibility, writers_by_offset
 
 
 def misses(told: Told) -> dict[int, int]:

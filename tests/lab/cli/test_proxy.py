@@ -16,7 +16,7 @@ from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main
 from txnsim.errors import ConfigError
 from txnsim.security.options import TlsFiles
-from txnsim_lab.cli import proxy
+from txnsim_lab.cli import _proxy as proxy
 from txnsim_lab.proxy.addresses import Endpoint
 
 

@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 
 from txnsim.cli.main import main
-from txnsim_lab.cli.schema import KINDS
+from txnsim_lab.cli._schema import KINDS
 
 
 @pytest.mark.slow

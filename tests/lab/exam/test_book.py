@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim_lab.exam.book import Book, Told
+from txnsim_lab.exam._book import Book, Told
 
 
 def book(told: Told) -> Book:

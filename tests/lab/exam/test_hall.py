@@ -7,10 +7,10 @@ from typing import cast
 import pytest
 
 from txnsim.types import TopicPartition
-from txnsim_lab.exam.driver import Driver
+from txnsim_lab.exam._driver import Driver
+from txnsim_lab.exam._room import Room
 from txnsim_lab.exam.hall import SimulatedHalls, home_of_group, home_of_id
 from txnsim_lab.exam.results import NotAskedError
-from txnsim_lab.exam.room import Room
 
 
 async def test_a_leader_moves_and_a_broker_dies() -> None:

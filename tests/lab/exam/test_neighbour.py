@@ -9,7 +9,7 @@ import pytest
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.types import TopicPartition
 from txnsim.wire.compression import GZIP
-from txnsim_lab.exam.neighbour import Neighbour
+from txnsim_lab.exam._neighbour import Neighbour
 
 AT = TopicPartition("t", 1)
 

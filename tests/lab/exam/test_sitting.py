@@ -16,9 +16,9 @@ import pytest
 from txnsim.client.errors import RetriableError
 from txnsim.errors import ConfigError
 from txnsim_lab.exam import sitting
-from txnsim_lab.exam.driver import Driver
+from txnsim_lab.exam._driver import Driver
+from txnsim_lab.exam._room import Room, together
 from txnsim_lab.exam.results import MissError, Outcome, Result, Sitting, known_misses, page
-from txnsim_lab.exam.room import Room, together
 from txnsim_lab.exam.sitting import Exam, chosen, sit
 from txnsim_lab.exam.situation import situation
 from txnsim_lab.exam.situations import SITUATIONS

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from txnsim_lab.exam.book import Entry, Told
-from txnsim_lab.exam.driver import Answer, Driver, LibraryError, NoAnswerError
+from txnsim_lab.exam._book import Entry, Told
+from txnsim_lab.exam._driver import Answer, Driver, LibraryError, NoAnswerError
+from txnsim_lab.exam._talk import Talk, without_repeats
 from txnsim_lab.exam.results import MissError, NotAskedError
-from txnsim_lab.exam.talk import Talk, without_repeats
 
 TIMED_OUT = LibraryError(name="TIMED_OUT", message="too late", retriable=True)
 

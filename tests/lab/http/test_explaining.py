@@ -17,7 +17,8 @@ from txnsim.errors import BadInputError
 from txnsim.http.app import ControlApi
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.trace.reading import Recording, recording
-from txnsim_lab.http import explaining, practising
+from txnsim_lab.http import _explaining as explaining
+from txnsim_lab.http import _practising as practising
 
 EXPLAIN = "/api/v1/explain"
 

@@ -15,8 +15,8 @@ from txnsim.client import requests
 from txnsim.faults.points import FaultPoint
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
-from txnsim_lab.proxy.crossings import Sent, decoded, described, peer_of, refusal_of
-from txnsim_lab.proxy.topic_names import TopicNames
+from txnsim_lab.proxy._crossings import Sent, decoded, described, peer_of, refusal_of
+from txnsim_lab.proxy._topic_names import TopicNames
 
 TP = TopicPartition("orders", 1)
 

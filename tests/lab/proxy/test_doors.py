@@ -13,8 +13,8 @@ from tests.support.wires import Wire
 from tests.support.within import within
 from txnsim.errors import ConfigError
 from txnsim.runtime.trace import TraceLevel
+from txnsim_lab.proxy._doors import DOORS_MAX, Doors
 from txnsim_lab.proxy.addresses import Endpoint
-from txnsim_lab.proxy.doors import DOORS_MAX, Doors
 
 
 def doors_of(cluster: ProxiedCluster, **options: Any) -> Doors:

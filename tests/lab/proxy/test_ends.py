@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from txnsim_lab.proxy.ends import BrokerEnd, ClientEnd
-from txnsim_lab.proxy.frame_stream import Course, FrameStream
+from txnsim_lab.proxy._ends import BrokerEnd, ClientEnd
+from txnsim_lab.proxy._frame_stream import Course, FrameStream
 
 
 class Told:

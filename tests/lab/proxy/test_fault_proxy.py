@@ -24,8 +24,8 @@ from txnsim.injection.injector import CannotStrikeError
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.server.cluster import SimCluster
 from txnsim.testing import SimulatedKafka
+from txnsim.testing._foreign_cluster import ForeignKafka
 from txnsim.testing.event_loop import LoopThread
-from txnsim.testing.foreign_cluster import ForeignKafka
 from txnsim.testing.options import wanted
 from txnsim.types import TopicPartition
 from txnsim_lab.proxy.addresses import Endpoint

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txnsim_lab.proxy.frame_stream import Course, FrameStream
+from txnsim_lab.proxy._frame_stream import Course, FrameStream
 
 
 def frame(kind: bytes, size: int = 3) -> bytes:

@@ -11,7 +11,7 @@ from txnsim.client import requests
 from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
-from txnsim_lab.proxy import peek
+from txnsim_lab.proxy import _peek as peek
 
 
 def produce(version: int, *, acks: int, client_id: str | None, txn: str | None) -> bytes:

@@ -21,7 +21,7 @@ from txnsim.faults.crossings import RewriteHow
 from txnsim.faults.points import FaultPoint
 from txnsim.types import IsolationLevel
 from txnsim.wire import codec
-from txnsim_lab.proxy import relay
+from txnsim_lab.proxy import _relay as relay
 
 REQUEST, RESPONSE = FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from uuid import UUID
 
-from txnsim_lab.proxy.topic_names import TopicNames
+from txnsim_lab.proxy._topic_names import TopicNames
 
 ID = UUID(int=7)
 

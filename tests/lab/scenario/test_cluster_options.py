@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.stories import small
 from txnsim.errors import ConfigError
-from txnsim_lab.scenario.cluster_options import (
+from txnsim_lab.scenario._cluster_options import (
     STRICT_MARKERS,
     leaders_of,
     new_topic,

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
-from txnsim_lab.cli.scenario.template import TEMPLATE
+from txnsim_lab.cli._scenario.template import TEMPLATE
 from txnsim_lab.scenario.catalog import directory
 from txnsim_lab.scenario.json_schema import fault_schema, scenario_schema
 

@@ -7,8 +7,8 @@ import pytest
 from tests.support.testing_plays import aborted, client, committed
 from tests.support.within import within
 from txnsim.client.errors import ClientError
+from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.testing.virtual import run_virtual
 from txnsim.types import TopicPartition
 from txnsim_lab.check.observations import Described, Isolation, Listed, Producers, Read
 from txnsim_lab.scenario.onlooker import ONLOOKER, look

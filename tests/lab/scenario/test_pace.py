@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from txnsim_lab.scenario._pace import LOOK, planned
 from txnsim_lab.scenario.catalog import find
-from txnsim_lab.scenario.pace import LOOK, planned
 from txnsim_lab.scenario.steps_model import Step
 
 

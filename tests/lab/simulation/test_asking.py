@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from tests.support.plans import leaderless_plan
-from txnsim_lab.simulation.curiosity import CURIOUS
+from txnsim_lab.simulation._curiosity import CURIOUS
+from txnsim_lab.simulation._plan import Act, Plan, Track
+from txnsim_lab.simulation._story import pytest_of, story_of
 from txnsim_lab.simulation.differential import difference, other_plan
 from txnsim_lab.simulation.drawing import draw
-from txnsim_lab.simulation.plan import Act, Plan, Track
 from txnsim_lab.simulation.play import play
-from txnsim_lab.simulation.story import pytest_of, story_of
 
 
 def plans() -> Iterator[Plan]:

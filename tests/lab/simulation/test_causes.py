@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from tests.support.plans import leaderless_plan, overwriting_plan
-from txnsim_lab.simulation import defaults
-from txnsim_lab.simulation.causes import causes_of
+from txnsim_lab.simulation import _defaults as defaults
+from txnsim_lab.simulation._causes import causes_of
+from txnsim_lab.simulation._plan import Act, Plan, Track, World
 from txnsim_lab.simulation.drawing import Wanted, draw
-from txnsim_lab.simulation.plan import Act, Plan, Track, World
 from txnsim_lab.simulation.play import play
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from txnsim_lab.simulation.curiosity import CURIOUS, GROUPS, IDS, MISSING, TOPICS
+from txnsim_lab.simulation._curiosity import CURIOUS, GROUPS, IDS, MISSING, TOPICS
+from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation.drawing import draw
-from txnsim_lab.simulation.plan import Plan
 
 SEEDS = range(400)
 LOOKS = ("Describe", "List", "Fetch", "Find", "Metadata", "OffsetF", "ConsumerGroupD")

@@ -7,18 +7,15 @@ import re
 
 from txnsim.releases.rules import Rules
 from txnsim_lab.scenario.catalog import heads
-from txnsim_lab.simulation import (
-    asking,
-    curiosity,
-    defaults,
-    dice,
-    disturbances,
-    drawing,
-    habits,
-    later,
-    plan,
-    play,
-)
+from txnsim_lab.simulation import _asking as asking
+from txnsim_lab.simulation import _curiosity as curiosity
+from txnsim_lab.simulation import _defaults as defaults
+from txnsim_lab.simulation import _dice as dice
+from txnsim_lab.simulation import _disturbances as disturbances
+from txnsim_lab.simulation import _habits as habits
+from txnsim_lab.simulation import _later as later
+from txnsim_lab.simulation import _plan as plan
+from txnsim_lab.simulation import drawing, play
 
 DRAWN_FROM = (
     *(asking, curiosity, defaults, dice, disturbances, drawing, habits, later, plan, play),

@@ -6,11 +6,10 @@ import pytest
 
 from txnsim.errors import ConfigError
 from txnsim_lab.scenario.steps_model import Step
-from txnsim_lab.simulation import defaults
-from txnsim_lab.simulation.asking import ASK
-from txnsim_lab.simulation.curiosity import CURIOUS
-from txnsim_lab.simulation.drawing import Wanted, draw
-from txnsim_lab.simulation.later import (
+from txnsim_lab.simulation import _defaults as defaults
+from txnsim_lab.simulation._asking import ASK
+from txnsim_lab.simulation._curiosity import CURIOUS
+from txnsim_lab.simulation._later import (
     AMID_FAULTS,
     AMID_TRANSACTIONS,
     BOTH_WAYS,
@@ -23,7 +22,8 @@ from txnsim_lab.simulation.later import (
     TOGETHER,
     TROUBLED,
 )
-from txnsim_lab.simulation.plan import Plan, scenario_of
+from txnsim_lab.simulation._plan import Plan, scenario_of
+from txnsim_lab.simulation.drawing import Wanted, draw
 
 SEEDS = range(120)
 

@@ -10,8 +10,8 @@ import pytest
 from tests.support.plans import leaderless_plan
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
+from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation.guests import Guest
-from txnsim_lab.simulation.plan import Plan
 from txnsim_lab.simulation.play import CRASH, Cell, play
 
 

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+from txnsim_lab.simulation._plan import Act, Plan, Track, World
 from txnsim_lab.simulation.drawing import Wanted, draw
 from txnsim_lab.simulation.guide import AMONG, guided, pairs_of
-from txnsim_lab.simulation.plan import Act, Plan, Track, World
 
 WANTED = Wanted()
 

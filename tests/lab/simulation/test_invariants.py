@@ -22,7 +22,7 @@ from txnsim.log.producer_state import ProducerEntry
 from txnsim.txn.commands import InitProducerId
 from txnsim.txn.state import TransactionState, TxnMetadata
 from txnsim.types import NO_PRODUCER_EPOCH, TopicPartition, TransactionalId
-from txnsim_lab.simulation.invariants import (
+from txnsim_lab.simulation._invariants import (
     DIFFERENT_REPLICAS,
     FORGETFUL_COORDINATOR,
     FORGETFUL_GROUP,

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from txnsim.releases import RELEASES
-from txnsim_lab.simulation import defaults
-from txnsim_lab.simulation.causes import _switches
-from txnsim_lab.simulation.curiosity import CURIOUS
-from txnsim_lab.simulation.disturbances import POWER_FAILURE
-from txnsim_lab.simulation.drawing import Wanted, draw
-from txnsim_lab.simulation.later import (
+from txnsim_lab.simulation import _defaults as defaults
+from txnsim_lab.simulation._causes import _switches
+from txnsim_lab.simulation._curiosity import CURIOUS
+from txnsim_lab.simulation._disturbances import POWER_FAILURE
+from txnsim_lab.simulation._later import (
     AMID_FAULTS,
     AMID_TRANSACTIONS,
     BOTH_WAYS,
@@ -29,9 +28,10 @@ from txnsim_lab.simulation.later import (
     TROUBLED,
     with_later,
 )
-from txnsim_lab.simulation.plan import Act, Plan, Track, World
+from txnsim_lab.simulation._plan import Act, Plan, Track, World
+from txnsim_lab.simulation._shrinking import without_habit
+from txnsim_lab.simulation.drawing import Wanted, draw
 from txnsim_lab.simulation.play import Played, play
-from txnsim_lab.simulation.shrinking import without_habit
 
 SEEDS = range(400)
 

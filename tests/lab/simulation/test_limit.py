@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.plans import leaderless_plan
 from txnsim_lab.simulation import batch
+from txnsim_lab.simulation._limit import OverLimitError, processor_limit
 from txnsim_lab.simulation.batch import row_of
 from txnsim_lab.simulation.drawing import Wanted
-from txnsim_lab.simulation.limit import OverLimitError, processor_limit
 from txnsim_lab.simulation.play import OVER_LIMIT, play
 
 TINY_S = 0.02

@@ -14,8 +14,8 @@ from txnsim.metadata.image import ClusterImage
 from txnsim.placement import partition_for
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from txnsim_lab.check.observations import Position, PositionsRead
-from txnsim_lab.simulation import moments
-from txnsim_lab.simulation.moments import Moments
+from txnsim_lab.simulation import _moments as moments
+from txnsim_lab.simulation._moments import Moments
 
 
 def raise_the_watermark_of_a_follower(cluster: VirtualCluster) -> None:

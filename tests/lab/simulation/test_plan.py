@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.plans import leaderless_plan
 from txnsim.errors import ConfigError
-from txnsim_lab.simulation.plan import RUN, Plan, scenario_of
+from txnsim_lab.simulation._plan import RUN, Plan, scenario_of
 
 
 def test_a_plan_comes_back_from_its_file() -> None:

@@ -15,8 +15,8 @@ from tests.support.told import FAILED, OK, UNKNOWN, Told
 from txnsim.runtime.rng import SeededRng
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import Position, PositionsRead, SentOffsets
-from txnsim_lab.simulation import promises
-from txnsim_lab.simulation.promises import (
+from txnsim_lab.simulation import _promises as promises
+from txnsim_lab.simulation._promises import (
     GRANTED_TO_REPLACED,
     LOST_POSITION,
     UNSTABLE_POSITION,

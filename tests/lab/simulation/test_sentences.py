@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from txnsim_lab.simulation.sentences import sentence_of
+from txnsim_lab.simulation._sentences import sentence_of
 
 
 @pytest.mark.parametrize(

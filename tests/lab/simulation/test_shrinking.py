@@ -4,8 +4,8 @@ import pytest
 
 from tests.support.plans import leaderless_plan, overwriting_plan
 from txnsim.errors import ConfigError
-from txnsim_lab.simulation.plan import Plan
-from txnsim_lab.simulation.shrinking import shrink, with_own_keys, with_switch
+from txnsim_lab.simulation._plan import Plan
+from txnsim_lab.simulation._shrinking import shrink, with_own_keys, with_switch
 
 SWITCH = ("leaderless_partitions_keep_markers", True)
 KINDS = ("lost-write", "stuck-last-stable-offset", "torn-transaction")

@@ -6,9 +6,9 @@ import pytest
 from tests.support.plans import leaderless_plan
 from txnsim_lab.scenario.reading import read
 from txnsim_lab.scenario.runner import Telling, tell_virtual
-from txnsim_lab.simulation.plan import RUN
+from txnsim_lab.simulation._plan import RUN
+from txnsim_lab.simulation._story import pytest_of, story_of
 from txnsim_lab.simulation.play import play
-from txnsim_lab.simulation.story import pytest_of, story_of
 
 
 @pytest.mark.costly

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.testing_plays import committed
 from tests.support.within import within
+from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.testing.virtual import run_virtual
 from txnsim_lab.check.history import HistoryError
 from txnsim_lab.check.observations import Ended, Outcome, Wrote
 

@@ -13,9 +13,9 @@ import pytest
 
 from txnsim.cli.main import main
 from txnsim.errors import ConfigError
-from txnsim_spark.cli import stream
-from txnsim_spark.cli.stream import Teller, connector_config, location
-from txnsim_spark.streaming.alerts import Alert, AlertEvent
+from txnsim_spark.cli import _stream as stream
+from txnsim_spark.cli._stream import Teller, connector_config, location
+from txnsim_spark.streaming._alerts import Alert, AlertEvent
 from txnsim_spark.streaming.events import AlertChanged, BatchWritten, NotAsked
 from txnsim_spark.streaming.options import StreamOptions
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from txnsim.types import TopicPartition
-from txnsim_spark.forensics.coordinator_entries import (
+from txnsim_spark.forensics._coordinator_entries import (
     Coordinators,
     Entry,
     TxnRecord,
     coordinators_of,
 )
-from txnsim_spark.forensics.evidence import ReplicaFacts, StartBatch
-from txnsim_spark.forensics.read_notes import NOTHING_READ
+from txnsim_spark.forensics._evidence import ReplicaFacts, StartBatch
+from txnsim_spark.forensics._read_notes import NOTHING_READ
 from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.forensics.verdicts import OpenTxn, ReplicaEnds
 from txnsim_spark.scan.segments import Replica

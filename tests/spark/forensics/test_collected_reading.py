@@ -15,9 +15,9 @@ from txnsim.errors import BadInputError
 from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim_spark.forensics._evidence import Status
 from txnsim_spark.forensics.collected_reading import find_hanging_in_archives
 from txnsim_spark.forensics.collection import collect, write_archive
-from txnsim_spark.forensics.evidence import Status
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Report
 

@@ -16,6 +16,7 @@ from tests.support.logs import NOW, PID, LogDriver
 from txnsim.errors import BadInputError
 from txnsim.storage import names
 from txnsim_spark.forensics import collection
+from txnsim_spark.forensics._evidence import StartBatch
 from txnsim_spark.forensics.collection import (
     MANIFEST,
     REPLICAS,
@@ -26,7 +27,6 @@ from txnsim_spark.forensics.collection import (
     member_of,
     write_archive,
 )
-from txnsim_spark.forensics.evidence import StartBatch
 
 LATER = 9_000_000_000_000
 

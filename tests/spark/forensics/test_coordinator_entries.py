@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from txnsim.placement import partition_for
 from txnsim.types import TopicPartition
-from txnsim_spark.forensics.coordinator_entries import (
+from txnsim_spark.forensics._coordinator_entries import (
     Coordinators,
     Entry,
     EntryFolder,

@@ -12,9 +12,9 @@ from txnsim.storage import names
 from txnsim.txn.state import Tombstone
 from txnsim.types import TopicPartition, TransactionalId
 from txnsim.wire.batch import Record, assign, build_batch
-from txnsim_spark.forensics import coordinator_log
-from txnsim_spark.forensics.coordinator_entries import Coordinators
-from txnsim_spark.forensics.coordinator_log import (
+from txnsim_spark.forensics import _coordinator_log as coordinator_log
+from txnsim_spark.forensics._coordinator_entries import Coordinators
+from txnsim_spark.forensics._coordinator_log import (
     logs_of,
     read_coordinators,
     replayed,

@@ -9,13 +9,13 @@ import pytest
 
 from tests.spark.forensics.opened import FACTS as SOUND
 from tests.spark.forensics.opened import HERE, ends, txn
-from txnsim_spark.forensics.coordinator_entries import (
+from txnsim_spark.forensics._coordinator_entries import (
     Coordinators,
     Entry,
     TxnRecord,
     coordinators_of,
 )
-from txnsim_spark.forensics.evidence import (
+from txnsim_spark.forensics._evidence import (
     Assignment,
     Evidence,
     ReplicaFacts,
@@ -23,7 +23,7 @@ from txnsim_spark.forensics.evidence import (
     Status,
     evidence_of,
 )
-from txnsim_spark.forensics.read_notes import CutOff, Gap, ReadNotes
+from txnsim_spark.forensics._read_notes import CutOff, Gap, ReadNotes
 from txnsim_spark.forensics.verdicts import Spread, opinion_on
 
 ENDS = ends(mark=10)

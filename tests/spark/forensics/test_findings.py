@@ -18,8 +18,9 @@ from tests.spark.forensics.opened import (
 )
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
-from txnsim_spark.forensics.coordinator_entries import Coordinators
-from txnsim_spark.forensics.evidence import ReplicaFacts, StartBatch, Status
+from txnsim_spark.forensics._coordinator_entries import Coordinators
+from txnsim_spark.forensics._evidence import ReplicaFacts, StartBatch, Status
+from txnsim_spark.forensics._read_notes import ReadNotes
 from txnsim_spark.forensics.findings import (
     AbortCommands,
     Finding,
@@ -34,7 +35,6 @@ from txnsim_spark.forensics.findings import (
     json_schema,
     owed_by,
 )
-from txnsim_spark.forensics.read_notes import ReadNotes
 from txnsim_spark.forensics.verdicts import OpenTxn, Reason, ReplicaEnds, Spread
 
 QUESTION = Question(as_of_ms=NOW)

@@ -10,6 +10,7 @@ from tests.support.broker_dirs import BrokerDir
 from tests.support.logs import driven_log
 from tests.support.remade_topic import GONE_ID, NEW_ID, OLD_ID, remade_topic
 from txnsim.errors import BadInputError
+from txnsim_spark.forensics._metadata_copies import KnownTopics
 from txnsim_spark.forensics.identity import (
     Identities,
     Stale,
@@ -17,7 +18,6 @@ from txnsim_spark.forensics.identity import (
     identities_in,
     stale_words,
 )
-from txnsim_spark.forensics.metadata_copies import KnownTopics
 from txnsim_spark.scan.segments import Replica
 
 LIVES = {"orders": "new"}

@@ -10,9 +10,9 @@ from tests.support.metadata_logs import partition, removed, topic, write_metadat
 from txnsim.storage.metadata_files import uuid_text
 from txnsim.storage.metadata_log import FOLDER_NAME
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
-from txnsim_spark.forensics.coordinator_entries import coordinators_of
-from txnsim_spark.forensics.evidence import Assignment
-from txnsim_spark.forensics.metadata_copies import KnownTopics, completed, known_topics_in
+from txnsim_spark.forensics._coordinator_entries import coordinators_of
+from txnsim_spark.forensics._evidence import Assignment
+from txnsim_spark.forensics._metadata_copies import KnownTopics, completed, known_topics_in
 
 ID = uuid.UUID(int=7)
 

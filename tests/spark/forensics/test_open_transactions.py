@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.support.fragment_model import Act, acts, events_of, segment_of
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.wire.batch import iter_batches, read_batch_header
-from txnsim_spark.forensics.open_transactions import Fragment, merged, of_snapshot, open_after
-from txnsim_spark.forensics.read_compiled import fragments_of
+from txnsim_spark.forensics._open_transactions import Fragment, merged, of_snapshot, open_after
+from txnsim_spark.forensics._read_compiled import fragments_of
 from txnsim_spark.forensics.verdicts import OpenTxn
 from txnsim_spark.scan.walk import fragment_rows
 

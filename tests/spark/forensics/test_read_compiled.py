@@ -16,9 +16,9 @@ from txnsim.txn.state import Tombstone
 from txnsim.types import TopicPartition, TransactionalId
 from txnsim.wire.batch import assign, read_batch_header
 from txnsim_spark.engine import Way
-from txnsim_spark.forensics.coordinator_log import replayed
-from txnsim_spark.forensics.read_compiled import ReplicaRead, log_job, replica_job
-from txnsim_spark.forensics.read_notes import NOTES_MAX, Gap
+from txnsim_spark.forensics._coordinator_log import replayed
+from txnsim_spark.forensics._read_compiled import ReplicaRead, log_job, replica_job
+from txnsim_spark.forensics._read_notes import NOTES_MAX, Gap
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
 from txnsim_spark.scan.segments import replicas_in
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txnsim_spark.forensics.read_notes import ReadNotes, seen_again
+from txnsim_spark.forensics._read_notes import ReadNotes, seen_again
 
 
 def test_a_place_that_the_walk_met_too_is_known_once() -> None:

@@ -12,10 +12,10 @@ from tests.support.logs import LogDriver, plain
 from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names
-from txnsim_spark.forensics.evidence import StartBatch
-from txnsim_spark.forensics.read_notes import NOTHING_READ, Gap, ReadNotes
+from txnsim_spark.forensics._evidence import StartBatch
+from txnsim_spark.forensics._read_notes import NOTHING_READ, Gap, ReadNotes
+from txnsim_spark.forensics._start_batch import Lookups
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
-from txnsim_spark.forensics.start_batch import Lookups
 from txnsim_spark.forensics.verdicts import OpenTxn
 from txnsim_spark.scan.segments import replicas_in
 

@@ -18,7 +18,7 @@ from tests.spark.forensics.opened import (
     txn,
 )
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim_spark.forensics.coordinator_entries import (
+from txnsim_spark.forensics._coordinator_entries import (
     Coordinators,
     Entry,
     TxnRecord,

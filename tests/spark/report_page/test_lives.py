@@ -8,7 +8,7 @@ from tests.support.broker_dirs import BrokerDir
 from tests.support.logs import NOW, LogDriver
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics.find_hanging import Reading, Search
-from txnsim_spark.report_page.lives import KEPT, Ended, Life, Lives
+from txnsim_spark.report_page._lives import KEPT, Ended, Life, Lives
 
 ORDERS = TopicPartition("orders", 0)
 

@@ -19,7 +19,7 @@ from tests.support.position_logs import HERE, at, offsets_log, sent
 from tests.support.remade_topic import remade_topic
 from txnsim_spark.forensics.find_hanging import Search
 from txnsim_spark.report_page import page as pages
-from txnsim_spark.report_page.lives import Lives
+from txnsim_spark.report_page._lives import Lives
 from txnsim_spark.report_page.page import REMARK, Written, plots, write_report
 
 AS_OF_MS = NOW + 3_600_000

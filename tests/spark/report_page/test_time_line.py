@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("jinja2", reason="the extra spark is not installed")
 
-from txnsim_spark.report_page.time_line import LANES_MAX, WIDTH, Bar, in_lanes, time_line
+from txnsim_spark.report_page._time_line import LANES_MAX, WIDTH, Bar, in_lanes, time_line
 
 
 def bar(from_ms: int, to_ms: int, label: str = "") -> Bar:

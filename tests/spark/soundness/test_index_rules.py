@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from txnsim_spark.scan import kernel
-from txnsim_spark.soundness.index_rules import Entries, IndexCheck
+from txnsim_spark.soundness._index_rules import Entries, IndexCheck
 
 
 def _row(number: int) -> list[int]:

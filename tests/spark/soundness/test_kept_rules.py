@@ -9,7 +9,7 @@ import pytest
 
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
-from txnsim_spark.soundness.kept_rules import judge_aborted, judge_snapshot
+from txnsim_spark.soundness._kept_rules import judge_aborted, judge_snapshot
 from txnsim_spark.soundness.violations import Invariant
 
 DAY_MS = 86_400_000

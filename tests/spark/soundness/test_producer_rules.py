@@ -10,8 +10,8 @@ import pytest
 from tests.spark.soundness.walked import facts
 from txnsim.log.txn_index import AbortedTxn
 from txnsim_spark.scan import kernel
-from txnsim_spark.soundness.producer_rules import Producers, Row
-from txnsim_spark.soundness.segment_walk import with_what_goes_on
+from txnsim_spark.soundness._producer_rules import Producers, Row
+from txnsim_spark.soundness._segment_walk import with_what_goes_on
 from txnsim_spark.soundness.violations import Findings, Invariant
 
 DAY_MS = 86_400_000

@@ -14,8 +14,8 @@ from txnsim.wire.batch import assign, read_batch_header
 from txnsim.wire.batch_rewrite import empty_batch
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.segments import SegmentFile
-from txnsim_spark.soundness.parts import SegmentPart
-from txnsim_spark.soundness.segment_walk import (
+from txnsim_spark.soundness._parts import SegmentPart
+from txnsim_spark.soundness._segment_walk import (
     epoch_at,
     examine,
 )

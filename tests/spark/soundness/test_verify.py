@@ -14,7 +14,7 @@ from tests.support.strides import every
 from txnsim.errors import BadInputError
 from txnsim.storage import names
 from txnsim_spark.soundness import verify
-from txnsim_spark.soundness.parts import SegmentPart
+from txnsim_spark.soundness._parts import SegmentPart
 from txnsim_spark.soundness.verify import plan, put_together
 from txnsim_spark.soundness.violations import Invariant, Violation
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim_spark.stores.hadoop import os_error, reason_of
+from txnsim_spark.stores._hadoop import os_error, reason_of
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ pytest.importorskip("obstore", reason="the extra spark is not installed")
 from obstore.exceptions import GenericError, PermissionDeniedError, UnauthenticatedError
 
 from txnsim.errors import BadInputError, MissingExtraError
-from txnsim_spark.stores import native
-from txnsim_spark.stores.native import (
+from txnsim_spark.stores import _native as native
+from txnsim_spark.stores._native import (
     THREADS,
     NativeStore,
     ObjectFile,
@@ -236,8 +236,8 @@ def test_a_file_that_has_changed_is_read_again() -> None:
 def test_a_large_file_comes_block_by_block_and_by_ranges_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("txnsim_spark.stores.native.BLOCK_BYTES", 100)
-    monkeypatch.setattr("txnsim_spark.stores.native.SMALL_BYTES", 100)
+    monkeypatch.setattr("txnsim_spark.stores._native.BLOCK_BYTES", 100)
+    monkeypatch.setattr("txnsim_spark.stores._native.SMALL_BYTES", 100)
     store = Counting()
     (file,) = files(1, size=250)
     opened = store.open(file, is_sequential=True)

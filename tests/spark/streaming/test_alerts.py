@@ -3,8 +3,8 @@ from __future__ import annotations
 import msgspec
 
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim_spark.streaming.alerts import Alert, AlertEvent, Step, step
-from txnsim_spark.streaming.lag_probe import HeldBy, PartitionLag
+from txnsim_spark.streaming._alerts import Alert, AlertEvent, Step, step
+from txnsim_spark.streaming._lag_probe import HeldBy, PartitionLag
 
 GHOST = HeldBy(
     producer_id=7,

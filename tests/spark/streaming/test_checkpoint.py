@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.local_folder import LocalFolder
 from txnsim.errors import BadInputError
-from txnsim_spark.streaming.checkpoint import Checkpoint, read_offsets
+from txnsim_spark.streaming._checkpoint import Checkpoint, read_offsets
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"t":{"0":4,"1":2}}\n'
 

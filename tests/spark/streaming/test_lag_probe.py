@@ -11,7 +11,7 @@ from txnsim.client.errors import ConnectionLostError
 from txnsim.client.producer import Producer
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
-from txnsim_spark.streaming.lag_probe import PartitionLag, probe
+from txnsim_spark.streaming._lag_probe import PartitionLag, probe
 
 GHOSTLY = TopicPartition("orders", 0)
 

@@ -8,8 +8,8 @@ from pyspark.sql.datasource import InputPartition
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim_spark.streaming import lag_source
-from txnsim_spark.streaming.alerts import step
-from txnsim_spark.streaming.lag_probe import HeldBy, PartitionLag
+from txnsim_spark.streaming._alerts import step
+from txnsim_spark.streaming._lag_probe import HeldBy, PartitionLag
 from txnsim_spark.streaming.lag_source import LAG, LagReader
 from txnsim_spark.streaming.options import LagOptions
 

@@ -15,8 +15,8 @@ from txnsim.wire.records import Record
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.scan.pieces import PIECE_BYTES
 from txnsim_spark.scan.segments import Damage, replicas_in, segments_of
-from txnsim_spark.tables import decoded
-from txnsim_spark.tables.decoded import decoded_batches
+from txnsim_spark.tables import _decoded as decoded
+from txnsim_spark.tables._decoded import decoded_batches
 from txnsim_spark.tables.rows import Job
 
 

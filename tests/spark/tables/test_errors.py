@@ -24,7 +24,7 @@ from txnsim.storage import names
 from txnsim.storage.txn_index import ENTRY_BYTES
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.scan.segments import replicas_in
-from txnsim_spark.tables.errors import read_replica
+from txnsim_spark.tables._errors import read_replica
 from txnsim_spark.tables.rows import Job
 
 BATCH = len(plain())

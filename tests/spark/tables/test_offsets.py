@@ -29,7 +29,7 @@ from txnsim.types import TopicPartition
 from txnsim.wire.batch import ZSTD, Record, build_batch, control_batch
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.pieces import Ints
-from txnsim_spark.tables.offsets import row_of
+from txnsim_spark.tables._offsets import row_of
 
 FOLDER = "__consumer_offsets-7"
 ORDERS_1 = TopicPartition("orders", 1)

@@ -10,7 +10,7 @@ from tests.support.log_tables import broker_dir, replica, segment, table
 from tests.support.logs import NOW, LogDriver, batch, plain
 from txnsim.wire.batch import GZIP, LZ4, NONE, SNAPPY, ZSTD, Record, build_batch
 from txnsim_spark.schemas import TABLES
-from txnsim_spark.tables import records
+from txnsim_spark.tables import _records as records
 
 FULL = [
     Record(key=b"k", value=b"v", timestamp_ms=NOW + 7, headers=(("h", b"1"), ("h", None))),

@@ -9,8 +9,8 @@ import pytest
 from tests.support.log_tables import broker_dir, busy_log, replica, segment, table
 from tests.support.logs import NOW, plain
 from txnsim_spark.schemas import TABLES
-from txnsim_spark.tables import segments
-from txnsim_spark.tables.segments import WALKED
+from txnsim_spark.tables import _segments as segments
+from txnsim_spark.tables._segments import WALKED
 
 
 def test_a_row_tells_what_a_segment_spans(tmp_path: Path) -> None:

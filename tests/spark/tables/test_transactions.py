@@ -17,7 +17,7 @@ from txnsim.txn.log_format import encode_batch, encode_key, encode_value
 from txnsim.txn.state import Tombstone, TxnRecord
 from txnsim.types import TopicPartition, TransactionalId, TransactionVersion
 from txnsim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, Record, build_batch, control_batch
-from txnsim_spark.tables.transactions import row_of, version_of
+from txnsim_spark.tables._transactions import row_of, version_of
 
 TV_0, TV_1, TV_2 = TransactionVersion
 A_0, B_2 = TopicPartition("a", 0), TopicPartition("b", 2)

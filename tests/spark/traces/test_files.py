@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from txnsim_spark.traces.files import SILENT_LINE, path_of, run_names
+from txnsim_spark.traces._files import SILENT_LINE, path_of, run_names
 
 
 @pytest.mark.parametrize(

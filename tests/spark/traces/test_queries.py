@@ -8,7 +8,7 @@ import pytest
 
 from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
 from txnsim.runtime.trace_kinds import KINDS
-from txnsim_spark.traces.queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, RUNS
+from txnsim_spark.traces._queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, RUNS
 
 
 def test_a_query_reads_only_what_was_made_before_it() -> None:

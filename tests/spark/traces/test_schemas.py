@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim_spark.traces.queries import OF_EVENTS, OF_LINES
+from txnsim_spark.traces._queries import OF_EVENTS, OF_LINES
 from txnsim_spark.traces.schemas import TABLES, view_of
 
 

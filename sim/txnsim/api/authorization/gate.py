@@ -11,11 +11,13 @@ from typing import Final
 
 import msgspec
 
-from txnsim.api.access import Access
-from txnsim.api.authorization import groups, topics, transactions
-from txnsim.api.authorization.parts import PARTS, Guard, handle_parts
-from txnsim.api.authorization.whole import refusal
-from txnsim.api.authorization.words import worded
+from txnsim.api._access import Access
+from txnsim.api.authorization import _groups as groups
+from txnsim.api.authorization import _topics as topics
+from txnsim.api.authorization import _transactions as transactions
+from txnsim.api.authorization._parts import PARTS, Guard, handle_parts
+from txnsim.api.authorization._whole import refusal
+from txnsim.api.authorization._words import worded
 from txnsim.api.request import ApiTable, Handler, Reply, Request
 from txnsim.security.authorizer import Authorizer
 

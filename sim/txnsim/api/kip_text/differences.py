@@ -35,14 +35,14 @@ DIFFERENCES: Final = (
         "producers; --abort has --transaction-start-offset",
         shipped="sub-commands; list has none of these filters, elsewhere it is --broker-id; "
         "describe-producers; --start-offset",
-        where="sim/txnsim/cli/txns/kip_text.py",
+        where="sim/txnsim/cli/_txns/kip_text.py",
     ),
     Difference(
         row="664-columns",
         text="the tool's tables tell CurrentTxnStartTimestamp and Duration(s)",
         shipped="CurrentTransactionStartTimeMs and TransactionDurationMs of an id, Duration(min) "
         "of what hangs, nothing of a partition's producers",
-        where="sim/txnsim/cli/txns/kip_text.py",
+        where="sim/txnsim/cli/_txns/kip_text.py",
     ),
     Difference(
         row="664-find-hanging",
@@ -58,19 +58,19 @@ DIFFERENCES: Final = (
         "is an operator's abort, judged by exact epoch (INVALID_PRODUCER_EPOCH) and by the "
         "transaction that is open since there (INVALID_TXN_STATE)",
         shipped="v1 is v0 made flexible, no start offset, and -1 is an epoch like any other",
-        where="sim/txnsim/api/kip_text/write_txn_markers.py",
+        where="sim/txnsim/api/kip_text/_write_txn_markers.py",
     ),
     Difference(
         row="664-authorization",
         text="WriteTxnMarkers needs CLUSTER_ACTION on the cluster",
         shipped="ALTER on the cluster will do",
-        where="sim/txnsim/api/kip_text/write_txn_markers.py",
+        where="sim/txnsim/api/kip_text/_write_txn_markers.py",
     ),
     Difference(
         row="664-describe-layout",
         text="DescribeTransactions v0 has the state as an int8, -1 for unknown, and an int32 epoch",
         shipped="the state by name, an int16 epoch, partitions by topic",
-        where="sim/txnsim/api/transactions/describe_transactions.py",
+        where="sim/txnsim/api/_transactions/describe_transactions.py",
         unheld="KIP-994's version 1 builds on the layout that was shipped, so both texts can't be "
         "had; the newer one is followed",
     ),
@@ -78,13 +78,13 @@ DIFFERENCES: Final = (
         row="664-start-time",
         text="no start time and no partitions whenever no transaction is in progress",
         shipped="no start time in Empty only; a finished transaction keeps its old start",
-        where="sim/txnsim/api/kip_text/describe_transactions.py",
+        where="sim/txnsim/api/kip_text/_describe_transactions.py",
     ),
     Difference(
         row="664-list-names",
         text="ListTransactions has StatesFilter and ProducerIdFilter, and answers transactions",
         shipped="StateFilters and ProducerIdFilters, and UnknownStateFilters in the answer",
-        where="sim/txnsim/api/transactions/list_transactions.py",
+        where="sim/txnsim/api/_transactions/list_transactions.py",
         unheld=f"{_NAMES}, and clients of every release expect the answer's further field in "
         "version 0",
     ),
@@ -92,7 +92,7 @@ DIFFERENCES: Final = (
         row="664-producers-layout",
         text="DescribeProducers has TxnStartOffset and no error messages",
         shipped="CurrentTxnStartOffset as the last field, and an ErrorMessage for each partition",
-        where="sim/txnsim/api/transactions/describe_producers.py",
+        where="sim/txnsim/api/_transactions/describe_producers.py",
         unheld=f"{_NAMES}, and clients of every release expect the shipped layout in version 0, "
         "the only one there is",
     ),
@@ -100,7 +100,7 @@ DIFFERENCES: Final = (
         row="664-abort-spec",
         text="Admin.abortTransaction names either a start offset or a coordinator epoch",
         shipped="producer id, producer epoch and coordinator epoch",
-        where="sim/txnsim/client/txn_admin.py",
+        where="sim/txnsim/client/_txn_admin.py",
     ),
     Difference(
         row="890-end-txn",
@@ -113,20 +113,20 @@ DIFFERENCES: Final = (
         text="one new version of Produce, and of TxnOffsetCommit, both adds implicitly and knows "
         "TRANSACTION_ABORTABLE",
         shipped="two: Produce v11 and TxnOffsetCommit v4 for the error, v12 and v5 for the add",
-        where="sim/txnsim/api/kip_text/produce.py",
+        where="sim/txnsim/api/kip_text/_produce.py",
     ),
     Difference(
         row="890-abortable",
         text="any failure of the server is TRANSACTION_ABORTABLE (as kip_text.errors reads it)",
         shipped="it is originated by the verification at the coordinator alone",
-        where="sim/txnsim/api/kip_text/errors.py",
+        where="sim/txnsim/api/kip_text/_errors.py",
     ),
     Difference(
         row="890-verification",
         text="a partition that is not part of the transaction is INVALID_TXN_STATE",
         shipped="TRANSACTION_ABORTABLE at the coordinator, which leaders put as INVALID_TXN_STATE "
         "for old clients",
-        where="sim/txnsim/api/kip_text/add_partitions_to_txn.py",
+        where="sim/txnsim/api/kip_text/_add_partitions_to_txn.py",
     ),
     Difference(
         row="890-add-versions",
@@ -166,20 +166,20 @@ DIFFERENCES: Final = (
         shipped="errors pass, but NETWORK_EXCEPTION is COORDINATOR_LOAD_IN_PROGRESS, and "
         "NOT_ENOUGH_REPLICAS, UNKNOWN_TOPIC_OR_PARTITION and REQUEST_TIMED_OUT are "
         "COORDINATOR_NOT_AVAILABLE",
-        where="sim/txnsim/api/kip_text/txn_offset_commit.py",
+        where="sim/txnsim/api/kip_text/_txn_offset_commit.py",
     ),
     Difference(
         row="890-verification-retriable",
         text="retriable errors of the verification of an offset commit are "
         "COORDINATOR_NOT_AVAILABLE",
         shipped="each has an error of its own (CoordinatorOperationExceptionHelper)",
-        where="sim/txnsim/api/kip_text/txn_offset_commit.py",
+        where="sim/txnsim/api/kip_text/_txn_offset_commit.py",
     ),
     Difference(
         row="890-produce-retriable",
         text="retriable errors of the verification of a Produce are NOT_ENOUGH_REPLICAS",
         shipped="but CONCURRENT_TRANSACTIONS stays what it is from v12 on, after 100 ms of trying",
-        where="sim/txnsim/api/kip_text/errors.py",
+        where="sim/txnsim/api/kip_text/_errors.py",
     ),
     Difference(
         row="890-sequence",
@@ -191,7 +191,7 @@ DIFFERENCES: Final = (
         row="890-downgrade",
         text="lowering transaction.version is harmless",
         shipped="from 2 to 1; from 2 to 0 a live transaction of version 2 can't be logged any more",
-        where="sim/txnsim/coordinators/txn/writer.py",
+        where="sim/txnsim/coordinators/txn/_writer.py",
     ),
     Difference(
         row="939-keep-prepared",
@@ -204,14 +204,14 @@ DIFFERENCES: Final = (
         row="994-flag",
         text="the tool takes --durationFilter",
         shipped="--duration-filter",
-        where="sim/txnsim/cli/txns/kip_text.py",
+        where="sim/txnsim/cli/_txns/kip_text.py",
     ),
     Difference(
         row="994-tool-duration",
         text="the tool tells last update minus start as the duration of a finished transaction, -1 "
         "where it is not known",
         shipped="now minus start, which grows for ever",
-        where="sim/txnsim/cli/txns/kip_text.py",
+        where="sim/txnsim/cli/_txns/kip_text.py",
     ),
     Difference(
         row="994-duration",
@@ -219,13 +219,13 @@ DIFFERENCES: Final = (
         "running for longer; durationFilter(Duration) in Java",
         shipped="-1 filters nothing, 0 filters, and what is over counts from its old start; "
         "filterOnDuration(long)",
-        where="sim/txnsim/api/kip_text/list_transactions.py",
+        where="sim/txnsim/api/kip_text/_list_transactions.py",
     ),
     Difference(
         row="994-last-update",
         text="DescribeTransactions v1 has TransactionLastUpdateTimeMs",
         shipped="never: there is only v0, and the tool tells now minus start",
-        where="sim/txnsim/api/kip_text/describe_transactions.py",
+        where="sim/txnsim/api/kip_text/_describe_transactions.py",
     ),
     Difference(
         row="1152-pattern",

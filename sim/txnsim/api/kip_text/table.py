@@ -8,25 +8,23 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from txnsim.api.kip_text import (
-    add_partitions_to_txn,
-    describe_transactions,
-    list_transactions,
-    produce,
-    txn_offset_commit,
-    write_txn_markers,
-)
-from txnsim.api.kip_text.errors import produce_error, server_failure
-from txnsim.api.records.produce import KEY as PRODUCE
+from txnsim.api._records.produce import KEY as PRODUCE
+from txnsim.api._transactions import end_txn, init_producer_id
+from txnsim.api._transactions.add_offsets_to_txn import KEY as ADD_OFFSETS_TO_TXN
+from txnsim.api._transactions.add_partitions_to_txn import KEY as ADD_PARTITIONS_TO_TXN
+from txnsim.api._transactions.describe_transactions import KEY as DESCRIBE_TRANSACTIONS
+from txnsim.api._transactions.list_transactions import KEY as LIST_TRANSACTIONS
+from txnsim.api._transactions.txn_offset_commit import KEY as TXN_OFFSET_COMMIT
+from txnsim.api._transactions.write_txn_markers import KEY as WRITE_TXN_MARKERS
+from txnsim.api.kip_text import _add_partitions_to_txn as add_partitions_to_txn
+from txnsim.api.kip_text import _describe_transactions as describe_transactions
+from txnsim.api.kip_text import _list_transactions as list_transactions
+from txnsim.api.kip_text import _produce as produce
+from txnsim.api.kip_text import _txn_offset_commit as txn_offset_commit
+from txnsim.api.kip_text import _write_txn_markers as write_txn_markers
+from txnsim.api.kip_text._errors import produce_error, server_failure
 from txnsim.api.registry import SHIPPED
 from txnsim.api.request import ApiTable, Handler, Reply, Request
-from txnsim.api.transactions import end_txn, init_producer_id
-from txnsim.api.transactions.add_offsets_to_txn import KEY as ADD_OFFSETS_TO_TXN
-from txnsim.api.transactions.add_partitions_to_txn import KEY as ADD_PARTITIONS_TO_TXN
-from txnsim.api.transactions.describe_transactions import KEY as DESCRIBE_TRANSACTIONS
-from txnsim.api.transactions.list_transactions import KEY as LIST_TRANSACTIONS
-from txnsim.api.transactions.txn_offset_commit import KEY as TXN_OFFSET_COMMIT
-from txnsim.api.transactions.write_txn_markers import KEY as WRITE_TXN_MARKERS
 from txnsim.errors import ErrorCode
 
 DEVIATIONS: Final = (

@@ -13,9 +13,10 @@ from typing import Final
 
 import msgspec
 
+from txnsim.client._txn_admin import TransactionAdmin, batches
 from txnsim.client.errors import ClientError
+from txnsim.client.inspection._decision_log import noted
 from txnsim.client.inspection.coordinators_asked import asked_while_all_serve, check_sight
-from txnsim.client.inspection.decision_log import noted
 from txnsim.client.inspection.hanging import (
     MAX_TRANSACTION_TIMEOUT_MS,
     OpenTransaction,
@@ -24,7 +25,6 @@ from txnsim.client.inspection.hanging import (
 )
 from txnsim.client.inspection.judgement import JudgedTransaction, judge
 from txnsim.client.inspection.txn_views import ProducerState
-from txnsim.client.txn_admin import TransactionAdmin, batches
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.txn.past_decision import Decision, decided_by_log
 from txnsim.types import TopicPartition

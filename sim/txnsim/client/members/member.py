@@ -19,8 +19,8 @@ from txnsim.client.cluster import LOST, Cluster
 from txnsim.client.errors import ClientError, ErrorCode, IllegalUseError, RetriableError
 from txnsim.client.fetching import FetchResult, fetch
 from txnsim.client.group_requests import GroupMetadata
-from txnsim.client.members.classic import ClassicMembership
-from txnsim.client.members.consumer import ConsumerMembership
+from txnsim.client.members._classic import ClassicMembership
+from txnsim.client.members._consumer import ConsumerMembership
 from txnsim.client.members.membership import GroupProtocol, MemberOptions, Membership, refused
 from txnsim.client.members.requests import offset_commit
 from txnsim.client.offsets import EARLIEST, offset_of

@@ -12,18 +12,18 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from txnsim.coordinators.coordinator_log import NO_GUARD, CoordinatorLog
-from txnsim.coordinators.group.consumer_membership import ConsumerMembership, consumer_settings
-from txnsim.coordinators.group.membership import Membership
-from txnsim.coordinators.group.timers import GroupTimers
-from txnsim.coordinators.group.tracing import OffsetTrace
-from txnsim.coordinators.group.writer import (
+from txnsim.coordinators._coordinator_log import NO_GUARD, CoordinatorLog
+from txnsim.coordinators._ownership import Ownership
+from txnsim.coordinators.group._consumer_membership import ConsumerMembership, consumer_settings
+from txnsim.coordinators.group._membership import Membership
+from txnsim.coordinators.group._timers import GroupTimers
+from txnsim.coordinators.group._tracing import OffsetTrace
+from txnsim.coordinators.group._writer import (
     DecideCommit,
     GroupWriter,
     coordinator_error,
     prepared,
 )
-from txnsim.coordinators.ownership import Ownership
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic import ClassicProtocol
 from txnsim.group.classic_group import ClassicGroup

@@ -19,13 +19,13 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from txnsim.coordinators.coordinator_log import TransactionLog
-from txnsim.coordinators.ownership import OwnedPartition, Ownership
+from txnsim.coordinators._coordinator_log import TransactionLog
+from txnsim.coordinators._ownership import OwnedPartition, Ownership
 from txnsim.coordinators.txn import tracing
-from txnsim.coordinators.txn.id_source import AllocateProducerIds, ProducerIdSource
-from txnsim.coordinators.txn.marker_sender import MarkerSender, SendMarkers
-from txnsim.coordinators.txn.scans import Scans
-from txnsim.coordinators.txn.writer import TransactionLogWriter, settled
+from txnsim.coordinators.txn._id_source import AllocateProducerIds, ProducerIdSource
+from txnsim.coordinators.txn._marker_sender import MarkerSender, SendMarkers
+from txnsim.coordinators.txn._scans import Scans
+from txnsim.coordinators.txn._writer import TransactionLogWriter, settled
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.loggers import Logger, Retries
 from txnsim.node.crossings import TimerGate, at_once

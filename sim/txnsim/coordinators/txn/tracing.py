@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from txnsim.coordinators.ownership import OwnedPartition
+from txnsim.coordinators._ownership import OwnedPartition
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.runtime.trace import NO_CAUSE, Tracer
 from txnsim.txn.commands import MarkersOwed

@@ -15,7 +15,7 @@ from typing import Final
 
 from txnsim.addresses import host_and_port
 from txnsim.runtime.rng import SeededRng
-from txnsim.runtime.virtual.connection import (
+from txnsim.runtime.virtual._connection import (
     Address,
     VirtualConnection,
     VirtualTransport,

@@ -19,8 +19,8 @@ from txnsim.runtime.network import LoopNetwork
 from txnsim.runtime.rng import SeededRng, derive
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
-from txnsim.runtime.virtual.ambient import ambient_virtual
-from txnsim.runtime.virtual.loop import IDLE_TURNS_MAX, VirtualLoop
+from txnsim.runtime.virtual._ambient import ambient_virtual
+from txnsim.runtime.virtual._loop import IDLE_TURNS_MAX, VirtualLoop
 from txnsim.runtime.virtual.net import HOST, LATENCY_US_DEFAULT, VirtualNet
 from txnsim.types import BrokerId
 

@@ -16,7 +16,7 @@ import msgspec
 
 from txnsim.errors import ConfigError
 from txnsim.trace.reading import Recording
-from txnsim_lab.http.page.files import digest, files, script
+from txnsim_lab.http.page._files import digest, files, script
 from txnsim_lab.trace.moments import Moment, moments
 from txnsim_lab.trace.redaction import redacted
 

@@ -29,7 +29,7 @@ import txnsim
 import txnsim_lab
 from txnsim.errors import ConfigError
 from txnsim.written_files import working_in, write_all
-from txnsim_lab.http.page.files import served
+from txnsim_lab.http.page._files import served
 from txnsim_lab.scenario.catalog import directory
 
 _HERE: Final = resources.files("txnsim_lab.http.site")

@@ -22,7 +22,7 @@ from txnsim.client.waiting import Deadline, pause
 from txnsim.placement import partition_for
 from txnsim.runtime.env import Clock
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
-from txnsim_lab.scenario.actors.operator import TIMEOUT_MS
+from txnsim_lab.scenario.actors._operator import TIMEOUT_MS
 
 POLL_MS: Final = 100
 ONGOING: Final = "Ongoing"

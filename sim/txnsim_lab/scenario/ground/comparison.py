@@ -14,25 +14,25 @@ from txnsim.runtime.env import Environment
 from txnsim.runtime.real import new_token, real_environment
 from txnsim.runtime.trace import TraceLevel
 from txnsim.settings import DEFAULTS
-from txnsim_lab.scenario.cluster_options import (
+from txnsim_lab.scenario._cluster_options import (
     STRICT_MARKERS,
     TRANSACTION_LOG_PARTITIONS,
     TRANSACTION_VERSION,
     VERIFICATION,
 )
-from txnsim_lab.scenario.ground.adapting import adapted
-from txnsim_lab.scenario.ground.apache import ApacheOptions
-from txnsim_lab.scenario.ground.cleaning import Left
-from txnsim_lab.scenario.ground.generation import Generation
-from txnsim_lab.scenario.ground.jars import fetch
-from txnsim_lab.scenario.ground.kafka import KafkaGround, kafka_ground
-from txnsim_lab.scenario.ground.log_care import CLEANER_PAUSE_MS, RETAINED_MS, SHORTLY_RETAINED_MS
-from txnsim_lab.scenario.ground.obstacles import (
+from txnsim_lab.scenario.ground._adapting import adapted
+from txnsim_lab.scenario.ground._log_care import CLEANER_PAUSE_MS, RETAINED_MS, SHORTLY_RETAINED_MS
+from txnsim_lab.scenario.ground._obstacles import (
     counterpart_of,
     markers_matter,
     only_simulated,
     why_not_there,
 )
+from txnsim_lab.scenario.ground.apache import ApacheOptions
+from txnsim_lab.scenario.ground.cleaning import Left
+from txnsim_lab.scenario.ground.generation import Generation
+from txnsim_lab.scenario.ground.jars import fetch
+from txnsim_lab.scenario.ground.kafka import KafkaGround, kafka_ground
 from txnsim_lab.scenario.ground.started import RealCluster, apache_cluster, cluster_there
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import RunResult, Telling, casts_of, tell, tell_virtual

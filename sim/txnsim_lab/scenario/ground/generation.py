@@ -17,7 +17,7 @@ from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
 from txnsim.client.requests import describe_configs
 from txnsim.client.versions import Api
-from txnsim_lab.scenario.cluster_options import TRANSACTION_VERSION, VERIFICATION
+from txnsim_lab.scenario._cluster_options import TRANSACTION_VERSION, VERIFICATION
 
 _VERIFICATION: Final = "transaction.partition.verification.enable"
 _STRICT_MARKERS_SINCE: Final = 2

@@ -35,10 +35,10 @@ from txnsim.types import (
     TransactionalId,
 )
 from txnsim_lab.proxy.fault_proxy import FaultProxy
-from txnsim_lab.scenario.actors.operator import TIMEOUT_MS
+from txnsim_lab.scenario._cluster_options import new_topic, topic_of
+from txnsim_lab.scenario.actors._operator import TIMEOUT_MS
 from txnsim_lab.scenario.answers import StoryFailedError
-from txnsim_lab.scenario.cluster_options import new_topic, topic_of
-from txnsim_lab.scenario.ground import log_care
+from txnsim_lab.scenario.ground import _log_care as log_care
 from txnsim_lab.scenario.ground.cleaning import ONGOING, Belongings, Cleaner, Left
 from txnsim_lab.scenario.model import Scenario, Topic
 from txnsim_lab.scenario.steps_model import ClusterAct, needed

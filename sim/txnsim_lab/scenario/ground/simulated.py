@@ -15,8 +15,8 @@ from txnsim.server.inputs import advance, input_event
 from txnsim.server.views.readings import late_transactions
 from txnsim.server.views.waiting import entry_of, waits_for
 from txnsim.types import TopicPartition
-from txnsim_lab.scenario.cluster_options import new_topic, options_of
-from txnsim_lab.scenario.cluster_steps import act_on_cluster
+from txnsim_lab.scenario._cluster_options import new_topic, options_of
+from txnsim_lab.scenario._cluster_steps import act_on_cluster
 from txnsim_lab.scenario.model import Run, Scenario, Topic
 from txnsim_lab.scenario.steps_model import ClusterAct
 

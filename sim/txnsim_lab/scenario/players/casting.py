@@ -13,9 +13,9 @@ import msgspec
 
 from txnsim.errors import ConfigError, MissingExtraError, pip_line
 from txnsim.suggestions import unknown
-from txnsim_lab.scenario.players.base import PLAYERS, Part, Player
-from txnsim_lab.scenario.players.own import OwnPlayer
-from txnsim_lab.scenario.players.program import ProgramPlayer, words
+from txnsim_lab.scenario.players._base import PLAYERS, Part, Player
+from txnsim_lab.scenario.players._own import OwnPlayer
+from txnsim_lab.scenario.players._program import ProgramPlayer, words
 
 PIP_LINE: Final = pip_line("demo")
 
@@ -86,7 +86,7 @@ def _named(name: str) -> Cast | None:
         with warnings.catch_warnings():
             # kafka-python reads its own schemas in a way that newer Pythons deprecate.
             warnings.simplefilter("ignore", DeprecationWarning)
-            from txnsim_lab.scenario.players.kafka_python import KafkaPythonPlayer
+            from txnsim_lab.scenario.players._kafka_python import KafkaPythonPlayer
     except ImportError:
         return None
     return Cast(make=KafkaPythonPlayer)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from tests.support.security import GuardedApi, acl
-from txnsim.api.authorization import groups, topics, transactions
+from txnsim.api.authorization import _groups as groups
+from txnsim.api.authorization import _topics as topics
+from txnsim.api.authorization import _transactions as transactions
+from txnsim.api.authorization._parts import PARTS
 from txnsim.api.authorization.gate import GUARDS, guarded
-from txnsim.api.authorization.parts import PARTS
 from txnsim.api.registry import HANDLERS, SHIPPED
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import Operation, ResourceType

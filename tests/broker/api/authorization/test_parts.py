@@ -13,7 +13,7 @@ from tests.support.logs import plain
 from tests.support.rights import OFFSETS, TOPICS
 from tests.support.rights import PARTS as PART_CASES
 from tests.support.security import GuardedApi, acl
-from txnsim.api.authorization.parts import PARTS
+from txnsim.api.authorization._parts import PARTS
 from txnsim.api.request import NoResponse
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import Operation, ResourceType

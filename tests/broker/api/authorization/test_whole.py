@@ -10,7 +10,7 @@ from tests.support.handlers import KEYS
 from tests.support.logs import plain
 from tests.support.rights import ERRORS, NAMES, TOPIC, WHOLE, WRITTEN
 from tests.support.security import GuardedApi, acl
-from txnsim.api.authorization.whole import CHECKS
+from txnsim.api.authorization._whole import CHECKS
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import Operation, ResourceType
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.handlers import handlers
 from tests.support.security import GuardedApi
-from txnsim.api.authorization.parts import REFUSED_AT_ONCE
-from txnsim.api.authorization.words import worded
+from txnsim.api.authorization._parts import REFUSED_AT_ONCE
+from txnsim.api.authorization._words import worded
 from txnsim.api.request import NoResponse
 
 

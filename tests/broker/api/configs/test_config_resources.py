@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.handlers import Api
-from txnsim.api.configs.config_resources import (
+from txnsim.api._configs.config_resources import (
     ResourceType,
     node_of,
     resource_type,

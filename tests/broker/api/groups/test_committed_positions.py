@@ -6,7 +6,7 @@ import uuid
 from types import SimpleNamespace
 
 from tests.support.consumer_groups import image, topic_id
-from txnsim.api.groups.committed_positions import (
+from txnsim.api._groups.committed_positions import (
     NamedTopic,
     errors_of,
     everywhere,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.group_api import ASSIGNMENT, GROUP, SUBSCRIPTION, GroupApi
-from txnsim.api.groups.describe_groups import group_operations
+from txnsim.api._groups.describe_groups import group_operations
 from txnsim.api.registry import shipped
 from txnsim.errors import ErrorCode
 from txnsim.releases import RELEASES

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.handlers import Api
 from tests.support.security import acl
-from txnsim.api.identities.acl_entries import described
+from txnsim.api._identities.acl_entries import described
 from txnsim.api.request import parsed
 from txnsim.errors import MalformedFrameError
 from txnsim.security.acls import NO_ACLS, AclFilter, Operation, ResourceType

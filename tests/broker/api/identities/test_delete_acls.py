@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.handlers import Api
 from tests.support.security import GuardedApi, acl
-from txnsim.api.identities import delete_acls
-from txnsim.api.identities.delete_acls import TOO_MANY
+from txnsim.api._identities import delete_acls
+from txnsim.api._identities.delete_acls import TOO_MANY
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import Operation, ResourceType
 

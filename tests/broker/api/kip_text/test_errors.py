@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.api.kip_text.errors import (
+from txnsim.api.kip_text._errors import (
     passing_error,
     produce_error,
     server_failure,

@@ -10,7 +10,7 @@ from tests.support.handlers import KEYS, Api, handlers
 from tests.support.raw_wire import message_from
 from tests.support.wires import API_VERSIONS, Wire
 from tests.support.within import within
-from txnsim.api.nodes.get_telemetry_subscriptions import client_of
+from txnsim.api.nodes._get_telemetry_subscriptions import client_of
 from txnsim.api.registry import SHIPPED
 from txnsim.api.request import ClientLink
 from txnsim.errors import ErrorCode

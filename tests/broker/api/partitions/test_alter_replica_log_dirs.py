@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.handlers import Api, handlers
-from txnsim.api.partitions.describe_log_dirs import directory_of
+from txnsim.api._partitions.describe_log_dirs import directory_of
 from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
 

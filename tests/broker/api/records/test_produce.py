@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support.handlers import NO_SUCH_ID, Api, batch, produce
-from txnsim.api.records import produce as produce_module
-from txnsim.api.records.produce import OPERATIONS, handle, refuse
+from txnsim.api._records import produce as produce_module
+from txnsim.api._records.produce import OPERATIONS, handle, refuse
 from txnsim.api.request import NoResponse
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode

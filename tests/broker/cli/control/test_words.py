@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from txnsim.cli.control.words import duration_ms, key_value, new_topic, topic_partition
+from txnsim.cli.control._words import duration_ms, key_value, new_topic, topic_partition
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 from tests.broker.client.inspection.test_repair import SOLO, abandoned
 from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
-from txnsim.cli.txns.aborting import Guarded
-from txnsim.cli.txns.commands import AbortTransaction
+from txnsim.cli._txns.aborting import Guarded
+from txnsim.cli._txns.commands import AbortTransaction
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer

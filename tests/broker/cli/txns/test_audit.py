@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import txnsim.cli.txns.audit as audit_module
+import txnsim.cli._txns.audit as audit_module
 from tests.support.full_disk import little_room
-from txnsim.cli.txns.audit import Audit
+from txnsim.cli._txns.audit import Audit
 from txnsim.errors import ConfigError
 
 

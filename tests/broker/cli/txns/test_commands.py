@@ -6,14 +6,14 @@ import argparse
 
 import pytest
 
-from txnsim.cli.output import Output
-from txnsim.cli.txns.commands import (
+from txnsim.cli._txns.commands import (
     AbortTransaction,
     CommandFailure,
     FindHanging,
     command_from,
     failed,
 )
+from txnsim.cli.output import Output
 from txnsim.client.errors import ClientError
 from txnsim.types import TopicPartition
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from txnsim.cli._txns.kip_text import UNKNOWN, Describe, listed, rewrite
 from txnsim.cli.output import Output
-from txnsim.cli.txns.kip_text import UNKNOWN, Describe, listed, rewrite
 from txnsim.client.inspection.txn_views import TransactionDescription
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.real.hang import make_hanging
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.cli._txns.operator import HANGS, INCOMPLETE, Scope
 from txnsim.cli.main import main
-from txnsim.cli.txns.operator import HANGS, INCOMPLETE, Scope
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.errors import ConfigError

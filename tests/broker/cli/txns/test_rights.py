@@ -11,9 +11,9 @@ import pytest
 
 from tests.real.hang import make_hanging
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.cli._txns.operator import HANGS, INCOMPLETE
+from txnsim.cli._txns.rights import RIGHTS, missing_right
 from txnsim.cli.main import main
-from txnsim.cli.txns.operator import HANGS, INCOMPLETE
-from txnsim.cli.txns.rights import RIGHTS, missing_right
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings

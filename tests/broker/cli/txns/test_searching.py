@@ -7,9 +7,9 @@ import pytest
 from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.waiting import leaderless
+from txnsim.cli._txns.operator import HANGS, INCOMPLETE, FindAll, Why
+from txnsim.cli._txns.searching import Found, Scope
 from txnsim.cli.output import Output
-from txnsim.cli.txns.operator import HANGS, INCOMPLETE, FindAll, Why
-from txnsim.cli.txns.searching import Found, Scope
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.support.testing_plays import HANGING, aborted, committed
 from tests.support.within import within
 from txnsim.client.inspection.complaints import about_exactly_once, about_hanging
+from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.testing.virtual import run_virtual
 
 
 def test_what_hangs_is_named_with_its_reason_and_its_end() -> None:

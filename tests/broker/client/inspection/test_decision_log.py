@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from tests.support.clusters import VirtualCluster, run_cluster
-from txnsim.client.inspection import decision_log
-from txnsim.client.inspection.decision_log import noted
+from txnsim.client.inspection import _decision_log as decision_log
+from txnsim.client.inspection._decision_log import noted
 from txnsim.client.producer import Producer
 from txnsim.txn.past_decision import Noted
 from txnsim.types import TopicPartition

@@ -9,8 +9,8 @@ from tests.support.within import within
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.reading import Fate
 from txnsim.client.producer import Producer
+from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.testing.virtual import run_virtual
 
 
 @within(run_virtual, topics=["orders"])

@@ -8,7 +8,7 @@ from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.members import ALL, P0, member
 from tests.support.within import within
 from txnsim.client.errors import ClientError, IllegalUseError
-from txnsim.client.members.classic import (
+from txnsim.client.members._classic import (
     assign_range,
     assigned_partitions,
     subscribed,

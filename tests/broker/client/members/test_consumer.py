@@ -8,7 +8,7 @@ from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.members import ALL, P0, member
 from tests.support.within import within
 from txnsim.client.errors import ClientError
-from txnsim.client.members.consumer import ConsumerMembership
+from txnsim.client.members._consumer import ConsumerMembership
 from txnsim.faults.actions import Disconnect, Fail, Pass
 from txnsim.faults.points import FaultPoint
 from txnsim.types import TopicPartition

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.coordinator import ManualClock
-from txnsim.coordinators.group.timers import GroupTimers
+from txnsim.coordinators.group._timers import GroupTimers
 from txnsim.group.commands import TimerCancelled, TimerKind, TimerSet
 from txnsim.group.shard import GroupShard
 

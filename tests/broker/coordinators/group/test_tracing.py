@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from txnsim.coordinators.group.tracing import OffsetTrace, PositionNow
-from txnsim.coordinators.ownership import Ownership
+from txnsim.coordinators._ownership import Ownership
+from txnsim.coordinators.group._tracing import OffsetTrace, PositionNow
 from txnsim.errors import ErrorCode
+from txnsim.group._offsets import LATEST
 from txnsim.group.offset_commands import CommitOffsets, CommittingProducer, NewPosition
-from txnsim.group.offsets import LATEST
 from txnsim.group.records import OffsetCommitted
 from txnsim.group.shard import GroupShard
 from txnsim.interbroker.transactions import TxnMarker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.coordinators.group.writer import coordinator_error
+from txnsim.coordinators.group._writer import coordinator_error
 from txnsim.errors import ErrorCode
 
 E = ErrorCode

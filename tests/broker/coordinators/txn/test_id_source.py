@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.support.coordinator import ManualClock
-from txnsim.coordinators.txn.id_source import ProducerIdSource
+from txnsim.coordinators.txn._id_source import ProducerIdSource
 from txnsim.errors import ErrorCode, PeerDisconnectedError
 from txnsim.interbroker.transactions import AllocateProducerIdsReply
 from txnsim.runtime.tasks import LoopTasks

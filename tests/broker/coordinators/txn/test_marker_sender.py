@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from tests.support.coordinator import FOO_0, FOO_1, HOME, TID, World, error_of
 from tests.support.steps import load_whole
-from txnsim.coordinators.txn.marker_sender import PATIENCE, RECONNECT_PAUSE_MS, RETRY_PAUSE_MS
+from txnsim.coordinators.txn._marker_sender import PATIENCE, RECONNECT_PAUSE_MS, RETRY_PAUSE_MS
 from txnsim.errors import ErrorCode, PeerDisconnectedError, PeerTimeoutError
 from txnsim.interbroker.transactions import WriteTxnMarkersReply
 from txnsim.runtime.trace import TraceLevel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, TID, entry
-from txnsim.coordinators.ownership import OwnedPartition
+from txnsim.coordinators._ownership import OwnedPartition
 from txnsim.coordinators.txn import tracing
 from txnsim.errors import ErrorCode
 from txnsim.runtime.trace import Event, TraceLevel, Tracer

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.support.txn_entries import NOW_MS, entry
-from txnsim.coordinators.txn.writer import settled, subject_of
+from txnsim.coordinators.txn._writer import settled, subject_of
 from txnsim.faults.subjects import Subject
 from txnsim.txn.state import Tombstone, TransactionState
 from txnsim.txn.transitions import to_complete

@@ -29,7 +29,7 @@ from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.structs import BrokerMetadata
 
 from txnsim.errors import NotSimulatedError, SimulationError
-from txnsim.runtime.virtual.ambient import (
+from txnsim.runtime.virtual._ambient import (
     Libraries,
     ambient_virtual,
     native_attribute,

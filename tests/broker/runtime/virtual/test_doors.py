@@ -10,7 +10,7 @@ from threading import get_ident
 
 import pytest
 
-from txnsim.runtime.virtual.doors import Door, Owner, Place, Walk, places_in
+from txnsim.runtime.virtual._doors import Door, Owner, Place, Walk, places_in
 
 OWN_NAME = "a_module_of_this_test"
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from txnsim.errors import DeadlockError, LivelockError, NotSimulatedError
-from txnsim.runtime.virtual.loop import MONOTONIC_START_NS, VirtualLoop
+from txnsim.runtime.virtual._loop import MONOTONIC_START_NS, VirtualLoop
 
 
 @pytest.fixture

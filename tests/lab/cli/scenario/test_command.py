@@ -11,9 +11,9 @@ from tests.support.full_disk import little_room
 from tests.support.stories import late_produce, small
 from txnsim.cli.main import main
 from txnsim.trace.story import Sentence
-from txnsim_lab.cli.scenario import command as scenario_module
+from txnsim_lab.cli._scenario import command as scenario_module
 from txnsim_lab.scenario import catalog, runner
-from txnsim_lab.scenario.pace import Pace
+from txnsim_lab.scenario._pace import Pace
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import JudgesResult, RunResult, Telling
 

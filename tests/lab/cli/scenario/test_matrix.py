@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tests.lab.cli.scenario.test_output import finding, result
-from txnsim_lab.cli.scenario.matrix import matrix_of
+from txnsim_lab.cli._scenario.matrix import matrix_of
 
 
 def test_an_anomaly_is_a_row_and_a_mode_a_column() -> None:

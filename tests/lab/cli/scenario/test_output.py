@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.support.stories import late_produce, small
 from txnsim.trace.story import Sentence
-from txnsim_lab.cli.scenario.output import (
+from txnsim_lab.cli._scenario.output import (
     facts_of,
     kinds,
     progress_of,

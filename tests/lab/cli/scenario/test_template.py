@@ -7,7 +7,7 @@ import pytest
 
 from txnsim.cli.main import main
 from txnsim.errors import ConfigError
-from txnsim_lab.cli.scenario.template import write
+from txnsim_lab.cli._scenario.template import write
 
 
 @pytest.mark.slow

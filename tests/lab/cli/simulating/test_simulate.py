@@ -8,10 +8,10 @@ import pytest
 
 from tests.support.plans import leaderless_plan
 from txnsim.cli.main import main
-from txnsim_lab.cli.simulating import simulate
+from txnsim_lab.cli._simulating import simulate
 from txnsim_lab.simulation import batch, drawing, reports
+from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation.drawing import Wanted
-from txnsim_lab.simulation.plan import Plan
 
 
 @pytest.fixture

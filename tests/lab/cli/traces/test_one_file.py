@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces import told, told_run
 from txnsim.cli.main import main
 from txnsim.errors import ConfigError
-from txnsim_lab.cli.traces import one_file
+from txnsim_lab.cli._traces import one_file
 
 
 def test_a_file_that_can_not_be_written_is_named(tmp_path: Path) -> None:

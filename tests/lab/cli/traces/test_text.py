@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.traces import told
 from txnsim.cli.main import main
-from txnsim_lab.cli.traces.text import FORMS
+from txnsim_lab.cli._traces.text import FORMS
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 
 from txnsim.txn.state import VALID_PREVIOUS_STATES, WIRE_NAMES
 from txnsim.types import TransactionVersion
-from txnsim_lab.http.page import files as page_files
-from txnsim_lab.http.page.files import LIBRARIES, digest, files, script, served
+from txnsim_lab.http.page import _files as page_files
+from txnsim_lab.http.page._files import LIBRARIES, digest, files, script, served
 
 
 def test_the_files_are_those_that_browsers_read() -> None:

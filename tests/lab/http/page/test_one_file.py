@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.traces import told_run
 from txnsim.errors import ConfigError
-from txnsim_lab.http.page.files import digest, files
+from txnsim_lab.http.page._files import digest, files
 from txnsim_lab.http.page.one_file import EVENTS_MAX, one_file, remark
 
 

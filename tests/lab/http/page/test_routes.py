@@ -14,8 +14,8 @@ import pytest
 from tests.support.clusters import real_cluster
 from txnsim.http.app import ControlApi
 from txnsim.http.guard import Doorkeeper
-from txnsim_lab.http.page.files import LIBRARIES, files, script, served, version
-from txnsim_lab.http.page.routes import POLICY
+from txnsim_lab.http.page._files import LIBRARIES, files, script, served, version
+from txnsim_lab.http.page._routes import POLICY
 
 IMPORTED = re.compile(r"""(?:from|import)\s*["']([^"']+)["']""")
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.control_port import port
 from tests.support.traces import told
-from txnsim_lab.http.runs import scenarios
+from txnsim_lab.http._runs import scenarios
 
 pytestmark = pytest.mark.slow  # the helper process imports and tells a story first
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.lab.http.runs.test_scenarios import RUNS, SHORT, until_done
 from tests.support.control_port import port
-from txnsim_lab.http.runs import posted_runs, scenarios
+from txnsim_lab.http._runs import posted_runs, scenarios
 
 LONG = SHORT.replace("{t: 1}", "{t: 100}").partition("steps:")[0] + "".join(
     ["steps:\n"]

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from txnsim.runtime.forked_processes import HAS_FORK, EndedError, Nursery
-from txnsim_lab.http.runs.replayed import Replayed
+from txnsim_lab.http._runs.replayed import Replayed
 from txnsim_lab.scenario import driven
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.commands import (

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.support.control_port import port
-from txnsim_lab.http.runs import scenarios
+from txnsim_lab.http._runs import scenarios
 
 RUNS = "/api/v1/runs"
 SHORT = """
@@ -92,7 +92,7 @@ async def test_a_bug_in_a_story_is_told_to_whoever_asked(monkeypatch: pytest.Mon
     def broken(*_args: object, **_options: object) -> None:
         raise ZeroDivisionError("told so")
 
-    monkeypatch.setattr("txnsim_lab.http.runs.replayed.tell_driven", broken)
+    monkeypatch.setattr("txnsim_lab.http._runs.replayed.tell_driven", broken)
     monkeypatch.setattr(scenarios, "HAS_FORK", False)  # told in a thread, as on Windows
     async with port() as client:
         told = await until_done(client, await client.post(RUNS, json={"yaml": SHORT}))

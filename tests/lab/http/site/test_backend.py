@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from txnsim_lab.http.runs import scenarios
-from txnsim_lab.http.site.backend import Backend
+from txnsim_lab.http._runs import scenarios
+from txnsim_lab.http.site._backend import Backend
 
 
 async def asked(backend: Backend, method: str, path: str, query: str = "", body: Any = None) -> Any:

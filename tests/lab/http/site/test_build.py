@@ -12,7 +12,7 @@ import pytest
 from tests.support.full_disk import little_room
 from txnsim.errors import ConfigError
 from txnsim_lab.http.site import build
-from txnsim_lab.http.site.pack import NOT_NEEDED
+from txnsim_lab.http.site._pack import NOT_NEEDED
 
 ABROAD: Final = {
     "txnsim_lab.proxy": "a story on a real cluster, which no browser reaches",

@@ -4,7 +4,7 @@ import asyncio
 
 from tests.lab.http.site.test_backend import asked
 from tests.support.traces import told
-from txnsim_lab.http.site.backend import Backend
+from txnsim_lab.http.site._backend import Backend
 
 
 async def test_a_trace_from_a_file_is_explained() -> None:

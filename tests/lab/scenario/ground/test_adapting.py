@@ -3,7 +3,7 @@ from __future__ import annotations
 from tests.support.stories import call, small
 from txnsim.types import TopicPartition
 from txnsim_lab.scenario.catalog import find
-from txnsim_lab.scenario.ground.adapting import SHORT_MS, adapted
+from txnsim_lab.scenario.ground._adapting import SHORT_MS, adapted
 
 
 def test_a_member_and_what_it_subscribes_to() -> None:

@@ -17,8 +17,8 @@ from txnsim.settings import DEFAULTS
 from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.proxy.options import ProxyOptions
 from txnsim_lab.scenario.catalog import find
+from txnsim_lab.scenario.ground._log_care import CLEANER_PAUSE_MS, SHORTLY_RETAINED_MS
 from txnsim_lab.scenario.ground.kafka import KafkaGround
-from txnsim_lab.scenario.ground.log_care import CLEANER_PAUSE_MS, SHORTLY_RETAINED_MS
 
 INIT = call("init-producer-id")
 

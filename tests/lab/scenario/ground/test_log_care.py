@@ -13,8 +13,8 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.producer import Producer
 from txnsim.types import TopicPartition
 from txnsim_lab.scenario.answers import StoryFailedError
-from txnsim_lab.scenario.ground import log_care
-from txnsim_lab.scenario.ground.log_care import CLEANER_IDLE_MS, CLEANER_PAUSE_MS, RETENTION_MAX_MS
+from txnsim_lab.scenario.ground import _log_care as log_care
+from txnsim_lab.scenario.ground._log_care import CLEANER_IDLE_MS, CLEANER_PAUSE_MS, RETENTION_MAX_MS
 
 T0 = TopicPartition("t", 0)
 

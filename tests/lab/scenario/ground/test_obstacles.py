@@ -7,7 +7,7 @@ import pytest
 from tests.support.stories import call, small
 from txnsim.errors import ConfigError
 from txnsim_lab.scenario.catalog import find
-from txnsim_lab.scenario.ground.obstacles import counterpart_of, only_simulated, why_not_there
+from txnsim_lab.scenario.ground._obstacles import counterpart_of, only_simulated, why_not_there
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import yaml
 from tests.support.stories import call, document, failure, seen, small, told, transaction
 from txnsim.errors import ConfigError
 from txnsim_lab.check.observations import Ended, Wrote
-from txnsim_lab.scenario.notation.blocks import rolled_out
+from txnsim_lab.scenario._notation.blocks import rolled_out
 from txnsim_lab.scenario.reading import read
 from txnsim_lab.scenario.runner import Telling, tell_virtual
 

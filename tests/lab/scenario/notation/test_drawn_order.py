@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.stories import call, small
-from txnsim_lab.scenario.notation.drawn_order import in_drawn_order
+from txnsim_lab.scenario._notation.drawn_order import in_drawn_order
 
 
 def test_parts_are_shuffled_and_all_else_stays() -> None:

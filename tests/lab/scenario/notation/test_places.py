@@ -4,8 +4,8 @@ from tests.support.stories import call, sentences, small, told
 from txnsim.placement import partition_for
 from txnsim.settings import DEFAULTS
 from txnsim.types import TopicPartition
+from txnsim_lab.scenario._notation import places
 from txnsim_lab.scenario.fields import with_numbers
-from txnsim_lab.scenario.notation import places
 
 INIT = call("init-producer-id")
 POSITIONS = [

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from txnsim_lab.scenario import catalog
-from txnsim_lab.scenario.players.base import DELIVERY_TIMEOUT_MS, PLAYERS, REQUEST_TIMEOUT_MS
+from txnsim_lab.scenario.players._base import DELIVERY_TIMEOUT_MS, PLAYERS, REQUEST_TIMEOUT_MS
 
 
 def test_a_delivery_takes_longer_than_an_attempt() -> None:

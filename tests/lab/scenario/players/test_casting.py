@@ -5,10 +5,10 @@ import sys
 import pytest
 
 from txnsim.errors import ConfigError, MissingExtraError
-from txnsim_lab.scenario.players.base import Part
+from txnsim_lab.scenario.players._base import Part
+from txnsim_lab.scenario.players._own import OwnPlayer
+from txnsim_lab.scenario.players._program import ProgramPlayer
 from txnsim_lab.scenario.players.casting import Cast, Casting, cast
-from txnsim_lab.scenario.players.own import OwnPlayer
-from txnsim_lab.scenario.players.program import ProgramPlayer
 
 PART = Part(
     bootstrap="127.0.0.1:1",
@@ -18,7 +18,7 @@ PART = Part(
     partition=0,
     now_ms=1,
 )
-KAFKA_PYTHON = "txnsim_lab.scenario.players.kafka_python"
+KAFKA_PYTHON = "txnsim_lab.scenario.players._kafka_python"
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def chosen(mode: str, casting: Casting | None = None) -> Cast:
 
 @pytest.mark.usefixtures("with_kafka_python")
 def test_a_stock_client_plays_where_it_can_and_ours_elsewhere() -> None:
-    from txnsim_lab.scenario.players.kafka_python import KafkaPythonPlayer
+    from txnsim_lab.scenario.players._kafka_python import KafkaPythonPlayer
 
     assert chosen("V-").make is chosen("V+").make is KafkaPythonPlayer
     assert chosen("TV2").make is OwnPlayer

@@ -11,8 +11,8 @@ from txnsim_lab.scenario.players.casting import Casting, cast
 
 pytest.importorskip("kafka", reason="the extra `demo` is not installed")
 
-from txnsim_lab.scenario.players.base import PLAYERS, Part
-from txnsim_lab.scenario.players.kafka_python import Ear, KafkaPythonPlayer, explain
+from txnsim_lab.scenario.players._base import PLAYERS, Part
+from txnsim_lab.scenario.players._kafka_python import Ear, KafkaPythonPlayer, explain
 
 P0 = TopicPartition("orders", 0)
 

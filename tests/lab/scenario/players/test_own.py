@@ -5,8 +5,8 @@ import pytest
 from tests.support.clusters import real_cluster
 from txnsim.errors import ClientError
 from txnsim.types import TopicPartition
-from txnsim_lab.scenario.players.base import Part
-from txnsim_lab.scenario.players.own import OwnPlayer
+from txnsim_lab.scenario.players._base import Part
+from txnsim_lab.scenario.players._own import OwnPlayer
 
 P0 = TopicPartition("orders", 0)
 

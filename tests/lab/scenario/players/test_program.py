@@ -7,9 +7,9 @@ import pytest
 
 from txnsim.errors import ClientError
 from txnsim.types import TopicPartition
-from txnsim_lab.scenario.players import program
-from txnsim_lab.scenario.players.base import Part
-from txnsim_lab.scenario.players.program import ProgramPlayer, words
+from txnsim_lab.scenario.players import _program as program
+from txnsim_lab.scenario.players._base import Part
+from txnsim_lab.scenario.players._program import ProgramPlayer, words
 
 P3 = TopicPartition("payments", 3)
 PART = Part(

@@ -8,8 +8,8 @@ import pytest
 
 from txnsim.cli.main import main
 from txnsim.errors import BadInputError
-from txnsim_spark.cli.logs import command as logs
-from txnsim_spark.cli.logs import who
+from txnsim_spark.cli.logs import _command as logs
+from txnsim_spark.cli.logs import _who as who
 
 
 @pytest.mark.parametrize("action", logs.ACTIONS)

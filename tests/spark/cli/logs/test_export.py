@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.soundness import write_log_dir
 from txnsim.cli.main import main
-from txnsim_spark.cli.logs import export as logs_export
+from txnsim_spark.cli.logs import _export as logs_export
 from txnsim_spark.engine import Engine, Way
 from txnsim_spark.export import Export, Written
 

@@ -11,14 +11,14 @@ import pytest
 
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver, plain
+from txnsim.cli._txns.operator import HANGS as TXNS_HANGS
+from txnsim.cli._txns.operator import INCOMPLETE as TXNS_INCOMPLETE
+from txnsim.cli._txns.operator import hanging_columns
 from txnsim.cli.main import main
-from txnsim.cli.txns.operator import HANGS as TXNS_HANGS
-from txnsim.cli.txns.operator import INCOMPLETE as TXNS_INCOMPLETE
-from txnsim.cli.txns.operator import hanging_columns
 from txnsim.txn.state import TxnTransition
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import iter_batches
-from txnsim_spark.cli.logs.find_hanging import COLUMNS, HANGS, INCOMPLETE
+from txnsim_spark.cli.logs._find_hanging import COLUMNS, HANGS, INCOMPLETE
 from txnsim_spark.forensics.findings import json_schema
 
 HERE = TopicPartition("orders", 0)

@@ -10,7 +10,7 @@ import pytest
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
 from txnsim.cli.main import main
-from txnsim_spark.cli.logs.lost import COLUMNS
+from txnsim_spark.cli.logs._lost import COLUMNS
 from txnsim_spark.questions.lost import Losses, LostLot
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.logs import NOW
 from txnsim.cli.output import print_line
-from txnsim_spark.cli.logs.searching import (
+from txnsim_spark.cli.logs._searching import (
     add_as_of,
     answering,
     find,

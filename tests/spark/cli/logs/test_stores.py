@@ -6,8 +6,8 @@ import argparse
 from contextlib import ExitStack
 from pathlib import Path
 
+from txnsim_spark.cli.logs._stores import at_hand
 from txnsim_spark.cli.logs.spark import add_directories
-from txnsim_spark.cli.logs.stores import at_hand
 
 
 def test_directories_of_this_machine_start_nothing() -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.support.soundness import write_log_dir
 from txnsim.cli.main import main
 from txnsim.types import TopicPartition
-from txnsim_spark.cli.logs import searching
+from txnsim_spark.cli.logs import _searching as searching
 from txnsim_spark.engine import Engine, Way
 from txnsim_spark.forensics.timeline import CoordinatorRecord, Stay, Timeline, timeline_of
 

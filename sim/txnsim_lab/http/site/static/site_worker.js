@@ -62,7 +62,7 @@ async function begin() {
   const answer = await python.runPythonAsync(`
 import sys
 sys.path.insert(0, "/site")
-from txnsim_lab.http.site.backend import Backend
+from txnsim_lab.http.site._backend import Backend
 import txnsim_lab.scenario.runner  # the first run needs it: it is there while the visitor still reads
 Backend().answer
 `);

@@ -1,0 +1,53 @@
+"""AlterConfigs (key 33): replace all configs of topics, brokers, groups and subscriptions for
+client metrics that were set before.
+
+Versions: 1 throttling, 2 is flexible. A config that the request does not name goes back to its
+default, which is why IncrementalAlterConfigs exists (KIP-339). A request that names a resource
+twice gets no answer, as measured on a real broker. Kafka's counterparts: ConfigAdminManager,
+ConfigurationControlManager.legacyAlterConfigs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.api._configs.config_resources import (
+    ResourceType,
+    alter_each,
+    alteration_refusal,
+    altered_image,
+    refuse_each,
+    resource_type,
+)
+from txnsim.api.request import NoResponse, Reply, Request, invalid
+from txnsim.controller.controller import ConfigChange, ConfigOperation
+from txnsim.errors import Rejection
+from txnsim.metadata.image import ClusterImage
+
+KEY: Final = 33
+VERSIONS: Final = (0, 2)
+
+refuse = refuse_each
+
+
+async def handle(request: Request) -> Reply:
+    """Alter each resource by itself; of one resource all changes or none."""
+    resources = request.message.resources
+    seen = {(resource.resource_type, resource.resource_name) for resource in resources}
+    if len(seen) < len(resources):
+        return NoResponse.NEVER
+    return await alter_each(request, _altered)
+
+
+def _altered(request: Request, resource: Any) -> ClusterImage | Rejection:
+    kind = resource_type(resource.resource_type)
+    if kind is ResourceType.BROKER_LOGGER:
+        return invalid(f"Unknown resource type {resource.resource_type}")
+    refused = alteration_refusal(request, kind, resource)
+    if refused is not None:
+        return refused
+    changes = tuple(
+        ConfigChange(name=config.name, operation=ConfigOperation.SET, value=config.value)
+        for config in resource.configs
+    )
+    return altered_image(request, kind, resource.resource_name, changes, is_whole=True)

@@ -1,0 +1,97 @@
+"""IncrementalAlterConfigs (key 44): set, delete, append to, subtract from configs of topics,
+brokers, groups and subscriptions for client metrics.
+
+Versions: 1 is flexible. Kafka's counterparts: ConfigAdminManager, ConfigurationControlManager.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+from txnsim.api._configs.config_resources import (
+    ResourceType,
+    alter_each,
+    alteration_refusal,
+    altered_image,
+    node_of,
+    refuse_each,
+    resource_type,
+)
+from txnsim.api.request import Reply, Request, invalid
+from txnsim.controller.controller import ConfigChange, ConfigOperation
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.image import ClusterImage
+
+KEY: Final = 44
+VERSIONS: Final = (0, 1)
+
+refuse = refuse_each
+
+DEVIATIONS: Final = (
+    "IncrementalAlterConfigs knows no loggers: there is none whose level could be altered.",
+    "Broker configs of Apache Kafka that txnsim does not have are altered like those of a plugin: "
+    "kept, whether Apache Kafka would refuse them or not, and described without their value.",
+)
+
+
+async def handle(request: Request) -> Reply:
+    """Alter each resource by itself; of one resource all changes or none."""
+    resources = request.message.resources
+    times = Counter((each.resource_type, each.resource_name) for each in resources)
+
+    def altered(request: Request, resource: Any) -> ClusterImage | Rejection:
+        if times[resource.resource_type, resource.resource_name] > 1:
+            return invalid("Each resource must appear at most once.")
+        return _altered(request, resource)
+
+    return await alter_each(request, altered)
+
+
+def _altered(request: Request, resource: Any) -> ClusterImage | Rejection:
+    kind = resource_type(resource.resource_type)
+    if kind is ResourceType.BROKER_LOGGER:
+        return _logger_refusal(request, resource) or request.broker.metadata.image
+    refused = alteration_refusal(request, kind, resource)
+    if refused is not None:
+        return refused
+    changes = []
+    for config in resource.configs:
+        try:
+            operation = ConfigOperation(config.config_operation)
+        except ValueError:
+            return Rejection(error=ErrorCode.unknown_server_error, reason="")
+        changes.append(ConfigChange(name=config.name, operation=operation, value=config.value))
+    return altered_image(request, kind, resource.resource_name, tuple(changes))
+
+
+def _logger_refusal(request: Request, resource: Any) -> Rejection | None:
+    """Why levels of a broker's loggers can't be altered (RuntimeLoggerManager)."""
+    name, own = resource.resource_name, request.broker.broker_id
+    if node_of(name) is None:
+        return invalid(f"Node id must be an integer, but it is: {name}")
+    if node_of(name) != own:
+        return invalid(f"Unexpected node id. Expected {own}, but received {node_of(name)}")
+    nulls = [
+        config.name
+        for config in resource.configs
+        if config.value is None and config.config_operation != ConfigOperation.DELETE
+    ]
+    if nulls:
+        return invalid(f"Null value not supported for : {', '.join(nulls)}")
+    for config in resource.configs:
+        match config.config_operation:
+            case ConfigOperation.SET | ConfigOperation.DELETE:
+                return Rejection(
+                    error=ErrorCode.invalid_config, reason=f"Logger {config.name} does not exist!"
+                )
+            case ConfigOperation.APPEND | ConfigOperation.SUBTRACT as operation:
+                which = ConfigOperation(operation).name
+                return invalid(f"{which} operation is not allowed for the BROKER_LOGGER resource")
+            case other if request.broker.release.rules.logger_operations_are_checked:
+                return invalid(
+                    f"Unknown operation type {other} is not allowed for the BROKER_LOGGER resource"
+                )
+            case _:
+                return Rejection(error=ErrorCode.unknown_server_error, reason="")
+    return None

@@ -1,0 +1,59 @@
+"""ListConfigResources (key 74): the resources that DescribeConfigs can describe.
+
+Versions: 0 lists subscriptions for client metrics only; 1 lists the kinds asked for, or all
+(KIP-1142). Kafka's counterpart: KafkaApis.handleListConfigResources.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api._configs.config_resources import ResourceType, resource_type
+from txnsim.api.request import Reply, Request, at_top
+from txnsim.errors import ErrorCode
+from txnsim.wire.codec import build
+
+KEY: Final = 74
+VERSIONS: Final = (0, 1)
+
+refuse = at_top(config_resources=())
+
+KINDS_FROM: Final = 1
+_ORDER: Final = (
+    ResourceType.GROUP,
+    ResourceType.CLIENT_METRICS,
+    ResourceType.BROKER_LOGGER,
+    ResourceType.BROKER,
+    ResourceType.TOPIC,
+)
+"""The order of the answer."""
+
+
+async def handle(request: Request) -> Reply:
+    """Name the resources of each kind."""
+    wanted = (
+        (ResourceType.CLIENT_METRICS,)
+        if request.api_version < KINDS_FROM
+        else request.message.resource_types
+    )
+    kinds = set(map(resource_type, wanted or _ORDER))
+    if ResourceType.UNKNOWN in kinds:
+        return refuse(request, ErrorCode.unsupported_version)
+    make = request.schema.ConfigResource
+    found = [
+        build(make, resource_name=name, resource_type=kind)
+        for kind in _ORDER
+        if kind in kinds
+        for name in _names(request, kind)
+    ]
+    return request.answer(error_code=ErrorCode.none, config_resources=tuple(found))
+
+
+def _names(request: Request, kind: ResourceType) -> tuple[str, ...]:
+    image = request.broker.image
+    if kind is ResourceType.TOPIC:
+        return tuple(image.topics)
+    if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+        # Fenced ones, too.
+        return tuple(str(broker_id) for broker_id in image.brokers)
+    return tuple(image.group_configs if kind is ResourceType.GROUP else image.client_metrics)

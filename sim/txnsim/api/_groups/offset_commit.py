@@ -1,0 +1,53 @@
+"""OffsetCommit (key 8): remember how far a group has consumed.
+
+Versions: 2 to 4 carry a retention for these positions alone, 6 leader epochs, 7 an instance id
+(KIP-345). From 9 on members of the consumer protocol (KIP-848) may use it, and a missing group is
+called so; 10 names topics by id. Kafka's counterpart: KafkaApis.handleOffsetCommitRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api._groups.committed_positions import answered, errors_of, everywhere, split
+from txnsim.api._subjects import of_topics
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode
+from txnsim.group.offset_commands import CommitOffsets
+
+KEY: Final = 8
+VERSIONS: Final = (2, 10)
+
+subject = of_topics
+
+MISSING_GROUP_NAMED_FROM: Final = 9
+
+_ENTITY: Final = "OffsetCommit"
+
+
+async def handle(request: Request) -> Reply:
+    """Commit; answered when the positions are replicated."""
+    message = request.message
+    asked = split(request.broker.image, message.topics)
+    if not asked.positions:
+        return answered(request, asked.results(()), entity=_ENTITY)
+    retention = getattr(message, "retention_time", None)
+    outcome = await request.broker.groups.commit(
+        CommitOffsets(
+            group_id=message.group_id,
+            member_id=message.member_id,
+            group_instance_id=getattr(message, "group_instance_id", None),
+            generation=message.generation_id_or_member_epoch,
+            positions=asked.positions,
+            retention_ms=-1 if retention is None else round(retention.total_seconds() * 1_000),
+            missing_group_named=request.api_version >= MISSING_GROUP_NAMED_FROM,
+            api_version=request.api_version,
+        ),
+        request.pace_of(len(asked.positions)),
+    )
+    return answered(request, asked.results(errors_of(outcome)), entity=_ENTITY)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every partition."""
+    return answered(request, everywhere(request.message.topics, error), entity=_ENTITY)

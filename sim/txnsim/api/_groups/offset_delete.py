@@ -1,0 +1,61 @@
+"""OffsetDelete (key 47): forget a group's positions on some partitions (KIP-496).
+
+Versions: 0 only. Kafka's counterpart: KafkaApis.handleOffsetDeleteRequest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from txnsim.api._subjects import of_topics
+from txnsim.api._topics import answered_topics
+from txnsim.api.request import Reply, Request, at_top
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.offset_commands import DeleteOffsets
+from txnsim.types import TopicPartition
+
+KEY: Final = 47
+VERSIONS: Final = (0, 0)
+
+subject = of_topics
+refuse = at_top(topics=())
+
+
+async def handle(request: Request) -> Reply:
+    """Delete the positions; answered when their tombstones are replicated."""
+    message = request.message
+    image = request.broker.image
+    results: dict[str, list[tuple[int, ErrorCode]]] = {}
+    there: list[TopicPartition] = []
+    for topic in message.topics:
+        for each in topic.partitions:
+            topic_partition = TopicPartition(topic.name, each.partition_index)
+            if image.partition(topic_partition) is None:
+                unknown = ErrorCode.unknown_topic_or_partition
+                results.setdefault(topic.name, []).append((each.partition_index, unknown))
+            else:
+                there.append(topic_partition)
+    outcome = await request.broker.groups.delete_offsets(
+        DeleteOffsets(group_id=message.group_id, partitions=tuple(there))
+    )
+    if isinstance(outcome, Rejection):
+        return refuse(request, outcome.error)
+    for topic_partition, error in outcome:
+        results.setdefault(topic_partition.topic, []).append((topic_partition.partition, error))
+    return request.answer(error_code=ErrorCode.none, topics=topics_of(request, results.items()))
+
+
+def topics_of(
+    request: Request, results: Iterable[tuple[str, list[tuple[int, ErrorCode]]]]
+) -> tuple[Any, ...]:
+    """The topics of an answer, each with its partitions and their errors."""
+    schema = request.schema
+    row = schema.OffsetDeleteResponsePartition
+    return answered_topics(
+        schema.OffsetDeleteResponseTopic,
+        (
+            (name, [row(partition_index=index, error_code=error) for index, error in partitions])
+            for name, partitions in results
+        ),
+    )

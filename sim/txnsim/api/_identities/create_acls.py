@@ -1,0 +1,71 @@
+"""CreateAcls (key 30): add ACLs; one that is there already is created once more without effect.
+
+Versions: 1 knows patterns (KIP-290), 2 is flexible, 3 the resource type USER (KIP-373). Kafka's
+counterparts: AclApis.handleCreateAcls, AclControlManager.createAcls.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from txnsim.api._identities.acl_entries import check_creations, security_disabled
+from txnsim.api.request import Reply, Request, error_fields
+from txnsim.controller.controller import RECORDS_MAX, TOO_MANY_RECORDS
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.security.acls import AclBinding, creation_complaint, is_for_filters
+
+KEY: Final = 30
+VERSIONS: Final = (1, 3)
+
+check = check_creations
+
+
+async def handle(request: Request) -> Reply:
+    creations = request.message.creations
+    if request.access is None:
+        return _all_alike(request, security_disabled())
+    wanted = await request.each(_binding, creations)
+    if any(map(is_for_filters, wanted)):
+        # Kafka can't make a binding of it at all, and fails the whole request.
+        return refuse(request, ErrorCode.unknown_server_error)
+    complaints = await request.each(creation_complaint, wanted)
+    metadata = request.broker.metadata
+    image = metadata.image
+    acls = image.acls.plus(
+        acl for acl, wrong in zip(wanted, complaints, strict=True) if wrong is None
+    )
+    if acls.count - image.acls.count > RECORDS_MAX:
+        complaints = [wrong or TOO_MANY_RECORDS for wrong in complaints]
+    else:
+        metadata.publish(image.with_acls(acls))
+    results = await request.each(partial(_result, request.schema), complaints)
+    return request.answer(results=tuple(results))
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error for every ACL."""
+    return _all_alike(request, Rejection(error=error, reason=""))
+
+
+def _binding(creation: Any) -> AclBinding:
+    return AclBinding(
+        resource_type=int(creation.resource_type),
+        name=creation.resource_name,
+        pattern=int(creation.resource_pattern_type),
+        principal=creation.principal,
+        host=creation.host,
+        operation=int(creation.operation),
+        permission=int(creation.permission_type),
+    )
+
+
+def _result(schema: Any, complaint: Rejection | None) -> Any:
+    if complaint is None:
+        return schema.AclCreationResult(error_code=ErrorCode.none, error_message="")
+    return schema.AclCreationResult(**error_fields(complaint))
+
+
+def _all_alike(request: Request, complaint: Rejection) -> Reply:
+    result = _result(request.schema, complaint)
+    return request.answer(results=(result,) * len(request.message.creations))

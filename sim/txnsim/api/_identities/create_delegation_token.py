@@ -1,0 +1,71 @@
+"""CreateDelegationToken (key 38): a token to authenticate with (KIP-48).
+
+Versions: 2 is flexible, 3 an owner other than the requester. An anonymous client may not ask. Any
+other one gets the error that tokens are disabled: the broker has no
+``delegation.token.secret.key``. Kafka's counterpart: KafkaApis.handleCreateTokenRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api._identities.delegation_tokens import ask, time_of
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode
+from txnsim.security.principals import ANONYMOUS
+
+KEY: Final = 38
+VERSIONS: Final = (1, 3)
+
+USER: Final = "User"
+
+
+async def handle(request: Request) -> Reply:
+    """Refuse."""
+    if _is_half_an_owner(request):
+        return _answer(request, ErrorCode.unknown_server_error, principal=ANONYMOUS)
+    return await ask(request)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top, and the owner and requester of the token."""
+    if _is_half_an_owner(request):
+        return _answer(request, error, principal=ANONYMOUS)
+    name = getattr(request.message, "owner_principal_name", None)
+    kind = request.message.owner_principal_type if name else USER
+    return _answer(
+        request, error, principal=request.principal, owner=(kind, name) if name else None
+    )
+
+
+def _is_half_an_owner(request: Request) -> bool:
+    """A name without a type: a real broker fails with it for every client."""
+    message = request.message
+    return bool(
+        getattr(message, "owner_principal_name", None)
+        and getattr(message, "owner_principal_type", None) is None
+    )
+
+
+def _answer(
+    request: Request,
+    error: ErrorCode,
+    *,
+    principal: str,
+    owner: tuple[str, str] | None = None,
+) -> Reply:
+    requester = principal.removeprefix(f"{USER}:")
+    time = time_of(principal)
+    kind, name = owner or (USER, requester)
+    return request.answer(
+        error_code=error,
+        principal_type=kind,
+        principal_name=name,
+        token_requester_principal_type=USER,
+        token_requester_principal_name=requester,
+        issue_timestamp=time,
+        expiry_timestamp=time,
+        max_timestamp=time,
+        token_id="",
+        hmac=b"",
+    )

@@ -1,0 +1,136 @@
+"""DeleteAcls (key 31): remove the ACLs that any of the filters takes.
+
+Versions: 1 knows patterns (KIP-290), 2 is flexible, 3 the resource type USER (KIP-373). Kafka's
+counterparts: AclApis.handleDeleteAcls, AclControlManager.deleteAcls.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from functools import partial
+from typing import Any, Final
+
+from txnsim.api._identities.acl_entries import (
+    check_filters,
+    filter_of,
+    security_disabled,
+    taken,
+)
+from txnsim.api.request import Reply, Request, error_fields, invalid
+from txnsim.controller.controller import RECORDS_MAX
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.security.acls import AclBinding, AclFilter, Acls
+
+KEY: Final = 31
+VERSIONS: Final = (1, 3)
+
+check = check_filters
+
+MATCHES_MAX: Final = 100_000
+"""Of all filters of a request together: an ACL is answered for each filter that it matches."""
+TOO_MANY: Final = invalid(
+    f"Cannot remove more than {RECORDS_MAX} acls in a single delete operation."
+)
+DEVIATIONS: Final = (
+    "The filters of one DeleteAcls match 100,000 ACLs at most, counted for each filter; a request "
+    "that matches more is refused as one that removes more than 10,000 is. Apache Kafka does not "
+    "bound how often one ACL is matched.",
+)
+
+_Outcomes = list[list[AclBinding] | Rejection]
+
+
+async def handle(request: Request) -> Reply:
+    """Remove what each filter matches. An ACL that two filters match is in both results."""
+    if request.access is None:
+        return _all_alike(request, security_disabled())
+    outcomes = await _removed(request)
+    if outcomes is None:
+        return _all_alike(request, TOO_MANY)
+    schema = request.schema
+    results = []
+    for outcome in outcomes:
+        if isinstance(outcome, Rejection):
+            results.append(_result(schema, outcome, ()))
+        else:
+            matching = await request.each(partial(_matching, schema), outcome)
+            results.append(_result(schema, None, tuple(matching)))
+        await request.have_done(1)
+    return request.answer(filter_results=tuple(results))
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error for every filter."""
+    return _all_alike(request, Rejection(error=error, reason=""))
+
+
+async def _removed(request: Request) -> _Outcomes | None:
+    """Remove what the filters match, all at one moment; decide again where the ACLs have changed
+    meanwhile. None, and nothing is removed, where they match too much.
+    """
+    metadata = request.broker.metadata
+    filters = await request.each(filter_of, request.message.filters)
+    while True:
+        acls = metadata.image.acls
+        outcomes: _Outcomes = []
+        gone: set[AclBinding] = set()
+        matches = 0
+        for wanted in filters:
+            complaint = wanted.complaint()
+            if complaint is not None:
+                outcomes.append(complaint)
+                continue
+            found = await _found(request, acls, wanted)
+            matches += len(found)
+            if matches > MATCHES_MAX or not _has_room(gone, found):
+                return None
+            outcomes.append(found)
+            await request.have_done(1)
+        if metadata.image.acls is acls:
+            metadata.publish(metadata.image.with_acls(acls.minus(gone)))
+            return outcomes
+
+
+async def _found(request: Request, acls: Acls, wanted: AclFilter) -> list[AclBinding]:
+    """The bindings that match the filter, cut off just above ``RECORDS_MAX``."""
+    found: list[AclBinding] = []
+    async with aclosing(taken(request, acls, wanted)) as matching:
+        async for acl in matching:
+            found.append(acl)
+            if len(found) > RECORDS_MAX:
+                break
+    return found
+
+
+def _has_room(gone: set[AclBinding], found: list[AclBinding]) -> bool:
+    """Add what was found; whether there was room for it. Once ``RECORDS_MAX`` different ones are to
+    go, there is none for any match, not even for one of these
+    (AclControlManager.deleteAclsForFilter).
+    """
+    for acl in found:
+        if len(gone) >= RECORDS_MAX:
+            return False
+        gone.add(acl)
+    return True
+
+
+def _all_alike(request: Request, complaint: Rejection) -> Reply:
+    result = _result(request.schema, complaint, ())
+    return request.answer(filter_results=(result,) * len(request.message.filters))
+
+
+def _result(schema: Any, complaint: Rejection | None, matching: tuple[Any, ...]) -> Any:
+    return schema.DeleteAclsFilterResult(**error_fields(complaint), matching_acls=matching)
+
+
+def _matching(schema: Any, acl: AclBinding) -> Any:
+    return schema.DeleteAclsMatchingAcl(
+        **error_fields(None),
+        resource_type=acl.resource_type,
+        resource_name=acl.name,
+        pattern_type=acl.pattern,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )

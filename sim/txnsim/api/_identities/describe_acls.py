@@ -1,0 +1,35 @@
+"""DescribeAcls (key 29): the ACLs that a filter takes.
+
+Versions: 1 knows patterns (KIP-290), 2 is flexible, 3 the resource type USER (KIP-373). Kafka's
+counterparts: AclApis.handleDescribeAcls, StandardAuthorizer.acls.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api._identities.acl_entries import check_filters, described, filter_of
+from txnsim.api.request import Reply, Request, at_top
+from txnsim.errors import ErrorCode
+
+KEY: Final = 29
+VERSIONS: Final = (1, 3)
+
+refuse = at_top(names_it=True, resources=())
+
+check = check_filters
+
+_NO_AUTHORIZER: Final = "No Authorizer is configured on the broker"
+
+
+async def handle(request: Request) -> Reply:
+    """List the ACLs that match."""
+    if request.access is None:
+        error = ErrorCode.security_disabled
+        return request.answer(error_code=error, error_message=_NO_AUTHORIZER, resources=())
+    acls, wanted = request.broker.image.acls, filter_of(request.message)
+    return request.answer(
+        error_code=ErrorCode.none,
+        error_message="",
+        resources=await described(request, acls, wanted),
+    )

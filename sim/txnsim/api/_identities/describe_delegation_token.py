@@ -1,0 +1,19 @@
+"""DescribeDelegationToken (key 41): the tokens of an owner (KIP-48).
+
+Versions: 2 is flexible, 3 names the requester of a token. An anonymous client may not ask. Any
+other one gets the error that tokens are disabled: the broker has no
+``delegation.token.secret.key``. Kafka's counterpart: KafkaApis.handleDescribeTokensRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api._identities.delegation_tokens import ask
+from txnsim.api.request import at_top
+
+KEY: Final = 41
+VERSIONS: Final = (1, 3)
+
+handle = ask
+refuse = at_top(tokens=())

@@ -1,0 +1,18 @@
+"""ExpireDelegationToken (key 40): end the life of a token (KIP-48).
+
+Versions: 2 is flexible. An anonymous client may not ask. Any other one gets the error that tokens
+are disabled: the broker has no ``delegation.token.secret.key``. Kafka's counterpart:
+KafkaApis.handleExpireTokenRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api._identities.delegation_tokens import ask, no_expiry
+
+KEY: Final = 40
+VERSIONS: Final = (1, 2)
+
+handle = ask
+refuse = no_expiry

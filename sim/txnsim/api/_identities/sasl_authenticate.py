@@ -1,0 +1,36 @@
+"""SaslAuthenticate (key 36): a token of the mechanism (KIP-152).
+
+Versions: all are answered alike. Where it belongs, before a client is known, ``server._sasl`` takes
+it; here it comes too late, or to a listener without SASL. Kafka's counterpart:
+KafkaApis.handleSaslAuthenticateRequest.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode
+from txnsim.wire import codec
+
+KEY: Final = 36
+VERSIONS: Final = (0, 2)
+
+_TOO_LATE: Final = "SaslAuthenticate request received after successful authentication"
+
+
+async def handle(request: Request) -> Reply:
+    """ILLEGAL_SASL_STATE."""
+    return refuse(request, ErrorCode.illegal_sasl_state)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top."""
+    return codec.build(
+        codec.response_class(KEY, request.api_version),
+        error_code=error,
+        error_message=_TOO_LATE if error is ErrorCode.illegal_sasl_state else error.name,
+        auth_bytes=b"",
+        session_lifetime=timedelta(0),
+    )

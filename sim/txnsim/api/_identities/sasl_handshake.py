@@ -1,0 +1,29 @@
+"""SaslHandshake (key 17): which mechanisms there are (KIP-43).
+
+Versions: all are answered alike. Where it belongs, before a client is known, ``server._sasl`` takes
+it; here it comes too late, or to a listener without SASL. Kafka's counterpart:
+KafkaApis.handleSaslHandshakeRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode
+from txnsim.wire import codec
+
+KEY: Final = 17
+VERSIONS: Final = (0, 1)
+
+
+async def handle(request: Request) -> Reply:
+    """ILLEGAL_SASL_STATE."""
+    return refuse(request, ErrorCode.illegal_sasl_state)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top."""
+    return codec.build(
+        codec.response_class(KEY, request.api_version), error_code=error, mechanisms=()
+    )

@@ -1,0 +1,95 @@
+"""AlterPartitionReassignments (key 45): move replicas to other brokers, or stop moving them
+(KIP-455).
+
+Versions: 1 can insist on as many replicas as before (KIP-860). An answer says that a reassignment
+has begun; ListPartitionReassignments lists it while it goes on. Kafka's counterpart:
+ReplicationControlManager.alterPartitionReassignments.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.api._subjects import of_topics
+from txnsim.api._topics import answered_topics, each_partition, every_partition
+from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
+from txnsim.controller.reassignments import cancel, reassign
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.types import BrokerId, TopicPartition
+
+KEY: Final = 45
+VERSIONS: Final = (0, 1)
+
+subject = of_topics
+
+DEVIATIONS: Final = (
+    "Replicas move at full speed: leader.replication.throttled.rate and its like (KIP-73) have no "
+    "effect, though the topic configs that kafka-reassign-partitions sets are kept.",
+)
+
+
+async def handle(request: Request) -> Reply:
+    """Begin or cancel the reassignment of each partition by itself."""
+    message = request.message
+    if not message.topics:
+        # The controller does not look at it, so its answer has the defaults.
+        return _answer(request, ErrorCode.none, "", [], may_change_factor=True)
+    if request.has_no_time:
+        return refuse(request, ErrorCode.request_timed_out)
+    allowed = getattr(message, "allow_replication_factor_change", True)
+
+    def alter(topic: Any, one: Any) -> Any:
+        return _row(request, one, _alter(request, topic.name, one, may_change_factor=allowed))
+
+    found = await each_partition(request, alter, weight=CHANGE_WEIGHT)
+    return _answer(request, ErrorCode.none, None, found, may_change_factor=allowed)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top and on every partition."""
+    rejection = Rejection(error=error, reason="")
+    found = every_partition(request.message.topics, lambda one: _row(request, one, rejection))
+    return _answer(request, error, None, found, may_change_factor=True)
+
+
+def _alter(
+    request: Request, topic: str, wanted: Any, *, may_change_factor: bool
+) -> Rejection | None:
+    metadata = request.broker.metadata
+    where = TopicPartition(topic, wanted.partition_index)
+    if wanted.replicas is None:
+        outcome = cancel(metadata.image, where, metadata.settings)
+    else:
+        outcome = reassign(
+            metadata.image,
+            where,
+            tuple(map(BrokerId, wanted.replicas)),
+            metadata.settings,
+            may_change_factor=may_change_factor,
+        )
+    if isinstance(outcome, Rejection):
+        return outcome
+    metadata.publish(outcome)
+    return None
+
+
+def _row(request: Request, one: Any, rejection: Rejection | None) -> Any:
+    return request.schema.ReassignablePartitionResponse(
+        partition_index=one.partition_index, **error_fields(rejection)
+    )
+
+
+def _answer(
+    request: Request,
+    error: ErrorCode,
+    reason: str | None,
+    found: list[tuple[Any, list[Any]]],
+    *,
+    may_change_factor: bool,
+) -> Reply:
+    return request.answer(
+        allow_replication_factor_change=may_change_factor,
+        error_code=error,
+        error_message=reason,
+        responses=answered_topics(request.schema.ReassignableTopicResponse, found),
+    )

@@ -1,0 +1,76 @@
+"""AlterReplicaLogDirs (key 34): move replicas between the directories of a broker (KIP-113).
+
+Versions: 2 is flexible. A broker has one directory here, so a replica is where it is to go, or
+there is no such directory. Kafka's counterparts: KafkaApis.handleAlterReplicaLogDirsRequest,
+ReplicaManager.alterReplicaLogDirs.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api._partitions.describe_log_dirs import directory_of
+from txnsim.api._topics import answered_topics, rows_by_topic
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode
+from txnsim.faults.subjects import Subject
+from txnsim.types import TopicPartition
+
+KEY: Final = 34
+VERSIONS: Final = (1, 2)
+
+
+async def handle(request: Request) -> Reply:
+    """Judge each partition by itself."""
+    return _answer(
+        request,
+        {partition: _moved(request, partition, path) for partition, path in _asked(request)},
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every partition."""
+    return _answer(request, {partition: error for partition, _ in _asked(request)})
+
+
+def subject(request: Request) -> Subject:
+    """The partitions."""
+    return Subject(partitions=tuple(partition for partition, _ in _asked(request)))
+
+
+def _asked(request: Request) -> list[tuple[TopicPartition, str]]:
+    """Partition and directory; of a partition that is named twice, the last one holds."""
+    return list(
+        {
+            TopicPartition(topic.name, partition): directory.path
+            for directory in request.message.dirs
+            for topic in directory.topics
+            for partition in topic.partitions
+        }.items()
+    )
+
+
+def _moved(request: Request, partition: TopicPartition, path: str) -> ErrorCode:
+    broker = request.broker
+    if path != directory_of(broker):
+        return ErrorCode.log_dir_not_found
+    image = broker.image.partition(partition)
+    if image is None:
+        return ErrorCode.unknown_topic_or_partition
+    if broker.broker_id not in image.replicas:
+        return ErrorCode.not_leader_or_follower
+    return ErrorCode.none
+
+
+def _answer(request: Request, errors: dict[TopicPartition, ErrorCode]) -> Reply:
+    schema = request.schema
+    row = schema.AlterReplicaLogDirPartitionResult
+    found = rows_by_topic(
+        (where, row(partition_index=where.partition, error_code=error))
+        for where, error in errors.items()
+    )
+    return request.answer(
+        results=answered_topics(
+            schema.AlterReplicaLogDirTopicResult, found.items(), name="topic_name"
+        )
+    )

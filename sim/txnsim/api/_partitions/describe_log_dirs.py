@@ -1,0 +1,83 @@
+"""DescribeLogDirs (key 35): how large the replicas of a broker are.
+
+Versions: 2 is flexible, 3 has a top-level error, 4 sizes of the disk (KIP-827), 5 cordoned
+directories. The answer leaves out partitions that this broker does not host. Kafka's counterpart:
+ReplicaManager.describeLogDirs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.api._subjects import of_topics
+from txnsim.api._topics import answered_topics, rows_by_topic
+from txnsim.api.request import Reply, Request, at_top
+from txnsim.broker.broker import Broker
+from txnsim.errors import ErrorCode
+from txnsim.types import TopicPartition
+from txnsim.wire.codec import build
+
+KEY: Final = 35
+VERSIONS: Final = (1, 5)
+
+subject = of_topics
+refuse = at_top(results=())
+
+DEVIATIONS: Final = (
+    "DescribeLogDirs shows one directory per broker, which is its memory: no disk, so -1 for total "
+    "and usable bytes. Records that were deleted no longer count; Apache Kafka counts them until "
+    "their segment is removed.",
+)
+
+
+async def handle(request: Request) -> Reply:
+    """The one directory with the requested partitions; an offline one has only its error."""
+    schema = request.schema
+    if request.broker.logs.has_failed:
+        failed = build(
+            schema.DescribeLogDirsResult,
+            error_code=ErrorCode.kafka_storage_error,
+            log_dir=directory_of(request.broker),
+            topics=(),
+        )
+        return request.answer(error_code=ErrorCode.none, results=(failed,))
+    hosted = request.broker.replicas.hosted
+
+    def describe(topic_partition: TopicPartition) -> tuple[TopicPartition, Any] | None:
+        log = hosted.get(topic_partition)
+        if log is None:
+            return None  # deleted in a break
+        return topic_partition, schema.DescribeLogDirsPartition(
+            partition_index=topic_partition.partition,
+            partition_size=log.local.segments.size_bytes,
+            offset_lag=0,
+            is_future_key=False,
+        )
+
+    described = await request.each(describe, _wanted(request))
+    found = rows_by_topic(one for one in described if one is not None)
+    directory = build(
+        schema.DescribeLogDirsResult,
+        error_code=ErrorCode.none,
+        log_dir=directory_of(request.broker),
+        topics=answered_topics(schema.DescribeLogDirsTopic, found.items()),
+    )
+    return request.answer(error_code=ErrorCode.none, results=(directory,))
+
+
+def directory_of(broker: Broker) -> str:
+    """The name of a broker's one directory."""
+    return f"memory/broker-{broker.broker_id}"
+
+
+def _wanted(request: Request) -> list[TopicPartition]:
+    """Each hosted partition of the request, once."""
+    hosted = request.broker.replicas.hosted
+    if request.message.topics is None:
+        return list(hosted)
+    asked = (
+        TopicPartition(topic.topic, index)
+        for topic in request.message.topics
+        for index in topic.partitions
+    )
+    return [one for one in dict.fromkeys(asked) if one in hosted]

@@ -1,0 +1,104 @@
+"""ElectLeaders (key 43): make the preferred replica the leader, or any replica of a leaderless
+partition.
+
+Versions: 0 preferred only, 1 election types (KIP-460) and a top-level error, 2 is flexible. A
+request without partitions means all of them; its answer lists only those that needed an election.
+Kafka's counterpart: ReplicationControlManager.electLeaders.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from txnsim.api._topics import answered_topics
+from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
+from txnsim.controller.elections import NOT_NEEDED, ElectionType, elect_leader
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
+from txnsim.types import TopicPartition
+
+KEY: Final = 43
+VERSIONS: Final = (0, 2)
+
+
+async def handle(request: Request) -> Reply:
+    """Elect for each partition by itself."""
+    if request.has_no_time and request.message.topic_partitions != ():
+        return refuse(request, ErrorCode.request_timed_out)
+    number = getattr(request.message, "election_type", ElectionType.PREFERRED)
+    try:
+        kind = ElectionType(number)
+    except ValueError:
+        return _refuse(request, ErrorCode.invalid_request, f"Unknown election type {number}")
+    is_all = request.message.topic_partitions is None
+    results = []
+    asked = _asked(request)
+    request.expect(len(asked) * CHANGE_WEIGHT)
+    for topic, partitions in asked:
+        outcomes = await request.each(
+            partial(_elect, request, kind, topic),
+            partitions,
+            weight=CHANGE_WEIGHT,
+        )
+        listed = [one for one in outcomes if not (is_all and one[1] is NOT_NEEDED)]
+        results.append((topic, [_row(request, one) for one in listed]))
+    return _answer(request, ErrorCode.none, results)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top and on every partition."""
+    return _refuse(request, error, "")
+
+
+def subject(request: Request) -> Subject:
+    """The partitions."""
+    return Subject(
+        partitions=tuple(
+            TopicPartition(topic, index)
+            for topic, partitions in _asked(request)
+            for index in partitions
+        )
+    )
+
+
+def _asked(request: Request) -> list[tuple[str, tuple[int, ...]]]:
+    wanted = request.message.topic_partitions
+    if wanted is None:
+        topics = request.broker.image.topics.values()
+        return [(topic.name, tuple(range(len(topic.partitions)))) for topic in topics]
+    return [(topic.topic, topic.partitions) for topic in wanted]
+
+
+def _elect(
+    request: Request, kind: ElectionType, topic: str, index: int
+) -> tuple[int, Rejection | None]:
+    """A partition, and why its leader stays."""
+    metadata = request.broker.metadata
+    elected = elect_leader(metadata.image, TopicPartition(topic, index), kind, metadata.settings)
+    if isinstance(elected, Rejection):
+        return index, elected
+    metadata.publish(elected)
+    return index, None
+
+
+def _refuse(request: Request, error: ErrorCode, reason: str) -> Reply:
+    rejection = Rejection(error=error, reason=reason)
+    named = () if request.message.topic_partitions is None else _asked(request)
+    found = [
+        (topic, [_row(request, (index, rejection)) for index in partitions])
+        for topic, partitions in named
+    ]
+    return _answer(request, error, found)
+
+
+def _answer(request: Request, error: ErrorCode, found: list[tuple[str, list[Any]]]) -> Reply:
+    results = answered_topics(
+        request.schema.ReplicaElectionResult, found, name="topic", rows="partition_result"
+    )
+    return request.answer(error_code=error, replica_election_results=results)
+
+
+def _row(request: Request, outcome: tuple[int, Rejection | None]) -> Any:
+    index, rejection = outcome
+    return request.schema.PartitionResult(partition_id=index, **error_fields(rejection))

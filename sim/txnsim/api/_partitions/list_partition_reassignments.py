@@ -1,0 +1,67 @@
+"""ListPartitionReassignments (key 46): replicas on the move (KIP-455).
+
+Versions: 0 is all there is. Partitions that rest, or don't exist, are left out. Kafka's
+counterpart: ReplicationControlManager.listPartitionReassignments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from txnsim.api._subjects import of_topics
+from txnsim.api._topics import answered_topics, every_partition, rows_by_topic
+from txnsim.api.request import Reply, Request
+from txnsim.controller.reassignments import reassigning
+from txnsim.errors import ErrorCode
+from txnsim.metadata.image import PartitionImage
+from txnsim.types import TopicPartition
+
+KEY: Final = 46
+VERSIONS: Final = (0, 0)
+
+subject = of_topics
+
+
+async def handle(request: Request) -> Reply:
+    """List the reassignments of the requested partitions, or of all."""
+    moving = reassigning(request.broker.metadata.image)
+    wanted = request.message.topics
+    if wanted is not None:
+        asked = [
+            TopicPartition(topic.name, index)
+            for topic in wanted
+            for index in topic.partition_indexes
+        ]
+        moving = {where: moving[where] for where in asked if where in moving}
+    found = rows_by_topic(
+        (where, _ongoing(request, where.partition, partition))
+        for where, partition in moving.items()
+    )
+    return _answer(request, ErrorCode.none, None, found.items())
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top. The answer repeats the partitions of the request, without replicas."""
+    nothing = request.schema.OngoingPartitionReassignment
+    empty = {"replicas": (), "adding_replicas": (), "removing_replicas": ()}
+    found = every_partition(
+        request.message.topics or (), lambda index: nothing(partition_index=index, **empty)
+    )
+    return _answer(request, error, error.name, found)
+
+
+def _ongoing(request: Request, index: int, partition: PartitionImage) -> Any:
+    return request.schema.OngoingPartitionReassignment(
+        partition_index=index,
+        replicas=partition.replicas,
+        adding_replicas=partition.adding,
+        removing_replicas=partition.removing,
+    )
+
+
+def _answer(
+    request: Request, error: ErrorCode, reason: str | None, found: Iterable[tuple[Any, list[Any]]]
+) -> Reply:
+    topics = answered_topics(request.schema.OngoingTopicReassignment, found)
+    return request.answer(error_code=error, error_message=reason, topics=topics)

@@ -1,0 +1,106 @@
+"""DeleteRecords (key 21): raise the log start offset.
+
+Versions: 2 is flexible. Transactions stay open even if their first record is deleted. Kafka's
+counterparts: KafkaApis.handleDeleteRecordsRequest, ReplicaManager.deleteRecords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, assert_never
+
+from txnsim.api._subjects import of_topics
+from txnsim.api._topics import answered_topics
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.configs import topic_text
+from txnsim.replication.deletions import Late, Outcome
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
+from txnsim.wire.values import duration_ms
+
+KEY: Final = 21
+VERSIONS: Final = (0, 2)
+
+subject = of_topics
+
+
+async def handle(request: Request) -> Reply:
+    """Delete the records below each offset, and wait until every live replica has done so."""
+    outcomes: dict[TopicPartition, Outcome] = {}
+    deleted: dict[TopicPartition, int] = {}
+    topics = request.message.topics
+    request.expect(sum(len(topic.partitions) for topic in topics))
+    for topic in topics:
+        # A partition that is named twice counts once, as it was named last.
+        for partition in {one.partition_index: one for one in topic.partitions}.values():
+            topic_partition = TopicPartition(topic.name, partition.partition_index)
+            start = _delete(request, topic_partition, partition.offset)
+            outcomes[topic_partition] = start
+            if not isinstance(start, ErrorCode):
+                deleted[topic_partition] = start
+            await request.have_done(1)
+    timeout_ms = duration_ms(request.message.timeout)
+    outcomes.update(await request.broker.deletions.wait(deleted, timeout_ms=timeout_ms))
+    return _answer(request, outcomes)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every partition."""
+    return _answer(request, dict.fromkeys(subject(request).partitions, error))
+
+
+def _result_of(outcome: Outcome) -> tuple[int, ErrorCode]:
+    """Low watermark and error; DelayedDeleteRecords answers with both after a timeout."""
+    match outcome:
+        case ErrorCode():
+            return -1, outcome
+        case Late():
+            return outcome.low_watermark, ErrorCode.request_timed_out
+        case int():
+            return outcome, ErrorCode.none
+        case _:
+            assert_never(outcome)
+
+
+def _answer(request: Request, outcomes: Mapping[TopicPartition, Outcome]) -> Reply:
+    schema = request.schema
+    found = []
+    for topic in request.message.topics:
+        partitions = []
+        for index in dict.fromkeys(one.partition_index for one in topic.partitions):
+            low_watermark, error = _result_of(outcomes[TopicPartition(topic.name, index)])
+            partitions.append(
+                schema.DeleteRecordsPartitionResult(
+                    partition_index=index, low_watermark=low_watermark, error_code=error
+                )
+            )
+        found.append((topic, partitions))
+    return request.answer(topics=answered_topics(schema.DeleteRecordsTopicResult, found))
+
+
+def _delete(request: Request, topic_partition: TopicPartition, offset: int) -> int | ErrorCode:
+    """The log start after the deletion, or why nothing was deleted."""
+    broker = request.broker
+    if broker.image.partition(topic_partition) is None:
+        return ErrorCode.unknown_topic_or_partition
+    if topic_partition.topic in INTERNAL_TOPICS:
+        return ErrorCode.invalid_topic_exception
+    log = broker.replicas.leader(topic_partition)
+    if isinstance(log, Rejection):
+        return log.error
+    policy = topic_text(
+        "cleanup.policy",
+        topic=broker.image.topics[topic_partition.topic].configs,
+        image=broker.image,
+        settings=broker.settings,
+    )
+    if "delete" not in policy:
+        return ErrorCode.policy_violation
+    before = log.log_start_offset
+    log_start = log.delete_records_before(offset)
+    if isinstance(log_start, Rejection):
+        return log_start.error
+    broker.watermarks.log_start_raised(log)
+    if broker.log_events.tracer.on and log_start != before:
+        broker.log_events.started(log, "DeleteRecords")
+    return log_start

@@ -1,0 +1,326 @@
+"""Fetch (key 1): read batches from partitions, waiting for some where there are none.
+
+Versions: 4 isolation levels, 5 log start offset, 7 sessions, 9 leader epochs, 11 any replica
+(KIP-392), 12 divergence, 13 topic ids, 15 replica state, 16 names the current leader (KIP-951), 17
+and 18 concern followers. ``replica.fetch_sessions`` decides what the answer of a session lists.
+Kafka's counterpart: KafkaApis.handleFetchRequest.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.api._access import Access
+from txnsim.api._leaders import CurrentLeaders
+from txnsim.api.request import Reply, Request
+from txnsim.broker.fetch import FetchCommand
+from txnsim.errors import ErrorCode
+from txnsim.faults.subjects import Subject
+from txnsim.replica.fetch_sessions import (
+    FINAL_EPOCH,
+    NO_SESSION,
+    Plan,
+    SessionRequest,
+)
+from txnsim.replica.fetch_values import (
+    FetchOutcome,
+    FetchPartition,
+    Naming,
+    PartitionKey,
+)
+from txnsim.security.acls import Operation
+from txnsim.types import IsolationLevel, TopicPartition
+from txnsim.wire.codec import build
+from txnsim.wire.values import Batches
+
+KEY: Final = 1
+VERSIONS: Final = (4, 18)
+
+ANY_REPLICA_FROM: Final = 11
+TOPIC_IDS_FROM: Final = 13
+REPLICA_STATE_FROM: Final = 15
+CURRENT_LEADER_FROM: Final = 16
+
+_EMPTY_ABORTED: Final = frozenset(
+    {
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.topic_authorization_failed,
+    }
+)
+"""Errors whose answer carries an empty list of aborted transactions instead of none, as measured on
+a real broker.
+"""
+
+_ISOLATIONS: Final = frozenset(IsolationLevel)
+
+
+async def handle(request: Request) -> Reply:
+    """Read the wanted partitions, or wait for records."""
+    broker = request.broker
+    now_ms = broker.environment.clock.now_ms
+    asked = _asked(request) if request.pace is None else await _asked_in_slices(request)
+    plan = broker.fetch_sessions.plan(
+        _session_request(request, asked), topic_names=broker.image.topic_names, now_ms=now_ms()
+    )
+    if plan is ErrorCode.unknown_server_error:
+        return refuse(request, plan)
+    if isinstance(plan, ErrorCode):
+        return request.answer(error_code=plan, session_id=NO_SESSION, responses=())
+    if request.message.isolation_level not in _ISOLATIONS:
+        return refuse(request, ErrorCode.unknown_server_error)
+    if request.pace is not None and len(plan.partitions) > len(asked):
+        request.subject = _about([*asked.values(), *plan.partitions])
+    del asked  # the plan has what is needed of it, and the request may wait for long
+    request.expect(len(plan.partitions))
+    await request.have_done(len(plan.partitions))
+    outcomes = await _read(request, plan)
+    concluded = broker.fetch_sessions.conclude(plan, outcomes, now_ms=now_ms())
+    leaders = CurrentLeaders(request)
+    partitions = await request.each(partial(_result_of, request, leaders), concluded.results)
+    return _answer(
+        request, partitions, leaders, error=concluded.error, session_id=concluded.session_id
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """At the top from v7, and on every partition as long as topics have names."""
+    session_id = getattr(request.message, "session_id", NO_SESSION)
+    if request.api_version >= TOPIC_IDS_FROM:
+        return request.answer(error_code=error, session_id=session_id, responses=())
+    outcome = FetchOutcome(error=error, aborted=())
+    leaders = CurrentLeaders(request)
+    listed: list[PartitionKey]
+    if request.subject is not None:
+        listed = [(about.topic, about.partition) for about in request.subject.partitions]
+    else:
+        listed = [
+            (topic.topic, partition.partition)
+            for topic in request.message.topics
+            for partition in topic.partitions
+        ]
+    partitions = [_result_of(request, leaders, (key, outcome)) for key in listed]
+    if not request.broker.release.rules.refused_fetches_have_records:
+        partitions = [(key, replace(partition, records=None)) for key, partition in partitions]
+    return _answer(request, partitions, leaders, error=error, session_id=session_id)
+
+
+def subject(request: Request) -> Subject:
+    """The partitions wanted: those listed, and those of the session."""
+    if request.subject is not None:
+        return request.subject
+    listed = [wanted.topic_partition for wanted in _asked(request).values()]
+    session = request.broker.fetch_sessions.find(getattr(request.message, "session_id", NO_SESSION))
+    if session is not None and request.message.session_epoch == session.epoch:
+        listed += [cached.wanted.topic_partition for cached in session.partitions.values()]
+    return Subject(partitions=tuple(dict.fromkeys(listed)))
+
+
+def _about(wanted: Iterable[FetchPartition]) -> Subject:
+    return Subject(partitions=tuple(dict.fromkeys([each.topic_partition for each in wanted])))
+
+
+# Reading
+
+
+async def _read(request: Request, plan: Plan) -> list[FetchOutcome]:
+    """Read the partitions that the client may read; the others get an error without a read."""
+    command = _command(request, plan)
+    fetching = request.broker.fetching
+    if request.access is None:
+        return await fetching.fetch(command, request.pace)
+    allowed = _allowed(request, request.access, command)
+    if len(allowed) == len(command.partitions):
+        return await fetching.fetch(command, request.pace)
+    outcomes = [FetchOutcome(error=ErrorCode.topic_authorization_failed)] * len(command.partitions)
+    partitions = tuple([command.partitions[at] for at in allowed])
+    read = await fetching.fetch(
+        msgspec.structs.replace(command, partitions=partitions), request.pace
+    )
+    for at, outcome in zip(allowed, read, strict=True):
+        outcomes[at] = outcome
+    return outcomes
+
+
+def _allowed(request: Request, access: Access, command: FetchCommand) -> list[int]:
+    """The places of the partitions that may be read: by consumers topic by topic, by who calls
+    itself a follower all or none.
+    """
+    if _replica_id(request) >= 0:
+        is_follower = access.may_cluster(Operation.CLUSTER_ACTION)
+        return list(range(len(command.partitions))) if is_follower else []
+    return [
+        at
+        for at, wanted in enumerate(command.partitions)
+        # The handler answers for an unknown id itself: ids are no secret.
+        if wanted.naming is Naming.NO_NAME
+        or access.may_topic(Operation.READ, wanted.topic_partition.topic)
+    ]
+
+
+def _session_request(request: Request, asked: dict[PartitionKey, FetchPartition]) -> SessionRequest:
+    message = request.message
+    by_topic_ids = request.api_version >= TOPIC_IDS_FROM
+    forgotten: list[PartitionKey] = []
+    for topic in getattr(message, "forgotten_topics_data", ()):
+        key = topic.topic_id if by_topic_ids else topic.topic
+        forgotten += [(key, partition) for partition in topic.partitions]
+    return SessionRequest(
+        session_id=getattr(message, "session_id", NO_SESSION),
+        epoch=getattr(message, "session_epoch", FINAL_EPOCH),
+        asked=asked,
+        forgotten=tuple(forgotten),
+        by_topic_ids=by_topic_ids,
+        is_privileged=_replica_id(request) >= 0,
+    )
+
+
+def _asked(request: Request) -> dict[PartitionKey, FetchPartition]:
+    """What the request lists. A partition that is named twice counts once, as it was named last."""
+    asked: dict[PartitionKey, FetchPartition] = {}
+    for topic in request.message.topics:
+        asked.update(map(_wanted(request, topic), topic.partitions))
+    return asked
+
+
+async def _asked_in_slices(request: Request) -> dict[PartitionKey, FetchPartition]:
+    """The same of a large message, of which only that is kept: its elements take most of the
+    memory while the request waits.
+    """
+    asked: dict[PartitionKey, FetchPartition] = {}
+    for topic in request.message.topics:
+        asked.update(await request.each(_wanted(request, topic), topic.partitions))
+    request.subject = _about(asked.values())
+    request.message = replace(request.message, topics=())
+    await request.have_done(len(asked))
+    return asked
+
+
+def _wanted(request: Request, topic: Any) -> Callable[[Any], tuple[PartitionKey, FetchPartition]]:
+    """The function that maps a requested partition of a topic to its key and fetch."""
+    key: str | uuid.UUID | None
+    name: str | None
+    if request.api_version < TOPIC_IDS_FROM:
+        key = name = topic.topic
+    else:
+        key, name = topic.topic_id, request.broker.image.topic_names.get(topic.topic_id)
+    naming = Naming.NO_NAME if name is None else Naming.NAMED
+
+    def wanted(partition: Any) -> tuple[PartitionKey, FetchPartition]:
+        index = partition.partition
+        return (key, index), FetchPartition(
+            topic_partition=TopicPartition(name or "", index),
+            offset=partition.fetch_offset,
+            max_bytes=partition.partition_max_bytes,
+            current_leader_epoch=getattr(partition, "current_leader_epoch", -1),
+            last_fetched_epoch=getattr(partition, "last_fetched_epoch", -1),
+            naming=naming,
+        )
+
+    return wanted
+
+
+def _replica_id(request: Request) -> int:
+    message = request.message
+    if request.api_version >= REPLICA_STATE_FROM:
+        return int(message.replica_state.replica_id)
+    return int(message.replica_id)
+
+
+def _command(request: Request, plan: Plan) -> FetchCommand:
+    message = request.message
+    max_wait_ms = message.max_wait.days * 86_400_000 + message.max_wait.seconds * 1000
+    max_wait_ms += message.max_wait.microseconds // 1000
+    replica_id = _replica_id(request)
+    return FetchCommand(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min(message.min_bytes, message.max_bytes),
+        max_bytes=message.max_bytes,
+        isolation=IsolationLevel(message.isolation_level),
+        partitions=plan.partitions,
+        leader_only=request.api_version < ANY_REPLICA_FROM or replica_id >= 0,
+        replica_id=replica_id,
+    )
+
+
+# Answering
+
+
+def _result_of(
+    request: Request, leaders: CurrentLeaders, result: tuple[PartitionKey, FetchOutcome]
+) -> tuple[Any, Any]:
+    """A partition's topic, and the answer for the partition."""
+    (key, index), outcome = result
+    return key, _partition(request, key, index, outcome, leaders)
+
+
+def _answer(
+    request: Request,
+    partitions: list[tuple[Any, Any]],
+    leaders: CurrentLeaders,
+    *,
+    error: ErrorCode,
+    session_id: int,
+) -> Reply:
+    schema = request.schema
+    # Neighbours of one topic share an entry, as FetchResponse.toMessage groups them.
+    topics: list[tuple[Any, list[Any]]] = []
+    for key, partition in partitions:
+        if not topics or topics[-1][0] != key:
+            topics.append((key, []))
+        topics[-1][1].append(partition)
+    key_field = "topic_id" if request.api_version >= TOPIC_IDS_FROM else "topic"
+    return request.answer(
+        error_code=error,
+        session_id=session_id,
+        responses=tuple(
+            [
+                schema.FetchableTopicResponse(**{key_field: key}, partitions=tuple(partitions))
+                for key, partitions in topics
+            ]
+        ),
+        node_endpoints=leaders.endpoints(),
+    )
+
+
+def _partition(
+    request: Request, key: Any, index: int, outcome: FetchOutcome, leaders: CurrentLeaders
+) -> Any:
+    schema = request.schema
+    values: dict[str, object] = {}
+    if outcome.diverging is not None:
+        epoch, end_offset = outcome.diverging
+        values["diverging_epoch"] = schema.EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    if request.api_version >= CURRENT_LEADER_FROM and outcome.error in (
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.fenced_leader_epoch,
+    ):
+        values["current_leader"] = leaders.of(key, index)
+    records = outcome.records
+    return build(
+        schema.PartitionData,
+        partition_index=index,
+        error_code=outcome.error,
+        high_watermark=outcome.high_watermark,
+        last_stable_offset=outcome.last_stable_offset,
+        log_start_offset=outcome.log_start_offset,
+        aborted_transactions=_aborted(request, outcome),
+        records=records[0] if len(records) == 1 else Batches(records, outcome.size),
+        **values,
+    )
+
+
+def _aborted(request: Request, outcome: FetchOutcome) -> tuple[Any, ...] | None:
+    if outcome.aborted is None:
+        return () if outcome.error in _EMPTY_ABORTED else None
+    schema = request.schema
+    return tuple(
+        schema.AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
+        for entry in outcome.aborted
+    )

@@ -1,0 +1,187 @@
+"""ListOffsets (key 2): the offset of a timestamp, of the start, of the end.
+
+Versions: 2 isolation level, 4 leader epochs, 7 the greatest timestamp, 8 the local start, 9 the
+tiered end, 10 a timeout, 11 the pending upload. Kafka's counterparts:
+KafkaApis.handleListOffsetRequest, ReplicaManager.fetchOffset.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.api._subjects import of_topics
+from txnsim.api._topics import answered_topics
+from txnsim.api.request import Reply, Request
+from txnsim.broker.look_ahead import LookAhead
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.log.partition_log import PartitionLog
+from txnsim.types import IsolationLevel, TopicPartition
+from txnsim.wire.codec import build
+
+KEY: Final = 2
+VERSIONS: Final = (1, 11)
+
+subject = of_topics
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+
+_SINCE: Final = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""First version that knows each special timestamp."""
+
+CONSUMER: Final = -1
+_ISOLATIONS: Final = frozenset(IsolationLevel)
+"""A real broker has no name for another and fails with the whole request."""
+OFFSET_NOT_AVAILABLE_FROM: Final = 5
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer for one partition; -1 where no offset matches."""
+
+    error: ErrorCode = ErrorCode.none
+    timestamp_ms: int = -1
+    offset: int = -1
+    leader_epoch: int = -1
+
+
+async def handle(request: Request) -> Reply:
+    """Answer each partition by itself."""
+    if getattr(request.message, "isolation_level", 0) not in _ISOLATIONS:
+        return refuse(request, ErrorCode.unknown_server_error)
+    asked = Counter(
+        TopicPartition(topic.name, partition.partition_index)
+        for topic in request.message.topics
+        for partition in topic.partitions
+    )
+    twice = {partition for partition, times in asked.items() if times > 1}
+
+    topics = request.message.topics
+    request.expect(len(topics) + asked.total())
+    look = LookAhead(request.broker.environment.tasks)
+    answers: list[tuple[Any, list[Any]]] = []
+    for topic in topics:
+        answers.append((topic, []))
+        for partition in _to_be_answered(request, topic):
+            place = TopicPartition(topic.name, partition.partition_index)
+            found = Found(error=ErrorCode.invalid_request)
+            if place not in twice:
+                found = await _find(request, look, place, partition)
+            answers[-1][1].append(_partition_answer(request, partition, found))
+            await request.have_done(1)
+    return _answer(request, answers)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every partition."""
+    failed = Found(error=error)
+    return _answer(
+        request,
+        [
+            (topic, [_partition_answer(request, one, failed) for one in topic.partitions])
+            for topic in request.message.topics
+        ],
+    )
+
+
+def _to_be_answered(request: Request, topic: Any) -> Iterable[Any]:
+    """A partition that the request repeats is answered once, before 4.0 each time."""
+    partitions: tuple[Any, ...] = topic.partitions
+    if request.broker.release.rules.repeated_partitions_are_answered_once:
+        return {one.partition_index: one for one in partitions}.values()
+    return partitions
+
+
+def _answer(request: Request, found: list[tuple[Any, list[Any]]]) -> Reply:
+    return request.answer(topics=answered_topics(request.schema.ListOffsetsTopicResponse, found))
+
+
+def _partition_answer(request: Request, partition: Any, found: Found) -> Any:
+    return build(
+        request.schema.ListOffsetsPartitionResponse,
+        partition_index=partition.partition_index,
+        error_code=found.error,
+        timestamp=found.timestamp_ms,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch,
+    )
+
+
+async def _find(
+    request: Request, look: LookAhead, topic_partition: TopicPartition, partition: Any
+) -> Found:
+    target = partition.timestamp
+    if target < 0 and request.api_version < _SINCE.get(target, 1 << 15):
+        return Found(error=ErrorCode.unsupported_version)
+    message = request.message
+    replicas = request.broker.replicas
+    epoch = getattr(partition, "current_leader_epoch", -1)
+    # Replica -2 is the debugging consumer: any replica will do.
+    log = (
+        replicas.replica(topic_partition, current_leader_epoch=epoch)
+        if message.replica_id == -2
+        else replicas.leader(topic_partition, current_leader_epoch=epoch)
+    )
+    if isinstance(log, Rejection):
+        return Found(error=log.error)
+    isolation = IsolationLevel(getattr(message, "isolation_level", 0))
+    is_consumer = message.replica_id == CONSUMER
+    found = await _look_up(look, log, target, isolation, is_consumer=is_consumer)
+    if is_consumer and log.leader_epoch_start_offset > log.high_watermark and target != EARLIEST:
+        return _without_high_watermark(request, target, found)
+    return found
+
+
+def _without_high_watermark(request: Request, target: int, found: Found) -> Found:
+    """A new leader that has not heard from its followers has no safe high watermark: its offset
+    could be below one that the last leader answered (KIP-207, Partition.fetchOffsetForTimestamp).
+    """
+    if target == EARLIEST_LOCAL or (target != LATEST and found.offset >= 0):
+        return found
+    if request.api_version >= OFFSET_NOT_AVAILABLE_FROM:
+        return Found(error=ErrorCode.offset_not_available)
+    return Found(error=ErrorCode.leader_not_available)
+
+
+async def _look_up(
+    look: LookAhead, log: PartitionLog, target: int, isolation: IsolationLevel, *, is_consumer: bool
+) -> Found:
+    to_end = not is_consumer
+    if target == LATEST:
+        return Found(
+            offset=log.latest(isolation, up_to_log_end=to_end), leader_epoch=log.leader_epoch
+        )
+    if target in (EARLIEST, EARLIEST_LOCAL):
+        earliest = log.log_start_offset
+        return Found(offset=earliest, leader_epoch=log.epochs.epoch_of(earliest))
+    if target in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        # Nothing is tiered here, so there is no such offset.
+        return Found()
+    steps = (
+        log.offset_of_max_timestamp(isolation, up_to_log_end=to_end)
+        if target == MAX_TIMESTAMP
+        else log.offset_for_timestamp(target, isolation, up_to_log_end=to_end)
+    )
+    try:
+        found = await look.take(steps)
+    finally:
+        look.leave()
+    if found is None:
+        return Found()
+    return Found(
+        timestamp_ms=found.timestamp_ms, offset=found.offset, leader_epoch=found.leader_epoch
+    )

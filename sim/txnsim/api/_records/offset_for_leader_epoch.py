@@ -1,0 +1,58 @@
+"""OffsetForLeaderEpoch (key 23): where a leader epoch ended, so that a reader finds out about
+truncation.
+
+Versions: 3 a replica id, 4 flexible. Kafka's counterpart:
+KafkaApis.handleOffsetForLeaderEpochRequest.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from txnsim.api._subjects import of_topics
+from txnsim.api._topics import answered_topics, each_partition, every_partition
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.types import TopicPartition
+
+KEY: Final = 23
+VERSIONS: Final = (2, 4)
+
+subject = of_topics
+
+
+async def handle(request: Request) -> Reply:
+    """Answer each partition by itself."""
+    return _answer(request, await each_partition(request, partial(_partition, request)))
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every partition."""
+
+    def failed(one: Any) -> Any:
+        return request.schema.EpochEndOffset(error_code=error, partition=one.partition)
+
+    return _answer(request, every_partition(request.message.topics, failed))
+
+
+def _answer(request: Request, found: list[tuple[Any, list[Any]]]) -> Reply:
+    topic_class = request.schema.OffsetForLeaderTopicResult
+    return request.answer(topics=answered_topics(topic_class, found, name="topic"))
+
+
+def _partition(request: Request, topic: Any, partition: Any) -> Any:
+    schema = request.schema
+    log = request.broker.replicas.leader(
+        TopicPartition(topic.topic, partition.partition),
+        current_leader_epoch=partition.current_leader_epoch,
+    )
+    if isinstance(log, Rejection):
+        return schema.EpochEndOffset(error_code=log.error, partition=partition.partition)
+    found = log.end_offset_for_epoch(partition.leader_epoch)
+    return schema.EpochEndOffset(
+        error_code=ErrorCode.none,
+        partition=partition.partition,
+        leader_epoch=found.leader_epoch,
+        end_offset=found.end_offset,
+    )

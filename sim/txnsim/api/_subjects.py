@@ -1,0 +1,53 @@
+"""The subjects of requests of several shapes, for fault plans.
+
+Used only while a rule is armed or a request is traced. A topic with an unknown id
+counts under an empty name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from txnsim.api._topics import partitions_below
+from txnsim.api.request import Request
+from txnsim.faults.subjects import NO_SUBJECT, Subject
+from txnsim.types import TopicPartition
+
+
+def of_transactions(transactional_ids: Iterable[str]) -> Subject:
+    """The subject of a request that asks about several transactional ids: each is one of it."""
+    subjects = [Subject(transactional_id=one) for one in transactional_ids]
+    if len(subjects) < 2:
+        return subjects[0] if subjects else NO_SUBJECT
+    return Subject(transactional_id=subjects[0].transactional_id, others=tuple(subjects[1:]))
+
+
+def of_topics(request: Request) -> Subject:
+    """The subject of a request that names partitions below ``topics``."""
+    return Subject(partitions=partitions_named(request, request.message.topics))
+
+
+def partitions_named(request: Request, topics: Iterable[Any] | None) -> tuple[TopicPartition, ...]:
+    """The partitions that a request names, topic by topic."""
+    return tuple(
+        [
+            TopicPartition(_name(request, topic), _index(partition))
+            for topic in topics or ()
+            for partition in partitions_below(topic)
+        ]
+    )
+
+
+def _name(request: Request, topic: Any) -> str:
+    topic_id = getattr(topic, "topic_id", None)
+    if topic_id is None:
+        return str(topic.topic if hasattr(topic, "topic") else topic.name)
+    return request.broker.image.topic_names.get(topic_id, "")
+
+
+def _index(partition: Any) -> int:
+    if isinstance(partition, int):
+        return partition
+    has_short_name = hasattr(partition, "partition")
+    return int(partition.partition if has_short_name else partition.partition_index)

@@ -1,0 +1,240 @@
+"""AddPartitionsToTxn (key 24): the transaction is going to write to these partitions.
+
+Versions: up to 3 a producer asks for its own transaction; 2 brings PRODUCER_FENCED. v4 is the batch
+form between brokers (KIP-890: verify, or add implicitly), 5 knows TRANSACTION_ABORTABLE. v4 and v5
+are advertised to everyone, and a client that sends them is served, as there is no authorizer that
+would refuse it. Kafka's counterpart: KafkaApis.handleAddPartitionsToTxnRequest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from itertools import repeat
+from operator import attrgetter
+from typing import Any, Final
+
+from txnsim.api._prepared import prepared
+from txnsim.api._topics import by_topic
+from txnsim.api.request import NoResponse, Reply, Request, answer
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject, subject_of
+from txnsim.interbroker.transactions import (
+    AddPartitionsToTxnCommand,
+    AddPartitionsToTxnReply,
+    TxnPartitions,
+)
+from txnsim.security.acls import Operation
+from txnsim.txn.commands import AddPartitions
+from txnsim.types import (
+    INTERNAL_TOPICS,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    TransactionalId,
+    TransactionVersion,
+)
+from txnsim.wire.codec import encode_body, response_schema
+
+KEY: Final = 24
+VERSIONS: Final = (0, 5)
+
+FENCED_KNOWN_FROM: Final = 2
+BATCHED_FROM: Final = 4
+
+DEVIATIONS: Final = (
+    "A batch of AddPartitionsToTxn that names a transactional id twice is taken entry by entry; "
+    "Apache Kafka takes the last entry's partitions for both. No broker sends such a batch.",
+)
+
+_as_added: Final = attrgetter("name", "partitions")
+PartitionErrors = list[tuple[TopicPartition, ErrorCode]]
+
+
+async def handle(request: Request) -> Reply:
+    """Add (or verify) the partitions."""
+    if request.api_version >= BATCHED_FROM:
+        return await _handle_batch(request)
+    message = request.message
+    partitions = _partitions(message.v3_and_below_topics)
+    refused = _refused(request, partitions)
+    if refused:
+        results = _topics(request.schema, by_topic(refused).items())
+        return request.answer(results_by_topic_v3_and_below=results)
+    outcome = await request.broker.coordinator.add_partitions(
+        AddPartitions(
+            transactional_id=TransactionalId(message.v3_and_below_transactional_id),
+            producer_id=ProducerId(message.v3_and_below_producer_id),
+            producer_epoch=ProducerEpoch(message.v3_and_below_producer_epoch),
+            partitions=frozenset(partitions),
+            transaction_version=TransactionVersion.TV_0,
+        )
+    )
+    if isinstance(outcome, Rejection):
+        return request.refuse(outcome.error)
+    topics = message.v3_and_below_topics
+    return _added(request.api_version, tuple(map(_as_added, topics)))
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """Up to v3 the error on every partition, from v4 at the top."""
+    if request.api_version >= BATCHED_FROM:
+        return request.answer(error_code=error, results_by_transaction=())
+    topics = request.message.v3_and_below_topics
+    errors = dict.fromkeys(_partitions(topics), _in_words_of(request, error))
+    results = _topics(request.schema, _as_asked(topics, errors))
+    return request.answer(results_by_topic_v3_and_below=results)
+
+
+def subject(request: Request) -> Subject:
+    """The transaction of the request; every transaction of a batch."""
+    message = request.message
+    if request.api_version >= BATCHED_FROM:
+        return subject_of(batch_command(message))
+    return Subject(
+        transactional_id=message.v3_and_below_transactional_id,
+        producer_id=message.v3_and_below_producer_id,
+        partitions=_partitions(message.v3_and_below_topics),
+    )
+
+
+async def _handle_batch(request: Request) -> Reply:
+    if not request.message.transactions:
+        # A real broker answers when the last transaction of the batch has its result, so it never
+        # answers this one.
+        return NoResponse.NEVER
+    reply = await request.broker.add_partitions_to_txn(batch_command(request.message))
+    return await answer_batch(request, reply)
+
+
+def batch_command(message: Any) -> AddPartitionsToTxnCommand:
+    """What a batched request asks for."""
+    return AddPartitionsToTxnCommand(
+        transactions=tuple(
+            TxnPartitions(
+                transactional_id=transaction.transactional_id,
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+                verify_only=transaction.verify_only,
+                partitions=_partitions(transaction.topics),
+            )
+            for transaction in message.transactions
+        )
+    )
+
+
+async def answer_batch(request: Request, reply: AddPartitionsToTxnReply) -> Reply:
+    """The answer to a batch, in the order of the request; a large one is made with breaks."""
+    if reply.error:
+        return request.refuse(ErrorCode(reply.error))
+    schema = request.schema
+    request.expect(sum(len(results) for _, results in reply.results))
+    return request.answer(
+        error_code=ErrorCode.none,
+        results_by_transaction=tuple(
+            [
+                schema.AddPartitionsToTxnResult(
+                    transactional_id=transaction.transactional_id,
+                    topic_results=await _of_transaction(request, transaction, dict(results)),
+                )
+                for transaction, (_, results) in zip(
+                    request.message.transactions, reply.results, strict=True
+                )
+            ]
+        ),
+    )
+
+
+async def _of_transaction(
+    request: Request, transaction: Any, errors: Mapping[TopicPartition, int]
+) -> tuple[Any, ...]:
+    """The results of one transaction.
+
+    One error for all partitions repeats the topics as the request has them. Errors of single
+    partitions are grouped by topic (AddPartitionsToTxnRequest.errorResponseForTransaction,
+    AddPartitionsToTxnResponse.resultForTransaction).
+    """
+    if transaction.verify_only or ErrorCode.operation_not_attempted in errors.values():
+        topics = list(by_topic(errors.items()).items())
+    else:
+        topics = list(_as_asked(transaction.topics, errors))
+    schema = request.schema
+    return tuple(
+        [
+            schema.AddPartitionsToTxnTopicResult(
+                name=name,
+                results_by_partition=tuple(await request.each(partial(_result, schema), found)),
+            )
+            for name, found in topics
+        ]
+    )
+
+
+@prepared
+def _added(api_version: int, topics: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
+    found = ((name, [(index, 0) for index in indexes]) for name, indexes in topics)
+    results = _topics(response_schema(KEY, api_version), found)
+    return encode_body(answer(KEY, api_version, results_by_topic_v3_and_below=results))
+
+
+def _refused(request: Request, partitions: tuple[TopicPartition, ...]) -> PartitionErrors:
+    """Internal, forbidden and unknown partitions; if there are any, all others are not even
+    attempted.
+    """
+    image = request.broker.replicas.image
+    access = request.access
+    bad: dict[TopicPartition, ErrorCode] = {}
+    for partition in partitions:
+        if partition.topic in INTERNAL_TOPICS or (
+            access is not None and not access.may_topic(Operation.WRITE, partition.topic)
+        ):
+            bad[partition] = ErrorCode.topic_authorization_failed
+        elif image.partition(partition) is None:
+            bad[partition] = ErrorCode.unknown_topic_or_partition
+    if not bad:
+        return []
+    return [
+        (partition, bad.get(partition, ErrorCode.operation_not_attempted))
+        for partition in dict.fromkeys(partitions)
+    ]
+
+
+def _partitions(topics: Iterable[Any]) -> tuple[TopicPartition, ...]:
+    found: list[TopicPartition] = []
+    for topic in topics:
+        found.extend(map(TopicPartition, repeat(topic.name), topic.partitions))
+    return tuple(found)
+
+
+def _in_words_of(request: Request, error: ErrorCode) -> ErrorCode:
+    if error is ErrorCode.producer_fenced and request.api_version < FENCED_KNOWN_FROM:
+        return ErrorCode.invalid_producer_epoch
+    return error
+
+
+def _topics(schema: Any, found: Iterable[tuple[str, Iterable[tuple[int, int]]]]) -> tuple[Any, ...]:
+    """The results of partitions, under their topics."""
+    return tuple(
+        schema.AddPartitionsToTxnTopicResult(
+            name=name, results_by_partition=tuple(_result(schema, one) for one in partitions)
+        )
+        for name, partitions in found
+    )
+
+
+def _as_asked(
+    topics: Iterable[Any], errors: Mapping[TopicPartition, int]
+) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+    """Each topic of the request with its partitions and their errors."""
+    for topic in topics:
+        yield (
+            topic.name,
+            [(index, errors[TopicPartition(topic.name, index)]) for index in topic.partitions],
+        )
+
+
+def _result(schema: Any, found: tuple[int, int]) -> Any:
+    index, error = found
+    return schema.AddPartitionsToTxnPartitionResult(
+        partition_index=index, partition_error_code=ErrorCode(error)
+    )

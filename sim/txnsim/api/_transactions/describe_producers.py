@@ -1,0 +1,93 @@
+"""DescribeProducers (key 61): the producer state of partitions, open transactions included
+(KIP-664).
+
+One version. Any replica answers. Kafka's counterpart: KafkaApis.handleDescribeProducersRequest.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from txnsim.api._subjects import of_topics
+from txnsim.api._topics import answered_topics, each_heavy_partition, every_partition
+from txnsim.api.request import Reply, Request
+from txnsim.controller.controller import name_complaint
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.log.producer_state import ProducerEntry
+from txnsim.types import TopicPartition
+
+KEY: Final = 61
+VERSIONS: Final = (0, 0)
+
+subject = of_topics
+
+_NO_SUCH_TOPIC: Final = "This server does not host this topic-partition."
+"""The message for an unknown topic; an unknown partition has none."""
+
+
+async def handle(request: Request) -> Reply:
+    """List every producer that the partitions know."""
+    return _answer(request, await each_heavy_partition(request, partial(_partition, request)))
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every partition."""
+
+    def failed(index: int) -> Any:
+        return _partition_answer(request, index, error)
+
+    return _answer(request, every_partition(request.message.topics, failed))
+
+
+def _answer(request: Request, described: list[tuple[Any, list[Any]]]) -> Reply:
+    return request.answer(topics=answered_topics(request.schema.TopicResponse, described))
+
+
+async def _partition(request: Request, named: tuple[str, int]) -> Any:
+    topic, index = named
+    complaint = name_complaint(topic)
+    if complaint is not None:
+        return _partition_answer(
+            request,
+            index,
+            ErrorCode.invalid_topic_exception,
+            message=f"Topic name is invalid: {complaint}",
+        )
+    log = request.broker.replicas.replica(TopicPartition(topic, index))
+    if isinstance(log, Rejection):
+        is_there = topic in request.broker.image.topics
+        return _partition_answer(
+            request, index, log.error, message=None if is_there else _NO_SUCH_TOPIC
+        )
+    producers = log.producers.all()
+    request.answers(len(producers))
+    rows = await request.each(partial(_producer, request.schema.ProducerState), producers)
+    return _partition_answer(request, index, ErrorCode.none, tuple(rows))
+
+
+def _partition_answer(
+    request: Request,
+    index: int,
+    error: ErrorCode,
+    producers: tuple[Any, ...] = (),
+    *,
+    message: str | None = None,
+) -> Any:
+    return request.schema.PartitionResponse(
+        partition_index=index,
+        error_code=error,
+        error_message=message,
+        active_producers=producers,
+    )
+
+
+def _producer(make: Any, producer: ProducerEntry) -> Any:
+    return make(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        last_sequence=producer.last_sequence,
+        last_timestamp=producer.last_timestamp,
+        coordinator_epoch=producer.coordinator_epoch,
+        current_txn_start_offset=producer.txn_first_offset,
+    )

@@ -1,0 +1,100 @@
+"""DescribeTransactions (key 65): what the coordinator holds of given transactional ids (KIP-664).
+
+One version. Kafka's counterparts: KafkaApis.handleDescribeTransactionsRequest,
+TransactionCoordinator.handleDescribeTransactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from operator import attrgetter
+from typing import Any, Final
+
+from txnsim.api._subjects import of_transactions
+from txnsim.api._topics import answered_topics, rows_by_topic
+from txnsim.api.request import NO_THROTTLE, Reply, Request
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
+from txnsim.txn.commands import TransactionDescription
+from txnsim.types import TransactionalId
+from txnsim.wire.codec import build
+
+KEY: Final = 65
+VERSIONS: Final = (0, 0)
+
+UNKNOWN_TIME: Final = -1
+
+
+async def handle(
+    request: Request, *, start_of: Callable[[TransactionDescription], int] | None = None
+) -> Reply:
+    """Describe each id by itself.
+
+    Args:
+        request: The request.
+        start_of: The start that is told of a transaction; by default what Kafka tells.
+    """
+    describe = partial(_describe, request, start_of or attrgetter("start_timestamp_ms"))
+    return request.answer(
+        transaction_states=tuple(
+            await request.each_heavy(describe, request.message.transactional_ids)
+        )
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every id."""
+    return request.answer(
+        transaction_states=tuple(
+            _failed(request, transactional_id, error)
+            for transactional_id in request.message.transactional_ids
+        )
+    )
+
+
+def subject(request: Request) -> Subject:
+    """Each id asked about."""
+    return of_transactions(request.message.transactional_ids)
+
+
+async def _describe(
+    request: Request, start_of: Callable[[TransactionDescription], int], transactional_id: str
+) -> Any:
+    found = request.broker.coordinator.describe(TransactionalId(transactional_id))
+    if isinstance(found, Rejection):
+        return _failed(request, transactional_id, found.error)
+    request.answers(len(found.partitions))
+    schema = request.schema
+    return build(
+        schema.TransactionState,
+        error_code=ErrorCode.none,
+        transactional_id=found.transactional_id,
+        transaction_state=found.state,
+        transaction_timeout=timedelta(milliseconds=found.timeout_ms),
+        transaction_start_time=start_of(found),
+        transaction_last_update_time=found.last_update_timestamp_ms,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        topics=answered_topics(
+            schema.TopicData,
+            rows_by_topic((where, where.partition) for where in found.partitions).items(),
+            name="topic",
+        ),
+    )
+
+
+def _failed(request: Request, transactional_id: str, error: ErrorCode) -> Any:
+    return build(
+        request.schema.TransactionState,
+        error_code=error,
+        transactional_id=transactional_id,
+        transaction_state="",
+        transaction_timeout=NO_THROTTLE,
+        transaction_start_time=0,
+        transaction_last_update_time=UNKNOWN_TIME,
+        producer_id=0,
+        producer_epoch=0,
+        topics=(),
+    )

@@ -1,0 +1,77 @@
+"""EndTxn (key 26): commit or abort a transaction.
+
+Versions: 2 brings the error PRODUCER_FENCED, 4 TRANSACTION_ABORTABLE. v5 is transactions v2
+(KIP-890): it speaks another protocol, whatever the finalized level, and its answer carries the
+identity for the next transaction. Kafka's counterpart: KafkaApis.handleEndTxnRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api._prepared import Gap, only_error, prepared
+from txnsim.api.request import Reply, Request, answer
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
+from txnsim.txn.commands import EndTxn
+from txnsim.types import ProducerEpoch, ProducerId, TransactionalId, TransactionVersion
+
+KEY: Final = 26
+VERSIONS: Final = (0, 5)
+
+NO_ERROR: Final = 0
+FENCED_KNOWN_FROM: Final = 2
+TRANSACTIONS_V2_FROM: Final = 5
+
+
+async def handle(request: Request, *, v2_from: int = TRANSACTIONS_V2_FROM) -> Reply:
+    """Decide it; answered when the decision is logged, before any marker is sent."""
+    message = request.message
+    outcome = await request.broker.coordinator.end_txn(
+        EndTxn(
+            transactional_id=TransactionalId(message.transactional_id),
+            producer_id=ProducerId(message.producer_id),
+            producer_epoch=ProducerEpoch(message.producer_epoch),
+            committed=message.committed,
+            transaction_version=TransactionVersion.TV_2
+            if request.api_version >= v2_from
+            else TransactionVersion.TV_0,
+        )
+    )
+    if isinstance(outcome, Rejection):
+        return request.refuse(outcome.error)
+    if request.api_version < v2_from:
+        return only_error(KEY, request.api_version, NO_ERROR)
+    return _with_identity(TRANSACTIONS_V2_FROM).fill(outcome.producer_id, outcome.producer_epoch)
+
+
+def refuse(request: Request, error: ErrorCode, *, v2_from: int = TRANSACTIONS_V2_FROM) -> Reply:
+    """The error in the answer format of this version."""
+    if error is ErrorCode.producer_fenced and request.api_version < FENCED_KNOWN_FROM:
+        error = ErrorCode.invalid_producer_epoch
+    layout = TRANSACTIONS_V2_FROM if request.api_version >= v2_from else request.api_version
+    return only_error(KEY, layout, int(error))
+
+
+@prepared
+def _with_identity(api_version: int) -> Gap:
+    return Gap(
+        "qh",
+        lambda identity: answer(
+            KEY,
+            api_version,
+            error_code=ErrorCode.none,
+            producer_id=identity[0],
+            producer_epoch=identity[1],
+        ),
+    )
+
+
+def subject(request: Request) -> Subject:
+    """The transaction and its result."""
+    message = request.message
+    return Subject(
+        transactional_id=message.transactional_id,
+        producer_id=message.producer_id,
+        committed=message.committed,
+    )

@@ -1,0 +1,111 @@
+"""WriteTxnMarkers (key 27): end a transaction on the partitions of this broker.
+
+Sent by coordinators to partition leaders and by operators to repair a hanging transaction.
+Versions: 1 is flexible, 2 carries the transaction version that makes leaders check epochs strictly
+(KIP-1228). Kafka's counterpart: KafkaApis.handleWriteTxnMarkersRequest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, Final
+
+from txnsim.api._topics import answered_topics, rows_by_topic
+from txnsim.api.request import NoResponse, Reply, Request
+from txnsim.errors import ErrorCode
+from txnsim.faults.subjects import Subject, subject_of
+from txnsim.interbroker.transactions import (
+    TxnMarker,
+    WriteTxnMarkersCommand,
+    WriteTxnMarkersReply,
+)
+from txnsim.types import ProducerId, TopicPartition
+
+KEY: Final = 27
+VERSIONS: Final = (1, 2)
+
+DEVIATIONS: Final = (
+    "Where a marker has none of its partitions here and comes last behind markers that are "
+    "written already, or names a partition twice, Apache Kafka never answers WriteTxnMarkers; so "
+    "do we towards clients, while coordinators, who would wait for their request timeout, are "
+    "answered.",
+)
+
+
+async def handle(request: Request) -> Reply:
+    """Write the markers; answered when all of them are."""
+    reply = await request.broker.write_txn_markers(command_of(request.message))
+    return NoResponse.NEVER if reply.is_forgotten else await answer_in_slices(request, reply)
+
+
+def command_of(message: Any) -> WriteTxnMarkersCommand:
+    """The markers of a request; one of v1 says no transaction version (KIP-1228)."""
+    return WriteTxnMarkersCommand(
+        markers=tuple(
+            TxnMarker(
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                committed=marker.transaction_result,
+                coordinator_epoch=marker.coordinator_epoch,
+                transaction_version=getattr(marker, "transaction_version", 0),
+                partitions=tuple(
+                    TopicPartition(topic.name, index)
+                    for topic in marker.topics
+                    for index in topic.partition_indexes
+                ),
+            )
+            for marker in message.markers
+        )
+    )
+
+
+async def answer_in_slices(request: Request, reply: WriteTxnMarkersReply) -> Reply:
+    """The reply as a message; a large one is made with breaks."""
+    request.expect(sum(len(results) for _, results in reply.results))
+    schema = request.schema
+    markers = [
+        _marker(schema, producer_id, await request.each(partial(_partition, schema), results))
+        for producer_id, results in reply.results
+    ]
+    return schema.WriteTxnMarkersResponse(markers=tuple(markers))
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every partition of every marker."""
+    return answer_all(request, command_of(request.message), error)
+
+
+def answer_all(request: Request, command: WriteTxnMarkersCommand, error: ErrorCode) -> Reply:
+    """The error on every partition of every marker of a command."""
+    schema = request.schema
+    markers = [
+        _marker(
+            schema,
+            marker.producer_id,
+            [_partition(schema, (partition, error)) for partition in marker.partitions],
+        )
+        for marker in command.markers
+    ]
+    return schema.WriteTxnMarkersResponse(markers=tuple(markers))
+
+
+def _partition(schema: Any, result: tuple[TopicPartition, int]) -> tuple[TopicPartition, Any]:
+    where, error = result
+    return where, schema.WritableTxnMarkerPartitionResult(
+        partition_index=where.partition, error_code=ErrorCode(error)
+    )
+
+
+def _marker(
+    schema: Any, producer_id: ProducerId, made: Iterable[tuple[TopicPartition, Any]]
+) -> Any:
+    return schema.WritableTxnMarkerResult(
+        producer_id=producer_id,
+        topics=answered_topics(schema.WritableTxnMarkerTopicResult, rows_by_topic(made).items()),
+    )
+
+
+def subject(request: Request) -> Subject:
+    """Producer and partitions of each marker."""
+    return subject_of(command_of(request.message))

@@ -1,0 +1,257 @@
+"""Rights on topics where more is to be done than to refuse some of them: Metadata, CreateTopics,
+DeleteTopics, DescribeTopicPartitions, DescribeCluster.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from txnsim.api._access import Access
+from txnsim.api._partitions import metadata as metadata_api
+from txnsim.api.authorization._parts import (
+    Guard,
+    Part,
+    divided,
+    joined,
+    narrowed,
+    shown_parts,
+    with_message,
+)
+from txnsim.api.request import (
+    CLUSTER_OPERATIONS,
+    TOPIC_OPERATIONS,
+    Handler,
+    Reply,
+    Request,
+)
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import Operation
+from txnsim.types import INTERNAL_TOPICS
+from txnsim.wire import codec
+
+_FORBIDDEN: Final = ErrorCode.topic_authorization_failed
+_FORBIDDEN_TEXT: Final = "Topic authorization failed."
+_SHORT_TEXT: Final = "Authorization failed."
+
+
+# Metadata, DescribeCluster
+
+
+async def metadata(request: Request, access: Access, handler: Handler) -> Reply:
+    """Topics that may not be described: an error where the request names them, else left out."""
+    message = request.message
+    is_all = message.topics is None or (
+        request.api_version < metadata_api.NONE_MEANS_ALL_FROM and not message.topics
+    )
+    if is_all:
+        answer: Any = await handler.handle(request)
+        seen = [one for one in answer.topics if access.may_topic(Operation.DESCRIBE, one.name)]
+        answer = dataclasses.replace(answer, topics=tuple(seen))
+        return await _with_operations(request, access, answer)
+    denial = partial(_metadata_denial, request, access)
+    allowed, denied = await divided(request, denial, message.topics)
+    if not denied:
+        return await _with_operations(request, access, await handler.handle(request))
+    if not allowed and request.api_version < metadata_api.NONE_MEANS_ALL_FROM:
+        # No topics would mean all of them.
+        everything: Any = await handler.handle(narrowed(request, "topics", []))
+        answer = dataclasses.replace(everything, topics=())
+    else:
+        answer = await handler.handle(narrowed(request, "topics", allowed))
+    return await _with_operations(
+        request, access, joined(answer, "topics", tuple(one for _, one in denied))
+    )
+
+
+def _metadata_denial(request: Request, access: Access, topic: Any) -> Any | None:
+    """The error for a topic that the client may not describe, or not create."""
+    image = request.broker.image
+    topic_id = getattr(topic, "topic_id", None)
+    if topic_id is not None and topic_id.int:
+        name = image.topic_names.get(topic_id)
+        if name is None or access.may_topic(Operation.DESCRIBE, name):
+            return None
+        # A client that knows an id may learn that the topic is forbidden, but not its name.
+        return metadata_api.failed(request, _FORBIDDEN, name=None, topic_id=topic_id)
+    if not topic.name:
+        return None
+    if not access.may_topic(Operation.DESCRIBE, topic.name):
+        return _hidden(request, topic.name)
+    would_create = (
+        topic.name not in image.topics
+        and request.broker.settings.auto_create_topics_enable
+        and getattr(request.message, "allow_auto_topic_creation", True)
+    )
+    if would_create and not _may_create(access, topic.name):
+        return _hidden(request, topic.name)
+    return None
+
+
+def _hidden(request: Request, name: str) -> Any:
+    failed = metadata_api.failed(request, _FORBIDDEN, name=name)
+    if name in INTERNAL_TOPICS and hasattr(failed, "is_internal"):
+        return dataclasses.replace(failed, is_internal=False)
+    return failed
+
+
+def _may_create(access: Access, name: str) -> bool:
+    return access.may_cluster(Operation.CREATE) or access.may_topic(Operation.CREATE, name)
+
+
+async def _with_operations(request: Request, access: Access, answer: Any) -> Any:
+    """The bit fields of authorized operations on the topics and the cluster."""
+    message = request.message
+    if getattr(message, "include_topic_authorized_operations", False):
+        shown = await request.each(partial(_with_topic_bits, access), answer.topics, weight=4)
+        answer = dataclasses.replace(answer, topics=tuple(shown))
+    if getattr(message, "include_cluster_authorized_operations", False):
+        answer = dataclasses.replace(answer, cluster_authorized_operations=_cluster_bits(access))
+    return answer
+
+
+def _with_topic_bits(access: Access, topic: Any) -> Any:
+    if topic.error_code is not ErrorCode.none:
+        return topic
+    bits = access.bits(TOPIC_OPERATIONS, lambda one: access.may_topic(one, topic.name))
+    return dataclasses.replace(topic, topic_authorized_operations=bits)
+
+
+def _cluster_bits(access: Access) -> int:
+    """An empty answer for a client that may not describe the cluster."""
+    if not access.may_cluster(Operation.DESCRIBE):
+        return 0
+    return access.bits(CLUSTER_OPERATIONS, access.may_cluster)
+
+
+async def describe_cluster(request: Request, access: Access, handler: Handler) -> Reply:
+    """Every client may ask; the answer has the client's own authorized operations."""
+    answer: Any = await handler.handle(request)
+    is_failed = answer.error_code is not ErrorCode.none
+    return answer if is_failed else await _with_operations(request, access, answer)
+
+
+# CreateTopics, DeleteTopics
+
+
+def _uncreatable(_request: Request, access: Access, topic: Any) -> ErrorCode | None:
+    return None if _may_create(access, topic.name) else _FORBIDDEN
+
+
+def _created(request: Request, access: Access, topic: Any) -> Any:
+    """Configs are shown with DESCRIBE_CONFIGS only."""
+    if topic.error_code is _FORBIDDEN:
+        return dataclasses.replace(topic, error_message=_SHORT_TEXT)
+    if topic.error_code is not ErrorCode.none or request.api_version < 5:
+        return topic
+    if access.may_topic(Operation.DESCRIBE_CONFIGS, topic.name):
+        return topic
+    return dataclasses.replace(
+        topic,
+        num_partitions=-1,
+        replication_factor=-1,
+        configs=(),
+        topic_config_error_code=_FORBIDDEN,
+    )
+
+
+async def delete_topics(request: Request, access: Access, handler: Handler) -> Reply:
+    """DELETE on the cluster or on the topic. The answer names the topic of an id only with
+    DESCRIBE.
+    """
+    if access.may_cluster(Operation.DELETE):
+        return await handler.handle(request)
+    field = "topics" if hasattr(request.message, "topics") else "topic_names"
+    denial = partial(_deletion_denial, request, access)
+    allowed, denied = await divided(request, denial, getattr(request.message, field))
+    if not denied:
+        return await handler.handle(request)
+    answer = await handler.handle(narrowed(request, field, allowed))
+    return joined(answer, "responses", tuple(dict(denied).values()))
+
+
+def _deletion_denial(request: Request, access: Access, topic: Any) -> Any | None:
+    image = request.broker.metadata.image
+    wanted = topic if isinstance(topic, str) else topic.name
+    topic_id = getattr(topic, "topic_id", None)  # the zero id is read as None
+    if wanted is not None and topic_id is not None:
+        return None  # the handler refuses it
+    name = wanted
+    if topic_id is not None:
+        name = image.topic_names.get(topic_id)
+    if name is None:
+        return None
+    is_seen = access.may_topic(Operation.DESCRIBE, name)
+    if is_seen and name not in image.topics:
+        return None
+    if is_seen and access.may_topic(Operation.DELETE, name):
+        return None
+    return codec.build(
+        request.schema.DeletableTopicResult,
+        name=name if wanted is not None or is_seen else None,
+        topic_id=topic_id,
+        error_code=_FORBIDDEN,
+        error_message=_FORBIDDEN_TEXT,
+    )
+
+
+# DescribeTopicPartitions
+
+
+async def describe_topic_partitions(request: Request, access: Access, handler: Handler) -> Reply:
+    """Forbidden topics are errors where the request names them, else left out."""
+    message = request.message
+    may = partial(access.may_topic, Operation.DESCRIBE)
+    denied: set[str] = set()
+    if message.topics:
+        denied = {topic.name for topic in message.topics if topic.name and not may(topic.name)}
+        seen = [topic for topic in message.topics if topic.name not in denied]
+    else:
+        schema = codec.request_schema(request.api_key, request.api_version)
+        names = filter(may, sorted(request.broker.image.topics))
+        seen = [schema.TopicRequest(name=name) for name in names]
+    refused: Any = handler.refuse(
+        with_message(
+            request,
+            dataclasses.replace(
+                message,
+                topics=tuple(topic for topic in message.topics if topic.name in denied),
+            ),
+        ),
+        _FORBIDDEN,
+    )
+    wanted = _from_cursor(request, seen)
+    if not wanted.message.topics:
+        # To the handler no topics would mean all of them.
+        return refused
+    answer: Any = await handler.handle(wanted)
+    shown = tuple(_with_topic_bits(access, topic) for topic in answer.topics)
+    return dataclasses.replace(answer, topics=(*shown, *refused.topics))
+
+
+def _from_cursor(request: Request, seen: list[Any]) -> Request:
+    """The request for those topics. A cursor at one of all topics may stand at one that is gone or
+    forbidden by now: it goes on with the next.
+    """
+    message = request.message
+    cursor = message.cursor
+    if message.topics or cursor is None or cursor.partition_index < 0:
+        return narrowed(request, "topics", seen)
+    left = [topic for topic in seen if topic.name >= cursor.topic_name]
+    if left and left[0].name == cursor.topic_name:
+        return narrowed(request, "topics", left)
+    return with_message(request, dataclasses.replace(message, topics=tuple(left), cursor=None))
+
+
+_CREATED: Final = Part(
+    asked="topics", answered="topics", error=_uncreatable, has_entries=True, shown=_created
+)
+GUARDS: Final[Mapping[int, Guard]] = {
+    3: metadata,
+    19: partial(shown_parts, part=_CREATED),  # CreateTopics
+    20: delete_topics,
+    60: describe_cluster,
+    75: describe_topic_partitions,
+}

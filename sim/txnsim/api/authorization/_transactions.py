@@ -1,0 +1,33 @@
+"""Rights on transactional ids where more is to be done than to refuse the request."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from txnsim.api._access import Access
+from txnsim.api.authorization._parts import Guard, Part, by_id, shown_parts
+from txnsim.api.request import Request
+from txnsim.security.acls import Operation, ResourceType
+
+
+def _described(_request: Request, access: Access, state: Any) -> Any:
+    """Leave out the topics that the client may not describe."""
+    topics = tuple(
+        topic for topic in state.topics if access.may_topic(Operation.DESCRIBE, topic.topic)
+    )
+    return state if len(topics) == len(state.topics) else dataclasses.replace(state, topics=topics)
+
+
+_DESCRIBED: Final = Part(
+    asked="transactional_ids",
+    answered="transaction_states",
+    error=by_id(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+    has_entries=True,
+    shown=_described,
+)
+GUARDS: Final[Mapping[int, Guard]] = {
+    65: partial(shown_parts, part=_DESCRIBED),  # DescribeTransactions
+}

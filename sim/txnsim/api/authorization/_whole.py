@@ -1,0 +1,126 @@
+"""Rights without which a whole request is refused.
+
+Where several are asked for they are checked in this order, and the first that is missing gives the
+error. Kafka's counterpart: KafkaApis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from txnsim.api._access import FORBIDDEN, Access
+from txnsim.api._groups import sync_group
+from txnsim.api._records import produce
+from txnsim.api._transactions import add_partitions_to_txn
+from txnsim.api.request import Request
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import Operation, ResourceType
+
+Check = Callable[[Request, Access], ErrorCode | None]
+
+_NO_CLUSTER: Final = FORBIDDEN[ResourceType.CLUSTER]
+_TRANSACTIONAL_ID: Final = ResourceType.TRANSACTIONAL_ID
+
+
+def refusal(request: Request, access: Access) -> ErrorCode | None:
+    """The error that refuses the whole request; None where nothing is missing."""
+    for check in CHECKS.get(request.api_key, ()):
+        error = check(request, access)
+        if error is not None:
+            return error
+    return None
+
+
+def _cluster(*operations: Operation) -> tuple[Check]:
+    def check(_request: Request, access: Access) -> ErrorCode | None:
+        return None if any(map(access.may_cluster, operations)) else _NO_CLUSTER
+
+    return (check,)
+
+
+def _group(operation: Operation) -> Check:
+    """That right on the group that the request is of."""
+
+    def check(request: Request, access: Access) -> ErrorCode | None:
+        return access.denial(operation, ResourceType.GROUP, request.message.group_id)
+
+    return check
+
+
+def _sync_group(request: Request, access: Access) -> ErrorCode | None:
+    """READ on the group; the handler refuses an incomplete request first."""
+    return _READ_GROUP(request, access) if sync_group.names_its_protocol(request) else None
+
+
+def _transactional_id(request: Request, access: Access) -> ErrorCode | None:
+    """WRITE on the transactional id."""
+    return access.denial(Operation.WRITE, _TRANSACTIONAL_ID, request.message.transactional_id)
+
+
+def _produce(request: Request, access: Access) -> ErrorCode | None:
+    """WRITE on the transactional id, but only if there is anything transactional to write."""
+    message = request.message
+    if message.transactional_id is None or not produce.carries_transactions(message):
+        return None
+    return _transactional_id(request, access)
+
+
+def _init_producer_id(request: Request, access: Access) -> ErrorCode | None:
+    """A transactional id of one's own; without one, something to write to."""
+    message = request.message
+    own_id = message.transactional_id
+    if own_id is not None:
+        error = _transactional_id(request, access)
+        if error is None and getattr(message, "enable2_pc", False):
+            return access.denial(Operation.TWO_PHASE_COMMIT, _TRANSACTIONAL_ID, own_id)
+        return error
+    may = access.may_cluster(Operation.IDEMPOTENT_WRITE) or access.may_some(
+        Operation.WRITE, ResourceType.TOPIC
+    )
+    return None if may else _NO_CLUSTER
+
+
+def _add_partitions(request: Request, access: Access) -> ErrorCode | None:
+    """Up to v3 of a producer, from v4 of a broker."""
+    if request.api_version >= add_partitions_to_txn.BATCHED_FROM:
+        return None if access.may_cluster(Operation.CLUSTER_ACTION) else _NO_CLUSTER
+    own_id = request.message.v3_and_below_transactional_id
+    return access.denial(Operation.WRITE, _TRANSACTIONAL_ID, own_id)
+
+
+_READ_GROUP: Final = _group(Operation.READ)
+
+CHECKS: Final[Mapping[int, tuple[Check, ...]]] = {
+    0: (_produce,),  # Produce
+    8: (_READ_GROUP,),  # OffsetCommit
+    11: (_READ_GROUP,),  # JoinGroup
+    12: (_READ_GROUP,),  # Heartbeat
+    13: (_READ_GROUP,),  # LeaveGroup
+    14: (_sync_group,),  # SyncGroup
+    22: (_init_producer_id,),  # InitProducerId
+    24: (_add_partitions,),  # AddPartitionsToTxn
+    25: (_transactional_id, _READ_GROUP),  # AddOffsetsToTxn
+    26: (_transactional_id,),  # EndTxn
+    27: _cluster(Operation.ALTER, Operation.CLUSTER_ACTION),  # WriteTxnMarkers
+    28: (_transactional_id, _READ_GROUP),  # TxnOffsetCommit
+    29: _cluster(Operation.DESCRIBE),  # DescribeAcls
+    30: _cluster(Operation.ALTER),  # CreateAcls
+    31: _cluster(Operation.ALTER),  # DeleteAcls
+    34: _cluster(Operation.ALTER),  # AlterReplicaLogDirs
+    35: _cluster(Operation.DESCRIBE),  # DescribeLogDirs
+    43: _cluster(Operation.ALTER),  # ElectLeaders
+    45: _cluster(Operation.ALTER),  # AlterPartitionReassignments
+    46: _cluster(Operation.DESCRIBE),  # ListPartitionReassignments
+    47: (_group(Operation.DELETE),),  # OffsetDelete
+    48: _cluster(Operation.DESCRIBE_CONFIGS),  # DescribeClientQuotas
+    49: _cluster(Operation.ALTER_CONFIGS),  # AlterClientQuotas
+    50: _cluster(Operation.DESCRIBE),  # DescribeUserScramCredentials
+    51: _cluster(Operation.ALTER),  # AlterUserScramCredentials
+    55: _cluster(Operation.DESCRIBE),  # DescribeQuorum
+    57: _cluster(Operation.ALTER),  # UpdateFeatures
+    64: _cluster(Operation.ALTER),  # UnregisterBroker
+    68: (_READ_GROUP,),  # ConsumerGroupHeartbeat
+    74: _cluster(Operation.DESCRIBE_CONFIGS),  # ListConfigResources
+}
+"""API key -> the check that comes before all others."""

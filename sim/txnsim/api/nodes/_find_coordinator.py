@@ -1,0 +1,150 @@
+"""FindCoordinator (key 10): which broker coordinates a group or a transactional id.
+
+Versions: 1 brings transactions, 4 asks for several keys at once, 6 share groups. Asking creates
+the topic that coordinators write to, where it does not exist yet. Kafka's counterpart:
+KafkaApis.handleFindCoordinatorRequest.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.api._access import TEXTS, Access
+from txnsim.api._subjects import of_transactions
+from txnsim.api.request import INVALID_REQUEST_TEXT, Reply, Request
+from txnsim.errors import ErrorCode
+from txnsim.faults.subjects import NO_SUBJECT, Subject
+from txnsim.metadata.image import BrokerImage
+from txnsim.security.acls import Operation
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TransactionalId
+
+KEY: Final = 10
+VERSIONS: Final = (0, 6)
+
+BATCHED_FROM: Final = 4
+SHARE_FROM: Final = 6
+
+_TEXTS: Final = {
+    ErrorCode.none: "NONE",
+    ErrorCode.coordinator_not_available: "The coordinator is not available.",
+    ErrorCode.invalid_request: INVALID_REQUEST_TEXT,
+    **TEXTS,
+}
+"""Kafka's own texts (Errors): v1 to v3 always give one, later versions only where the whole request
+fails.
+"""
+
+
+class KeyType(IntEnum):
+    """The kind of a key."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """The coordinator of a key, or the error."""
+
+    error: ErrorCode
+    broker: BrokerImage | None = None
+    message: str = ""
+    """Text of the error, where Kafka gives one in a batch."""
+
+
+async def handle(request: Request) -> Reply:
+    """Find the coordinator of each key."""
+    message = request.message
+    key_type = getattr(message, "key_type", KeyType.GROUP)
+    if key_type not in list(KeyType):
+        return refuse(request, ErrorCode.invalid_request)
+    if request.api_version >= BATCHED_FROM:
+        keys = message.coordinator_keys
+        found = await request.each(lambda key: (key, _find(request, key_type, key)), keys)
+        return _answer(request, found)
+    return _answer(request, [(message.key, _find(request, key_type, message.key))])
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error for every key."""
+    message = request.message
+    keys = message.coordinator_keys if request.api_version >= BATCHED_FROM else (message.key,)
+    text = _TEXTS.get(error, error.name)
+    return _answer(request, [(key, Found(error=error, message=text)) for key in keys])
+
+
+def subject(request: Request) -> Subject:
+    """Each transactional id asked about."""
+    message = request.message
+    if getattr(message, "key_type", KeyType.GROUP) != KeyType.TRANSACTION:
+        return NO_SUBJECT
+    keys = message.coordinator_keys if request.api_version >= BATCHED_FROM else (message.key,)
+    return of_transactions(keys)
+
+
+def _find(request: Request, key_type: int, key: str) -> Found:
+    broker = request.broker
+    if request.access is not None:
+        forbidden = _forbidden(request.access, key_type, key)
+        if forbidden is not None:
+            return Found(error=forbidden)
+        if key_type == KeyType.SHARE and request.api_version >= SHARE_FROM:
+            return _share(request.access)
+    if key_type == KeyType.GROUP:
+        topic = CONSUMER_OFFSETS_TOPIC
+        node = broker.group_host.coordinator_of(key)
+    elif key_type == KeyType.TRANSACTION:
+        topic = TRANSACTION_STATE_TOPIC
+        node = broker.transaction_coordinator_of(TransactionalId(key))
+    else:
+        return Found(error=ErrorCode.invalid_request)
+    if topic not in broker.image.topics:
+        if broker.reaches_controller:
+            broker.metadata.auto_create(topic)
+        return Found(error=ErrorCode.coordinator_not_available)
+    if node is None:
+        return Found(error=ErrorCode.coordinator_not_available)
+    return Found(error=ErrorCode.none, broker=broker.image.brokers[node])
+
+
+def _share(access: Access) -> Found:
+    """Share coordinators are for brokers; there are none. The error is one of the whole request, so
+    it has a text in a batch as well.
+    """
+    if access.may_cluster(Operation.CLUSTER_ACTION):
+        return Found(error=ErrorCode.invalid_request)
+    error = ErrorCode.cluster_authorization_failed
+    return Found(error=error, message=TEXTS[error])
+
+
+def _forbidden(access: Access, key_type: int, key: str) -> ErrorCode | None:
+    if key_type == KeyType.GROUP and not access.may_group(Operation.DESCRIBE, key):
+        return ErrorCode.group_authorization_failed
+    if key_type == KeyType.TRANSACTION and not access.may_transactional_id(Operation.DESCRIBE, key):
+        return ErrorCode.transactional_id_authorization_failed
+    return None
+
+
+def _answer(request: Request, found: list[tuple[str, Found]]) -> Reply:
+    schema = request.schema
+    if request.api_version >= BATCHED_FROM:
+        return request.answer(
+            coordinators=tuple(
+                schema.Coordinator(
+                    key=key, error_code=one.error, error_message=one.message, **_node(request, one)
+                )
+                for key, one in found
+            )
+        )
+    one = found[0][1]
+    message = _TEXTS.get(one.error, one.message)
+    return request.answer(error_code=one.error, error_message=message, **_node(request, one))
+
+
+def _node(request: Request, found: Found) -> dict[str, Any]:
+    if found.broker is None:
+        return {"node_id": -1, "host": "", "port": -1}
+    return {"node_id": found.broker.broker_id, **request.address_of(found.broker)}

@@ -1,0 +1,42 @@
+"""PushTelemetry (key 72): metrics of a client (KIP-714).
+
+Versions: 0 is all there is. Advertised only where the broker takes client metrics
+(`client_telemetry_enable`). Kafka's counterpart: ClientMetricsManager.processPushTelemetryRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api.nodes._get_telemetry_subscriptions import client_of
+from txnsim.api.request import Reply, Request, at_top
+from txnsim.errors import ErrorCode
+from txnsim.metadata.client_metrics import Push
+
+KEY: Final = 72
+VERSIONS: Final = (0, 0)
+
+refuse = at_top()
+
+DEVIATIONS: Final = (
+    "What clients push (KIP-714) is decompressed, bounded and counted, but not read: bytes that "
+    "are no OpenTelemetry metrics are taken too, as by a receiver that does not look at them.",
+)
+
+
+async def handle(request: Request) -> Reply:
+    """Take the pushed metrics."""
+    broker, message = request.broker, request.message
+    refused = broker.client_metrics.push(
+        Push(
+            instance_id=message.client_instance_id,
+            subscription_id=message.subscription_id,
+            is_last=message.terminating,
+            compression=message.compression_type,
+            metrics=bytes(message.metrics),
+        ),
+        client_of(request),
+        broker.image.client_metrics,
+        now_ms=broker.environment.clock.monotonic_ms(),
+    )
+    return request.answer(error_code=ErrorCode.none if refused is None else refused.error)

@@ -1,0 +1,114 @@
+"""What ``abort`` does around Kafka's own request: it says what would be lost, wants a word where
+that is known to be committed, and writes down what was done.
+
+Kafka's tool does none of it: its abort discards records that were acknowledged as committed
+(KAFKA-20734), and those whose COMMIT marker is on its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+from txnsim.cli._txns.audit import AUDIT_FILE, Audit
+from txnsim.cli.output import warn
+from txnsim.client.admin import Admin
+from txnsim.client.errors import ClientError
+from txnsim.client.inspection.judgement import JudgedTransaction
+from txnsim.client.inspection.survey import ANY_AGE, survey
+from txnsim.client.inspection.txn_views import AbortSpec
+from txnsim.txn.open_txn_verdict import PROGRAM, OpenTxnStatus
+from txnsim.txn.past_decision import Decision
+
+
+class Guarded(msgspec.Struct, frozen=True, kw_only=True):
+    """An abort that looks before it writes."""
+
+    force: bool = False
+    audit_file: Path = AUDIT_FILE
+    again: str = PROGRAM
+    """How this program was called."""
+
+    async def abort(
+        self, admin: Admin, spec: AbortSpec, *, now_ms: int, send: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Judge the transaction, then send the marker.
+
+        Raises:
+            ClientError: It is known to be committed and nobody insists; or the leader refused.
+            ConfigError: The audit file can't be written: then nothing is done.
+        """
+        known = await self._judged(admin, spec, now_ms)
+        committed = None if known is None else _committed(known)
+        if known is not None and committed is not None:
+            lost = (
+                f"It was committed: {committed}. An abort takes its records from readers for good"
+            )
+            if not self.force:
+                raise NeedsForceError(f"{lost}. {self._instead(known)} To abort it: --force")
+            warn(f"{lost}.")
+        elif known is not None and known.is_two_phase and not self.force:
+            raise NeedsForceError(
+                f"It may be prepared: {known.reason}, which may have decided to commit. Ask that"
+                " one first. To abort it: --force"
+            )
+        with Audit(self.audit_file, admin.cluster.view.cluster_id or "") as audit:
+            audit.write(abort=spec, attempt=known, at_ms=now_ms)
+            try:
+                await send()
+            except ClientError as refused:
+                audit.write(abort=spec, outcome="refused", error=str(refused))
+                raise
+            audit.write(abort=spec, outcome="written", error=None)
+        if known is not None:
+            _remark(known)
+
+    def _instead(self, known: JudgedTransaction) -> str:
+        command = known.command(self.again)
+        if command is None:
+            return "Its coordinator writes COMMIT as soon as it reaches the leader."
+        return f"To end it with COMMIT: {command}."
+
+    @staticmethod
+    async def _judged(admin: Admin, spec: AbortSpec, now_ms: int) -> JudgedTransaction | None:
+        """The judged transaction; None if the survey fails, which does not stop the abort."""
+        try:
+            found = await survey(
+                admin, now_ms=now_ms, partitions=[spec.partition], older_than_ms=ANY_AGE
+            )
+        except ClientError as failure:
+            warn(f"What was decided is unknown: {failure}.")
+            return None
+        for one in found.findings:
+            producer = one.transaction.producer
+            if (producer.producer_id, producer.producer_epoch) == (
+                spec.producer_id,
+                spec.producer_epoch,
+            ):
+                return one
+        return None
+
+
+class NeedsForceError(ClientError):
+    """An abort that would discard what was committed."""
+
+
+def _remark(known: JudgedTransaction) -> None:
+    """Warn, after Kafka's own output, of what the abort may have destroyed."""
+    if known.verdict is OpenTxnStatus.ALIVE:
+        warn(
+            f"It did not hang: {known.reason}. What it had written here is aborted, what it writes"
+            " from now on is not."
+        )
+    elif known.decided is not None and known.decided.decision is Decision.UNKNOWN:
+        warn(f"{known.decided}. If it was committed, its records are lost to readers.")
+
+
+def _committed(known: JudgedTransaction) -> str | None:
+    if known.verdict is OpenTxnStatus.DECIDED:
+        return known.reason if known.state == "PrepareCommit" else None
+    if known.decided is None or known.decided.decision is not Decision.COMMITTED:
+        return None
+    return known.decided.because

@@ -1,0 +1,268 @@
+"""``txnsim txns --kip-text``: the words and columns of KIP-664 and KIP-994 that Kafka's tool never
+got.
+
+In the texts the commands are flags (``--list``, ``--describe``), some options have other names, and
+some columns are there that were not shipped. With ``--kip-text`` all of them are taken beside the
+shipped ones. They work on any cluster; what the texts want of a *broker* (the time of a
+transaction's last update, an abort that checks its start offset) is there on the listener that
+``txnsim serve --kip-text`` opens, and is unknown, or done in Kafka's way, elsewhere. What
+the texts say and is not here stands in ``sim/txnsim/api/kip_text/differences.py`` with its reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from txnsim.cli._txns.aborting import Guarded
+from txnsim.cli._txns.operator import Command
+from txnsim.cli.output import Output
+from txnsim.client.admin import Admin
+from txnsim.client.errors import ClientError
+from txnsim.client.fetching import fetch
+from txnsim.client.inspection.hanging import OpenTransaction
+from txnsim.client.inspection.txn_views import (
+    AbortSpec,
+    OpenSince,
+    ProducerState,
+    TransactionDescription,
+)
+from txnsim.client.versions import Api
+from txnsim.txn.open_txn_verdict import DECIDED_STATES
+from txnsim.types import IsolationLevel, TopicPartition
+
+FLAG: Final = "--kip-text"
+UNKNOWN: Final = -1
+"""Of a time that no answer carries (KIP-994)."""
+
+_COMMANDS: Final = ("--list", "--describe", "--describe-producers", "--abort", "--find-hanging")
+_OPEN_STATES: Final = DECIDED_STATES | {"Ongoing"}
+_START: Final = "CurrentTxnStartTimestamp"
+_DURATION: Final = "Duration(s)"
+
+
+def rewrite(arguments: Sequence[str]) -> list[str]:
+    """A command that is given as a flag put in the place of the sub-command.
+
+    ``--describe`` is about a transactional id, or, with ``--topic``, about the producers of a
+    partition.
+    """
+    words = list(arguments)
+    flag = next((word for word in words if word in _COMMANDS), None)
+    if FLAG not in words or flag is None:
+        return words
+    command = flag.removeprefix("--")
+    if command == "describe" and "--topic" in words:
+        command = "describe-producers"
+    words.remove(flag)
+    at = words.index("txns") + 1
+    return [*words[:at], command, *words[at:]]
+
+
+# Options
+
+
+class _Option(msgspec.Struct, frozen=True):
+    """An option in the notation of KIP-664."""
+
+    name: str
+    dest: str
+    type: type = str
+    help: str = ""
+
+
+_BROKER: Final = _Option("--broker", "kip_broker", int, "in the place of --broker-id")
+_OPTIONS: Final = {
+    "list": (
+        _Option("--broker", "kip_broker", int, "only transactions that this broker coordinates"),
+        _Option("--coordinator", "kip_coordinator", int, "the same"),
+        _Option("--states", "kip_states", str, "only these states, separated by commas"),
+        _Option("--producer-ids", "kip_producer_ids", str, "only these, separated by commas"),
+        _Option("--durationFilter", "kip_duration", int, "in the place of --duration-filter"),
+    ),
+    "describe": (
+        _Option("--coordinator", "kip_coordinator", int, "ask this broker, do not look it up"),
+    ),
+    "describe-producers": (_BROKER,),
+    "find-hanging": (_BROKER,),
+    "abort": (
+        _Option("--transaction-start-offset", "kip_start", int, "in the place of --start-offset"),
+    ),
+}
+"""Sub-command -> its further words."""
+
+
+def add_options(command: str, parser: argparse.ArgumentParser) -> None:
+    """Declare the further words of a sub-command."""
+    if command in _OPTIONS:
+        group = parser.add_argument_group(f"in the words of the KIPs (with {FLAG})")
+        for one in _OPTIONS[command]:
+            group.add_argument(one.name, dest=one.dest, type=one.type, help=one.help)
+
+
+def misplaced(args: argparse.Namespace) -> str | None:
+    """The first KIP option given without ``--kip-text``; None if there is none."""
+    if args.kip_text:
+        return None
+    return next(
+        (
+            one.name
+            for one in _OPTIONS.get(args.txns_command, ())
+            if getattr(args, one.dest) is not None
+        ),
+        None,
+    )
+
+
+def listed(text: str | None) -> tuple[str, ...]:
+    """What is separated by commas."""
+    return () if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+# Columns
+
+
+class Describe(msgspec.Struct, frozen=True, kw_only=True):
+    """``describe``, whose duration ends with the transaction (KIP-994)."""
+
+    shipped: Command
+
+    async def execute(self, admin: Admin, *, now_ms: int) -> Output:
+        """Add when the transaction in progress began and how many seconds it took."""
+        output = await self.shipped.execute(admin, now_ms=now_ms)
+        found: TransactionDescription = output.values
+        in_progress = found.state in _OPEN_STATES
+        duration_ms = _duration_ms(found, now_ms)
+        start_ms = found.start_time_ms if in_progress else None
+        cells = dict(zip(output.headers, output.rows[0], strict=True))
+        cells |= {
+            "TransactionDurationMs": str(duration_ms),
+            _START: str(UNKNOWN if start_ms is None else start_ms),
+            _DURATION: _seconds(duration_ms),
+            "TransactionLastUpdateTimeMs": str(
+                UNKNOWN if found.last_update_time_ms is None else found.last_update_time_ms
+            ),
+        }
+        return msgspec.structs.replace(output, headers=tuple(cells), rows=(tuple(cells.values()),))
+
+
+def _duration_ms(found: TransactionDescription, now_ms: int) -> int:
+    """Milliseconds from start to now, or to the last update of a finished transaction."""
+    if found.start_time_ms is None:
+        return UNKNOWN
+    if found.state in _OPEN_STATES:
+        return now_ms - found.start_time_ms
+    if found.last_update_time_ms is None:
+        return UNKNOWN
+    return found.last_update_time_ms - found.start_time_ms
+
+
+class DescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
+    """``describe-producers``, or ``--describe --topic T --partition P``."""
+
+    shipped: Command
+    partition: TopicPartition
+
+    async def execute(self, admin: Admin, *, now_ms: int) -> Output:
+        """Add when each open transaction began: DescribeProducers tells the offset, the record
+        there its time.
+        """
+        output = await self.shipped.execute(admin, now_ms=now_ms)
+        producers: Sequence[ProducerState] = output.values
+        rows = []
+        for row, producer in zip(output.rows, producers, strict=True):
+            began_ms = await self._began_ms(admin, producer)
+            duration_ms = UNKNOWN if began_ms == UNKNOWN else now_ms - began_ms
+            rows.append((*row, str(began_ms), _seconds(duration_ms)))
+        return msgspec.structs.replace(
+            output, headers=(*output.headers, _START, _DURATION), rows=tuple(rows)
+        )
+
+    async def _began_ms(self, admin: Admin, producer: ProducerState) -> int:
+        start = producer.txn_start_offset
+        if start is None:
+            return UNKNOWN
+        try:
+            read = await fetch(
+                admin.cluster,
+                self.partition.topic,
+                self.partition.partition,
+                start,
+                isolation=IsolationLevel.READ_UNCOMMITTED,
+                max_wait_ms=0,
+                max_bytes=1,  # the first batch comes whole (KIP-74)
+            )
+        except ClientError:
+            return UNKNOWN  # deleted, or not ours to read
+        return next((one.timestamp_ms for one in read.records if one.offset == start), UNKNOWN)
+
+
+class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
+    """``find-hanging``, with seconds beside the minutes."""
+
+    shipped: Command
+
+    async def execute(self, admin: Admin, *, now_ms: int) -> Output:
+        """Add the seconds since the last write."""
+        output = await self.shipped.execute(admin, now_ms=now_ms)
+        found: Sequence[OpenTransaction] = [
+            OpenTransaction(partition=one["partition"], producer=one["producer"])
+            for one in output.values
+        ]
+        return msgspec.structs.replace(
+            output,
+            headers=(*output.headers, _DURATION),
+            rows=tuple(
+                (*row, _seconds(now_ms - one.producer.last_timestamp_ms))
+                for row, one in zip(output.rows, found, strict=True)
+            ),
+        )
+
+
+class ShippedAbort(Command, Protocol):
+    """``abort`` in the form that was shipped."""
+
+    @property
+    def guarded(self) -> Guarded:
+        """What is done around the request."""
+
+    async def spec(self, admin: Admin) -> AbortSpec:
+        """The transaction to abort."""
+
+
+class Abort(msgspec.Struct, frozen=True, kw_only=True):
+    """``abort`` by start offset, which a broker that speaks the text checks itself."""
+
+    shipped: ShippedAbort
+    which: OpenSince
+
+    async def execute(self, admin: Admin, *, now_ms: int) -> Output:
+        """Send the offset along where it is understood; else as shipped."""
+        if not await _speaks_the_text(admin):
+            return await self.shipped.execute(admin, now_ms=now_ms)
+        spec = await self.shipped.spec(admin)
+        await self.shipped.guarded.abort(
+            admin,
+            spec,
+            now_ms=now_ms,
+            send=lambda: admin.abort_named_transaction(
+                self.which.partition,
+                producer_id=spec.producer_id,
+                producer_epoch=spec.producer_epoch,
+                start_offset=self.which.start_offset,
+            ),
+        )
+        return Output(values={"aborted": self.which})
+
+
+async def _speaks_the_text(admin: Admin) -> bool:
+    """Only the listener of ``--kip-text`` has DescribeTransactions v1."""
+    theirs = (await admin.cluster.any_connection()).versions.get(Api.DESCRIBE_TRANSACTIONS)
+    return theirs is not None and theirs.highest >= 1
+
+
+def _seconds(duration_ms: int) -> str:
+    return str(UNKNOWN if duration_ms == UNKNOWN else duration_ms // 1_000)

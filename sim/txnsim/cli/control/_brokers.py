@@ -1,0 +1,102 @@
+"""``txnsim brokers``: brokers of a running simulator: who lives; kill, stop, start, isolate."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from txnsim.addresses import host_and_port
+from txnsim.cli.control._words import duration_ms
+from txnsim.cli.control.port import Json, port_of
+from txnsim.cli.control.port import add_arguments as add_port
+from txnsim.cli.output import Columns, tell
+
+PATIENCE_MORE_SECONDS: Final = 10
+WAIT_MS: Final = 30_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``brokers`` takes."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+    def branch(name: str, line: str) -> argparse.ArgumentParser:
+        child = actions.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.")
+        if name != "list":
+            child.add_argument("broker", type=int, metavar="ID", help="the broker's id")
+        add_port(child)
+        return child
+
+    branch("list", "every broker, whether it runs or not")
+    kill = branch("kill", "end a broker at once; the controller notices when its session ends")
+    kill.add_argument(
+        "--lose-unflushed",
+        action="store_true",
+        help="its machine broke down too: what was not on disk is lost",
+    )
+    stop = branch("stop", "stop a broker in order: its leaders move away first")
+    start = branch("start", "start a broker that is down, on its port and its disk")
+    start.add_argument("--as-version", metavar="RELEASE", help="as that release of Kafka from now")
+    for one in (stop, start):
+        one.add_argument(
+            "--wait",
+            type=duration_ms,
+            default=WAIT_MS,
+            metavar="TIME",
+            help="answer after so long also while the work goes on (default 30s)",
+        )
+    isolate = branch("isolate", "cut a broker off from the controller and the other brokers")
+    isolate.add_argument("--from-clients", action="store_true", help="from clients as well")
+    branch("heal", "undo an isolation")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status."""
+    port = port_of(args)
+    if args.action == "list":
+        tell(args, port.get("brokers"), _COLUMNS)
+        return 0
+    where = ("brokers", args.broker, args.action)
+    match args.action:
+        case "kill":
+            answer = port.post(*where, body={"lose_unflushed": args.lose_unflushed})
+        case "isolate":
+            answer = port.post(*where, body={"from_clients": args.from_clients})
+        case "stop" | "start":
+            body = {"as_version": args.as_version} if args.action == "start" else None
+            patience = args.wait / 1_000 + PATIENCE_MORE_SECONDS
+            answer = port.post(*where, body=body, patience=patience, wait_ms=args.wait)
+        case _:
+            answer = port.post(*where)
+    tell(args, answer, lambda one: _line(one, args.action))
+    return 0
+
+
+_COLUMNS: Final[Columns[Json]] = {
+    "Broker": lambda one: one["id"],
+    "State": lambda one: one["state"],
+    "Address": lambda one: host_and_port(one["host"], one["port"]),
+    "Release": lambda one: one["release"],
+    "Leads": lambda one: one["leads"],
+    "Trouble": lambda one: _trouble(one),
+}
+
+
+def _trouble(one: Json) -> str:
+    words = {
+        "fenced": "fenced",
+        "isolated": "isolated",
+        "cut_off_from_clients": "cut off from clients",
+    }
+    return ", ".join(word for name, word in words.items() if one[name])
+
+
+def _line(one: Json, action: str) -> str:
+    trouble = _trouble(one)
+    state = f"broker {one['id']} is {one['state']}{f' ({trouble})' if trouble else ''}"
+    state += f", leads {one['leads']} partitions by the controller's word"
+    nxt = {
+        "kill": f"txnsim brokers start {one['id']}",
+        "stop": f"txnsim brokers start {one['id']}",
+        "isolate": f"txnsim brokers heal {one['id']}",
+    }.get(action)
+    return state if nxt is None else f"{state}; to undo it: {nxt}"

@@ -1,0 +1,69 @@
+"""``txnsim clock``: look at the clock of a running simulator, let time pass, set a clock."""
+
+from __future__ import annotations
+
+import argparse
+from argparse import ArgumentTypeError
+
+from txnsim.cli.control._words import duration_ms
+from txnsim.cli.control.port import Json, port_of
+from txnsim.cli.control.port import add_arguments as add_port
+from txnsim.cli.output import tell
+from txnsim.durations import time_text
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``clock`` takes."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    show = actions.add_parser("show", help="what time it is there")
+    add_port(show)
+    advance = actions.add_parser("advance", help="let time pass: what is then due happens")
+    advance.add_argument("time", type=_passes_ms, help="1500ms, 30s, 2m, 1h or 7d")
+    add_port(advance)
+    set_ = actions.add_parser("set", help="set a clock ahead or back; no time passes")
+    way = set_.add_mutually_exclusive_group(required=True)
+    way.add_argument("--ahead", type=duration_ms, metavar="TIME", help="as in 5s")
+    way.add_argument("--back", type=duration_ms, metavar="TIME", help="as in 5s")
+    set_.add_argument("--broker", type=int, metavar="ID", help="only this broker's own clock")
+    add_port(set_)
+
+
+def _passes_ms(text: str) -> int:
+    """A time that passes."""
+    if text.startswith("-"):
+        ago = text.removeprefix("-")
+        raise ArgumentTypeError(
+            f"{text!r}: no time passes backwards; `txnsim clock set --back {ago}` sets a clock back"
+        )
+    return duration_ms(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status."""
+    port = port_of(args)
+    match args.action:
+        case "show":
+            answer = port.get("clock")
+        case "advance":
+            answer = port.post("clock", body={"advance_ms": args.time})
+        case _:
+            by_ms = -args.back if args.ahead is None else args.ahead
+            body = {"set_by_ms": by_ms}
+            if args.broker is not None:
+                body["broker"] = args.broker
+            answer = port.post("clock", body=body)
+    tell(args, answer, _lines)
+    return 0
+
+
+def _lines(answer: Json) -> list[str]:
+    lines = [f"{time_text(answer['now_ms'])} on the cluster's clock, moved by {_ms(answer)}"]
+    return lines + [
+        f"broker {broker}: {abs(ms)} ms {'ahead of' if ms > 0 else 'behind'} it"
+        for broker, ms in answer["brokers"].items()
+        if ms
+    ]
+
+
+def _ms(answer: Json) -> str:
+    return f"{answer['advanced_ms']} ms in all"

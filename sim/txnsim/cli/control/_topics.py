@@ -1,0 +1,119 @@
+"""``txnsim topics``: topics of a running simulator: look, make, delete, move leaders."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from txnsim.cli.control._words import key_value, new_topic, topic_partition
+from txnsim.cli.control.port import Json, port_of
+from txnsim.cli.control.port import add_arguments as add_port
+from txnsim.cli.output import Columns, format_table, tell
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``topics`` takes."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listing = actions.add_parser("list", help="every topic")
+    listing.add_argument("--internal", action="store_true", help="Kafka's own topics as well")
+    create = actions.add_parser("create", help="make a topic, as CreateTopics does")
+    create.add_argument("topic", type=new_topic, metavar="NAME[:PARTITIONS]", help="as in orders:3")
+    create.add_argument("--replication-factor", type=int, default=-1, metavar="N")
+    create.add_argument(
+        "--config",
+        type=key_value,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="of the topic, as in cleanup.policy=compact; may be repeated",
+    )
+    describe = actions.add_parser("describe", help="the offsets of every replica of a topic")
+    delete = actions.add_parser("delete", help="delete a topic with its records")
+    for one in (describe, delete):
+        one.add_argument("topic", metavar="NAME")
+    move = actions.add_parser("move-leader", help="hand a partition to another in-sync replica")
+    move.add_argument("partition", type=topic_partition, metavar="TOPIC-PARTITION")
+    move.add_argument("broker", type=int, metavar="BROKER", help="who is to lead")
+    for one in (listing, create, describe, delete, move):
+        add_port(one)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status."""
+    port = port_of(args)
+    match args.action:
+        case "list":
+            topics = [one for one in port.get("topics") if args.internal or not one["is_internal"]]
+            tell(args, topics, _TOPICS)
+        case "create":
+            name, partitions = args.topic
+            body = {
+                "name": name,
+                "partitions": partitions,
+                "replication_factor": args.replication_factor,
+                "configs": dict(args.config),
+            }
+            tell(args, port.post("topics", body=body), _created)
+        case "describe":
+            tell(args, port.get("topics", args.topic), _described)
+        case "delete":
+            tell(args, port.delete("topics", args.topic), _deleted)
+        case _:
+            topic, partition = args.partition
+            body = {"topic": topic, "partition": partition, "leader": args.broker}
+            tell(args, port.post("leaders", body=body), lambda one: _moved(topic, one))
+    return 0
+
+
+_TOPICS: Final[Columns[Json]] = {
+    "Topic": lambda one: one["name"],
+    "Partitions": lambda one: len(one["partitions"]),
+    "Leaders": lambda one: ", ".join(str(part["leader"]) for part in one["partitions"]),
+}
+
+
+def _created(topic: Json) -> str:
+    leaders = ", ".join(str(one["leader"]) for one in topic["partitions"])
+    return f"{topic['name']}: {_count(topic)}, led by broker {leaders}"
+
+
+def _deleted(topic: Json) -> str:
+    return f"{topic['name']} is deleted, with {_count(topic)}"
+
+
+def _moved(topic: str, one: Json) -> str:
+    return (
+        f"{topic}-{one['partition']}: broker {one['leader']} leads, leader epoch "
+        f"{one['leader_epoch']}"
+    )
+
+
+def _count(topic: Json) -> str:
+    count = len(topic["partitions"])
+    return f"{count} partition{'s' if count != 1 else ''}"
+
+
+_OFFSETS: Final = ("log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset")
+
+
+def _described(topic: Json) -> list[str]:
+    rows = [
+        (
+            f"{topic['name']}-{partition['partition']}",
+            str(replica["broker"]),
+            _role(partition, replica),
+            *("" if replica[name] is None else str(replica[name]) for name in _OFFSETS),
+        )
+        for partition in topic["partitions"]
+        for replica in partition["replicas"]
+    ]
+    headers = ("Partition", "Broker", "Role", "LogStart", "LastStable", "HighWatermark", "LogEnd")
+    return format_table(headers, rows).splitlines()
+
+
+def _role(partition: Json, replica: Json) -> str:
+    if not replica["is_running"]:
+        return "down"
+    if partition["leader"] == replica["broker"]:
+        return "leader"
+    return "in sync" if replica["in_sync"] else "behind"

@@ -1,0 +1,552 @@
+"""An operator's requests about transactions: list, describe, find those that hang,
+abort, fence.
+
+Every method sends ordinary requests. The coordinator does not learn of an abort by marker, exactly
+as with Kafka's own tools. The wording of refusals is that of the Java ``Admin``, because ``txnsim
+txns`` prints it as Kafka's tool does. Kafka's counterparts are ``ListTransactionsHandler``,
+``DescribeTransactionsHandler``, ``DescribeProducersHandler``, ``AbortTransactionHandler`` and
+``FenceProducersHandler``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from txnsim.client import requests
+from txnsim.client._by_key import (
+    AskBroker,
+    K,
+    KeyedResponse,
+    LookUp,
+    Lookup,
+    V,
+    fixed_broker,
+    look_up_coordinators,
+    look_up_leaders,
+    run_by_key,
+)
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError, ConnectionLostError, ErrorCode, or_raised
+from txnsim.client.inspection.coordinators_asked import asked_while_all_serve, check_sight
+from txnsim.client.inspection.hanging import (
+    MAX_TRANSACTION_TIMEOUT_MS,
+    OpenTransaction,
+    candidates,
+    hanging,
+    producer_ids,
+)
+from txnsim.client.inspection.txn_views import (
+    AbortSpec,
+    OpenSince,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+    parse_description,
+    parse_listing,
+    parse_producer,
+)
+from txnsim.client.inspection.txn_wording import (
+    describe_failure,
+    fence_failure,
+    marker_failure,
+    message_of,
+    producers_failure,
+)
+from txnsim.client.requests import Marker
+from txnsim.client.session import identity_in
+from txnsim.client.waiting import Deadline
+from txnsim.types import ProducerIdAndEpoch, TopicPartition
+
+BATCH_MAX: Final = 500
+"""Topics or partitions asked about in one request of a search (TransactionsCommand.MAX_BATCH_SIZE).
+"""
+
+OPERATOR: Final = -1
+"""Coordinator epoch of a marker that is from no coordinator (text of KIP-664)."""
+
+_E = ErrorCode
+_RELOCATE: Final = frozenset(
+    {
+        _E.not_leader_or_follower,
+        _E.replica_not_available,
+        _E.broker_not_available,
+        _E.unknown_topic_or_partition,
+    }
+)
+_COORDINATOR_MOVED: Final = frozenset({_E.not_coordinator, _E.coordinator_not_available})
+
+T = TypeVar("T")
+Producers = tuple[ProducerState, ...]
+
+
+class TransactionAdmin:
+    """Transactions of a cluster, from outside."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    # Ask
+
+    async def list_transactions(
+        self,
+        *,
+        states: Sequence[str] = (),
+        producer_ids: Sequence[int] = (),
+        duration_ms: int = -1,
+        pattern: str | None = None,
+        broker_ids: Collection[int] | None = None,
+        timeout_ms: float | None = None,
+    ) -> dict[int, tuple[TransactionListing, ...] | ClientError]:
+        """Ask every broker for the transactions it coordinates.
+
+        Args:
+            states: Only these; empty: all.
+            producer_ids: Only these; empty: all.
+            duration_ms: Only older ones; below 0: all (KIP-994).
+            pattern: RE2/J expression that the whole transactional id must match (KIP-1152).
+            broker_ids: Ask these alone (text of KIP-664).
+            timeout_ms: ``api_timeout_ms`` unless given.
+
+        Returns:
+            Broker id -> listings, or why that broker could not answer.
+        """
+        seen = await self.cluster.refresh(deadline=self.cluster.deadline(timeout_ms))
+        known = [broker.broker_id for broker in seen.brokers]
+        wanted = known if broker_ids is None else list(dict.fromkeys(broker_ids))
+        strangers = [one for one in wanted if one not in known]
+        request = requests.list_transactions(
+            states=states, producer_ids=producer_ids, duration_ms=duration_ms, pattern=pattern
+        )
+
+        async def ask(
+            broker_id: int, keys: Sequence[int]
+        ) -> KeyedResponse[int, tuple[TransactionListing, ...]]:
+            message = await self.cluster.ask(broker_id, request)
+            error = _E(message.error_code)
+            sent = f"ListTransactions request sent to broker {broker_id} failed"
+            match error:
+                case _E.none:
+                    rows = tuple(parse_listing(broker_id, r) for r in message.transaction_states)
+                    return KeyedResponse(completed=dict.fromkeys(keys, rows))
+                case _E.coordinator_load_in_progress:
+                    return KeyedResponse(waiting=dict.fromkeys(keys, error))
+                case _E.coordinator_not_available:
+                    failure = f"{sent} because the coordinator is shutting down"
+                case _:
+                    failure = f"{sent} with an unexpected exception"
+            return KeyedResponse(failed=dict.fromkeys(keys, ClientError(failure, error=error)))
+
+        async def look_up(_cluster: Cluster, keys: Sequence[int], _: Deadline) -> Lookup[int]:
+            return Lookup(mapped={key: key for key in keys})  # AllBrokersStrategy
+
+        listed = await run_by_key(
+            self.cluster,
+            tuple(one for one in wanted if one in known),
+            name="ListTransactions",
+            look_up=look_up,
+            ask=ask,
+            timeout_ms=timeout_ms,
+        )
+        return listed | {one: _stranger(one, known) for one in strangers}
+
+    async def describe_transactions(
+        self,
+        transactional_ids: Collection[str],
+        *,
+        broker_id: int | None = None,
+    ) -> dict[str, TransactionDescription | ClientError]:
+        """Ask coordinators for the state of transactions; unknown ids have
+        TRANSACTIONAL_ID_NOT_FOUND.
+
+        Args:
+            transactional_ids: Which.
+            broker_id: Ask this broker instead of their coordinators; then NOT_COORDINATOR is final.
+        """
+
+        async def ask(
+            asked_id: int, keys: Sequence[str]
+        ) -> KeyedResponse[str, TransactionDescription]:
+            message = await self.cluster.ask(asked_id, requests.describe_transactions(keys))
+            answer: KeyedResponse[str, TransactionDescription] = KeyedResponse()
+            for row in message.transaction_states:
+                key, error = row.transactional_id, _E(row.error_code)
+                if error == _E.none:
+                    answer.completed[key] = parse_description(asked_id, row)
+                elif error == _E.coordinator_load_in_progress:
+                    answer.waiting[key] = error
+                elif error in _COORDINATOR_MOVED and broker_id is None:
+                    answer.unmapped[key] = error
+                else:
+                    answer.failed[key] = ClientError(describe_failure(key, error), error=error)
+            return answer
+
+        return await self._by_key(
+            "DescribeTransactions", transactional_ids, look_up_coordinators, ask, broker_id
+        )
+
+    async def describe_producers(
+        self,
+        partitions: Collection[TopicPartition],
+        *,
+        broker_id: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> dict[TopicPartition, Producers | ClientError]:
+        """Ask leaders, or the replicas on one broker, for the active producers of partitions.
+
+        Args:
+            partitions: Which.
+            broker_id: A replica to ask instead of the leaders; then NOT_LEADER_OR_FOLLOWER is
+                final.
+            timeout_ms: ``api_timeout_ms`` unless given.
+        """
+
+        async def ask(
+            asked_id: int, keys: Sequence[TopicPartition]
+        ) -> KeyedResponse[TopicPartition, Producers]:
+            message = await self.cluster.ask(asked_id, requests.describe_producers(keys))
+            return _parse_producers(message, fixed_id=broker_id)
+
+        return await self._by_key(
+            "DescribeProducers", partitions, look_up_leaders, ask, broker_id, timeout_ms
+        )
+
+    async def _by_key(
+        self,
+        name: str,
+        keys: Collection[K],
+        look_up: LookUp[K],
+        ask: AskBroker[K, V],
+        broker_id: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> dict[K, V | ClientError]:
+        """Ask the broker of each key, or ``broker_id`` for all keys; it must be in the cluster."""
+        if broker_id is not None:
+            look_up = fixed_broker(broker_id)
+            if self.cluster.view.broker(broker_id) is None:
+                seen = await self.cluster.refresh(deadline=self.cluster.deadline(timeout_ms))
+                if seen.broker(broker_id) is None:
+                    known = [broker.broker_id for broker in seen.brokers]
+                    return dict.fromkeys(keys, _stranger(broker_id, known))
+        return await run_by_key(
+            self.cluster,
+            tuple(dict.fromkeys(keys)),
+            name=name,
+            look_up=look_up,
+            ask=ask,
+            timeout_ms=timeout_ms,
+        )
+
+    # Search
+
+    async def find_hanging(
+        self,
+        *,
+        now_ms: int,
+        topic: str | None = None,
+        partition: int | None = None,
+        broker_id: int | None = None,
+        max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
+    ) -> tuple[OpenTransaction, ...]:
+        """Search for transactions that no coordinator will end.
+
+        Args:
+            now_ms: The wall clock to measure ages by.
+            topic: Only this one; all, internal ones included, unless given.
+            partition: Only this one of ``topic``.
+            broker_id: Only partitions with a replica there, which is then asked.
+            max_transaction_timeout_ms: Younger ones are not looked at.
+
+        Raises:
+            ClientError: A step failed; the message says which.
+        """
+        searched = await self.partitions_to_search(topic, partition, broker_id)
+        found: list[OpenTransaction] = []
+        for batch in batches(searched):
+            outcomes = await self.describe_producers(batch, broker_id=broker_id)
+            replica = "Optional.empty" if broker_id is None else f"Optional[{broker_id}]"
+            what = f"Failed to describe producers for {len(batch)} partitions on broker {replica}"
+            found += candidates(
+                dict(_all_or_raise(outcomes.items(), what)),
+                now_ms=now_ms,
+                max_transaction_timeout_ms=max_transaction_timeout_ms,
+            )
+        if not found:
+            return ()
+        seeming = hanging(found, *await self.known_to_coordinators(producer_ids(found)))
+        if seeming:
+            await check_sight(self.cluster)
+            seeming = hanging(seeming, *await asked_while_all_serve(self, producer_ids(seeming)))
+        return seeming
+
+    async def known_to_coordinators(
+        self, producer_ids: set[int]
+    ) -> tuple[dict[int, str], dict[str, TransactionDescription | None]]:
+        """What all coordinators know of these producers.
+
+        Returns:
+            Producer id -> transactional id, without unknown producers; transactional id ->
+            description, None where it has been forgotten meanwhile.
+
+        Raises:
+            ClientError: A coordinator did not answer, so that nothing can be said.
+        """
+        ids = await self._transactional_ids(producer_ids)
+        descriptions: dict[str, TransactionDescription | None] = {}
+        for batch in batches(tuple(ids.values())):
+            for key, outcome in (await self.describe_transactions(batch)).items():
+                if not isinstance(outcome, ClientError):
+                    descriptions[key] = outcome
+                elif outcome.error == _E.transactional_id_not_found:
+                    descriptions[key] = None
+                else:
+                    raise ClientError(
+                        f"Failed to describe {len(ids)} transactions: {outcome}",
+                        error=outcome.error,
+                    )
+        return ids, descriptions
+
+    async def partitions_to_search(
+        self, topic: str | None = None, partition: int | None = None, broker_id: int | None = None
+    ) -> list[TopicPartition]:
+        """Partitions of all topics, of one, or one partition, as far as they have a replica there.
+
+        Raises:
+            ClientError: A topic could not be described.
+        """
+        if topic is not None and partition is not None:
+            return [TopicPartition(topic, partition)]
+        if topic is not None:
+            names = [topic]
+        else:
+            names = [t.name for t in (await self.cluster.refresh(None)).topics if not t.error]
+        searched: list[TopicPartition] = []
+        for batch in batches(names):
+            seen = await self.cluster.refresh(batch)
+            for view in seen.topics:
+                if view.error:
+                    raise ClientError(
+                        f"Failed to describe {len(batch)} topics: {message_of(view.error)}",
+                        error=_E(view.error),
+                    )
+                searched += [
+                    TopicPartition(view.name, row.partition)
+                    for row in view.partitions
+                    if broker_id is None or broker_id in row.replicas
+                ]
+        return searched
+
+    async def _transactional_ids(self, producer_ids: set[int]) -> dict[int, str]:
+        """Producer id -> transactional id; the last answer wins, as in Kafka's tool."""
+        outcomes = await self.list_transactions(producer_ids=sorted(producer_ids))
+        what = f"Failed to list transactions for {len(producer_ids)} producers"
+        return {
+            listing.producer_id: listing.transactional_id
+            for _, listings in _all_or_raise(outcomes.items(), what)
+            for listing in listings
+            if listing.producer_id in producer_ids
+        }
+
+    # Repair
+
+    async def identify(self, which: OpenSince, *, timeout_ms: float | None = None) -> AbortSpec:
+        """The whole identity of the transaction that is open since there, as the leader has it.
+
+        Raises:
+            ClientError: The leader could not say, or has no such transaction
+                (INVALID_TXN_STATE).
+        """
+        found = await self.describe_producers((which.partition,), timeout_ms=timeout_ms)
+        for one in or_raised(found[which.partition]):
+            if one.txn_start_offset == which.start_offset:
+                return AbortSpec.of(which.partition, one)
+        raise ClientError(
+            f"Could not find any open transactions starting at offset {which.start_offset}"
+            f" on partition {which.partition}",
+            error=_E.invalid_txn_state,
+        )
+
+    async def abort_transaction(
+        self, which: AbortSpec | OpenSince, *, timeout_ms: float | None = None
+    ) -> None:
+        """Write an abort marker to the partition's leader. The coordinator does not take part and
+        does not learn of it.
+
+        Args:
+            which: The transaction, by its whole identity or by its start offset, never by both.
+            timeout_ms: Timeout of each of the requests; ``api_timeout_ms`` unless given.
+
+        Raises:
+            ClientError: No such transaction, or refused: not allowed, fenced, or an epoch that the
+                partition has left behind.
+            RetriableError: No leader took it in time.
+        """
+        match which:
+            case OpenSince():
+                spec = await self.identify(which, timeout_ms=timeout_ms)
+            case AbortSpec():
+                spec = which
+        await self.end(spec.marker(committed=False), timeout_ms=timeout_ms, what=str(spec))
+
+    async def abort_named_transaction(
+        self,
+        partition: TopicPartition,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        start_offset: int,
+    ) -> None:
+        """Abort the transaction that this producer has open since there, and no other (text of
+        KIP-664): for the listener of ``--kip-text``.
+
+        Raises:
+            ClientError: There is no such transaction, or the producer is at another epoch.
+            RetriableError: No leader took it in time.
+        """
+        marker = Marker(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            committed=False,
+            coordinator_epoch=OPERATOR,
+            partitions=(partition,),
+            start_offset=start_offset,
+        )
+        await self.end(marker)
+
+    async def end(self, marker: Marker, *, timeout_ms: float | None = None, what: str = "") -> None:
+        """Send a marker to the leaders of its partitions.
+
+        Raises:
+            ClientError: One of them has refused it.
+        """
+        outcomes = await self.write_txn_marker(marker, timeout_ms=timeout_ms, what=what)
+        for outcome in outcomes.values():
+            or_raised(outcome)
+
+    async def write_txn_marker(
+        self, marker: Marker, *, timeout_ms: float | None = None, what: str = ""
+    ) -> dict[TopicPartition, ClientError | None]:
+        """Send a marker to the leaders of its partitions; None is success."""
+
+        async def ask(
+            broker_id: int, keys: Sequence[TopicPartition]
+        ) -> KeyedResponse[TopicPartition, None]:
+            part = msgspec.structs.replace(marker, partitions=tuple(keys))
+            request = (
+                requests.write_txn_markers((part,))
+                if part.start_offset is None
+                else requests.named_txn_markers((part,))
+            )
+            message = await self.cluster.ask(broker_id, request)
+            return _parse_markers(message, what or str(marker), marker.coordinator_epoch)
+
+        return await self._by_key(
+            "WriteTxnMarkers", marker.partitions, look_up_leaders, ask, timeout_ms=timeout_ms
+        )
+
+    async def fence_producers(
+        self, transactional_ids: Collection[str], *, timeout_ms: float | None = None
+    ) -> dict[str, ProducerIdAndEpoch | ClientError]:
+        """Fence the producers that use these ids, and abort their open transactions, by
+        InitProducerId without an expected identity.
+        """
+        txn_timeout_ms = self.cluster.settings.request_timeout_ms
+
+        async def ask(
+            broker_id: int, keys: Sequence[str]
+        ) -> KeyedResponse[str, ProducerIdAndEpoch]:
+            answer: KeyedResponse[str, ProducerIdAndEpoch] = KeyedResponse()
+            for key in keys:
+                request = requests.init_producer_id(key, timeout_ms=txn_timeout_ms)
+                message = await self.cluster.ask(broker_id, request)
+                match _E(message.error_code):
+                    case _E.none:
+                        answer.completed[key] = identity_in(message)
+                    case _E.coordinator_load_in_progress | _E.concurrent_transactions as error:
+                        answer.waiting[key] = error
+                    case _E.not_coordinator | _E.coordinator_not_available as error:
+                        answer.unmapped[key] = error
+                    case error:
+                        answer.failed[key] = ClientError(fence_failure(key, error), error=error)
+            return answer
+
+        return await self._by_key(
+            "InitProducerId", transactional_ids, look_up_coordinators, ask, timeout_ms=timeout_ms
+        )
+
+    async def force_terminate_transaction(self, transactional_id: str) -> None:
+        """Abort the open transaction of the transactional id, and fence its producer (KIP-939).
+
+        Raises:
+            ClientError: Refused, or not achieved in time.
+        """
+        or_raised((await self.fence_producers((transactional_id,)))[transactional_id])
+
+
+def _stranger(broker_id: int, known: Collection[int]) -> ClientError:
+    """The outcome where only that broker could have answered."""
+    brokers = ", ".join(str(one) for one in known)
+    return ConnectionLostError(
+        f"broker {broker_id} is not in the cluster, whose brokers are {brokers}",
+        error=_E.broker_not_available,
+    )
+
+
+# Answers
+
+
+def _parse_producers(
+    message: Any, *, fixed_id: int | None
+) -> KeyedResponse[TopicPartition, Producers]:
+    answer: KeyedResponse[TopicPartition, Producers] = KeyedResponse()
+    for topic in message.topics:
+        for row in topic.partitions:
+            key, error = TopicPartition(topic.name, row.partition_index), _E(row.error_code)
+            match error:
+                case _E.none:
+                    answer.completed[key] = tuple(
+                        parse_producer(one) for one in row.active_producers
+                    )
+                case _E.not_leader_or_follower if fixed_id is None:
+                    answer.unmapped[key] = error
+                case _E.unknown_topic_or_partition:
+                    answer.waiting[key] = error
+                case _:
+                    text = producers_failure(key, error, row.error_message, fixed_id)
+                    answer.failed[key] = ClientError(text, error=error)
+    return answer
+
+
+def _parse_markers(
+    message: Any, what: str, coordinator_epoch: int
+) -> KeyedResponse[TopicPartition, None]:
+    answer: KeyedResponse[TopicPartition, None] = KeyedResponse()
+    for marker in message.markers:
+        for topic in marker.topics:
+            for row in topic.partitions:
+                key, error = TopicPartition(topic.name, row.partition_index), _E(row.error_code)
+                if error == _E.none:
+                    answer.completed[key] = None
+                elif error in _RELOCATE:
+                    answer.unmapped[key] = error
+                else:
+                    text = marker_failure(what, error, coordinator_epoch)
+                    answer.failed[key] = ClientError(text, error=error)
+    return answer
+
+
+def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Slices of at most ``BATCH_MAX`` items, the limit of one request."""
+    for start in range(0, len(items), BATCH_MAX):
+        yield items[start : start + BATCH_MAX]
+
+
+def _all_or_raise(
+    outcomes: Iterable[tuple[K, T | ClientError]], what: str
+) -> Iterator[tuple[K, T]]:
+    for key, outcome in outcomes:
+        if isinstance(outcome, ClientError):
+            raise ClientError(f"{what}: {outcome}", error=outcome.error)
+        yield key, outcome

@@ -1,0 +1,103 @@
+"""How a client reaches brokers, in Java's properties: ``security.protocol`` and the rest.
+
+Settings that can't be obeyed are refused: a client that asks for TLS must not connect in clear.
+Kafka's counterparts: CommonClientConfigs, SaslConfigs, SslConfigs, ChannelBuilders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from txnsim.client.authentication import ClientSecurity
+from txnsim.config._stores import read_keystore, read_truststore
+from txnsim.config.lookup import Lookup, WrongValueError
+from txnsim.config.properties import Property
+from txnsim.security.jaas import parse_login
+from txnsim.security.login import Credential, credential_from
+from txnsim.security.options import ClientTls, SecurityProtocol
+from txnsim.security.sasl import MECHANISMS
+
+PROTOCOLS: Final = {protocol.name: protocol for protocol in SecurityProtocol}
+TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
+_GSSAPI: Final = "GSSAPI"
+_FOREIGN: Final = (
+    "sasl.client.callback.handler.class",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.oauthbearer.jwt.retriever.class",
+    "sasl.oauthbearer.token.endpoint.url",
+)
+"""Where a client is to get its credentials from: other programs than this one."""
+
+
+def read_client_security(entries: Mapping[str, Property]) -> tuple[ClientSecurity, set[str]]:
+    """Protocol, certificates and credentials of a client, and the properties that were used.
+
+    Raises:
+        WrongValueError: A property can't be obeyed.
+    """
+    given = Lookup(entries)
+    protocol = given.choice("security.protocol", PROTOCOLS, SecurityProtocol.PLAINTEXT)
+    tls = _tls(given) if protocol.has_tls else ClientTls()
+    if not protocol.has_sasl:
+        return ClientSecurity(protocol=protocol, tls=tls), given.used
+    mechanism, credential = _login(given)
+    return (
+        ClientSecurity(protocol=protocol, tls=tls, mechanism=mechanism, credential=credential),
+        given.used,
+    )
+
+
+def read_tls_versions(given: Lookup) -> tuple[str, ...]:
+    """``ssl.enabled.protocols``; none where it does not say.
+
+    Raises:
+        WrongValueError: There is one that is not spoken.
+    """
+    entry = given.get("ssl.enabled.protocols")
+    versions = given.names("ssl.enabled.protocols")
+    for version in versions:
+        if entry is not None and version not in TLS_VERSIONS:
+            known = " and ".join(TLS_VERSIONS)
+            raise WrongValueError(entry, f"{version} is not spoken here, only {known}")
+    return versions
+
+
+def _tls(given: Lookup) -> ClientTls:
+    algorithm = given.choice(
+        "ssl.endpoint.identification.algorithm", {"https": "https", "": ""}, "https"
+    )
+    authority, own = read_truststore(given), read_keystore(given)
+    versions = read_tls_versions(given)
+    tls = ClientTls(authority=authority, checks_host=bool(algorithm), versions=versions)
+    return tls if own is None else msgspec.structs.replace(tls, **msgspec.structs.asdict(own))
+
+
+def _login(given: Lookup) -> tuple[str, Credential]:
+    """Mechanism and credential."""
+    for name in _FOREIGN:
+        entry = given.get(name)
+        if entry is not None and entry.value.strip():
+            raise WrongValueError(
+                entry, "credentials come from sasl.jaas.config alone here; a token is unsecured"
+            )
+    protocol = given.get("security.protocol")
+    assert protocol is not None, "SASL was asked for"
+    mechanism = given.text("sasl.mechanism") or _GSSAPI
+    if mechanism not in MECHANISMS:
+        default = ", the default," if given.text("sasl.mechanism") is None else ""
+        raise WrongValueError(
+            given.get("sasl.mechanism") or protocol,
+            f"the mechanism {mechanism}{default} is not spoken here; name one of sasl.mechanism="
+            + ", ".join(MECHANISMS),
+        )
+    jaas = given.get("sasl.jaas.config")
+    if jaas is None:
+        raise WrongValueError(protocol, "it needs sasl.jaas.config, which says who logs in")
+    try:
+        return mechanism, credential_from(mechanism, parse_login(jaas.value))
+    except ValueError as error:
+        raise WrongValueError(jaas, str(error)) from None

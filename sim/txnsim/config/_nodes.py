@@ -1,0 +1,77 @@
+"""Whose file a broker's properties are: one node of a real cluster, which says what it is there.
+
+A node that is broker and only controller is a cluster of one broker, under its own number. So is a
+broker of before Kafka 4 with its ZooKeeper, and who names one voter and no roles, which images add.
+A node without both roles can't be started alone. Kafka's counterpart: KafkaConfig's checks of
+``process.roles``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from txnsim.config._kafka_names import ZOOKEEPER
+from txnsim.config._listeners import Remark
+from txnsim.config.properties import Property
+
+ROLES: Final = "process.roles"
+VOTERS: Final = "controller.quorum.voters"
+CONTROLLERS: Final = "controller.quorum.bootstrap.servers"
+_ROLES: Final = frozenset({"broker", "controller"})
+_BOTH: Final = (
+    f"brokers and their controller share one process here: write {ROLES}=broker,controller and one "
+    f"voter, as {VOTERS}=1@localhost:9093; or leave {ROLES} out, and say how many brokers there are"
+    " with --brokers or TXNSIM_BROKERS"
+)
+
+
+class FileNode(msgspec.Struct, frozen=True, kw_only=True):
+    """The node's properties in the file."""
+
+    brokers: int | None = None
+    """1 for a file of a whole cluster; None for one of several nodes, or unsaid."""
+    broker_id: int | None = None
+    used: frozenset[str] = frozenset()
+    """The properties that have an effect."""
+    refused: tuple[Remark, ...] = ()
+
+
+def read_node(given: Mapping[str, Property]) -> FileNode:
+    """The node whose properties these are."""
+    roles = given.get(ROLES)
+    if roles is None or not roles.value.strip():
+        if any(name.startswith(ZOOKEEPER) for name in given):
+            return _alone(given, "broker.id")
+        return _alone(given, "node.id") if len(_names(given, VOTERS)) == 1 else FileNode()
+    found = {role.strip() for role in roles.value.split(",")}
+    if not found <= _ROLES:
+        strange = ", ".join(sorted(found - _ROLES))
+        return FileNode(
+            refused=((roles, f"a role is broker or controller, not {strange or 'empty'}"),)
+        )
+    if found != _ROLES:
+        return FileNode(refused=((roles, f"this node is a {found.pop()} alone; {_BOTH}"),))
+    if len(_names(given, VOTERS)) > 1 or len(_names(given, CONTROLLERS)) > 1:
+        return FileNode()
+    return _alone(given, "node.id" if "node.id" in given else "broker.id")
+
+
+def _alone(given: Mapping[str, Property], name: str) -> FileNode:
+    used = frozenset(given.keys() & {ROLES, VOTERS, CONTROLLERS, name})
+    entry = given.get(name)
+    if entry is None:
+        return FileNode(brokers=1, used=used)
+    text = entry.value.strip()
+    if text == "-1" and name == "broker.id":
+        return FileNode(brokers=1, used=used)  # ZooKeeper gives it one
+    if not (text.isascii() and text.isdigit()):
+        return FileNode(refused=((entry, f"expected a whole number from 0, found {text!r}"),))
+    return FileNode(brokers=1, broker_id=int(text), used=used)
+
+
+def _names(given: Mapping[str, Property], name: str) -> list[str]:
+    entry = given.get(name)
+    return [] if entry is None else [one for one in entry.value.split(",") if one.strip()]

@@ -1,0 +1,204 @@
+"""How a group coordinator's records get into ``__consumer_offsets``, and when they are answered.
+
+Records take effect when the local log has them. The client gets its answer when they are
+replicated, so that no client sees a position that a failover can undo. Clients get errors of the
+log as a coordinator names them.
+
+Counterpart in Kafka: CoordinatorRuntime, CoordinatorPartitionWriter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import groupby
+from typing import Final
+
+import msgspec
+
+from txnsim.coordinators._coordinator_log import NO_GUARD, CoordinatorLog, append_error
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
+from txnsim.group.log_format import EncodedRecords, encode_batch, encode_in_batch, share_out
+from txnsim.group.offset_commands import CommittingProducer
+from txnsim.group.offset_machine import CommitDecision
+from txnsim.group.records import GroupRecord, OffsetCommitted
+from txnsim.group.shard import GroupShard
+from txnsim.runtime.env import Clock
+from txnsim.runtime.turns import Pace
+from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
+
+_NONE: Final = ErrorCode.none
+_TRIPPED: Final = ErrorCode.unknown_server_error
+_SIZE: Final = ErrorCode.invalid_commit_offset_size
+_TOO_LARGE: Final = frozenset(
+    {
+        ErrorCode.message_too_large,
+        ErrorCode.record_list_too_large,
+        ErrorCode.invalid_fetch_size,
+    }
+)
+
+_WORDS: Final = {
+    ErrorCode.invalid_fetch_size: ErrorCode.unknown_server_error,
+    # Of a verification: older clients know how to retry that, and don't look for the coordinator.
+    ErrorCode.network_exception: ErrorCode.coordinator_load_in_progress,
+}
+"""Errors that only groups name differently."""
+
+
+DecideCommit = Callable[[GroupShard], CommitDecision | Rejection]
+
+
+def coordinator_error(error: ErrorCode) -> ErrorCode:
+    """What an error of the log, or of a verification, is called towards clients
+    (CoordinatorOperationExceptionHelper).
+    """
+    return _WORDS.get(error) or append_error(error)
+
+
+class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
+    """Appends and applies."""
+
+    log: CoordinatorLog
+    clock: Clock
+    timeout_ms: Callable[[], int]
+
+    def append(
+        self,
+        shard: GroupShard,
+        records: Sequence[GroupRecord],
+        *,
+        producer: CommittingProducer | None = None,
+        guard: int = NO_GUARD,
+        takes_effect: bool = True,
+    ) -> int | Rejection:
+        """Append records and let them take effect.
+
+        Args:
+            shard: Whose records they are.
+            records: At least one.
+            producer: Where they are part of its transaction; one without an id has none.
+            guard: What its verification gave.
+            takes_effect: False where the coordinator's memory is ahead of its log already, as with
+                the members of classic groups.
+
+        Returns:
+            Offset of the last record; or why the log refused them, in a coordinator's words.
+        """
+        producer_id = NO_PRODUCER_ID if producer is None else producer.producer_id
+        epoch = NO_PRODUCER_EPOCH if producer is None else producer.producer_epoch
+        if producer_id != NO_PRODUCER_ID and epoch == NO_PRODUCER_EPOCH:
+            return Rejection(
+                error=_TRIPPED,
+                reason="a batch of a producer needs its epoch, found -1 (MemoryRecordsBuilder)",
+            )
+        batch = encode_batch(
+            records,
+            now_ms=self.clock.now_ms(),
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+        appended = self.log.append(shard.partition, batch, guard=guard)
+        if isinstance(appended, Rejection):
+            error = coordinator_error(appended.error)
+            if appended.error in _TOO_LARGE and isinstance(records[0], OffsetCommitted):
+                error = error if shard.rules.large_positions_are_server_errors else _SIZE
+            return Rejection(error=error, reason=appended.reason)
+        if takes_effect:
+            replicated = self.log.replicated(shard.partition)
+            for index, record in enumerate(records):
+                shard.apply(
+                    record,
+                    offset=appended.base_offset + index,
+                    producer_id=None if producer_id == NO_PRODUCER_ID else producer_id,
+                    replicated=replicated,
+                )
+        shard.end_offset = appended.last_offset + 1
+        return appended.last_offset
+
+    def clean_up(self, shard: GroupShard, records: Sequence[GroupRecord]) -> Rejection | None:
+        """Append records that need not go together, each part as soon as the log has it
+        (``isAtomic`` of CoordinatorResult, which is false for cleanups alone).
+
+        Returns:
+            Why the log refused some of them, which ends it; before 4.0 the next group follows, and
+            all have taken effect (GroupMetadataManager.cleanupGroupMetadata).
+        """
+        found: Rejection | None = None
+        are_shared_out = shard.rules.cleanup_takes_many_batches
+        limit = self.log.batch_bytes_max(shard.partition)
+        parts: Iterable[Sequence[GroupRecord]] = (
+            share_out(records, batch_bytes_max=limit)
+            if are_shared_out
+            else [tuple(part) for _, part in groupby(records, lambda record: record.group_id)]
+        )
+        for part in parts:
+            written = self.append(shard, part)
+            if not isinstance(written, Rejection):
+                continue
+            found = written
+            if are_shared_out:
+                break
+            for record in part:
+                shard.apply(record, offset=shard.end_offset - 1)
+        return found
+
+    def admit(
+        self, shard: GroupShard, producer: CommittingProducer | None
+    ) -> Awaitable[Rejection | None] | None:
+        """Whether positions may be appended now; None where nothing can delay them."""
+        waiting = self.log.admit(shard.partition, lambda where: _subject(producer, where))
+        return None if waiting is None else _worded(waiting)
+
+    def replicated(self, shard: GroupShard) -> int:
+        """The high watermark of the shard's log."""
+        return self.log.replicated(shard.partition)
+
+    async def committed(self, shard: GroupShard, offset: int) -> ErrorCode:
+        """Wait until everything up to ``offset`` is replicated; in a coordinator's words."""
+        timeout_ms = self.timeout_ms()
+        waiting = self.log.committed(shard.partition, offset, timeout_ms=timeout_ms)
+        return _NONE if waiting is None else coordinator_error(await waiting)
+
+
+async def prepared(decide: DecideCommit, shard: GroupShard, pace: Pace) -> DecideCommit:
+    """``decide``, with the bytes of its records made in slices before it is asked in earnest.
+
+    The group may be another one by then, so it decides anew; where that comes to the same records
+    their bytes are there, and the append takes no longer than a small one's.
+    """
+    first = decide(shard)
+    if isinstance(first, Rejection):
+        return decide
+    pieces: list[bytes] = []
+    for number, record in enumerate(first.records):
+        pieces.append(encode_in_batch(record, number))
+        if pace.has_done(1):
+            await pace.rest()
+    encoded = EncodedRecords(first.records)
+    encoded.pieces = pieces
+
+    def anew(shard: GroupShard) -> CommitDecision | Rejection:
+        decision = decide(shard)
+        if isinstance(decision, Rejection) or decision.records != encoded:
+            return decision
+        return msgspec.structs.replace(decision, records=encoded)
+
+    return anew
+
+
+def _subject(producer: CommittingProducer | None, where: TopicPartition) -> Subject:
+    if producer is None:
+        return Subject(partitions=(where,))
+    return Subject(
+        transactional_id=producer.transactional_id,
+        producer_id=producer.producer_id,
+        partitions=(where,),
+    )
+
+
+async def _worded(waiting: Awaitable[Rejection | None]) -> Rejection | None:
+    refused = await waiting
+    if refused is None:
+        return None
+    return Rejection(error=coordinator_error(refused.error), reason=refused.reason)

@@ -1,0 +1,439 @@
+"""Markers on their way: the shell around ``MarkerQueue``.
+
+Owed markers are gathered and routed once per turn of the event loop, and go out in one request
+per broker. When the last partition of a transaction has its marker the completion is appended.
+Kafka's sender repeats a retriable error as soon as its thread comes round; here a short pause takes
+the place of that thread, since a loop of refusals would never let a virtual clock move.
+
+Counterpart in Kafka: TransactionMarkerChannelManager as a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from txnsim.coordinators._ownership import OwnedPartition, Ownership
+from txnsim.coordinators.txn import tracing
+from txnsim.coordinators.txn._writer import TransactionLogWriter, settled
+from txnsim.errors import ErrorCode, PeerError, Rejection
+from txnsim.interbroker.transactions import WriteTxnMarkersCommand, WriteTxnMarkersReply
+from txnsim.loggers import Logger, Retries
+from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.runtime.tasks import Pending
+from txnsim.runtime.trace import Tracer
+from txnsim.txn.markers import (
+    Debt,
+    LeaderOf,
+    MarkerBatch,
+    MarkerOutcome,
+    MarkerQueue,
+    debt_of,
+)
+from txnsim.txn.state import TxnTransition
+from txnsim.txn.transitions import acknowledge, begin, to_complete
+from txnsim.types import BrokerId, Decision, TopicPartition, TransactionalId
+
+DEVIATIONS: Final = (
+    "Markers refused for a passing reason, markers whose leader is not known and completions that"
+    " the log could not take are tried again after 10 ms, requests without an answer after 50 ms;"
+    " Apache Kafka tries again as soon as its sender thread comes round.",
+    "A leader may answer a marker with an error that a coordinator does not expect:"
+    " MESSAGE_TOO_LARGE, where a topic's max.message.bytes is below the 78 bytes of a marker. As on"
+    " a real broker, that transaction and all whose markers stand behind it in the same request,"
+    " whoever began them, stay prepared until their coordinator moves. Apache Kafka throws in the"
+    " middle of the answer; which other partitions of the refused transaction count is up to the"
+    " order of a hash map. Here none do.",
+    "Markers that gather while a request to their leader is under way go out in one request. Apache"
+    " Kafka's thread makes a request of what has gathered each time it comes round, so that fewer"
+    " transactions share one.",
+    "A completion that the log refuses for good is logged and stays prepared; Apache Kafka throws.",
+)
+
+SendMarkers = Callable[[BrokerId, WriteTxnMarkersCommand], Awaitable[WriteTxnMarkersReply]]
+"""WriteTxnMarkers to a broker; raises PeerError where no answer came."""
+
+Sent = Mapping[Debt, int]
+"""Trace index of the sending of each debt in a request; empty while the trace is off."""
+
+RETRY_PAUSE_MS: Final = 10
+"""Before a retry: marker refused, leader unknown, or completion not appended."""
+RECONNECT_PAUSE_MS: Final = 50
+"""After a request without an answer (reconnect.backoff.ms)."""
+
+PATIENCE: Final = 500
+"""Attempts in a row, of some 10 ms each, after which one is told of markers that don't arrive."""
+
+_log: Final = Logger("txnsim.txn")
+
+
+class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
+    """Sends the markers in the queue, and completes transactions that have all theirs."""
+
+    queue: MarkerQueue
+    ownership: Ownership[OwnedPartition]
+    writer: TransactionLogWriter
+    clock: Clock
+    tasks: Tasks
+    tracer: Tracer
+    send_markers: SendMarkers
+    leader_of: LeaderOf
+    _completions: list[Debt] = []
+    _flush_due: bool = False
+    _later: TimerHandle | None = None
+    _stopped: bool = False
+    _repeated: dict[TransactionalId, int] = {}
+    """How often markers of a debt had to be sent again, for the trace."""
+    _unsent: Retries = msgspec.field(
+        default_factory=lambda: Retries(
+            _log, "txn.markers.waiting", "transactional_id", patience=PATIENCE
+        )
+    )
+    _uncompleted: Retries = msgspec.field(
+        default_factory=lambda: Retries(
+            _log, "txn.completion.waiting", "transactional_id", patience=PATIENCE
+        )
+    )
+    sent_total: int = 0
+    """Markers sent, repeats included."""
+    refused_total: int = 0
+    """Transactions given up because a leader refused a marker with 47 or 52."""
+    broken_total: int = 0
+    """Answers that no leader gives; their transactions wait until the coordinator moves."""
+
+    @property
+    def completions_waiting(self) -> int:
+        """Kafka's LogAppendRetryQueueSize."""
+        return len(self._completions)
+
+    def owe(
+        self,
+        owned: OwnedPartition,
+        transactional_id: TransactionalId,
+        now_ms: int,
+        *,
+        fences: bool = False,
+        is_load: bool = False,
+    ) -> None:
+        """A transaction is prepared: its completion is pending from now on, its markers are owed.
+
+        Args:
+            owned: The partition of the transactional id.
+            transactional_id: Whose transaction.
+            now_ms: The time.
+            fences: It is an abort that has raised the epoch.
+            is_load: It was prepared by the coordinator before this one.
+        """
+        txn = owned.entries[transactional_id]
+        completion = to_complete(txn, now_ms=now_ms)
+        tracer = self.tracer
+        before = tracer.cause if tracer.on else -1
+        begun = owned.entries[transactional_id] = begin(txn, completion, now_ms=now_ms)
+        if tracer.full:
+            tracing.prepared(tracer, owned.node, begun, self.writer.level)
+        debt = debt_of(
+            txn,
+            completion,
+            txn_partition=owned.partition,
+            coordinator_epoch=owned.coordinator_epoch,
+            fences=fences,
+            cause=tracer.cause if tracer.on else -1,
+        )
+        self.queue.owe(debt, txn.partitions)
+        if self.tracer.on:
+            tracing.marker(
+                self.tracer,
+                "marker.owed",
+                owned.node,
+                debt,
+                sorted(txn.partitions),
+                rule="sent.resent-after-move" if is_load else "sent.every-partition",
+            )
+            self.tracer.caused_by(before)
+        if not self._flush_due:
+            self.flush_soon()
+
+    def drop(self, txn_partition: int) -> None:
+        """Drop all markers that a partition of ``__transaction_state`` owes: it has moved away."""
+        dropped = self.queue.drop(txn_partition)
+        for debt in dropped:
+            self._paid(debt.transactional_id)
+        for debt in self._completions:
+            if debt.txn_partition == txn_partition:
+                self._uncompleted.done(debt.transactional_id)
+        self._completions = [
+            debt for debt in self._completions if debt.txn_partition != txn_partition
+        ]
+        if self.tracer.on:
+            node = self.ownership.node(txn_partition)
+            for debt in dropped:
+                data = {
+                    "pid": debt.producer_id,
+                    "epoch": debt.producer_epoch,
+                    "rule": "sent.resent-after-move",
+                }
+                self.tracer.emit(
+                    "marker.cancelled",
+                    node,
+                    parents=(self.tracer.cause, debt.cause),
+                    tx=tracing.tx_of(debt),
+                    data={**data, "reason": "the coordinator moved"},
+                )
+
+    def flush_soon(self) -> None:
+        """Send in the next turn of the loop. Also worth calling when leaders have changed."""
+        if not self._flush_due and not self._stopped:
+            self._flush_due = True
+            self.tasks.soon(self._flush)
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+
+    # Sending
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        if self._stopped:
+            return
+        completions, self._completions = self._completions, []
+        for debt in completions:
+            before = self.tracer.caused_by(debt.cause)
+            owner = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
+            self._complete(owner, debt, self.clock.now_ms())
+            self.tracer.caused_by(before)
+        for debt, partitions in self.queue.take_waiting():
+            gone = self.queue.route(debt, partitions, self.leader_of)
+            if gone or not partitions:
+                self._settle_gone(debt, gone)
+        for batch in self.queue.take_batches():
+            self._send(batch)
+        if self.queue.unknown:
+            for debt, unled in self.queue.unknown:
+                first = min(unled)
+                self._unsent.failed(
+                    debt.transactional_id, "NO_LEADER", f"no leader of {first} is known"
+                )
+            self._flush_later(RETRY_PAUSE_MS)
+
+    def _flush_later(self, pause_ms: int) -> None:
+        if self._later is None and not self._stopped:
+            self._later = self.clock.call_later(pause_ms, self._on_later)
+
+    def _on_later(self) -> None:
+        self._later = None
+        self.flush_soon()
+
+    def _settle_gone(self, debt: Debt, gone: frozenset[TopicPartition]) -> None:
+        """Cancel the markers of ``gone`` partitions; complete the transaction if none is left."""
+        owned = self.ownership.owned[debt.txn_partition]  # what waits is dropped with its partition
+        assert owned.coordinator_epoch == debt.coordinator_epoch
+        before = -1
+        if self.tracer.on:
+            before = self.tracer.caused_by(debt.cause)
+            tracing.marker(
+                self.tracer,
+                "marker.cancelled",
+                owned.node,
+                debt,
+                sorted(gone),
+                rule="sent.no-leader",
+                reason="it has no leader, and counts as deleted",
+            )
+        self._settle(owned, debt, gone, self.clock.now_ms())
+        if self.tracer.on:
+            self.tracer.caused_by(before)
+
+    def _send(self, batch: MarkerBatch) -> None:
+        self.sent_total += len(batch.owed)
+        before = -1
+        sent: dict[Debt, int] = {}
+        if self.tracer.on:
+            for owed in batch.owed:
+                repeated = self._repeated.get(owed.debt.transactional_id, 0)
+                if not repeated and not self.tracer.full:
+                    sent[owed.debt] = owed.debt.cause
+                    continue
+                sent[owed.debt] = tracing.marker(
+                    self.tracer,
+                    "marker.sent",
+                    self.ownership.node(owed.debt.txn_partition),
+                    owed.debt,
+                    owed.marker.partitions,
+                    target=batch.broker_id,
+                    parents=(owed.debt.cause,),
+                    rule=owed.debt.epoch_rule,
+                    importance=None if repeated else 0,
+                    **({"attempt": repeated + 1} if repeated else {}),
+                )
+            before = self.tracer.caused_by(next(reversed(sent.values()), -1))
+        answer = self.send_markers(batch.broker_id, batch.command)
+        if isinstance(answer, Pending):
+            answer.on_done(partial(self._on_answered, batch, sent))
+        else:
+            done = partial(self._on_answer, batch, sent)
+            self.tasks.drive(_await(answer), done, name="markers")
+        if self.tracer.on:
+            self.tracer.caused_by(before)
+
+    def _on_answered(
+        self, batch: MarkerBatch, sent: Sent, answer: Pending[WriteTxnMarkersReply]
+    ) -> None:
+        self._on_answer(batch, sent, answer.value, answer.error)
+
+    def _on_answer(
+        self,
+        batch: MarkerBatch,
+        sent: Sent,
+        reply: WriteTxnMarkersReply | None,
+        error: BaseException | None,
+    ) -> None:
+        if isinstance(error, asyncio.CancelledError):
+            return
+        if error is not None and not isinstance(error, PeerError):
+            raise error
+        if reply is None:
+            outcomes = self.queue.on_lost(batch)
+            self._flush_later(RECONNECT_PAUSE_MS)
+        else:
+            outcomes = self.queue.on_reply(batch, reply)
+            if len(outcomes) < len(batch.owed):
+                self.broken_total += 1
+                _log.error("txn.markers.broken_answer", broker=batch.broker_id, reply=reply)
+        now_ms = self.clock.now_ms()
+        for outcome in outcomes:
+            # One answer is about several transactions: each has its own sending for its main cause.
+            own = sent.get(outcome.debt, -1) if len(sent) > 1 else -1
+            self._follow(outcome, batch.broker_id, own, now_ms)
+        if self.queue.has_queued:
+            self.flush_soon()
+
+    # Outcomes
+
+    def _follow(self, outcome: MarkerOutcome, target: BrokerId, sent: int, now_ms: int) -> None:
+        debt = outcome.debt
+        owned = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
+        if owned is None:
+            self.queue.forget_stale(debt)
+            return
+        before = -1
+        if self.tracer.on:
+            before = self._trace_outcome(owned.node, outcome, target, sent)
+        if outcome.refusal:
+            if self.queue.forget(debt):
+                self._paid(debt.transactional_id)
+                self.refused_total += 1
+                _log.warning(
+                    "txn.markers.refused",
+                    transactional_id=debt.transactional_id,
+                    error=ErrorCode(outcome.refusal).name,
+                )
+        elif outcome.retry:
+            self.queue.wait(debt, outcome.retry)
+            name = debt.transactional_id
+            self._repeated[name] = self._repeated.get(name, 0) + 1
+            self._tell_retry(outcome, target)
+            self._flush_later(RETRY_PAUSE_MS)
+        self._settle(owned, debt, outcome.done, now_ms)
+        if self.tracer.on:
+            self.tracer.caused_by(before)
+
+    def _settle(
+        self, owned: OwnedPartition, debt: Debt, done: frozenset[TopicPartition], now_ms: int
+    ) -> None:
+        """Remove partitions from the debt; complete the transaction after the last one."""
+        transactional_id = debt.transactional_id
+        if done:
+            owned.entries[transactional_id] = acknowledge(owned.entries[transactional_id], done)
+        if not owned.entries[transactional_id].partitions and self.queue.forget(debt):
+            if self._repeated or self._unsent.tried:
+                self._paid(transactional_id)
+            self._complete(owned, debt, now_ms)
+
+    def _paid(self, transactional_id: TransactionalId) -> None:
+        """Stop all retries for the transactional id."""
+        self._repeated.pop(transactional_id, None)
+        self._unsent.done(transactional_id)
+
+    def _tell_retry(self, outcome: MarkerOutcome, target: BrokerId) -> None:
+        error = ErrorCode(outcome.retried).name.upper() if outcome.retried else "NO_ANSWER"
+        first = min(outcome.retry)
+        self._unsent.failed(
+            outcome.debt.transactional_id, error, f"broker {target} has not taken that of {first}"
+        )
+
+    # Completion
+
+    def _complete(self, owned: OwnedPartition | None, debt: Debt, now_ms: int) -> None:
+        assert owned is not None, "what waits is dropped with its partition"
+        completion: Decision[TxnTransition, None, None] = Decision(
+            records=(debt.completion,), reply=None, rule="sent.every-partition"
+        )
+        append = self.writer.append(owned, completion, now_ms=now_ms, is_begun=True)
+        self.tasks.drive(append, partial(self._completed, owned, debt), name="completion")
+
+    def _completed(
+        self,
+        owned: OwnedPartition,
+        debt: Debt,
+        rejection: Rejection | None,
+        error: BaseException | None,
+    ) -> None:
+        if error is not None:
+            settled(None, error)
+            return
+        if rejection is None or not self.ownership.is_current(owned):
+            if self._uncompleted.tried:
+                self._uncompleted.done(debt.transactional_id)
+            return
+        if rejection.error is ErrorCode.coordinator_not_available:
+            self._uncompleted.failed(
+                debt.transactional_id, rejection.error.name.upper(), rejection.reason
+            )
+            self._completions.append(debt)
+            self._flush_later(RETRY_PAUSE_MS)
+        else:
+            _log.error("txn.completion.refused", error=rejection.error.name, why=rejection.reason)
+
+    # Trace
+
+    def _trace_outcome(self, node: str, outcome: MarkerOutcome, target: BrokerId, sent: int) -> int:
+        """Make the last acknowledgement the cause of the next events; returns the old cause."""
+        before = self.tracer.cause
+        debt, done = outcome.debt, sorted(outcome.done)
+        causes = (sent, before)
+        acked = tracing.marker(
+            self.tracer,
+            "marker.acked",
+            node,
+            debt,
+            done,
+            target=target,
+            parents=causes,
+            rule="result.done",
+        )
+        if acked >= 0:
+            self.tracer.caused_by(acked)
+        if outcome.refusal:
+            tracing.marker(
+                self.tracer,
+                "marker.refused",
+                node,
+                debt,
+                sorted(outcome.refused),
+                target=target,
+                parents=causes,
+                rule=outcome.refusal_rule,
+                error=ErrorCode(outcome.refusal).name.upper(),
+            )
+        return before
+
+
+async def _await(answer: Awaitable[WriteTxnMarkersReply]) -> WriteTxnMarkersReply:
+    return await answer

@@ -1,0 +1,60 @@
+"""Releases by name, and the values of ``--as-version``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from txnsim.errors import ConfigError
+from txnsim.releases._fleet import Fleet
+from txnsim.releases.kafka import RELEASES
+from txnsim.releases.release import Release
+from txnsim.types import BrokerId
+
+
+def release_named(name: str) -> Release:
+    """The release of that name.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    release = RELEASES.get(name)
+    if release is None:
+        raise ConfigError(f"there is no release {name!r} here, only {', '.join(RELEASES)}")
+    return release
+
+
+def fleet_from(
+    wishes: Iterable[str],
+    *,
+    brokers: int,
+    rules: Mapping[str, bool] | None = None,
+    broker_ids: Collection[BrokerId] | None = None,
+) -> Fleet:
+    """The release of each broker, from ``--as-version`` and the configuration.
+
+    Args:
+        wishes: ``RELEASE`` for all brokers, ``BROKER=RELEASE`` for one; several in one text are
+            separated by commas. Later ones win.
+        brokers: How many there are; their ids begin with 1 unless given.
+        rules: Switches that are turned by hand, whatever the release.
+        broker_ids: Their ids.
+
+    Raises:
+        ConfigError: A release, a broker or a rule does not exist.
+    """
+    fleet = Fleet(rules=rules)
+    known = range(1, brokers + 1) if broker_ids is None else broker_ids
+    fleet.first = BrokerId(min(known, default=fleet.first))
+    named: list[tuple[BrokerId, Release]] = []
+    for wish in (part.strip() for text in wishes for part in text.split(",")):
+        broker, separator, name = wish.rpartition("=")
+        release = release_named(name.strip())
+        if not separator:
+            fleet.default = release
+        elif broker.strip().isdigit() and int(broker) in known:
+            named.append((BrokerId(int(broker)), release))
+        else:
+            raise ConfigError(f"as version {wish}: there is no broker {broker.strip()!r}")
+    for broker_id, release in named:
+        fleet.assign(broker_id, release)
+    return fleet

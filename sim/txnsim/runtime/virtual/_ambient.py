@@ -1,0 +1,343 @@
+"""The clocks and the chance of the process, lent to a virtual run.
+
+Client libraries read ``time``, ``datetime``, ``random``, ``os.urandom``, ``uuid`` and ``secrets``
+directly. Inside a run these answer from the run's loop and seed, also by names and default
+arguments that a module bound before (``doors``), but only in the thread of the run: a web server, a
+test runner or a loop beside it keeps real time, and what it draws does not change the run.
+Everything is put back afterwards.
+
+Not covered: C extensions that ask the system themselves, unless ``Libraries`` knows them; the time
+that a processor has worked (``time.process_time``); a function that an object or a container took
+before the run; numpy's generator of old (``numpy.random.rand``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import datetime
+import gc
+import os
+import random
+import sys
+import threading
+import time
+import uuid
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from txnsim.errors import NotSimulatedError, SimulationError
+from txnsim.runtime.rng import derive
+from txnsim.runtime.virtual._doors import NO_THREAD, Door, Function, Owner, Walk
+
+Nanoseconds = Callable[[], int]
+
+_CLOCKS: Final = (
+    "clock_gettime", "clock_gettime_ns", "ctime", "gmtime", "localtime", "monotonic",
+    "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep", "strftime", "time", "time_ns",
+)  # fmt: skip
+_ENTROPY: Final = ("getrandom", "urandom")
+_CHANCE: Final = tuple(
+    name
+    for name in random.__all__
+    if isinstance(getattr(random, name), type(random.shuffle) | type(random.random))
+)
+"""The functions of the module ``random``: methods of one generator that all threads share."""
+_STRFTIME_TIME: Final = 2
+"""With so many arguments ``time.strftime`` gets a time."""
+_WALL_CLOCKS: Final = ("CLOCK_REALTIME", "CLOCK_TAI")
+_STEADY_CLOCKS: Final = ("CLOCK_MONOTONIC", "CLOCK_MONOTONIC_RAW", "CLOCK_BOOTTIME", "CLOCK_UPTIME")
+"""Of ``time.clock_gettime``; each system has some of them."""
+_NODE_BITS, _CLOCK_BITS = 48, 14
+
+_active: Final = threading.Lock()
+_owner: Final = Owner()
+
+
+class _Source(msgspec.Struct, frozen=True):
+    """A name of the standard library that is lent."""
+
+    owner: Any
+    name: str
+    door: Door
+
+
+def _sources() -> tuple[_Source, ...]:
+    modules = ((time, _CLOCKS), (os, _ENTROPY), (random, _CHANCE), (uuid, ("uuid1",)))
+    found = [
+        _Source(module, name, Door(getattr(module, name), _owner))
+        for module, names in modules
+        for name in names
+        if hasattr(module, name)
+    ]
+    by_function = {id(one.door.function): one.door for one in found}
+    # What random.SystemRandom, and with it secrets, draws from.
+    found.append(_Source(random, "_urandom", by_function[id(os.urandom)]))
+    return tuple(found)
+
+
+_SOURCES: Final = _sources()
+_walk: Final = Walk({id(one.door.function): one.door for one in _SOURCES})
+
+
+@contextmanager
+def ambient_virtual(
+    *, monotonic_ns: Nanoseconds, wall_ns: Nanoseconds, seed: int
+) -> Iterator[Libraries]:
+    """Let time and chance of the process follow a virtual run in this thread.
+
+    Yields:
+        What is to look again at libraries that are imported during the run.
+
+    Raises:
+        SimulationError: Another virtual run is under way in this process.
+    """
+    if not _active.acquire(blocking=False):
+        raise SimulationError(
+            "another virtual run is under way in this process, and a process has one at a time: "
+            "run them one after the other, or each in a process of its own (pytest -n, "
+            "multiprocessing)"
+        )
+    try:
+        answers = _answers(monotonic_ns, wall_ns, _Chance(seed))
+        with ExitStack() as stack:
+            for one in _SOURCES:
+                stack.callback(setattr, one.door, "virtual", one.door.function)
+                one.door.virtual = answers[one.name]
+                stack.callback(setattr, one.owner, one.name, getattr(one.owner, one.name))
+                setattr(one.owner, one.name, one.door.answer)
+            for place in _walk.places():
+                stack.callback(place.put, place.real)
+                place.put(place.lent)
+            _lend_datetime(stack, wall_ns)
+            _lend_seeds(stack, answers["seeds"])
+            libraries = Libraries(stack, is_ours=_is_ours)
+            libraries.lend()
+            stack.callback(setattr, _owner, "thread", NO_THREAD)
+            _owner.thread = threading.get_ident()
+            yield libraries
+    finally:
+        _active.release()
+
+
+def _is_ours() -> bool:
+    return threading.get_ident() == _owner.thread
+
+
+class _Chance:
+    """What a run draws: a stream for ``random``, one for what asks the system for entropy, one for
+    generators that are made without a seed. None shifts another's draws.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.entropy = random.Random(derive(seed, "entropy"))
+        self.seeds = random.Random(derive(seed, "seeds"))
+
+
+def _answers(
+    monotonic_ns: Nanoseconds, wall_ns: Nanoseconds, chance: _Chance
+) -> dict[str, Function]:
+    answers = {name: getattr(chance.random, name) for name in _CHANCE}
+    answers |= _clocks(monotonic_ns, wall_ns)
+    real_uuid1 = uuid.uuid1
+
+    def uuid1(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
+        # Given both it asks time.time_ns, and no library of the system.
+        return real_uuid1(
+            chance.entropy.getrandbits(_NODE_BITS) if node is None else node,
+            chance.entropy.getrandbits(_CLOCK_BITS) if clock_seq is None else clock_seq,
+        )
+
+    return answers | {
+        "urandom": chance.entropy.randbytes,
+        "_urandom": chance.entropy.randbytes,
+        "getrandom": lambda size, flags=0: chance.entropy.randbytes(size),  # noqa: ARG005 - os.getrandom's arguments
+        "uuid1": uuid1,
+        "seeds": lambda: chance.seeds.getrandbits(128),
+    }
+
+
+def _clocks(monotonic_ns: Nanoseconds, wall_ns: Nanoseconds) -> dict[str, Function]:
+    real = {name: getattr(time, name) for name in _CLOCKS if hasattr(time, name)}
+    wall = {getattr(time, name) for name in _WALL_CLOCKS if hasattr(time, name)}
+    steady = {getattr(time, name) for name in _STEADY_CLOCKS if hasattr(time, name)}
+
+    def clock_gettime_ns(clock: int) -> int:
+        if clock in wall:
+            return wall_ns()
+        found: int = monotonic_ns() if clock in steady else real["clock_gettime_ns"](clock)
+        return found
+
+    def broken_down(name: str) -> Function:
+        return lambda seconds=None: real[name](wall_ns() / 1e9 if seconds is None else seconds)
+
+    def strftime(*arguments: Any) -> str:
+        has_time = len(arguments) == _STRFTIME_TIME
+        text: str = real["strftime"](
+            *arguments, *(() if has_time else (real["localtime"](wall_ns() / 1e9),))
+        )
+        return text
+
+    return {
+        "monotonic": lambda: monotonic_ns() / 1e9,
+        "monotonic_ns": monotonic_ns,
+        "perf_counter": lambda: monotonic_ns() / 1e9,
+        "perf_counter_ns": monotonic_ns,
+        "time": lambda: wall_ns() / 1e9,
+        "time_ns": wall_ns,
+        "clock_gettime": lambda clock: clock_gettime_ns(clock) / 1e9,
+        "clock_gettime_ns": clock_gettime_ns,
+        "ctime": broken_down("ctime"),
+        "gmtime": broken_down("gmtime"),
+        "localtime": broken_down("localtime"),
+        "strftime": strftime,
+        "sleep": _no_sleep,
+    }
+
+
+def _no_sleep(_seconds: float) -> NoReturn:
+    raise NotSimulatedError("time.sleep would stop a virtual run; await asyncio.sleep")
+
+
+def _lend_datetime(stack: ExitStack, wall_ns: Nanoseconds) -> None:
+    """``now`` and ``utcnow``; ``today`` asks ``time.time`` by itself."""
+    real_now = native_attribute(datetime.datetime, "now")
+    real_utcnow = native_attribute(datetime.datetime, "utcnow")
+
+    def now(cls: type[datetime.datetime], tz: datetime.tzinfo | None = None) -> datetime.datetime:
+        if not _is_ours():
+            found: datetime.datetime = real_now.__get__(None, cls)(tz)
+            return found
+        micros = wall_ns() // 1_000
+        return cls.fromtimestamp(micros // 1_000_000, tz).replace(microsecond=micros % 1_000_000)
+
+    def utcnow(cls: type[datetime.datetime]) -> datetime.datetime:
+        if not _is_ours():
+            found: datetime.datetime = real_utcnow.__get__(None, cls)()
+            return found
+        return now(cls, datetime.UTC).replace(tzinfo=None)
+
+    for name, real, lent in (("now", real_now, now), ("utcnow", real_utcnow, utcnow)):
+        if put_native_attribute(datetime.datetime, name, classmethod(lent)):
+            stack.callback(put_native_attribute, datetime.datetime, name, real)
+
+
+def _lend_seeds(stack: ExitStack, seeds: Function) -> None:
+    """``random.Random()`` without a seed takes one of the run's."""
+    real = random.Random.seed
+
+    def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
+        if a is None and _is_ours():
+            a = seeds()
+        real(self, a, version)
+
+    stack.callback(setattr, random.Random, "seed", real)
+    random.Random.seed = seed  # type: ignore[method-assign]  # put back by the stack
+    # uuid1 never goes back behind the last one of the process, which real time has made.
+    stack.callback(setattr, uuid, "_last_timestamp", getattr(uuid, "_last_timestamp", None))
+    vars(uuid)["_last_timestamp"] = None
+
+
+_BUILDERS: Final = (
+    ("aiokafka.record._crecords.default_records", "DefaultRecordBatchBuilder"),
+    ("aiokafka.record._crecords.legacy_records", "LegacyRecordBatchBuilder"),
+)
+_PRODUCER: Final = ("aiokafka.producer.producer", "AIOKafkaProducer")
+_NUMBER: Final = "_PRODUCER_CLIENT_ID_SEQUENCE"
+_BROKER: Final = ("aiokafka.structs", "BrokerMetadata")
+
+
+class Libraries:
+    """What one run has lent to libraries, so that they can follow it.
+
+    aiokafka stamps records in a C extension that asks the system for the time. It numbers its
+    producers per process, which would show in the names of the second run's clients. It asks
+    brokers in the order of a set of tuples with ``None`` in them, whose hash is an address before
+    Python 3.12. Nothing here is imported: a library that is not loaded is left alone.
+    """
+
+    def __init__(self, stack: ExitStack, *, is_ours: Callable[[], bool]) -> None:
+        self._stack = stack
+        self._is_ours = is_ours
+        self._lent: set[type] = set()
+
+    def lend(self) -> None:
+        """Let what is loaded by now follow the run. To be called again when more may be: before a
+        client connects.
+        """
+        for module, name in _BUILDERS:
+            self._once(module, name, self._stamps)
+        self._once(*_PRODUCER, self._numbers)
+        self._once(*_BROKER, self._order)
+
+    def _once(self, module: str, name: str, lend: Callable[[Any], None]) -> None:
+        found = getattr(sys.modules.get(module), name, None)
+        if isinstance(found, type) and found not in self._lent:
+            self._lent.add(found)
+            lend(found)
+
+    def _stamps(self, builder: Any) -> None:
+        """A record without a stamp gets the run's time."""
+        real, is_ours = native_attribute(builder, "append"), self._is_ours
+
+        def append(self: Any, offset: int, timestamp: int | None, *more: Any, **named: Any) -> Any:
+            if timestamp is None and is_ours():
+                timestamp = int(time.time() * 1_000)
+            return real(self, offset, timestamp, *more, **named)
+
+        if real is not None and put_native_attribute(builder, "append", append):
+            self._stack.callback(put_native_attribute, builder, "append", real)
+
+    def _numbers(self, producer: Any) -> None:
+        """A run counts its producers from the start."""
+        if hasattr(producer, _NUMBER):
+            self._stack.callback(setattr, producer, _NUMBER, getattr(producer, _NUMBER))
+            setattr(producer, _NUMBER, 0)
+
+    def _order(self, broker: Any) -> None:
+        """Hash a client library's broker by its content in the run's thread."""
+        if "__hash__" in vars(broker):
+            return
+        is_ours = self._is_ours
+
+        def by_content(self: tuple[Any, ...]) -> int:
+            return zlib.crc32(repr(tuple(self)).encode()) if is_ours() else tuple.__hash__(self)
+
+        broker.__hash__ = by_content
+        self._stack.callback(delattr, broker, "__hash__")
+
+
+_PYTHON_API: Final = getattr(ctypes, "pythonapi", None)
+
+
+def native_attribute(owner: type, name: str) -> Any:
+    """Unbound value in the namespace of ``owner``; None for a missing name."""
+    return vars(owner).get(name)
+
+
+def put_native_attribute(owner: type, name: str, value: object) -> bool:
+    """Put ``value`` in the place of the attribute of a compiled class.
+
+    ``datetime.datetime`` and the classes of C extensions refuse ``setattr``, and another class in
+    their place would meet ``type(x) is datetime`` and every name that was bound before. So it is
+    put into the namespace of the class itself. CPython shows it to the collector; other
+    implementations may not, and then nothing is replaced.
+
+    Returns:
+        Whether that is possible here.
+    """
+    namespaces = [
+        found
+        for found in gc.get_referents(vars(owner))
+        if isinstance(found, dict) and name in found
+    ]
+    if _PYTHON_API is None or len(namespaces) != 1:
+        return False
+    namespaces[0][name] = value
+    # Lookups of attributes are cached per class.
+    _PYTHON_API.PyType_Modified(ctypes.py_object(owner))
+    return True

@@ -1,0 +1,125 @@
+"""What a client passes at a listener before its requests are handled: TLS, SASL.
+
+Kafka's counterparts: ChannelBuilders, SslChannelBuilder, SaslChannelBuilder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from txnsim.runtime.tls import server_context
+from txnsim.security import sasl
+from txnsim.security.authorizer import Authorizer
+from txnsim.security.options import ClientAuth, SecureListener, SecurityOptions
+from txnsim.security.principal_mapping import PrincipalMapping
+from txnsim.security.principals import ANONYMOUS, distinguished_name, user
+from txnsim.security.scram import BY_SASL_NAME, Credentials, credential_of
+from txnsim.server._sasl import SaslRules, SaslSession
+
+if TYPE_CHECKING:
+    from txnsim.runtime.env import Environment
+
+SALT_BYTES: Final = 20
+NONCE_BYTES: Final = 18
+
+
+class ChannelBuilder:
+    """Builds TLS and SASL for the connections of a listener (Kafka's ChannelBuilder)."""
+
+    __slots__ = ("_environment", "_mapping", "_security", "failure_delay_ms", "listener", "tls")
+
+    def __init__(
+        self, listener: SecureListener, security: SecurityOptions, environment: Environment
+    ) -> None:
+        """Read the certificates and make sure that what is needed is installed.
+
+        Raises:
+            ConfigError: A file can't be read, or is none of its kind.
+            MissingExtraError: A mechanism needs a library.
+        """
+        self.listener = listener
+        self.failure_delay_ms = security.failure_delay_ms
+        self.tls: ssl.SSLContext | None = None
+        if listener.protocol.has_tls:
+            stores = listener.tls or security.tls
+            assert stores is not None
+            self.tls = server_context(stores, listener.client_auth)
+        self._mapping = PrincipalMapping(
+            listener.principal_mapping_rules or security.principal_mapping_rules
+        )
+        self._security = security
+        self._environment = environment
+        if listener.protocol.has_sasl:
+            for mechanism in listener.mechanisms:
+                self._exchange(dict, mechanism)
+
+    def session(self, credentials: Callable[[], Credentials]) -> SaslSession | None:
+        """The authentication of a new connection; None where TLS says who it is, or nothing does.
+
+        Args:
+            credentials: Those of SCRAM in the broker's present image.
+        """
+        if not self.listener.protocol.has_sasl:
+            return None
+        clock = self._environment.clock
+        max_reauth_ms = self.listener.max_reauth_ms
+        if max_reauth_ms is None:
+            max_reauth_ms = self._security.max_reauth_ms
+        return SaslSession(
+            SaslRules(
+                mechanisms=self.listener.mechanisms,
+                max_reauth_ms=max_reauth_ms,
+                begin=partial(self._exchange, credentials),
+                now_ms=clock.now_ms,
+                monotonic_ms=clock.monotonic_ms,
+            )
+        )
+
+    def principal(self, transport: asyncio.BaseTransport) -> str | None:
+        """Who a new connection is from, as far as its certificate tells; None: no mapping rule is
+        about it, and a client without a name is not served.
+        """
+        if self.listener.protocol.has_sasl or self.listener.client_auth is ClientAuth.NONE:
+            return ANONYMOUS
+        certificate = transport.get_extra_info("peercert")
+        if not certificate:
+            return ANONYMOUS
+        name = self._mapping.name(distinguished_name(certificate["subject"]))
+        return None if name is None else user(name)
+
+    def _exchange(self, credentials: Callable[[], Credentials], mechanism: str) -> sasl.Exchange:
+        chance = self._environment.rng.stream("sasl.nonces")
+        plain_users = self.listener.plain_users
+        return sasl.exchange(
+            mechanism,
+            plain_users=self._security.plain_users if plain_users is None else plain_users,
+            credentials=credentials(),
+            nonce=lambda: chance.randbytes(NONCE_BYTES).hex(),
+            now_ms=self._environment.clock.now_ms(),
+            bearer=self.listener.bearer,
+        )
+
+
+def first_credentials(security: SecurityOptions, draw: Callable[[int], bytes]) -> Credentials:
+    """The SCRAM credentials that a cluster is formatted with; ``draw`` gives so many bytes."""
+    return {
+        (name, mechanism): credential_of(password, mechanism=mechanism, salt=draw(SALT_BYTES))
+        for sasl_name, mechanism in BY_SASL_NAME.items()
+        for name, password in {
+            **security.scram_users,
+            **security.scram_users_of.get(sasl_name, {}),
+        }.items()
+    }
+
+
+def authorizer_of(security: SecurityOptions) -> Authorizer | None:
+    if not security.has_authorizer:
+        return None
+    return Authorizer(
+        super_users=security.super_users,
+        allow_everyone_if_no_acl_found=security.allow_everyone_if_no_acl_found,
+    )

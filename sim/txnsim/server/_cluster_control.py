@@ -1,0 +1,296 @@
+"""What does to a whole cluster what a fault rule asks for.
+
+It knows how each thing is done in this cluster, and what has to be as it was once it is over; when
+that is, and whether a rule asks for it, is the injector's (``injection._running_actions``).
+
+What the words mean here:
+
+- **partition**: a link is cut in both directions, as a black hole. The controller is a node like
+  any other, with the id 3000: named in a group it is on that side; named in none it reaches
+  everybody, as does every broker that no group names. Clients reach all.
+- **clock**: the clock is set, no time passes (``runtime.clock``).
+- **fill-disk**: the next write to the broker's log directory fails with KAFKA_STORAGE_ERROR and
+  takes it offline; high watermarks are noted every five seconds, so that is not long. Undone, there
+  is room again, and the broker is restarted in good order if its directory had failed: in Kafka,
+  too, nothing else brings it back.
+- **resign-leader**: there is no leader for a moment, then the same one under a later epoch.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Final, Protocol, assert_never
+
+from txnsim.controller.elections import resign_leader
+from txnsim.errors import ConfigError, Rejection
+from txnsim.faults.cluster_actions import (
+    ClockJump,
+    ClusterAction,
+    Crash,
+    FillDisk,
+    LagReplica,
+    MoveLeader,
+    Partition,
+    ResignLeader,
+)
+from txnsim.injection.armed import Undo
+from txnsim.loggers import Logger
+from txnsim.metadata.image import PartitionImage
+from txnsim.node.metadata_publisher import Metadata
+from txnsim.node.peers import CONTROLLER_ID
+from txnsim.runtime.env import Environment
+from txnsim.server.member import Member, MemberState
+from txnsim.types import BrokerId, TopicPartition
+
+DEVIATIONS: Final = (
+    "A broker whose log directory has failed goes on without its replicas, as one of Apache Kafka "
+    "does that has another directory left; with its last directory that one ends itself. Replicas "
+    "that are given to it meanwhile are offline, too, instead of in the other directory.",
+)
+
+_log: Final = Logger("txnsim.faults")
+
+
+class ControlledCluster(Protocol):
+    """What of a cluster faults act on (``server.cluster.SimCluster``)."""
+
+    environment: Environment
+    members: dict[BrokerId, Member]
+
+    @property
+    def metadata(self) -> Metadata:
+        """The shell that publishes images."""
+
+    def member(self, broker_id: BrokerId) -> Member:
+        """The member with that id.
+
+        Raises:
+            ConfigError: There is none.
+        """
+
+    async def start_broker(self, broker_id: BrokerId) -> None:
+        """Start a broker that is down."""
+
+    async def kill_broker(self, broker_id: BrokerId, *, lose_unflushed: bool = False) -> None:
+        """End a broker at once, without a controlled shutdown."""
+
+    def move_leader(
+        self, topic_partition: TopicPartition, leader: BrokerId | None = None
+    ) -> BrokerId:
+        """Make another in-sync replica the leader."""
+
+
+class SimClusterControl:
+    """``injection._running_actions.ClusterControl`` over one cluster."""
+
+    __slots__ = ("_cluster", "_cuts")
+
+    def __init__(self, cluster: ControlledCluster) -> None:
+        self._cluster = cluster
+        self._cuts: dict[tuple[BrokerId, BrokerId], int] = {}
+        """Number of partitions that cut each link; links cut before the first are not counted."""
+
+    async def carry_out(self, action: ClusterAction, *, struck: BrokerId | None) -> Undo | None:
+        """Do what an action says; where it lasts, the answer ends it.
+
+        Raises:
+            ConfigError: There is no such broker or partition, or it can't be done to it now.
+        """
+        match action:
+            case Crash(broker=broker, lose_unflushed=lose_unflushed):
+                return await self.crash(_one_of(broker, struck), lose_unflushed=lose_unflushed)
+            case MoveLeader(topic=topic, partition=index, to=to):
+                leader = None if to is None else BrokerId(to)
+                await self.move_leader(TopicPartition(topic, index), to=leader)
+                return None
+            case ResignLeader(topic=topic, partition=index):
+                await self.resign_leader(TopicPartition(topic, index))
+                return None
+            case Partition(groups=groups):
+                return await self.partition(tuple(tuple(map(BrokerId, group)) for group in groups))
+            case ClockJump(by_ms=by_ms, broker=broker):
+                whose = None if broker is None else BrokerId(broker)
+                return await self.move_clock(by_ms, broker=whose)
+            case FillDisk(broker=broker):
+                return await self.fill_disk(_one_of(broker, struck))
+            case LagReplica(broker=broker, topic=topic, partition=index):
+                return await self.lag_replica(BrokerId(broker), TopicPartition(topic, index))
+        assert_never(action)
+
+    # Brokers
+
+    async def crash(self, broker: BrokerId, *, lose_unflushed: bool) -> Undo:
+        """Kill a broker without a controlled shutdown; undone, it is started again.
+
+        Raises:
+            ConfigError: There is no such broker.
+        """
+        member = self._cluster.member(broker)
+        if member.state is not MemberState.DOWN:
+            await self._cluster.kill_broker(broker, lose_unflushed=lose_unflushed)
+
+        async def start_again() -> None:
+            if self._is_here(member) and member.state is MemberState.DOWN:
+                await self._try(member, "start it again")
+
+        return start_again
+
+    async def fill_disk(self, broker: BrokerId) -> Undo:
+        """Leave no room on a broker's disk; undone, there is room, and the broker is restarted if
+        its log directory went offline.
+
+        Raises:
+            ConfigError: There is no such broker, or its disk is full already.
+        """
+        member = self._cluster.member(broker)
+        if member.disk.is_full:
+            raise ConfigError(f"the disk of broker {broker} is full already")
+        member.disk.is_full = True
+
+        async def free() -> None:
+            member.disk.is_full = False
+            has_failed = member.disk.has_failed and member.state is MemberState.RUNNING
+            if has_failed and self._is_here(member):
+                await self._try(member, "restart it after its disk was full")
+
+        return free
+
+    async def move_clock(self, by_ms: int, *, broker: BrokerId | None) -> Undo:
+        """Set a broker's clock ahead or back, or everybody's; undone, it is set right again.
+
+        Raises:
+            ConfigError: There is no such broker.
+        """
+        clock = (
+            self._cluster.environment.clock
+            if broker is None
+            else self._cluster.member(broker).clock
+        )
+        clock.shift(by_ms)
+
+        async def set_right() -> None:
+            clock.shift(-by_ms)
+
+        return set_right
+
+    # Links
+
+    async def partition(self, groups: tuple[tuple[BrokerId, ...], ...]) -> Undo:
+        """Cut every link between brokers of different groups; undone, those links are whole.
+
+        Raises:
+            ConfigError: A group names a broker that there is not.
+        """
+        for node in (node for group in groups for node in group):
+            if node != CONTROLLER_ID:
+                self._cluster.member(node)
+        links = [
+            link
+            for one, other in combinations(groups, 2)
+            for left in one
+            for right in other
+            for link in ((left, right), (right, left))
+        ]
+        for link in links:
+            self._cut(link)
+
+        async def heal() -> None:
+            for link in links:
+                self._heal(link)
+
+        return heal
+
+    def _cut(self, link: tuple[BrokerId, BrokerId]) -> None:
+        network = self._cluster.environment.network
+        if link in self._cuts:
+            self._cuts[link] += 1
+        elif network.reaches(*link):
+            self._cuts[link] = 1
+            network.cut(*link)
+
+    def _heal(self, link: tuple[BrokerId, BrokerId]) -> None:
+        count = self._cuts.get(link, 0)
+        if count > 1:
+            self._cuts[link] = count - 1
+        elif count == 1:
+            del self._cuts[link]
+            self._cluster.environment.network.heal(*link)
+
+    # Partitions of topics
+
+    async def move_leader(self, partition: TopicPartition, *, to: BrokerId | None) -> None:
+        """Make ``to`` the leader, or the first other replica in sync. Brokers that hear of it have
+        taken it up when this returns.
+
+        Raises:
+            ConfigError: There is no such partition or broker, or it can't lead, or leads already.
+        """
+        known = self._known(partition)
+        if to is not None and self._cluster.member(to).broker_id == known.leader:
+            raise ConfigError(f"broker {to} leads {partition} already")
+        self._cluster.move_leader(partition, to)
+
+    async def resign_leader(self, partition: TopicPartition) -> None:
+        """Let the leader step down and be elected again, under a later leader epoch.
+
+        Raises:
+            ConfigError: There is no such partition, or it has no live leader.
+        """
+        metadata = self._cluster.metadata
+        resigned = resign_leader(metadata.image, partition)
+        if isinstance(resigned, Rejection):
+            raise ConfigError(resigned.reason)
+        for image in resigned:
+            metadata.publish(image)
+
+    async def lag_replica(self, broker: BrokerId, partition: TopicPartition) -> Undo:
+        """Hold back the Fetches of a follower for one partition; undone, it catches up.
+
+        Raises:
+            ConfigError: There is no such broker or partition, the broker has no replica of it or
+                leads it, or it lags already.
+        """
+        member = self._cluster.member(broker)
+        known = self._known(partition)
+        if broker not in known.replicas:
+            replicas = ", ".join(map(str, known.replicas))
+            raise ConfigError(f"broker {broker} has no replica of {partition}, only {replicas}")
+        if broker == known.leader:
+            raise ConfigError(f"broker {broker} leads {partition}: only a follower can lag")
+        if partition in member.lagging:
+            raise ConfigError(f"broker {broker} lags in {partition} already")
+        member.lag(partition)
+
+        async def catch_up() -> None:
+            member.catch_up(partition)
+
+        return catch_up
+
+    # Parts
+
+    def _known(self, partition: TopicPartition) -> PartitionImage:
+        found = self._cluster.metadata.image.partition(partition)
+        if found is None:
+            raise ConfigError(f"there is no partition {partition}")
+        return found
+
+    def _is_here(self, member: Member) -> bool:
+        """Whether the member still belongs to the cluster, which may have been rebuilt."""
+        return self._cluster.members.get(member.broker_id) is member
+
+    async def _try(self, member: Member, what: str) -> None:
+        """Start a broker, after a stop where it runs; another start or kill meanwhile has
+        the last word.
+        """
+        try:
+            if member.state is MemberState.RUNNING:
+                await member.stop()
+            await self._cluster.start_broker(member.broker_id)
+        except ConfigError as error:
+            _log.info("fault.not_undone", broker=member.broker_id, what=what, why=str(error))
+
+
+def _one_of(named: int | None, struck: BrokerId | None) -> BrokerId:
+    broker = named if named is not None else struck
+    assert broker is not None  # a rule at the point `now` names its broker
+    return BrokerId(broker)

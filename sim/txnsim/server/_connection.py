@@ -1,0 +1,602 @@
+"""One client connection: frames in, requests handled one at a time, answers out in order.
+
+As in Kafka's socket server a connection is muted while one of its requests is handled: what the
+client pipelines waits in our buffer, and once that is full the socket is no longer read. A frame
+that has been taken up belongs to the broker: when its connection goes away, it is handled all the
+same and its answer is thrown away. Kafka's counterparts: SocketServer.Processor, RequestChannel.
+
+What one connection may take is bounded, however much it sends and however little it reads: so much
+of a turn of the loop (``runtime.turns``), so many bytes of answers that are not sent before the
+next request is handled, and large answers go to the socket part by part, as they are read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from txnsim.api.parsing import encoded_with_breaks, parsed_with_breaks
+from txnsim.api.request import ApiTable, ClientLink, Handler, NoResponse, Request, parsed
+from txnsim.errors import AnswerTooLargeError, BadInputError, ErrorCode, WorkIsOverError
+from txnsim.faults.crossings import FaultEffect, Slices, SubmitOutcome
+from txnsim.faults.damage import damaged
+from txnsim.loggers import Logger
+from txnsim.metrics.requests import NO_METER, ApiMeter
+from txnsim.releases.exchanges import FORWARDED
+from txnsim.runtime.network import reset
+from txnsim.runtime.trace import NO_CAUSE
+from txnsim.runtime.turns import BYTE_NS, REQUEST_NS, Pace
+from txnsim.security.principals import ANONYMOUS
+from txnsim.server._forwarding import complaint, controller_reached
+from txnsim.server._intake import FRAME_BYTES, LARGE_BYTES, Intake
+from txnsim.server._request_log import instead, logged, raise_bug, too_large
+from txnsim.server._sasl import SaslSession, SaslState, Then
+from txnsim.server.crossings import ClientCrossings, Struck, batch_in_answer
+from txnsim.server.outbox import Outbox, whole
+from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened, tell_refused
+from txnsim.wire import codec
+from txnsim.wire.apis import FETCH
+
+if TYPE_CHECKING:
+    from txnsim.server._channel_builder import ChannelBuilder
+    from txnsim.server._listener import BrokerListener
+
+_log: Final = Logger("txnsim.server")
+_ENCODED: Final = (bytes, NoResponse)
+"""Types of replies that need no encoding."""
+
+
+class Connection(asyncio.Protocol):
+    """A client's connection to one broker."""
+
+    __slots__ = (
+        *("_channel_builder", "_crossings", "_intake", "_is_busy"),
+        *("_is_pumping", "_listener", "_local_ns", "_meter", "_meters", "_name"),
+        *("_opened_at", "_outbox", "_peer", "_received_ns", "_request_bytes", "_response_bytes"),
+        *("_sasl", "_send_buffer_bytes", "_stopwatch_ns", "_trace", "_turns", "_waits_for_turn"),
+        *("apis", "client_host", "contest", "link", "principal", "used_ns"),
+    )
+
+    def __init__(
+        self,
+        listener: BrokerListener,
+        apis: ApiTable,
+        channel_builder: ChannelBuilder | None = None,
+    ) -> None:
+        self._listener = listener
+        self.apis = apis
+        self._intake = Intake(listener.settings.socket_request_max_bytes)
+        self._turns = listener.tasks.turns
+        self._waits_for_turn = False
+        self.used_ns = self.contest = 0
+        self._is_busy = self._is_pumping = False
+        self._outbox = Outbox(listener, go_on=self.go_on, give_up=self._give_up)
+        self._send_buffer_bytes = listener.send_buffer_bytes
+        self._peer = "?"
+        self._name = "?"
+        """In the log: both ends and a number, as Kafka names connections."""
+        self.client_host = ""
+        self.link = ClientLink()
+        self._channel_builder = channel_builder
+        self.principal = ANONYMOUS
+        """Principal as authenticated so far."""
+        self._sasl: SaslSession | None = None
+        self._crossings: ClientCrossings | None = None
+        self._trace: RequestTrace | None = None
+        self._opened_at = NO_CAUSE  # trace index of the opening
+        self._meters = listener.meters
+        self._stopwatch_ns = listener.stopwatch_ns
+        # Of the request that is being handled (``metrics.requests``).
+        self._meter: ApiMeter = NO_METER
+        self._received_ns = self._request_bytes = 0
+        self._local_ns = self._response_bytes = -1
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        # A cast, not a check: uvloop's transports are none of asyncio's classes.
+        self._outbox.transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self._peer = str(peer)
+        listener = self._listener
+        if isinstance(peer, tuple):
+            self.client_host, self.link.port = f"/{peer[0]}", str(peer[1])
+            own = transport.get_extra_info("sockname")
+            self._name = f"{own[0]}:{own[1]}-{peer[0]}:{peer[1]}-{listener.accepted}"
+        listener.accepted += 1
+        if self._channel_builder is not None:
+            principal = self._channel_builder.principal(transport)
+            if principal is None:
+                # Kafka fails when it asks for the name of the first request's sender.
+                self._warn("no ssl.principal.mapping.rules apply")
+                self._outbox.transport.abort()
+                return
+            self.principal = principal
+            self._sasl = self._channel_builder.session(lambda: self._listener.broker.image.scram)
+            if self._sasl is not None:
+                self._limit_frames(self._sasl)
+        self._listener.connections[self] = None
+        tracer = self._listener.tracer
+        if tracer.on:
+            self._opened_at = tell_opened(tracer, listener.node, self.client_host, self.link.port)
+        if self._listener.logs_requests:
+            _log.debug("connection.opened", connection=self._name, principal=self.principal)
+        if self._listener.network.interceptor.armed:
+            self._is_busy = True  # nothing is taken up before it has passed
+            self._listener.tasks.drive(
+                self._watcher().opened(), self._opened, name="connection.open"
+            )
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """Drop the requests still waiting; the one being handled continues."""
+        self._outbox.forget()
+        self._listener.strangers.forget(self)
+        self._intake.close()
+        self._listener.connections.pop(self, None)
+        self.link.closed()
+        tracer, node = self._listener.tracer, self._listener.node
+        if tracer.on:
+            tell_closed(tracer, node, self.client_host, self.link.port, self._opened_at)
+        if self._listener.logs_requests:
+            _log.debug("connection.closed", connection=self._name, principal=self.principal)
+
+    def data_received(self, data: bytes) -> None:
+        """Cut frames and handle them."""
+        intake = self._intake
+        try:
+            frames = intake.reader.receive_data(data)
+        except BadInputError as error:
+            self._abandon(error)
+            return
+        if frames:
+            intake.frames.extend(frames)
+            intake.queued_bytes += sum(map(len, frames)) + FRAME_BYTES * len(frames)
+            if not self._is_pumping:
+                self.go_on(0 if self._waits_for_turn else self._turns.limit_ns)
+        elif intake.reader.buffered_bytes > LARGE_BYTES:
+            intake.read_by_turns(len(data), self._turns.reads, self._outbox.transport)
+        if self._sasl is not None and self._sasl.state is not SaslState.COMPLETE:
+            held = intake.queued_bytes + intake.reader.buffered_bytes
+            self._listener.strangers.note(self, held)
+
+    def pause_writing(self) -> None:
+        """The client does not read: stop taking up its requests."""
+        self._outbox.is_paused = True
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        self._outbox.is_paused = False
+        self.go_on()
+
+    # Requests
+
+    def pump(self) -> None:
+        """Handle waiting requests while none is being handled and the turn has time left."""
+        if not self._is_pumping:
+            self.go_on(0 if self._waits_for_turn else self._turns.limit_ns)
+
+    def go_on(self, limit_ns: int = 0) -> None:
+        """Send and handle until the limit of this turn; ask for another turn if work is left."""
+        intake, turns, outbox = self._intake, self._turns, self._outbox
+        frames = intake.frames
+        if limit_ns:
+            self._waits_for_turn = False
+            if outbox.parked is not None:
+                begun_ns = self._stopwatch_ns()
+                outbox.send_parts()
+                turns.spent_ns += self._stopwatch_ns() - begun_ns + REQUEST_NS
+        if limit_ns and frames and not self._is_busy and self._listener.is_open:
+            self._is_pumping = True
+            before_ns = turns.spent_ns
+            try:
+                while (
+                    turns.spent_ns < limit_ns
+                    and frames
+                    and not self._is_busy
+                    and not outbox.is_paused
+                    and outbox.bytes < self._send_buffer_bytes
+                ):
+                    frame = frames.popleft()
+                    intake.queued_bytes -= len(frame) + FRAME_BYTES
+                    self._take_up(frame)
+            finally:
+                self._is_pumping = False
+                self.used_ns += turns.spent_ns - before_ns
+        is_idle = not (self._waits_for_turn or outbox.is_paused)
+        if (frames or outbox.parked is not None) and is_idle and self._listener.is_open:
+            has_room = outbox.bytes < self._send_buffer_bytes
+            if not has_room:
+                outbox.is_room_wanted = True
+            if outbox.parked is not None or (has_room and not self._is_busy):
+                self._waits_for_turn = True
+                turns.wait(self, wanted_ns=intake.queued_bytes * BYTE_NS)
+        if outbox.output and not outbox.is_flush_due:
+            outbox.is_flush_due = True
+            tasks = self._listener.tasks
+            tasks.due_last.append(outbox.flush)  # at_turn_end, written out: the hot path
+            if not tasks.is_drain_due:
+                tasks.drain_soon()
+        if frames or intake.is_paused:
+            limit = self._listener.settings.connection_queue_bytes
+            if intake.is_paused or intake.queued_bytes + intake.reader.buffered_bytes > limit:
+                intake.keep_within(limit, outbox.transport)
+
+    def close(self) -> None:
+        """Close the connection; what was answered is still sent."""
+        transport = self._outbox.transport
+        if transport is not None:
+            self._outbox.send_all()
+            transport.close()
+
+    def give_up(self, why: str = "clients that are not known have sent too much") -> None:
+        """Close: unauthenticated clients hold too many bytes, and this one most of them."""
+        self._intake.close()
+        self._give_up(why)
+
+    @property
+    def unfinished_bytes(self) -> int:
+        return self._intake.reader.buffered_bytes
+
+    def _give_up(self, why: str = "answers are not read") -> None:
+        self._warn(f"connection closed: {why}")
+        if self._outbox.transport is not None:
+            self._outbox.transport.abort()
+
+    def _warn(self, event: str, **values: str) -> None:
+        _log.warning(event, connection=self._name, peer=self._peer, **values)
+
+    def _take_up(self, frame: bytes) -> None:
+        received_ns = self._stopwatch_ns()
+        try:
+            if self._sasl is not None and not self._passes(self._sasl, frame):
+                return
+            if len(frame) > codec.COUNTED_FROM_BYTES:
+                self._is_busy = True
+                pace = Pace(self._turns, self._stopwatch_ns)
+                self._listener.tasks.drive(
+                    parsed_with_breaks(frame, self, self._listener.broker, pace),
+                    partial(self._parsed_large, frame, received_ns, pace),
+                    name="connection.parse",
+                )
+                self._turns.spent_ns += self._stopwatch_ns() - received_ns + REQUEST_NS
+                return
+            request = parsed(frame, self, self._listener.broker)
+        except BadInputError as error:
+            self._abandon(error)
+            return
+        done_ns = self._handle(request, frame, received_ns)
+        self._turns.spent_ns += done_ns - received_ns + REQUEST_NS
+
+    def _parsed_large(
+        self, frame: bytes, received_ns: int, pace: Pace, request: Any, error: BaseException | None
+    ) -> None:
+        if isinstance(error, BadInputError):
+            self._abandon(error)
+        elif error is not None:
+            raise_bug(error)
+        elif self._listener.is_open:
+            begun_ns = self._stopwatch_ns()
+            done_ns = self._handle(request, frame, received_ns, pace if pace.has_rested else None)
+            self._turns.spent_ns += done_ns - begun_ns
+
+    def _handle(
+        self, request: Request, frame: bytes, received_ns: int, pace: Pace | None = None
+    ) -> int:
+        """Handle a request; returns the stopwatch's time after the first step."""
+        handler, refused = self.apis.handlers[request.api_key], request.refused
+        request.pace = pace
+        self._request_bytes = len(frame) - request.body_offset
+        if self._sasl is not None and refused is None:
+            self._sasl.handled(request)
+        self._is_busy = True
+        cause = None
+        self._local_ns = self._response_bytes = -1
+        meter = self._meter = self._meters[request.api_key, request.api_version]
+        if refused is not None:
+            self._send(request, handler.refuse(request, refused))
+            done_ns = self._stopwatch_ns()
+            meter.observe(done_ns - received_ns, self._request_bytes, self._response_bytes)
+            self._is_busy = False
+            return done_ns
+        listener = self._listener
+        is_forwarded = request.api_key in FORWARDED
+        if is_forwarded and (unreadable := complaint(request)) is not None:
+            self._is_busy = False
+            self._abandon(unreadable)
+            return self._stopwatch_ns()
+        if is_forwarded and not request.broker.reaches_controller:
+            coroutine = self._handle_once_forwarded(request, handler, frame)
+            done = self._handled_watched
+        elif listener.network.interceptor.armed or (
+            listener.tracer.on and request.api_key == FETCH
+        ):
+            coroutine = self._handle_watched(request, handler, frame)
+            done = self._handled_watched
+        else:
+            coroutine = handler.handle(request)
+            done = self._handled
+            if listener.tracer.on:
+                cause = self._begin_trace().received(request, handler, self._request_bytes)
+                done = self._handled_traced
+        if listener.logs_requests:
+            coroutine = logged(
+                coroutine, request, handler, listener=listener, connection=self._name
+            )
+        listener.tasks.drive(
+            coroutine,
+            partial(done, request, handler),
+            name=handler.name,
+            apart=listener.logs_requests,
+            cause=cause,
+        )
+        local_ns = self._stopwatch_ns()
+        if self._response_bytes >= 0:
+            meter.observe(local_ns - received_ns, self._request_bytes, self._response_bytes)
+        else:
+            self._received_ns, self._local_ns = received_ns, local_ns
+        return local_ns
+
+    def _passes(self, session: SaslSession, frame: bytes) -> bool:
+        """Whether a frame is an ordinary request; what belongs to the authentication is done with.
+
+        Raises:
+            BadInputError: It is no request of Kafka's.
+        """
+        step = session.take(frame)
+        if step.then is Then.HANDLE:
+            return True
+        self.principal = session.principal
+        if step.then is Then.SEND:
+            self._limit_frames(session)
+            self._outbox.put(step.answer)
+            return False
+        answer = step.answer
+        if step.then is Then.REFUSE:
+            request = self._parse(frame)
+            answer = whole(request, request.refuse(ErrorCode.illegal_sasl_state))
+        # Kafka makes a guesser wait (connection.failed.authentication.delay.ms).
+        assert self._channel_builder is not None
+        self._is_busy = True
+        self._intake.forget()
+        self._listener.clock.call_later(
+            self._channel_builder.failure_delay_ms, partial(self._fail, answer)
+        )
+        self._warn("authentication failed", reason=step.reason)
+        return False
+
+    def _limit_frames(self, session: SaslSession) -> None:
+        """Lower the frame size limit of unauthenticated clients (SaslServerAuthenticator)."""
+        settings = self._listener.settings
+        if session.state is SaslState.COMPLETE:
+            self._intake.reader.limit = settings.socket_request_max_bytes
+            self._listener.strangers.forget(self)
+        else:
+            self._intake.reader.limit = settings.sasl_server_max_receive_size
+
+    def _fail(self, answer: bytes) -> None:
+        if answer:
+            self._outbox.put(answer)
+        self.close()
+
+    def _parse(self, frame: bytes) -> Request:
+        return parsed(frame, self, self._listener.broker)
+
+    def _handled(
+        self,
+        request: Request,
+        handler: Handler,
+        reply: Any,
+        error: BaseException | None,
+        pieces: list[bytes] | None = None,
+    ) -> None:
+        """The handler is through: answer, and go on with what waits. ``pieces`` has a large answer
+        in bytes.
+        """
+        if error is not None:
+            reply = instead(
+                request, handler, error, connection=self._name, size=self._request_bytes
+            )
+        if reply is NoResponse.NEVER:
+            return
+        if request.pace is not None and pieces is None and not isinstance(reply, _ENCODED):
+            request.pace.is_wanted = self._outbox.is_wanted
+            self._listener.tasks.drive(
+                encoded_with_breaks(
+                    reply, request.pace, self._meter.tell_errors_of, limit=request.bytes_max
+                ),
+                partial(self._encoded, request, handler, reply),
+                name="connection.encode",
+            )
+            return
+        self._send(request, reply, pieces)
+        self._is_busy = False
+        if request.pace is not None:  # it was much: what waits behind it begins in another turn
+            self.go_on()
+        elif not self._is_pumping:
+            self.go_on(0 if self._waits_for_turn else self._turns.limit_ns)
+
+    def _encoded(
+        self,
+        request: Request,
+        handler: Handler,
+        reply: Any,
+        pieces: list[bytes],
+        error: BaseException | None,
+    ) -> None:
+        if error is not None and not isinstance(error, AnswerTooLargeError | WorkIsOverError):
+            raise_bug(error)
+        else:
+            self._handled(request, handler, reply, error, pieces)
+
+    def _send(self, request: Request, reply: Any, pieces: list[bytes] | None = None) -> None:
+        outbox, meter = self._outbox, self._meter
+        key, version = request.api_key, request.api_version
+        self._response_bytes = 0
+        if outbox.transport is None or reply is NoResponse.NONE:
+            pass
+        elif reply is NoResponse.CLOSE:
+            self.close()
+        elif type(reply) is bytes:
+            at = meter.error_at
+            if at is not None and (reply[at] or reply[at + 1]):
+                meter.tell_error_in(reply)
+            self._response_bytes = size = len(reply)
+            pack, extra = codec.RESPONSE_HEADS[key, version]
+            answer = pack(size + extra, request.correlation_id) + reply
+            outbox.output.append(answer)
+            outbox.bytes += len(answer)
+        else:
+            limit = None
+            if pieces is None:
+                meter.tell_errors_of(reply)
+                pieces, limit = codec.encode_pieces(reply), codec.COUNTED_FROM_BYTES
+            self._response_bytes = size = sum(map(len, pieces))
+            if limit is not None and size > limit and size > request.bytes_max:
+                self._send(request, *too_large(request, size, self._request_bytes, self._name))
+                return
+            head = codec.response_head(key, version, request.correlation_id, size)
+            outbox.put_pieces(head, pieces, size, stored=key == FETCH)
+        if self._trace is not None:
+            self._trace.sent(self._response_bytes)
+        if self._local_ns >= 0:  # it had to wait for something
+            answered_ns = self._stopwatch_ns()
+            self._meter.observe(
+                answered_ns - self._received_ns,
+                self._request_bytes,
+                self._response_bytes,
+                answered_ns - self._local_ns,
+            )
+
+    def _abandon(self, error: BadInputError) -> None:
+        """Close the connection as a real broker does, and say why in the log."""
+        reason, listener = str(error), self._listener
+        self._warn("connection closed: bad request", reason=reason)
+        if listener.tracer.on:
+            where = (listener.node, self.client_host, self.link.port)
+            tell_refused(listener.tracer, *where, self._opened_at, reason)
+        self._intake.forget()
+        self.close()
+
+    async def _handle_once_forwarded(self, request: Request, handler: Handler, frame: bytes) -> Any:
+        """What only the controller can do waits until the broker reaches it."""
+        if not await controller_reached(self._listener, request.broker):
+            return handler.refuse(request, ErrorCode.request_timed_out)
+        return await self._handle_watched(request, handler, frame)
+
+    # Requests that somebody watches: armed faults, the trace
+
+    async def _handle_watched(self, request: Request, handler: Handler, frame: bytes) -> Any:
+        listener = self._listener
+        tracer = listener.tracer
+        if not tracer.on:
+            return await self._watcher().handle(request, handler, frame)
+        trace = self._begin_trace()
+        tracer.caused_by(trace.received(request, handler, self._request_bytes))
+        reply = await self._watcher().handle(request, handler, frame)
+        trace.handled(request, reply)
+        return reply
+
+    def _begin_trace(self) -> RequestTrace:
+        if self._trace is None:
+            listener = self._listener
+            self._trace = RequestTrace(listener.tracer, node=listener.node, line=self._peer)
+        return self._trace
+
+    def _handled_traced(
+        self, request: Request, handler: Handler, reply: Any, error: BaseException | None
+    ) -> None:
+        """A handler is through that only the trace has watched."""
+        trace = self._trace
+        if error is None and trace is not None:
+            if self._listener.network.interceptor.armed:  # by now
+                self._listener.tasks.drive(
+                    self._watcher().leave(request, handler, reply),
+                    partial(self._left_traced, request, handler),
+                    name=handler.name,
+                )
+                return
+            trace.handled(request, reply)
+        self._handled(request, handler, reply, error)
+
+    def _left_traced(
+        self, request: Request, handler: Handler, reply: Any, error: BaseException | None
+    ) -> None:
+        if error is None and self._trace is not None:
+            self._trace.handled(request, reply)
+        self._handled_watched(request, handler, reply, error)
+
+    def _watcher(self) -> ClientCrossings:
+        """Created on first use: most connections are never watched."""
+        if self._crossings is None:
+            line = f"{self._peer} -> {self._listener.node}"
+            self._crossings = ClientCrossings(self._listener, line, self._parse)
+        return self._crossings
+
+    def _opened(self, verdict: FaultEffect | None, error: BaseException | None) -> None:
+        """A new connection has crossed its fault point."""
+        if isinstance(error, asyncio.CancelledError):
+            return
+        outcome = SubmitOutcome.PASS if verdict is None else verdict.outcome
+        if verdict is not None and outcome is SubmitOutcome.DISCONNECT:
+            self._break(is_reset=verdict.is_reset)
+        elif outcome is not SubmitOutcome.DROP:  # dropped, it is never heard
+            self._unmute()
+
+    def _handled_watched(
+        self, request: Request, handler: Handler, reply: Any, error: BaseException | None
+    ) -> None:
+        """Finish a handled request, after a fault that may break or mute the connection."""
+        if type(reply) is not Struck:
+            self._handled(request, handler, reply, error)
+        elif reply.complaint is not None:
+            self._abandon(reply.complaint)
+        elif reply.is_broken:
+            self._intake.forget()
+            self._break(is_reset=reply.is_reset)
+        else:
+            self._send_struck(reply)
+
+    def _break(self, *, is_reset: bool) -> None:
+        transport = self._outbox.transport
+        if is_reset and transport is not None:
+            self._outbox.send_all()
+            reset(transport)
+        else:
+            self.close()
+
+    def _send_struck(self, struck: Struck) -> None:
+        start = self._outbox.pieces()
+        self._send(struck.request, struck.reply)
+        sent = self._outbox.since(start)
+        if struck.damage is not None and sent:
+            batch = batch_in_answer(struck.request.api_key, struck.reply)
+            self._outbox.replace(start, damaged(sent, struck.damage, batch=batch))
+        if struck.slices is not None and sent:
+            self._outbox.replace(start, b"")
+            self._send_slices(struck.slices, sent, 0, struck.mute_ms)
+        else:
+            self._unmute_after(struck.mute_ms)
+
+    def _unmute_after(self, mute_ms: int) -> None:
+        if mute_ms:
+            self._listener.clock.call_later(mute_ms, self._unmute)
+            self.pump()  # takes up nothing, but sees to it that the answer goes out
+        else:
+            self._unmute()
+
+    def _send_slices(self, slices: Slices, answer: bytes, start: int, mute_ms: int) -> None:
+        """Send the piece of an answer that begins there, and later the others."""
+        end = start + slices.size
+        self._outbox.put(answer[start:end])
+        if end >= len(answer):
+            self._unmute_after(mute_ms)
+        elif self._outbox.is_wanted():
+            later = partial(self._send_slices, slices, answer, end, mute_ms)
+            self._listener.clock.call_later(slices.every_ms, later)
+            self.pump()  # takes up nothing, but sees to it that the piece goes out
+
+    def _unmute(self) -> None:
+        self._is_busy = False
+        self.pump()

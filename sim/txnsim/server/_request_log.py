@@ -1,0 +1,141 @@
+"""Log lines of requests, for who wants them (level debug).
+
+While a request is handled its connection, client, transactional id and correlation id are bound, as
+structlog's context variables: whatever is logged on its way carries them. Nothing of this is done
+unless the environment says so (``Environment.logs_requests``). Kafka's counterpart:
+RequestChannel's ``kafka.request.logger``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from txnsim.api.request import READS, Handler, NoResponse, Reply, Request
+from txnsim.errors import AnswerTooLargeError, ErrorCode, WorkIsOverError
+from txnsim.loggers import Logger
+from txnsim.server.crossings import Struck
+from txnsim.wire import codec
+from txnsim.wire.apis import api_name
+from txnsim.wire.error_codes import errors_of, position_of_error
+
+if TYPE_CHECKING:
+    from txnsim.server._listener import BrokerListener
+
+_log: Final = Logger("txnsim.request")
+_server_log: Final = Logger("txnsim.server")
+
+
+async def logged(
+    work: Coroutine[Any, Any, Any],
+    request: Request,
+    handler: Handler,
+    *,
+    listener: BrokerListener,
+    connection: str,
+) -> Any:
+    """Handle a request and log when it begins and ends.
+
+    It must run in a context of its own, so that what is bound here is seen nowhere else.
+    """
+    subject = handler.subject(request)
+    bound: dict[str, Any] = {
+        "broker": request.broker.broker_id,
+        "connection": connection,
+        "client_id": request.client_id,
+        "correlation_id": request.correlation_id,
+        "api": api_name(request.api_key),
+        "version": request.api_version,
+    }
+    if subject.transactional_id:
+        bound["transactional_id"] = subject.transactional_id
+    from structlog.contextvars import bound_contextvars  # only where requests are logged
+
+    with bound_contextvars(**bound):
+        _log.debug("request.received", principal=request.principal)
+        started_ns = listener.stopwatch_ns()
+        reply = await work
+        _log.debug(
+            "request.answered",
+            ms=round((listener.stopwatch_ns() - started_ns) / 1_000_000, 3),
+            **outcome(request, reply),
+        )
+        return reply
+
+
+def outcome(request: Request, reply: Any) -> dict[str, Any]:
+    """``errors``: Kafka's names, once each; ``answer``: why there is none; else empty."""
+    if type(reply) is Struck:
+        reply = reply.reply
+    found: list[int] = []
+    if type(reply) is bytes:
+        at = position_of_error(codec.response_class(request.api_key, request.api_version))
+        if at is None or reply[at : at + 2] == _NONE:
+            return _NOTHING
+        found.append(int.from_bytes(reply[at : at + 2], "big", signed=True))
+    elif isinstance(reply, NoResponse):
+        return {"answer": reply.name.lower()}
+    else:
+        tell = errors_of(reply.__class__)
+        assert tell is not None, "each answer of Kafka's has a place for errors"
+        tell(reply, found.append)
+    if not found or not any(found):
+        return _NOTHING
+    errors = sorted({_NAMES.get(error, str(error)) for error in found if error})
+    return {"errors": errors}
+
+
+_NONE: Final = bytes(2)
+_NOTHING: Final[dict[str, Any]] = {}
+"""All is well; never changed."""
+_NAMES: Final = {int(error): error.name.upper() for error in ErrorCode}
+"""Kafka's names; a fault may answer with a code that has none."""
+
+
+def instead(
+    request: Request, handler: Handler, error: BaseException, *, connection: str, size: int
+) -> Reply:
+    """What answers a request of ``size`` bytes whose handler has no answer.
+
+    Where an answer would be too large, who only asks gets an error. Where something was done, or
+    much was asked for, the connection ends, as a real broker's does where a response is larger than
+    2 GiB.
+    """
+    if isinstance(error, asyncio.CancelledError | WorkIsOverError):
+        return NoResponse.NEVER
+    if not isinstance(error, AnswerTooLargeError):
+        tell_bug(request, error, connection=connection)
+        return handler.refuse(request, ErrorCode.unknown_server_error)
+    _server_log.warning("answer too large", connection=connection, reason=str(error))
+    if request.api_key in READS and size <= codec.COUNTED_FROM_BYTES:
+        return handler.refuse(request, ErrorCode.policy_violation)
+    return NoResponse.CLOSE
+
+
+def too_large(
+    request: Request, size: int, request_bytes: int, connection: str
+) -> tuple[Reply, list[bytes] | None]:
+    """What answers a request instead of ``size`` bytes of few elements, and its bytes."""
+    error = AnswerTooLargeError(f"{size:,} bytes, an answer may have {request.bytes_max:,}")
+    reply = instead(request, request.handler, error, connection=connection, size=request_bytes)
+    return reply, None if isinstance(reply, NoResponse) else codec.encode_pieces(reply)
+
+
+def tell_bug(request: Request, error: BaseException, *, connection: str) -> None:
+    """A handler has raised: a bug of ours, whatever the request was."""
+    _server_log.error(
+        "request failed by a bug",
+        api=api_name(request.api_key),
+        version=request.api_version,
+        connection=connection,
+        client_id=request.client_id,
+        correlation_id=request.correlation_id,
+        exc_info=error,
+    )
+
+
+def raise_bug(error: BaseException) -> None:
+    """Let the loop tell of what has failed, unless a connection that ended has cancelled it."""
+    if not isinstance(error, asyncio.CancelledError):
+        raise error

@@ -1,0 +1,305 @@
+"""The same cluster for clients that block: ``with SimulatedKafka() as kafka``.
+
+The cluster lives in a thread of its own, so a client may block the test's thread as long as it
+likes. Every method is the twin of an asynchronous one, see there.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from txnsim.extensions import borrowed
+from txnsim.faults.plan import FaultRule
+from txnsim.server.cluster import SimCluster
+from txnsim.testing._life import AsyncBrokers, AsyncClock, AsyncLeaders
+from txnsim.testing._members import AsyncMember, AsyncMembers, MemberState
+from txnsim.testing._recording import AsyncTrace
+from txnsim.testing.cluster import HISTORY, AsyncSimulatedKafka
+from txnsim.testing.event_loop import InClusterLoop, LoopThread, blocking
+from txnsim.testing.faults import AsyncFault, AsyncFaults, FaultResults
+from txnsim.testing.options import Wanted
+from txnsim.testing.topics import AsyncTopics, AsyncTransactions
+
+if TYPE_CHECKING:
+    from txnsim_lab.testing.history import History
+
+P = ParamSpec("P")
+InClusterLoopT = TypeVar("InClusterLoopT", bound=InClusterLoop)
+
+
+class _Front(Generic[InClusterLoopT]):
+    """The blocking form of one side of a cluster."""
+
+    def __init__(self, asynchronous: InClusterLoopT) -> None:
+        self.asynchronous = asynchronous
+
+
+class Fault(FaultResults, _Front[AsyncFault]):
+    """A rule that was armed, and its results."""
+
+    def __init__(self, asynchronous: AsyncFault) -> None:
+        FaultResults.__init__(self, asynchronous.armed)
+        _Front.__init__(self, asynchronous)
+
+    wait_until_struck = blocking(AsyncFault.wait_until_struck)
+    release = blocking(AsyncFault.release)
+    disarm = blocking(AsyncFault.disarm)
+
+
+class Faults(_Front[AsyncFaults]):
+    """The faults of one cluster."""
+
+    def arm(
+        self,
+        rule: FaultRule | Mapping[str, Any] | str | None = None,
+        /,
+        *,
+        may_miss: bool = False,
+        **fields: Any,
+    ) -> Fault:
+        """See ``AsyncFaults.arm``."""
+        __tracebackhide__ = True
+        return Fault(self._arm(rule, may_miss=may_miss, **fields))
+
+    _arm = blocking(AsyncFaults.arm)
+    release = blocking(AsyncFaults.release)
+    disarm = blocking(AsyncFaults.disarm)
+    disarm_all = blocking(AsyncFaults.disarm_all)
+    wait_until_struck = blocking(AsyncFaults.wait_until_struck)
+    states = blocking(AsyncFaults.states)
+    never_struck = blocking(AsyncFaults.never_struck)
+
+
+class Member(MemberState, _Front[AsyncMember]):
+    """A member of a group; ``join`` makes it."""
+
+    def __init__(self, asynchronous: AsyncMember) -> None:
+        MemberState.__init__(self, asynchronous.member)
+        _Front.__init__(self, asynchronous)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.die()
+
+    poll = blocking(AsyncMember.poll)
+    seek = blocking(AsyncMember.seek)
+    commit = blocking(AsyncMember.commit)
+    stand_still = blocking(AsyncMember.stand_still)
+    leave = blocking(AsyncMember.leave)
+    die = blocking(AsyncMember.die)
+
+
+class Members(_Front[AsyncMembers]):
+    """Members of groups of one cluster."""
+
+    def join(self, group: str, topics: Collection[str], **options: Any) -> Member:
+        """See ``AsyncMembers.join``."""
+        members = self.asynchronous
+        return Member(members.cluster_loop.block(members.join(group, topics, **options)))
+
+
+class Clock(_Front[AsyncClock]):
+    """The cluster clock."""
+
+    now_ms = blocking(AsyncClock.now_ms)
+    advance = blocking(AsyncClock.advance)
+    jump = blocking(AsyncClock.jump)
+
+
+class Brokers(_Front[AsyncBrokers]):
+    """The lives of a cluster's brokers."""
+
+    states = blocking(AsyncBrokers.states)
+    stop = blocking(AsyncBrokers.stop)
+    start = blocking(AsyncBrokers.start)
+    kill = blocking(AsyncBrokers.kill)
+    isolate = blocking(AsyncBrokers.isolate)
+    heal = blocking(AsyncBrokers.heal)
+
+
+class Leaders(_Front[AsyncLeaders]):
+    """The leaders of partitions."""
+
+    of = blocking(AsyncLeaders.of)
+    move = blocking(AsyncLeaders.move)
+    coordinator_of = blocking(AsyncLeaders.coordinator_of)
+
+
+class BlockingTopics(_Front[AsyncTopics]):
+    """The topics of one cluster."""
+
+    create = blocking(AsyncTopics.create)
+    delete = blocking(AsyncTopics.delete)
+    grow = blocking(AsyncTopics.grow)
+    of_group = blocking(AsyncTopics.of_group)
+    of_transactional_id = blocking(AsyncTopics.of_transactional_id)
+    names = blocking(AsyncTopics.names)
+    read = blocking(AsyncTopics.read)
+    committed = blocking(AsyncTopics.committed)
+    offsets = blocking(AsyncTopics.offsets)
+
+
+class Transactions(_Front[AsyncTransactions]):
+    """The transactions of one cluster."""
+
+    list = blocking(AsyncTransactions.list)
+    describe = blocking(AsyncTransactions.describe)
+    producers = blocking(AsyncTransactions.producers)
+    wait_for_state = blocking(AsyncTransactions.wait_for_state)
+    hanging = blocking(AsyncTransactions.hanging)
+    repair = blocking(AsyncTransactions.repair)
+
+
+class Trace(_Front[AsyncTrace]):
+    """The trace of one cluster."""
+
+    level = blocking(AsyncTrace.level)
+    position = blocking(AsyncTrace.position)
+    events = blocking(AsyncTrace.events)
+    story = blocking(AsyncTrace.story)
+    note = blocking(AsyncTrace.note)
+    export = blocking(AsyncTrace.export)
+
+
+def _signed(
+    init: Callable[Concatenate[Any, P], None],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
+    """Give a constructor the arguments of another one, for people and their editors."""
+
+    def sign(own: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
+        own.__signature__ = inspect.signature(init)  # type: ignore[attr-defined]  # inspect asks for it
+        return own
+
+    return sign
+
+
+class SimulatedKafka:
+    """A cluster of brokers in a thread of this process."""
+
+    @_signed(AsyncSimulatedKafka.__init__)
+    def __init__(self, **options: Any) -> None:
+        """See ``AsyncSimulatedKafka``.
+
+        Raises:
+            ConfigError: The options can't be met.
+        """
+        self.asynchronous = AsyncSimulatedKafka(**options)
+        self._wanted = self.asynchronous.wanted
+        self._given: LoopThread | None = None
+        self._thread: LoopThread | None = None
+
+    @classmethod
+    def of(cls, asked: Wanted, *, thread: LoopThread | None = None) -> Self:
+        """A cluster as described.
+
+        Args:
+            asked: The description.
+            thread: Where it is to live, beside others; one of its own unless given.
+        """
+        self = cls()
+        self._wanted = asked
+        self._given = thread
+        return self
+
+    # Life
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        __tracebackhide__ = True
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        try:
+            thread.cluster_loop.block(self.asynchronous.__aexit__(kind, error))
+        finally:
+            self._leave(thread)
+
+    def start(self) -> None:
+        """Start it; every broker serves clients when this returns.
+
+        Raises:
+            ConfigError: The options can't be met.
+            OSError: A port is busy.
+            RuntimeError: It runs already.
+        """
+        if self._thread is not None:
+            raise RuntimeError("the cluster runs already")
+        thread = self._given or LoopThread()
+        kafka = AsyncSimulatedKafka.of(self._wanted, cluster_loop=thread.cluster_loop)
+        try:
+            thread.cluster_loop.block(kafka.start())
+        except BaseException:
+            self._leave(thread)
+            raise
+        self._thread = thread
+        self.asynchronous = kafka
+        """The same cluster for coroutines of any loop."""
+        self.faults = Faults(kafka.faults)
+        """Faults: arm, release, wait until one has struck."""
+        self.clock = Clock(kafka.clock)
+        """The cluster's clock."""
+        self.brokers = Brokers(kafka.brokers)
+        """Stop, start, kill, isolate brokers."""
+        self.leaders = Leaders(kafka.leaders)
+        """The leaders of partitions."""
+        self.topics = BlockingTopics(kafka.topics)
+        """Create topics, read them."""
+        self.transactions = Transactions(kafka.transactions)
+        """Transactions as an operator sees them."""
+        self.members = Members(kafka.members)
+        """Consumers in groups: join, poll, commit, stand still, leave, die."""
+        self.trace = Trace(kafka.trace)
+        """The trace of the cluster."""
+
+    def stop(self) -> None:
+        """Stop it; harmless where it does not run.
+
+        Raises:
+            AssertionError: A fault that was armed has never struck, and no other exception is on
+                its way.
+        """
+        __tracebackhide__ = True
+        self.__exit__(None, sys.exception())
+
+    def _leave(self, thread: LoopThread) -> None:
+        if thread is not self._given:
+            thread.stop()
+
+    reset = blocking(AsyncSimulatedKafka.reset)
+
+    # Looking
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port`` of every broker, as clients take it (``bootstrap.servers``)."""
+        return self.asynchronous.bootstrap
+
+    @property
+    def history(self) -> History:
+        """Observations from outside, for the judges.
+
+        Raises:
+            MissingExtraError: ``txnsim_lab`` is not installed.
+        """
+        asynchronous = self.asynchronous.history
+        made: History = borrowed("txnsim_lab.testing.history", HISTORY).History(asynchronous)
+        return made
+
+    @property
+    def cluster(self) -> SimCluster:
+        """The cluster itself, for features that are missing here; use it in its own loop only."""
+        return self.asynchronous.cluster
+
+    # Judging
+
+    assert_no_hanging_transactions = blocking(AsyncSimulatedKafka.assert_no_hanging_transactions)
+    assert_exactly_once = blocking(AsyncSimulatedKafka.assert_exactly_once)
+    assert_all_faults_struck = blocking(AsyncSimulatedKafka.assert_all_faults_struck)

@@ -1,0 +1,345 @@
+"""The same tests on another broker: ``--txnsim-bootstrap`` or ``TXNSIM_BOOTSTRAP``.
+
+A running cluster, started outside of the test, takes the place of ``SimulatedKafka``: its topics,
+its transactions and the judges that look from outside work there as well. A test that asks for a
+feature that only a simulator has (the clock, the lives of brokers, the trace) is skipped with the
+reason. Faults need a simulator too, unless a fault proxy runs in front of that cluster
+(``--txnsim-proxy``, ``TXNSIM_PROXY``): then the clients of a test connect through it.
+
+Topics of a test are made before it and deleted after it. One that is there already is left alone,
+and the test is refused: its records are not the test's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import msgspec
+import pytest
+
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError
+from txnsim.client.inspection.txn_views import TransactionDescription
+from txnsim.client.requests import NewTopic
+from txnsim.errors import ConfigError
+from txnsim.extensions import borrowed
+from txnsim.injection.injector import Injector
+from txnsim.runtime.env import Environment
+from txnsim.runtime.real import real_environment
+from txnsim.server.cluster import SimCluster
+from txnsim.server.views.waiting import WAIT_MS
+from txnsim.testing import _blocking as blocking
+from txnsim.testing._members import AsyncMembers
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.event_loop import ClusterLoop, LoopThread, in_cluster_loop
+from txnsim.testing.event_loop import blocking as twin
+from txnsim.testing.faults import AsyncFaults
+from txnsim.testing.options import Wanted
+from txnsim.testing.rebuilt_cluster import ONLOOKER, RebuiltCluster
+from txnsim.testing.topics import AsyncTopics, AsyncTransactions
+
+if TYPE_CHECKING:
+    from txnsim_lab.proxy.fault_proxy import FaultProxy
+
+PROXY_OPTION: Final = "--txnsim-proxy"
+OPTION: Final = "--txnsim-bootstrap"
+VARIABLE: Final = "TXNSIM_BOOTSTRAP"
+SIMULATED_ONLY: Final = (
+    "faults", "clock", "brokers", "leaders", "trace", "history", "cluster", "reset",
+)  # fmt: skip
+CHOSEN_ONLY: Final = (
+    "brokers", "first_broker_id", "transaction_version", "settings", "as_version", "rules",
+    "virgin",
+)  # fmt: skip
+"""Options of a marker that only a simulated cluster can have."""
+
+
+def skip(what: str) -> Any:
+    """Skip the test: it asks for a feature that only the simulator has.
+
+    Raises:
+        pytest.skip.Exception: Always.
+    """
+    pytest.skip(f"needs {what}, which only a simulated cluster has ({OPTION}, {VARIABLE})")
+
+
+class ForeignCluster(RebuiltCluster):
+    """The client of a cluster that was started outside of the test."""
+
+    def __init__(
+        self,
+        cluster_loop: ClusterLoop,
+        wanted: Wanted,
+        bootstrap: str,
+        *,
+        has_proxy: bool = False,
+    ) -> None:
+        super().__init__(cluster_loop, wanted)
+        self.bootstrap = bootstrap
+        self.has_proxy = has_proxy
+        """Whether a fault proxy runs in front of it."""
+        self.proxy: FaultProxy | None = None
+        self._client: Cluster | None = None
+        self._environment: Environment | None = None
+        self._made: list[str] = []
+
+    @property
+    def sim(self) -> SimCluster:
+        """There is none.
+
+        Raises:
+            pytest.skip.Exception: Always.
+        """
+        raise skip("the cluster itself")
+
+    @property
+    def injector(self) -> Injector:
+        """The proxy's.
+
+        Raises:
+            pytest.skip.Exception: There is no proxy.
+        """
+        if self.proxy is None:
+            raise skip("`faults`")
+        return self.proxy.injector
+
+    @property
+    def reached_at(self) -> str:
+        """Where clients of a test connect: to the proxy, where there is one."""
+        return self.bootstrap if self.proxy is None else self.proxy.bootstrap
+
+    @property
+    def environment(self) -> Environment:
+        """Ours: the time of day, for ages of transactions."""
+        assert self._environment is not None, "it was started"
+        return self._environment
+
+    @property
+    def is_running(self) -> bool:
+        """Whether we are connected."""
+        return self._client is not None
+
+    async def start(self) -> None:
+        """Connect, and make the topics of the test.
+
+        Raises:
+            ConfigError: No broker answers, or a topic is there already.
+        """
+        client = Cluster(self.bootstrap, settings=ClientSettings(client_id=ONLOOKER))
+        try:
+            await client.connect()
+        except (ClientError, OSError) as error:
+            raise ConfigError(f"{OPTION} {self.bootstrap}: {error}") from error
+        self._client = client
+        self._environment = real_environment()
+        try:
+            if self.has_proxy:
+                module = borrowed("txnsim_lab.proxy.fault_proxy", PROXY_OPTION)
+                options = module.ProxyOptions(bootstrap=self.bootstrap, port=0)
+                proxy: FaultProxy = module.FaultProxy(self._environment, options)
+                await proxy.start()
+                self.proxy = proxy
+            for name, partitions in self.wanted.topics.items():
+                await self.create(name, partitions, replication_factor=-1, configs={})
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Delete the topics that were made, and leave."""
+        client, self._client = self._client, None
+        if client is None:
+            return
+        await self._end_guests()
+        if self.proxy is not None:
+            await self.proxy.stop()
+        made, self._made = self._made, []
+        if made:
+            await Admin(client).delete_topics(made)
+        await client.close()
+
+    async def outside(self) -> Cluster:
+        """The connections."""
+        assert self._client is not None, "it was started"
+        return self._client
+
+    async def create(
+        self, name: str, partitions: int, *, replication_factor: int, configs: Mapping[str, str]
+    ) -> None:
+        """Make a topic, and note that it is ours.
+
+        Raises:
+            ConfigError: The broker refuses.
+        """
+        admin = await self.admin()
+        topic = NewTopic(
+            name=name,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            configs=tuple(configs.items()),
+        )
+        outcome = (await admin.create_topics([topic]))[name]
+        if isinstance(outcome, ClientError):
+            raise ConfigError(
+                f"topic {name} on {self.bootstrap}: {outcome}; a test makes its topics and deletes "
+                "them: choose another name, or delete what is there"
+            )
+        self._made.append(name)
+        await admin.wait_for_topic(name)
+
+
+class ForeignTopics(AsyncTopics):
+    """The topics of a cluster that was started outside of the test."""
+
+    _rebuilt: ForeignCluster
+
+    @in_cluster_loop
+    async def create(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        """See ``AsyncTopics.create``; the broker's own default number of replicas."""
+        factor = -1 if replication_factor is None else replication_factor
+        await self._rebuilt.create(
+            name, partitions, replication_factor=factor, configs=configs or {}
+        )
+
+    @in_cluster_loop
+    async def names(self) -> tuple[str, ...]:
+        """See ``AsyncTopics.names``."""
+        admin = await self._rebuilt.admin()
+        topics = await admin.describe_topics(None)
+        return tuple(sorted(topic.name for topic in topics if not topic.internal))
+
+
+class ForeignTransactions(AsyncTransactions):
+    """Its transactions."""
+
+    @in_cluster_loop
+    async def wait_for_state(
+        self, transactional_id: str, *states: str, timeout_ms: int = WAIT_MS
+    ) -> TransactionDescription:
+        """See ``AsyncTransactions.wait_for_state``; a wait in vain knows no rules to name.
+
+        Raises:
+            TimeoutError: Not in time.
+        """
+        try:
+            return await super().wait_for_state(transactional_id, *states, timeout_ms=timeout_ms)
+        except pytest.skip.Exception:
+            raise TimeoutError(
+                f"{transactional_id} is not {' or '.join(states)} within {timeout_ms} ms"
+            ) from None
+
+
+class _OnlyWhatKafkaHas:
+    """Skips a test that asks for what only a simulated cluster has."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in SIMULATED_ONLY:
+            skip(f"`{name}`")
+        raise AttributeError(name)
+
+
+class AsyncForeignKafka(_OnlyWhatKafkaHas, AsyncSimulatedKafka):
+    """A cluster that was started outside of the test, for coroutines."""
+
+    @classmethod
+    def at(
+        cls, bootstrap: str, asked: Wanted, cluster_loop: ClusterLoop, *, has_proxy: bool = False
+    ) -> Self:
+        """The cluster at an address, with or without a fault proxy in front of it."""
+        if not has_proxy:  # nor faults
+            asked = msgspec.structs.replace(asked, faults_may_miss=True)
+        self = cls.of(asked, cluster_loop=cluster_loop)
+        self._foreign = ForeignCluster(cluster_loop, asked, bootstrap, has_proxy=has_proxy)
+        return self
+
+    _foreign: ForeignCluster
+
+    async def start(self) -> None:
+        """Connect.
+
+        Raises:
+            ConfigError: No broker answers, or a topic is there already.
+        """
+        await self._foreign.cluster_loop.run(self._foreign.start())
+        self._rebuilt = self._foreign
+        self.topics = ForeignTopics(self._foreign)
+        self.transactions = ForeignTransactions(self._foreign)
+        self.members = AsyncMembers(self._foreign)
+        if self._foreign.has_proxy:
+            self.faults = AsyncFaults(self._foreign)
+
+    @property
+    def bootstrap(self) -> str:
+        """Address of the cluster as given, or the proxy's."""
+        return self._foreign.reached_at
+
+    async def reset(self) -> None:
+        """Not there.
+
+        Raises:
+            pytest.skip.Exception: Always.
+        """
+        skip("`reset`")
+
+
+class _BlockingTopics(blocking.BlockingTopics):
+    create = twin(ForeignTopics.create)
+    names = twin(ForeignTopics.names)
+
+
+class _BlockingTransactions(blocking.Transactions):
+    wait_for_state = twin(ForeignTransactions.wait_for_state)
+
+
+class ForeignKafka(_OnlyWhatKafkaHas, blocking.SimulatedKafka):
+    """The same for clients that block."""
+
+    _has_proxy: bool
+
+    @classmethod
+    def at(
+        cls, bootstrap: str, asked: Wanted, thread: LoopThread, *, has_proxy: bool = False
+    ) -> Self:
+        """The cluster at an address, with or without a fault proxy in front of it."""
+        self = cls.of(asked, thread=thread)
+        self.asynchronous = AsyncForeignKafka.at(
+            bootstrap, asked, thread.cluster_loop, has_proxy=has_proxy
+        )
+        self._has_proxy = has_proxy
+        return self
+
+    def start(self) -> None:
+        """Connect.
+
+        Raises:
+            ConfigError: No broker answers, or a topic is there already.
+        """
+        assert self._given is not None, "it lives beside others"
+        self._given.cluster_loop.block(self.asynchronous.start())
+        self._thread = self._given
+        self.topics = _BlockingTopics(self.asynchronous.topics)
+        self.transactions = _BlockingTransactions(self.asynchronous.transactions)
+        self.members = blocking.Members(self.asynchronous.members)
+        if self._has_proxy:
+            self.faults = blocking.Faults(self.asynchronous.faults)
+
+
+def check(said: Mapping[str, Any]) -> None:
+    """Skip a test whose marker asks for an option that only a simulated cluster has.
+
+    Raises:
+        pytest.skip.Exception: It does.
+    """
+    asked = [f"{name}={said[name]!r}" for name in CHOSEN_ONLY if said.get(name)]
+    if asked:
+        skip(", ".join(asked))

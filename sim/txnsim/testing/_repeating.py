@@ -1,0 +1,68 @@
+"""How a virtual run of a failed test is seen again: its seed, one command, and what stands against
+it.
+
+The command starts pytest again in a process where hashes repeat (``runtime.virtual.process``),
+since a client library may go by them.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+
+from txnsim.runtime.virtual.process import arrange_process, limits_of_process
+from txnsim.testing._report import Section
+from txnsim.variables import ARRANGED
+
+REPEATABLE: Final = "--txnsim-repeatable"
+SEED: Final = "--txnsim-seed"
+_ORDER: Final = "randomly_seed"
+"""The option of pytest-randomly, by which it also seeds what a test draws itself."""
+
+
+def arrange(config: pytest.Config) -> None:
+    """Start pytest again in a process where virtual runs repeat, unless this is one.
+
+    Raises:
+        pytest.UsageError: Another program has called pytest; that one would start again.
+    """
+    if not limits_of_process() or ARRANGED in os.environ:
+        return
+    if tuple(config.invocation_params.args) != tuple(sys.argv[1:]):
+        raise pytest.UsageError(
+            f"{REPEATABLE}: pytest was called by another program and can't start itself again; "
+            "call txnsim.testing.arrange_process() first of all in that program"
+        )
+    arrange_process()
+
+
+def header(limits: Sequence[str]) -> str:
+    if not limits:
+        return "txnsim: virtual runs repeat in every process"
+    return f"txnsim: virtual runs may not repeat in another process: {'; '.join(limits)}"
+
+
+def section(item: pytest.Item, seed: int) -> Section:
+    """What a failing test shows of its virtual run."""
+    lines = [f"virtual time, seed {seed}", command(item, seed)]
+    lines += [f"this process was not arranged: {one}" for one in limits_of_process()]
+    return "txnsim: see it again", "\n".join(lines)
+
+
+def command(item: pytest.Item, seed: int) -> str:
+    """What repeats the run, from the directory in which pytest was called."""
+    _, parts, name = item.nodeid.partition("::")
+    path = os.path.relpath(item.path, item.config.invocation_params.dir)
+    words = ["python", "-m", "pytest", f"{path}{parts}{name}"]
+    expression: str = item.config.getoption("markexpr", "")
+    if expression:
+        words += ["-m", expression]
+    order = item.config.getoption(_ORDER, None)
+    if isinstance(order, int):
+        words.append(f"--randomly-seed={order}")
+    return shlex.join([*words, f"{SEED}={seed}", REPEATABLE])

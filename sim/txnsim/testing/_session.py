@@ -1,0 +1,352 @@
+"""What the pytest plugin keeps during a run: the thread of the clusters, which test has which
+cluster, which tests have failed.
+
+Imported when the first test asks for a cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from txnsim.errors import ConfigError
+from txnsim.http.report import waits_text
+from txnsim.server.options import topics_of
+from txnsim.testing import _foreign_cluster as foreign_cluster
+from txnsim.testing import _judging as judging
+from txnsim.testing._blocking import SimulatedKafka
+from txnsim.testing._foreign_cluster import ForeignKafka
+from txnsim.testing._repeating import SEED, section
+from txnsim.testing._report import Section, sections
+from txnsim.testing._virtual import SEED_DEFAULT, run_virtual
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.event_loop import LoopThread
+from txnsim.testing.faults import FaultState
+from txnsim.testing.options import Wanted, wanted
+
+MARKER: Final = "txnsim"
+SHARED: Final = "txnsim_session_cluster"
+_PREFIX: Final = "txnsim_"
+ANSWER_SECONDS: Final = 5
+"""Time that a cluster may take to report what its transactions wait for."""
+_MAY_MISS: Final = "faults_may_miss"
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What ini options and markers come to."""
+
+    cluster: Wanted
+    faults_may_miss: bool = False
+
+
+class _Watched(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster of a test, and the position of its trace when the test began."""
+
+    kafka: AsyncSimulatedKafka
+    starts: int = 0
+    since: int = 0
+
+    @property
+    def states(self) -> tuple[FaultState, ...]:
+        """Its faults."""
+        return self.kafka.faults.states_now() if self.kafka.was_started else ()
+
+    def sections(self) -> list[Section]:
+        """The sections to show for this cluster."""
+        if not self.kafka.was_started or (tracer := self.kafka.rebuilt.tracer) is None:
+            return []
+        same = self.kafka.rebuilt.starts == self.starts
+        since = self.since if same else 0
+        return sections(tracer, self.states, since=since, waits=self._waits())
+
+    def _waits(self) -> str:
+        """What the cluster's transactions wait for; empty once its loop has stopped."""
+        rebuilt = self.kafka.rebuilt
+        if not rebuilt.is_running or not rebuilt.cluster_loop.loop.is_running():
+            return ""
+
+        async def ask() -> str:
+            return waits_text(rebuilt.sim)
+
+        asked = asyncio.run_coroutine_threadsafe(ask(), rebuilt.cluster_loop.loop)
+        try:
+            return asked.result(ANSWER_SECONDS)
+        except TimeoutError:
+            asked.cancel()
+            return "the cluster did not answer"
+
+
+class Guard:
+    """Clusters of one pytest process."""
+
+    def __init__(
+        self, ini: Mapping[str, Any], *, other: str | None = None, has_proxy: bool = False
+    ) -> None:
+        """Nothing runs yet.
+
+        Args:
+            ini: The plugin's ini options by name.
+            other: The cluster that tests run on instead of simulated ones.
+            has_proxy: A fault proxy is put in front of that one.
+        """
+        self._has_proxy = has_proxy
+        self._elsewhere = other
+        self._ini = {name: value for name, value in ini.items() if value not in ("", [], None)}
+        self._thread: LoopThread | None = None
+        self._shared: SimulatedKafka | None = None
+        self._left: tuple[FaultState, ...] = ()
+        """Faults of the shared cluster at its end: it ends before the last test is judged."""
+        self._before = (0, 0)
+        """Starts of the shared cluster when the test began, and the position of its trace.
+        """
+        self._watched: list[_Watched] = []
+        """The clusters of the test that is under way."""
+        self._seed: int | None = None
+        """Seed of its newest virtual run."""
+        self._has_failed = False
+
+    def close(self) -> None:
+        """End the thread."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.stop()
+
+    # Clusters
+
+    @contextmanager
+    def cluster_of(self, item: pytest.Item) -> Generator[SimulatedKafka]:
+        """A fresh cluster for a test; on another cluster, if chosen, fresh topics."""
+        asked = self.asked(item)
+        if self._elsewhere is not None:
+            foreign_cluster.check(self._said(item))
+        with self._cluster(asked) as kafka:
+            if self._elsewhere is None or self._has_proxy:
+                self._watch(kafka.asynchronous)
+            yield kafka
+
+    @contextmanager
+    def session_cluster(self) -> Generator[SimulatedKafka]:
+        """The cluster that all tests share."""
+        with self._cluster(self._described({})) as kafka:
+            if self._elsewhere is not None:
+                yield kafka
+                return
+            self._shared = kafka
+            try:
+                yield kafka
+            finally:
+                self._left = kafka.asynchronous.faults.states_now()
+                self._shared = None
+
+    def _cluster(self, asked: Asked) -> SimulatedKafka:
+        """A cluster not started yet; the other cluster if one was chosen."""
+        thread = self._loop_thread()
+        if self._elsewhere is None:
+            return SimulatedKafka.of(asked.cluster, thread=thread)
+        other, has_proxy = self._elsewhere, self._has_proxy
+        return ForeignKafka.at(other, asked.cluster, thread, has_proxy=has_proxy)
+
+    def virtual_of(self, item: pytest.Item) -> Callable[..., Any]:
+        """``run_virtual`` with this test's options."""
+        if self._elsewhere is not None:
+            foreign_cluster.skip("virtual time")
+
+        def run(main: Callable[[AsyncSimulatedKafka], Any], **changes: Any) -> Any:
+            said: int = changes.pop("seed", SEED_DEFAULT)
+            chosen: int | None = item.config.getoption(SEED)
+            seed = self._seed = said if chosen is None else chosen
+            asked = self.asked(item, {"trace": "full"}, changes).cluster
+            return run_virtual(main, seed=seed, asked=asked, keep=self._watch)
+
+        return run
+
+    def asked(
+        self,
+        item: pytest.Item,
+        default: Mapping[str, Any] | None = None,
+        changes: Mapping[str, Any] | None = None,
+    ) -> Asked:
+        """What a test wants: ini options, its markers from the outermost on, what it says itself.
+
+        Raises:
+            ConfigError: That is not known here, or of the wrong kind.
+        """
+        said = {**(default or {}), **self._said(item)}
+        return self._described({**said, **(changes or {})})
+
+    def _said(self, item: pytest.Item) -> dict[str, Any]:
+        """Keyword arguments of a test's markers; the inner ones win."""
+        said: dict[str, Any] = {}
+        for marker in reversed(list(item.iter_markers(MARKER))):
+            if marker.args:
+                raise ConfigError(f"@pytest.mark.{MARKER} takes keyword arguments only")
+            said |= marker.kwargs
+        return said
+
+    def _described(self, said: dict[str, Any]) -> Asked:
+        asked = wanted(**{**from_ini(self._ini), **said})
+        # Who stops the cluster knows nothing of the test: we ask, unless the test has failed.
+        cluster = msgspec.structs.replace(asked, faults_may_miss=True)
+        return Asked(cluster=cluster, faults_may_miss=asked.faults_may_miss)
+
+    def _loop_thread(self) -> LoopThread:
+        if self._thread is None:
+            self._thread = LoopThread()
+        return self._thread
+
+    def _watch(self, kafka: AsyncSimulatedKafka) -> None:
+        self._watched.append(_Watched(kafka=kafka))
+
+    # Around each test
+
+    def begin(self) -> None:
+        """A test is about to be set up; the one before is forgotten."""
+        self._watched.clear()
+        self._seed = None
+        self._has_failed = False
+        if self._shared is not None:
+            rebuilt = self._shared.asynchronous.rebuilt
+            since = 0 if rebuilt.tracer is None else len(rebuilt.tracer)
+            self._before = (rebuilt.starts, since)
+
+    def failed(self) -> None:
+        """A phase of the test has failed."""
+        self._has_failed = True
+
+    def sections(self, item: pytest.Item) -> list[Section]:
+        """The sections to show of the clusters of a failed test."""
+        found = [shown for one in self._watched_by(item) for shown in one.sections()]
+        return found if self._seed is None else [*found, section(item, self._seed)]
+
+    def traces(self, item: pytest.Item) -> list[bytes]:
+        """What happened in the clusters of a test, JSON lines each; of those that have a trace."""
+        tracers = [
+            one.kafka.rebuilt.tracer for one in self._watched_by(item) if one.kafka.was_started
+        ]
+        return [b"".join(one.pieces()) for one in tracers if one is not None]
+
+    def _watched_by(self, item: pytest.Item) -> list[_Watched]:
+        watched = list(self._watched)
+        if self._shared is not None and SHARED in _names(item):
+            starts, since = self._before
+            watched.append(_Watched(kafka=self._shared.asynchronous, starts=starts, since=since))
+        return watched
+
+    def judge(self, item: pytest.Item) -> None:
+        """A test with clusters of its own is over: unless it has failed, all faults have struck.
+
+        Raises:
+            pytest.fail.Exception: One has not.
+        """
+        self._judge(item, [state for one in self._watched for state in one.states])
+
+    def check(self, item: pytest.Item) -> None:
+        """A test may not describe the cluster that it shares with others: it is there already.
+
+        Raises:
+            pytest.UsageError: It does.
+        """
+        said = {name for marker in item.iter_markers(MARKER) for name in marker.kwargs}
+        said -= {_MAY_MISS}
+        own = {"txnsim_cluster", "async_txnsim_cluster", "txnsim_virtual"} & set(_names(item))
+        if said and not own:
+            raise pytest.UsageError(
+                f"{SHARED} is one cluster for all tests: @pytest.mark.{MARKER} can't change its "
+                f"{', '.join(sorted(said))} for this one. Describe it among the ini options "
+                f"({', '.join(f'{_PREFIX}{name}' for name in sorted(said))}), or use txnsim_cluster"
+            )
+
+    def end(self, item: pytest.Item) -> None:
+        """A test is torn down: the faults of the shared cluster are taken back.
+
+        Raises:
+            pytest.fail.Exception: One has not struck, and the test has not failed before.
+        """
+        states, self._left = self._left, ()
+        if self._shared is not None:
+            states = self._shared.asynchronous.faults.states_now()
+            self._shared.faults.disarm_all()
+            self._shared.asynchronous.faults.forget()
+        self._judge(item, states)
+
+    def _judge(self, item: pytest.Item, states: Iterable[FaultState]) -> None:
+        if self._has_failed or self.asked(item).faults_may_miss:
+            return
+        idle = None
+        try:
+            judging.all_faults_struck(states)
+        except AssertionError as error:
+            idle = str(error)
+        if idle is not None:  # outside of the handler, or the report says it twice
+            pytest.fail(idle, pytrace=False)
+
+
+def _names(item: pytest.Item) -> Sequence[str]:
+    """Fixtures of a test, direct and indirect."""
+    names: Sequence[str] = getattr(item, "fixturenames", ())
+    return names
+
+
+def from_ini(ini: Mapping[str, Any]) -> dict[str, Any]:
+    """Ini options as keyword arguments of ``options.wanted``.
+
+    Raises:
+        ConfigError: One is not of its form.
+    """
+    found: dict[str, Any] = {}
+    for name, value in ini.items():
+        field = name.removeprefix(_PREFIX)
+        match field:
+            case "brokers" | "first_broker_id" | "transaction_version":
+                found[field] = _number(name, value)
+            case "virgin":
+                found[field] = _flag(name, value)
+            case "topics":
+                found[field] = _topics(name, value)
+            case "settings":
+                found[field] = dict(_setting(name, line) for line in value)
+            case _:
+                found[field] = value
+    return found
+
+
+def _number(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise ConfigError(f"{name}: expected a number, found {text!r}")
+    return int(text)
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ConfigError(f"{name}: expected true or false, found {text!r}")
+    return text.lower() == "true"
+
+
+def _topics(name: str, lines: Iterable[str]) -> dict[str, int]:
+    try:
+        return topics_of(list(lines))
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from error
+
+
+def _setting(name: str, line: str) -> tuple[str, Any]:
+    """A setting; its value as YAML would read it: a number, true, false, or text."""
+    setting, equals, text = line.partition("=")
+    if not equals:
+        raise ConfigError(f"{name}: expected NAME=VALUE, found {line!r}")
+    value: Any = text.strip()
+    if value.lower() in ("true", "false"):
+        value = value.lower() == "true"
+    else:
+        for kind in (int, float):
+            try:
+                value = kind(value)
+            except ValueError:
+                continue
+            break
+    return setting.strip(), value

@@ -1,0 +1,149 @@
+"""Message classes from a few words per field, for messages that kio has no classes for.
+
+The result is in kio's manner (``wire._schema`` reads it): frozen dataclasses, one per version. The
+input says each field once, with the versions that have it, as Kafka's message files do::
+
+    message("OffsetCommitValue", "A position.", "offset int64", "leader_epoch int32 3+ = -1",
+            "topic_id uuid 4+ tag 0 = None", version=4)
+
+A line has a name, a type, and where they differ from "always" and "required" the versions
+(``2``, ``3+``), a tag and a default. A type is Kafka's, or one that ``types`` defines by name;
+``[]`` in front makes an array, ``?`` behind it makes it nullable. Where kio has a class of another
+version, which differs in little, ``remade`` makes this one of it.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from ast import literal_eval
+from collections.abc import Mapping, Sequence
+from dataclasses import field, fields, make_dataclass
+from types import MappingProxyType
+from typing import Any, Final, get_args, get_origin
+
+_ANNOTATIONS: Final[dict[str, Any]] = {
+    "string": str,
+    "bytes": bytes,
+    "bool": bool,
+    "uuid": uuid.UUID | None,
+}
+"""By Kafka's type; all others are numbers, or are read as one."""
+
+_LINE: Final = re.compile(
+    r"(?P<name>\w+) (?P<array>\[])?(?P<type>\w+)(?P<nullable>\?)?"
+    r"(?: (?P<since>\d+)(?P<open>\+)?)?(?: tag (?P<tag>\d+))?(?: = (?P<default>.+))?"
+)
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+def message(
+    name: str,
+    about: str,
+    *lines: str,
+    version: int = 0,
+    flexible: bool = True,
+    types: Mapping[str, Any] = _NONE,
+    api: Mapping[str, Any] = _NONE,
+) -> Any:
+    """One class.
+
+    Args:
+        name: Name of the class.
+        about: Its docstring.
+        lines: A field each, in wire order.
+        version: Fields of other versions are left out.
+        flexible: Whether it has tagged fields and compact lengths.
+        types: Other classes, and values of defaults, by the names that ``lines`` have for them.
+        api: Class variables of a message that belongs to an API.
+
+    Raises:
+        ValueError: A line is not as above.
+    """
+    made = [found for line in lines if (found := _field(line, version, types)) is not None]
+    return _made(name, made, {"__doc__": about, "__flexible__": flexible, **api})
+
+
+def remade(cls: Any, *elements: Any, **api: Any) -> Any:
+    """A class with the fields of another one.
+
+    Args:
+        cls: A class of kio's, or of ours.
+        elements: Classes of its arrays that take the place of those with the same names.
+        api: Class variables that differ, as ``version``.
+    """
+    by_name = {each.__name__: each for each in elements}
+    made = []
+    for one in fields(cls):
+        kind: Any = one.type
+        if get_origin(kind) is tuple:
+            element: Any = get_args(kind)[0]
+            element = by_name.get(element.__name__, element)
+            kind = tuple[element, ...]
+        made.append((one.name, kind, field(metadata=one.metadata, default=one.default)))
+    kept = ("doc", "flexible", "version", "api_key", "header_schema")
+    return _made(
+        cls.__name__,
+        made,
+        {f"__{name}__": api.get(name, getattr(cls, f"__{name}__")) for name in kept},
+    )
+
+
+def _made(name: str, made: Sequence[tuple[str, Any, Any]], namespace: Mapping[str, Any]) -> Any:
+    namespace = {"__module__": __name__, **namespace}
+    return make_dataclass(name, made, namespace=namespace, frozen=True, slots=True, kw_only=True)
+
+
+def versions(
+    name: str,
+    about: str,
+    *lines: str,
+    flexible_since: int,
+    newest: int,
+    types: Mapping[str, Sequence[Any]] = _NONE,
+) -> tuple[Any, ...]:
+    """The classes of versions 0 to ``newest``.
+
+    Args:
+        name: Name of the classes, without their version.
+        about: Their docstring.
+        lines: A field each, as above.
+        flexible_since: The first flexible version.
+        newest: The last version.
+        types: Other classes by name, one per version.
+    """
+    return tuple(
+        message(
+            f"{name}V{version}",
+            about,
+            *lines,
+            version=version,
+            flexible=version >= flexible_since,
+            types={each: classes[version] for each, classes in types.items()},
+        )
+        for version in range(newest + 1)
+    )
+
+
+def _field(line: str, version: int, types: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
+    """Name, annotation and ``field`` of a line; None where the version does not have it."""
+    found = _LINE.fullmatch(line)
+    if found is None:
+        raise ValueError(f"not a field of a message: {line!r}")
+    since = int(found["since"] or 0)
+    if version < since or (version > since and found["since"] and not found["open"]):
+        return None
+    kind = found["type"]
+    annotation: Any = types.get(kind) or _ANNOTATIONS.get(kind, int)
+    if found["array"]:
+        annotation = tuple[annotation, ...]
+    if found["nullable"]:
+        annotation = annotation | None
+    metadata: dict[str, Any] = {} if kind in types else {"kafka_type": kind}
+    if found["tag"]:
+        metadata["tag"] = int(found["tag"])
+    default = found["default"]
+    if default is None:
+        return found["name"], annotation, field(metadata=metadata)
+    value = types[default] if default in types else literal_eval(default)
+    return found["name"], annotation, field(metadata=metadata, default=value)

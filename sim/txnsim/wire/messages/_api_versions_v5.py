@@ -1,0 +1,31 @@
+"""ApiVersions v5 (KIP-1242): the client says which cluster and which node it means to talk to.
+
+The answer is that of version 4.
+"""
+
+from typing import Any, Final
+
+from kio.schema.api_versions.v4 import response
+from kio.schema.api_versions.v4.request import ApiVersionsRequest as RequestV4
+
+from txnsim.wire._declared import message, remade
+
+ApiVersionsRequest: Final[Any] = message(
+    "ApiVersionsRequest",
+    "What a client asks first.",
+    "client_software_name string",
+    "client_software_version string",
+    "cluster_id string? = None",
+    "node_id int32 = -1",
+    api={
+        "__version__": 5,
+        "__api_key__": RequestV4.__api_key__,
+        "__header_schema__": RequestV4.__header_schema__,
+    },
+)
+ApiVersion: Final[Any] = remade(response.ApiVersion, version=5)
+SupportedFeatureKey: Final[Any] = remade(response.SupportedFeatureKey, version=5)
+FinalizedFeatureKey: Final[Any] = remade(response.FinalizedFeatureKey, version=5)
+ApiVersionsResponse: Final[Any] = remade(
+    response.ApiVersionsResponse, ApiVersion, SupportedFeatureKey, FinalizedFeatureKey, version=5
+)

@@ -1,0 +1,57 @@
+"""TxnOffsetCommit v6 (KIP-1319): topics have ids in place of names, and members epochs."""
+
+from typing import Any, Final
+
+from kio.schema.txn_offset_commit.v5 import request, response
+
+from txnsim.wire._declared import message, remade
+
+_ASKED: Final = {
+    "__version__": 6,
+    "__api_key__": request.TxnOffsetCommitRequest.__api_key__,
+    "__header_schema__": request.TxnOffsetCommitRequest.__header_schema__,
+}
+_ANSWERED: Final = {
+    **_ASKED,
+    "__header_schema__": response.TxnOffsetCommitResponse.__header_schema__,
+}
+
+TxnOffsetCommitRequestPartition: Final[Any] = remade(
+    request.TxnOffsetCommitRequestPartition, version=6
+)
+TxnOffsetCommitRequestTopic: Final[Any] = message(
+    "TxnOffsetCommitRequestTopic",
+    "Positions in one topic.",
+    "topic_id uuid",
+    "partitions []Partition",
+    types={"Partition": TxnOffsetCommitRequestPartition},
+    api=_ASKED,
+)
+TxnOffsetCommitRequest: Final[Any] = message(
+    "TxnOffsetCommitRequest",
+    "Positions of a group, as part of a transaction.",
+    "transactional_id string",
+    "group_id string",
+    "producer_id int64",
+    "producer_epoch int16",
+    "generation_id_or_member_epoch int32 = -1",
+    'member_id string = ""',
+    "group_instance_id string? = None",
+    "topics []Topic",
+    types={"Topic": TxnOffsetCommitRequestTopic},
+    api=_ASKED,
+)
+TxnOffsetCommitResponsePartition: Final[Any] = remade(
+    response.TxnOffsetCommitResponsePartition, version=6
+)
+TxnOffsetCommitResponseTopic: Final[Any] = message(
+    "TxnOffsetCommitResponseTopic",
+    "What came of one topic.",
+    "topic_id uuid",
+    "partitions []Partition",
+    types={"Partition": TxnOffsetCommitResponsePartition},
+    api=_ANSWERED,
+)
+TxnOffsetCommitResponse: Final[Any] = remade(
+    response.TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic, version=6
+)

@@ -1,0 +1,36 @@
+"""WriteTxnMarkers v0: the only version of brokers before Kafka 2.8, dropped by 4.0 (KIP-896).
+
+It says what version 1 says, in the old encoding. An operator who ends a transaction on such a
+broker has no other; our own brokers begin with version 1 in every release. Kafka's counterpart is
+``WriteTxnMarkersRequest.json`` up to 3.9.
+"""
+
+from typing import Any, Final
+
+from kio.schema.request_header.v1.header import RequestHeader
+from kio.schema.response_header.v0.header import ResponseHeader
+from kio.schema.write_txn_markers.v1 import request, response
+
+from txnsim.wire._declared import remade
+
+_OLD: Final = {"version": 0, "flexible": False}
+_ASKED: Final = {**_OLD, "header_schema": RequestHeader}
+_ANSWERED: Final = {**_OLD, "header_schema": ResponseHeader}
+
+WritableTxnMarkerTopic: Final[Any] = remade(request.WritableTxnMarkerTopic, **_ASKED)
+WritableTxnMarker: Final[Any] = remade(request.WritableTxnMarker, WritableTxnMarkerTopic, **_ASKED)
+WriteTxnMarkersRequest: Final[Any] = remade(
+    request.WriteTxnMarkersRequest, WritableTxnMarker, **_ASKED
+)
+WritableTxnMarkerPartitionResult: Final[Any] = remade(
+    response.WritableTxnMarkerPartitionResult, **_ANSWERED
+)
+WritableTxnMarkerTopicResult: Final[Any] = remade(
+    response.WritableTxnMarkerTopicResult, WritableTxnMarkerPartitionResult, **_ANSWERED
+)
+WritableTxnMarkerResult: Final[Any] = remade(
+    response.WritableTxnMarkerResult, WritableTxnMarkerTopicResult, **_ANSWERED
+)
+WriteTxnMarkersResponse: Final[Any] = remade(
+    response.WriteTxnMarkersResponse, WritableTxnMarkerResult, **_ANSWERED
+)

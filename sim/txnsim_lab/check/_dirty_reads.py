@@ -1,0 +1,89 @@
+"""Reads of records that a read_committed reader must not see: records of transactions that did not
+commit (G1a), or that had not ended yet (G1b). Readers that asked for read_uncommitted may see both.
+
+Adya: PL-2, proscribed phenomena G1a and G1b; Kafka: KIP-98, "Consumers with read_committed only see
+committed transactional messages".
+"""
+
+from __future__ import annotations
+
+from txnsim_lab.check._visibility import Visibility, visibility
+from txnsim_lab.check.anomaly import Anomaly, Kind, convict
+from txnsim_lab.check.history import History, Transaction
+from txnsim_lab.check.observations import Wrote
+
+
+def aborted_reads(history: History) -> tuple[Anomaly, ...]:
+    """G1a: a read_committed reader got a record of a transaction that can't have committed.
+
+    Its producer asked for an abort, or got an error for the commit, and has no commit that took
+    effect or may have. If several transactions have written the same value, this must hold for all
+    of them.
+    """
+    seen = visibility(history)
+    found = []
+    for (place, value), sights in seen.sights.items():
+        writers = [
+            history.transaction_of(wrote) for _, wrote in seen.writers.get((place, value), ())
+        ]
+        if not writers or not all(writer and writer.fate.aborted for writer in writers):
+            continue
+        writer = writers[0]
+        assert writer is not None, "all of them are transactions"
+        found.append(
+            convict(
+                Kind.ABORTED_READ,
+                f"{history[sights[0].index].who} read {value!r} at {place}@{sights[0].offset}, but "
+                f"{writer.label} was not committed",
+                sights[0].index,
+                *(index for index, _ in seen.writers[place, value]),
+                *(index for index, _ in writer.ends),
+            )
+        )
+    return tuple(found)
+
+
+def intermediate_reads(history: History) -> tuple[Anomaly, ...]:
+    """G1b: a read_committed reader got a record of a transaction that later wrote to the same
+    partition.
+
+    "Later" is the order of the answers. The reader had its record before the later record was
+    acknowledged, and a producer asks for the end only after all its records are acknowledged. Where
+    the producer did not wait, ``asked_ms`` tells when it asked for the end. A last stable offset
+    between two records of a transaction proves nothing: another transaction may have begun there.
+    """
+    seen = visibility(history)
+    found = []
+    for transaction in history.transactions().values():
+        culprit = _unfinished(transaction, history, seen)
+        if culprit is None:
+            continue
+        (early_at, early), at, (late_at, late) = culprit
+        because = (
+            f"{history[at].who} read {early.value!r} of {transaction.label} at {early.place}, and "
+            f"afterwards it wrote {late.value!r} there"
+        )
+        found.append(convict(Kind.INTERMEDIATE_READ, because, early_at, at, late_at))
+    return tuple(found)
+
+
+def _unfinished(
+    transaction: Transaction, history: History, seen: Visibility
+) -> tuple[tuple[int, Wrote], int, tuple[int, Wrote]] | None:
+    """A write, the index of a Read that brought it, and a write that followed; None if at every
+    read all was written, or an end asked for.
+    """
+    for index, wrote in transaction.writes:
+        for sight in seen.sights_of(wrote):
+            for late in transaction.acknowledged:
+                follows = late[0] > sight.index and late[1].place == wrote.place
+                if follows and not _end_asked(transaction, history, sight.index, late[0]):
+                    return (index, wrote), sight.index, late
+    return None
+
+
+def _end_asked(transaction: Transaction, history: History, read: int, late: int) -> bool:
+    return any(
+        end.asked_ms <= history[read].at_ms if end.asked_ms is not None else index < late
+        for index, end in transaction.ends
+    )

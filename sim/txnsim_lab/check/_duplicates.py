@@ -1,0 +1,41 @@
+"""One unit of work, visible twice.
+
+For a reader of the output, exactly-once means that each item has one effect on a topic (KIP-98,
+KIP-129). So the checker compares ``item``, the writer's name for the unit of work, and not the
+bytes. A program that repeats its work after an unknown outcome writes other records for the same
+items. A record without an item is an item of its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from txnsim.types import TopicPartition
+from txnsim_lab.check._visibility import visibility
+from txnsim_lab.check.anomaly import Anomaly, Kind, convict
+from txnsim_lab.check.history import History
+
+
+def duplicates(history: History) -> tuple[Anomaly, ...]:
+    """Items of which read_committed readers got more than one record of a topic."""
+    seen = visibility(history)
+    shown: dict[str, dict[tuple[TopicPartition, int], tuple[int, str]]] = defaultdict(dict)
+    for (place, value), sights in seen.sights.items():
+        writers = seen.writers.get((place, value), ())
+        items = {wrote.item for _, wrote in writers}
+        item = items.pop() if len(items) == 1 else None
+        if item is None and len({wrote.transaction for _, wrote in writers}) != 1:
+            continue  # of no program that was seen, or of several that used one name
+        name = f"{value!r} on {place}" if item is None else f"item {item!r} on {place.topic}"
+        for sight in sights:
+            shown[name].setdefault((place, sight.offset), (sight.index, value))
+    found = []
+    for name, places in sorted(shown.items()):
+        if len(places) > 1:
+            listed = ", ".join(
+                f"{value!r} at {place}@{offset}" for (place, offset), (_, value) in places.items()
+            )
+            evidence = [index for index, _ in places.values()]
+            because = f"{name} is visible {len(places)} times: {listed}"
+            found.append(convict(Kind.DUPLICATE, because, *evidence))
+    return tuple(found)

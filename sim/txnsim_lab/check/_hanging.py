@@ -1,0 +1,185 @@
+"""Transactions without an owner, judged from outside (KIP-664's "hanging").
+
+A leader says that a producer's transaction is open on its partition. The coordinator says that this
+producer has no transaction there. The two answers come at two moments, so one contradiction proves
+nothing. The transaction must be open before the coordinator is asked, and it must still be open at
+the same offset after the coordinator has answered.
+
+A transaction that the coordinator lists as Ongoing with this partition is alive, however old it is.
+One that it lists as PrepareCommit or PrepareAbort is decided. Neither is hanging. Epochs are not
+compared: a listed partition gets a marker, and the marker ends any transaction of the producer that
+is open there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from txnsim.types import TopicPartition
+from txnsim_lab.check._topics import gone
+from txnsim_lab.check.history import History
+from txnsim_lab.check.observations import (
+    UNKNOWN_OFFSET,
+    Described,
+    Initialised,
+    Listed,
+    Producers,
+    Read,
+    Seen,
+    Wrote,
+)
+
+OPEN_STATES: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+"""In which a coordinator owes a partition its marker, now or later."""
+
+
+class Hanging(msgspec.Struct, frozen=True, kw_only=True):
+    """An open transaction that no marker will end."""
+
+    place: TopicPartition
+    producer_id: int
+    start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+    evidence: tuple[int, ...]
+    """Open, not listed, still open, readers held back."""
+
+    def holds(self, wrote: Wrote) -> bool:
+        return (
+            wrote.place == self.place
+            and wrote.producer_id == self.producer_id
+            and wrote.offset >= self.start_offset
+        )
+
+
+def hanging(history: History) -> tuple[Hanging, ...]:
+    """The transactions that hang at the end of a history, by partition."""
+    return history.derived(_hanging)
+
+
+def _hanging(history: History) -> tuple[Hanging, ...]:
+    owners = _ids_by_producer(history)
+    last_looks = {producers.place: index for index, producers in _looks(history)}
+    found = []
+    deleted = gone(history)
+    for place in sorted(last_looks):
+        if place.topic in deleted:
+            continue  # and nobody is held back any more
+        pinned = _last_pinned(history, place)
+        if pinned is None:
+            continue
+        at, read = pinned
+        for producer_id, start in _open_at(history, last_looks[place]):
+            if start > read.last_stable_offset:
+                continue  # another one is before it
+            proof = _unowned(history, place, producer_id, start, owners[producer_id])
+            if proof:
+                found.append(
+                    Hanging(
+                        place=place,
+                        producer_id=producer_id,
+                        start_offset=start,
+                        last_stable_offset=read.last_stable_offset,
+                        high_watermark=read.high_watermark,
+                        evidence=tuple(sorted({*proof, last_looks[place], at})),
+                    )
+                )
+    return tuple(found)
+
+
+def _looks(history: History) -> Iterator[tuple[int, Producers]]:
+    return ((index, seen) for index, seen in history.all_of(Producers) if not seen.error)
+
+
+def _ids_by_producer(history: History) -> dict[int, set[str]]:
+    """Which transactional ids have ever had a producer id."""
+    found: dict[int, set[str]] = defaultdict(set)
+    for _, seen in history.all_of(Initialised):
+        found[seen.producer_id].add(seen.transactional_id)
+    for _, described in history.all_of(Described):
+        found[described.producer_id].add(described.transactional_id)
+    return found
+
+
+def _open_at(history: History, index: int) -> list[tuple[int, int]]:
+    """Producer id and start of each transaction that a leader called open."""
+    producers = history[index]
+    assert isinstance(producers, Producers)
+    return [
+        (one.producer_id, one.start_offset)
+        for one in producers.producers
+        if one.start_offset is not None
+    ]
+
+
+def _last_pinned(history: History, place: TopicPartition) -> tuple[int, Read] | None:
+    """The last look of a read_committed reader, if the last stable offset held it back."""
+    last = None
+    for pair in history.committed_reads(place):
+        if pair[1].last_stable_offset != UNKNOWN_OFFSET:
+            last = pair
+    if last is None or last[1].last_stable_offset >= last[1].high_watermark:
+        return None
+    return last
+
+
+def _unowned(
+    history: History, place: TopicPartition, producer_id: int, start: int, ids: set[str]
+) -> tuple[int, ...]:
+    """Evidence: open, not listed, open again; empty without all three as the last word."""
+    open_first: int | None = None
+    denied: int | None = None
+    proof: tuple[int, ...] = ()
+    for index, seen in enumerate(history):
+        if _says_open(seen, place, producer_id, start):
+            if open_first is None:
+                open_first = index
+            if denied is not None:
+                proof = (open_first, denied, index)
+            continue
+        word = _word_of_coordinator(seen, place, producer_id, ids)
+        if word is True:
+            denied, proof = None, ()
+        elif word is False and open_first is not None:
+            denied = index
+    return proof
+
+
+def _says_open(seen: Seen, place: TopicPartition, producer_id: int, start: int) -> bool:
+    """Whether a leader's answer shows the transaction open: by name, or because the last stable
+    offset is where it begins.
+    """
+    if isinstance(seen, Producers):
+        return (
+            seen.place == place
+            and not seen.error
+            and any(
+                one.producer_id == producer_id and one.start_offset == start
+                for one in seen.producers
+            )
+        )
+    if not isinstance(seen, Read) or seen.place != place or seen.error:
+        return False
+    return seen.last_stable_offset == start < seen.high_watermark
+
+
+def _word_of_coordinator(
+    seen: Seen, place: TopicPartition, producer_id: int, ids: set[str]
+) -> bool | None:
+    """Whether a coordinator lists the transaction there; None if the answer is about others."""
+    match seen:
+        case Described(error="") if seen.producer_id == producer_id:
+            return seen.state in OPEN_STATES and place in seen.partitions
+        case Described(error="" | "TRANSACTIONAL_ID_NOT_FOUND") if ids == {seen.transactional_id}:
+            return False  # the only id that ever had this producer id has another one now, or none
+        case Listed():
+            listed = [one for one in seen.transactions if one.producer_id == producer_id]
+            if any(one.state in OPEN_STATES for one in listed):
+                return None  # which partitions, DescribeTransactions would say
+            return False
+        case _:
+            return None

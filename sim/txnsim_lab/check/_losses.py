@@ -1,0 +1,117 @@
+"""Records that were acknowledged and committed, and that no reader will see.
+
+A record is lost in two cases. A read_committed reader has passed its place without getting it. Or
+its transaction is over, and a transaction without an owner keeps the record behind the last stable
+offset (KIP-664: hanging); only an abort can end that.
+"""
+
+from __future__ import annotations
+
+from txnsim.types import TopicPartition
+from txnsim_lab.check._hanging import Hanging, hanging
+from txnsim_lab.check._visibility import Visibility, visibility
+from txnsim_lab.check.anomaly import Anomaly, Kind, convict
+from txnsim_lab.check.history import History, Transaction
+from txnsim_lab.check.observations import Outcome, Wrote
+
+
+def losses(history: History) -> tuple[Anomaly, ...]:
+    """Lost writes, lost commits and torn transactions: one walk, because they exclude one another.
+
+    Some acknowledged records of a transaction are gone:
+
+    - part of it is visible: it is torn, committed or not; if it committed, the missing records are
+      lost;
+    - nothing of it is visible, it was committed and had several records: the commit is lost;
+    - it was committed and had one record: that write is lost.
+    """
+    books = _Books(history)
+    found: list[Anomaly] = []
+    for index, wrote in history.writes():
+        if wrote.transaction is None and wrote.outcome is Outcome.OK:
+            proof = books.gone(index, wrote, since=None)
+            if proof:
+                found.append(_lost_write(wrote, "", index, *proof))
+    for transaction in history.transactions().values():
+        found += _of_transaction(transaction, books)
+    return tuple(found)
+
+
+class _Books:
+    """The fate of each record of a history."""
+
+    def __init__(self, history: History) -> None:
+        self._seen: Visibility = visibility(history)
+        self._hanging: tuple[Hanging, ...] = hanging(history)
+
+    def gone(self, index: int, wrote: Wrote, *, since: int | None) -> tuple[int, ...]:
+        """Indexes of observations that prove that no reader will see it any more, or none."""
+        if index in self._seen.misses:
+            return (self._seen.misses[index],)
+        if since is None or self._seen.sights_of(wrote):
+            return ()
+        for one in self._hanging:
+            if one.holds(wrote) and one.evidence[-1] > since:
+                return one.evidence
+        return ()
+
+    def shown(self, wrote: Wrote) -> tuple[int, ...]:
+        """Deliveries of it."""
+        return tuple(sight.index for sight in self._seen.sights_of(wrote))[:1]
+
+
+def _of_transaction(transaction: Transaction, books: _Books) -> list[Anomaly]:
+    since = max(
+        (index for index, end in transaction.ends if end.commit and end.outcome is Outcome.OK),
+        default=None,
+    )
+    gone = {}
+    shown: dict[_Name, tuple[int, ...]] = {}
+    for index, wrote in transaction.acknowledged:
+        proof = books.gone(index, wrote, since=since)
+        if proof:
+            gone[index] = (wrote, proof)
+        if sights := books.shown(wrote):
+            shown[_name(index, wrote)] = sights
+    if not gone:
+        return []
+    proofs = [at for index, (_, proof) in gone.items() for at in (index, *proof)]
+    ends = [index for index, _ in transaction.ends]
+    found = []
+    names = {_name(index, wrote) for index, (wrote, _) in gone.items()}
+    if shown and len(names | shown.keys()) > 1:
+        missing = ", ".join(_named(wrote) for wrote, _ in gone.values())
+        found.append(
+            convict(
+                Kind.TORN_TRANSACTION,
+                f"a part of {transaction.label} is visible, but not {missing}",
+                *proofs,
+                *(index for sights in shown.values() for index in sights),
+                *ends,
+            )
+        )
+    if since is None:
+        return found
+    if not shown and len(gone) == len(transaction.acknowledged) and len(names) > 1:
+        because = f"{transaction.label} was acknowledged as committed, and nothing of it is there"
+        return [convict(Kind.LOST_COMMIT, because, *proofs, *ends)]
+    for index, (wrote, proof) in gone.items():
+        found.append(_lost_write(wrote, f" of {transaction.label}", index, *proof, *ends))
+    return found
+
+
+_Name = tuple[TopicPartition, str | int]
+
+
+def _name(index: int, wrote: Wrote) -> _Name:
+    """One for all acknowledgements of a record; a tombstone goes by its index."""
+    return wrote.place, index if wrote.value is None else wrote.value
+
+
+def _lost_write(wrote: Wrote, owner: str, *evidence: int) -> Anomaly:
+    because = f"{_named(wrote)}{owner} was acknowledged and committed, and no reader gets it"
+    return convict(Kind.LOST_WRITE, because, *evidence)
+
+
+def _named(wrote: Wrote) -> str:
+    return f"{wrote.value!r} on {wrote.place}"

@@ -1,0 +1,116 @@
+"""Orders that Kafka promises: of one producer's records on a partition, and of the records that a
+reader may see.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+from txnsim.types import TopicPartition
+from txnsim_lab.check._visibility import Visibility, visibility
+from txnsim_lab.check.anomaly import Anomaly, Kind, convict
+from txnsim_lab.check.history import History
+from txnsim_lab.check.observations import UNKNOWN_OFFSET, Outcome, Read, Wrote
+
+OUT_OF_ORDER_ERROR: Final = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+SEQUENCES: Final = 1 << 31
+"""How many there are before they start again (DefaultRecordBatch.incrementSequence)."""
+
+_Session = tuple[int, int, TopicPartition]
+"""Producer id, epoch and partition: within one, sequences count the records."""
+
+
+def out_of_order(history: History) -> tuple[Anomaly, ...]:
+    """An idempotent producer's records are out of order (KIP-98).
+
+    Either the log has a record of a higher sequence before one of a lower sequence. Or the broker
+    acknowledged the higher one and refuses the lower one with OUT_OF_ORDER_SEQUENCE_NUMBER, so the
+    record can never follow. The second case needs a record whose every attempt was refused and that
+    no reader has got: a late repetition of a record in the log gets the same error.
+    """
+    seen = visibility(history)
+    sessions: dict[_Session, list[tuple[int, int, Wrote]]] = defaultdict(list)
+    for index, wrote in history.writes():
+        if None not in (wrote.producer_id, wrote.producer_epoch, wrote.sequence):
+            assert wrote.producer_id is not None
+            assert wrote.producer_epoch is not None
+            assert wrote.sequence is not None
+            session = (wrote.producer_id, wrote.producer_epoch, wrote.place)
+            sessions[session].append((wrote.sequence, index, wrote))
+    found = []
+    for session in sorted(sessions):
+        attempts = sorted(sessions[session], key=lambda attempt: attempt[:2])
+        culprit = _overtaken(attempts, seen)
+        if culprit is not None:
+            (_, low_at, low), (_, high_at, high) = culprit
+            because = (
+                f"producer {session[0]} epoch {session[1]} sent {low.value!r} before "
+                f"{high.value!r} to {session[2]}, which came first"
+            )
+            found.append(convict(Kind.OUT_OF_ORDER, because, low_at, high_at))
+    return tuple(found)
+
+
+_Attempt = tuple[int, int, Wrote]
+
+
+def _overtaken(attempts: list[_Attempt], seen: Visibility) -> tuple[_Attempt, _Attempt] | None:
+    """A record and one of a higher sequence that overtook it."""
+    taken = [attempt for attempt in attempts if attempt[2].outcome is Outcome.OK]
+    for low in attempts:
+        high = next(
+            (one for one in taken if _follows(one[0], low[0]) and _overtook(low, one)), None
+        )
+        if high is not None and (low in taken or _undeliverable(low[0], attempts, seen)):
+            return low, high
+    return None
+
+
+def _follows(sequence: int, other: int) -> bool:
+    """Whether one sequence comes after another. Sequences start again at 0 after the largest one,
+    so the order of two that are far apart is unknown.
+    """
+    return 0 < (sequence - other) % SEQUENCES < SEQUENCES // 2
+
+
+def _overtook(low: _Attempt, high: _Attempt) -> bool:
+    _, low_at, refused_or_taken = low
+    _, high_at, taken = high
+    if refused_or_taken.outcome is Outcome.OK:
+        return UNKNOWN_OFFSET < taken.offset < refused_or_taken.offset
+    return refused_or_taken.error == OUT_OF_ORDER_ERROR and high_at < low_at
+
+
+def _undeliverable(sequence: int, attempts: list[_Attempt], seen: Visibility) -> bool:
+    """Whether a record is nowhere: every attempt was refused, and no reader has got it."""
+    mine = [wrote for number, _, wrote in attempts if number == sequence]
+    return all(
+        wrote.outcome is Outcome.FAILED and (wrote.place, wrote.value) not in seen.sights
+        for wrote in mine
+    )
+
+
+def readers_went_back(history: History) -> tuple[Anomaly, ...]:
+    """The last stable offset that a reader got is lower than an earlier one of the same leader:
+    data that it could see then is undecided now.
+
+    Leaders differ: the high watermark of a new one may be behind that of the old (KIP-101), so
+    answers of different leader epochs are not compared.
+    """
+    furthest: dict[tuple[str, TopicPartition, int | None], tuple[int, Read]] = {}
+    found: dict[tuple[str, TopicPartition, int | None], Anomaly] = {}
+    for index, read in history.committed_reads():
+        if read.last_stable_offset == UNKNOWN_OFFSET:
+            continue
+        view = (read.who, read.place, read.leader_epoch)
+        before = furthest.get(view)
+        if before is None or read.last_stable_offset >= before[1].last_stable_offset:
+            furthest[view] = (index, read)
+        elif view not in found:
+            because = (
+                f"{read.who} could read up to {before[1].last_stable_offset} on {read.place}, and "
+                f"then only up to {read.last_stable_offset}"
+            )
+            found[view] = convict(Kind.READER_WENT_BACK, because, before[0], index)
+    return tuple(found.values())

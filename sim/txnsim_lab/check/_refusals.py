@@ -1,0 +1,84 @@
+"""Producers that can't go on although they kept the rules.
+
+INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING and UNKNOWN_PRODUCER_ID mean that the program ended
+what it had not begun, or that it used an id that it had not got. Clients take these errors as
+fatal. An error is false if the producer used the identity that it had got, and no other client has
+touched its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from txnsim_lab.check._fencing import Answer, Life, answers_to, has_cause, last_timeout_ms, lives_of
+from txnsim_lab.check.anomaly import Anomaly, Kind, convict
+from txnsim_lab.check.history import History
+from txnsim_lab.check.observations import Added, Ended, Initialised, Outcome, Wrote
+
+REFUSALS: Final = frozenset(
+    {"INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING", "UNKNOWN_PRODUCER_ID"}
+)
+
+
+def refused_producers(history: History) -> tuple[Anomaly, ...]:
+    """A producer in the middle of its transaction gets one of these errors, at anything but an
+    end, though
+
+    - it has not asked for an end of that transaction before, and every other one of this id that it
+      began as the same instance has an acknowledged end;
+    - no client has initialised the id since it did, or may have done so, and no operator has
+      aborted anything of its producer;
+    - it has added the partition or the group that is meant, where it adds any by itself;
+    - it went by the identity that it had been given, and no client has used a higher epoch;
+    - its transaction is younger than its timeout;
+
+    and nothing that was asked in the name of its id has been granted since.
+    """
+    found = []
+    lives, answered = lives_of(history), answers_to(history)
+    for transaction in history.transactions().values():
+        owner = transaction.transactional_id
+        answers = answered.get(transaction.label, [])
+        for index, answer in answers:
+            if isinstance(answer, Ended):
+                break  # false-fencing judges ends; from here on it is over
+            if owner is None or answer.error not in REFUSALS:
+                continue
+            life = lives[owner]
+            if has_cause(life, transaction, answer, answered=index):
+                break
+            if _is_granted_since(life, index) or _was_left_out(answers, answer):
+                break
+            timeout_ms = last_timeout_ms(life, (Initialised,), answered=index)
+            if timeout_ms is None or answer.at_ms - transaction.heard_of_ms >= timeout_ms:
+                break  # its coordinator may have aborted it by then
+            because = (
+                f"{answer.who} got {answer.error} in {transaction.label}, which it had begun "
+                f"as it should; no client took over {owner}, and nothing was granted to it any more"
+            )
+            found.append(convict(Kind.REFUSED_PRODUCER, because, transaction.heard_of, index))
+            break
+    return tuple(found)
+
+
+def _was_left_out(answers: Sequence[tuple[int, Answer]], refused: Answer) -> bool:
+    """Whether the producer, which adds partitions by itself, has not added this one: then it is
+    right that it is refused (KIP-890's buggy client).
+    """
+    added = [answer for _, answer in answers if isinstance(answer, Added)]
+    if not added or isinstance(refused, Added):
+        return False
+    taken = [one for one in added if one.outcome is Outcome.OK]
+    if isinstance(refused, Wrote):
+        return not any(refused.place in one.partitions for one in taken)
+    return not any(not one.partitions for one in taken)
+
+
+def _is_granted_since(life: Life, answered_at: int) -> bool:
+    """Whether anything of that id was granted later, or may have been: it is not stopped."""
+    return any(
+        event.at > answered_at and event.seen.outcome is not Outcome.FAILED
+        for event in life
+        if isinstance(event.seen, Initialised | Answer)
+    )

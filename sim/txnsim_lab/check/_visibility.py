@@ -1,0 +1,184 @@
+"""Writes that read_committed readers got, and writes that they passed without getting them.
+
+A reader has passed a place if it asked for an offset at or before it and went on behind it. The
+last stable offset is never beyond a record of an open transaction. So a reader that passes an
+undecided record shows an error. A reader that passes a committed record must have got it, unless
+the cleaner removed it because a later record has its key.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from txnsim.types import TopicPartition
+from txnsim_lab.check._topics import in_doubt_of, own_name
+from txnsim_lab.check.history import History
+from txnsim_lab.check.observations import UNKNOWN_OFFSET, Outcome, Wrote
+
+_ANYWHERE: Final = 1 << 63
+"""Behind every offset: of a record that may be anywhere."""
+
+Name = tuple[TopicPartition, str]
+"""A record by its partition and value."""
+
+
+class Sight(msgspec.Struct, frozen=True):
+    """A record that was delivered."""
+
+    index: int
+    """Index of the Read."""
+    offset: int
+
+
+class Visibility(msgspec.Struct, frozen=True, kw_only=True):
+    """Visible records of one history."""
+
+    writers: Mapping[Name, tuple[tuple[int, Wrote], ...]]
+    """Every attempt to write a record that was not refused; every attempt if all were."""
+    sights: Mapping[Name, tuple[Sight, ...]]
+    """Every delivery of a record to a read_committed reader."""
+    misses: Mapping[int, int]
+    """Index of an acknowledged write -> index of the first Read that passed it by."""
+
+    def sights_of(self, wrote: Wrote) -> tuple[Sight, ...]:
+        """Every delivery of a record to readers, if this attempt may have written it."""
+        if wrote.value is None:
+            return ()
+        name = (wrote.place, wrote.value)
+        if wrote.outcome is Outcome.FAILED and not _is_refused(self.writers[name]):
+            return ()  # another attempt has written it
+        return self.sights.get(name, ())
+
+
+def visibility(history: History) -> Visibility:
+    """What came of each write, for read_committed readers."""
+    return history.derived(_visibility)
+
+
+def _visibility(history: History) -> Visibility:
+    writers: dict[Name, list[tuple[int, Wrote]]] = defaultdict(list)
+    for index, wrote in history.writes():
+        if wrote.value is not None:
+            writers[wrote.place, wrote.value].append((index, wrote))
+    sights: dict[Name, list[Sight]] = defaultdict(list)
+    for index, read in history.committed_reads():
+        for record in read.records:
+            if record.value is not None:
+                sights[read.place, record.value].append(Sight(index, record.offset))
+    return Visibility(
+        writers={name: _effective(found) for name, found in writers.items()},
+        sights={name: tuple(found) for name, found in sights.items()},
+        misses=_misses(history, sights),
+    )
+
+
+def _effective(attempts: list[tuple[int, Wrote]]) -> tuple[tuple[int, Wrote], ...]:
+    """The attempts that may have had an effect; all of them where all were refused."""
+    if _is_refused(attempts):
+        return tuple(attempts)
+    return tuple(pair for pair in attempts if pair[1].outcome is not Outcome.FAILED)
+
+
+def _is_refused(attempts: Iterable[tuple[int, Wrote]]) -> bool:
+    return all(wrote.outcome is Outcome.FAILED for _, wrote in attempts)
+
+
+def _misses(history: History, sights: Mapping[Name, list[Sight]]) -> dict[int, int]:
+    """For each read, the writes that it passed without getting them."""
+    due: dict[TopicPartition, list[tuple[int, int, Wrote]]] = defaultdict(list)
+    excused = _Superseded(history)
+    for index, wrote in history.writes():
+        if wrote.outcome is not Outcome.OK or wrote.value is None or excused.covers(wrote):
+            continue
+        if wrote.offset == UNKNOWN_OFFSET:
+            continue  # "not there" would need a reader of everything, and nothing deleted meanwhile
+        if not _seen_elsewhere(wrote, sights.get((wrote.place, wrote.value), ())):
+            due[wrote.place].append((wrote.offset, index, wrote))
+    misses: dict[int, int] = {}
+    for place, written in due.items():
+        written.sort(key=lambda entry: entry[:2])
+        offsets = [offset for offset, _, _ in written]
+        for at, read in history.committed_reads(place):
+            given = {(record.offset, record.value) for record in read.records}
+            passed = slice(bisect_left(offsets, read.asked), bisect_left(offsets, read.next_offset))
+            for offset, index, wrote in written[passed]:
+                if (offset, wrote.value) not in given:
+                    misses.setdefault(index, at)
+    return misses
+
+
+def _seen_elsewhere(wrote: Wrote, sights: Iterable[Sight]) -> bool:
+    """Whether the record is at another offset than the acknowledgement said."""
+    return any(sight.offset != wrote.offset for sight in sights)
+
+
+class _Superseded:
+    """The cleaner may take a record once a later one has its key."""
+
+    def __init__(self, history: History) -> None:
+        self._last: dict[tuple[TopicPartition, str], int] = {}
+        self._in_doubt: set[tuple[TopicPartition, str]] = set()
+        """Records that may be in any topic of the name."""
+        for _, wrote in history.writes():
+            if wrote.key is not None and wrote.outcome is not Outcome.FAILED:
+                placed = wrote.outcome is Outcome.OK and wrote.offset != UNKNOWN_OFFSET
+                self._note(wrote.place, wrote.key, wrote.offset if placed else _ANYWHERE)
+        for _, read in history.reads():
+            for record in read.records:
+                if record.key is not None:
+                    self._note(read.place, record.key, record.offset)
+
+    def _note(self, place: TopicPartition, key: str, offset: int) -> None:
+        any_of = in_doubt_of(place)
+        if any_of is not None:
+            self._in_doubt.add((any_of, key))
+        self._last[place, key] = max(offset, self._last.get((place, key), offset))
+
+    def covers(self, wrote: Wrote) -> bool:
+        if wrote.key is None:
+            return False
+        later = self._last[wrote.place, wrote.key] > wrote.offset
+        return later or (own_name(wrote.place), wrote.key) in self._in_doubt
+
+
+def writers_by_offset(
+    history: History, visible: Visibility
+) -> dict[TopicPartition, dict[int, Wrote]]:
+    """The write of the record at each offset, as far as an answer or a read shows it. If these
+    differ, what was read counts; of two answers or two reads that differ, neither. A value that
+    several transactions have written counts for none of them.
+    """
+    told: dict[TopicPartition, dict[int, Wrote | None]] = defaultdict(dict)
+    read: dict[TopicPartition, dict[int, Wrote | None]] = defaultdict(dict)
+    for _, wrote in history.writes():
+        if wrote.outcome is Outcome.OK and wrote.offset != UNKNOWN_OFFSET:
+            _note(told[wrote.place], wrote.offset, wrote)
+    for (place, value), sights in visible.sights.items():
+        writers = [wrote for _, wrote in visible.writers.get((place, value), ())]
+        if len({wrote.transaction for wrote in writers}) == 1:
+            for sight in sights:
+                _note(read[place], sight.offset, writers[0])
+    return {
+        place: {
+            offset: wrote
+            for offset, wrote in (log | read.get(place, {})).items()
+            if wrote is not None
+        }
+        for place, log in (read | told).items()
+    }
+
+
+def _record(wrote: Wrote) -> tuple[str | None, str | None, str | None]:
+    return wrote.transaction, wrote.key, wrote.value
+
+
+def _note(log: dict[int, Wrote | None], offset: int, wrote: Wrote) -> None:
+    """Note a record; None at an offset with two different records."""
+    known = log.setdefault(offset, wrote)
+    if known is None or _record(known) != _record(wrote):
+        log[offset] = None

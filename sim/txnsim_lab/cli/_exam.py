@@ -1,0 +1,213 @@
+"""``txnsim exam``: a client library sits the exam, by a driver of its own."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shlex
+import sys
+from collections.abc import Sequence
+from os.path import relpath
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from txnsim.cli.output import print_json, print_line, print_table
+from txnsim.errors import ConfigError
+from txnsim.written_files import write_all, write_whole
+from txnsim_lab.cli import _exam_readers as exam_readers
+
+if TYPE_CHECKING:
+    from txnsim_lab.exam.results import Result, Sitting
+    from txnsim_lab.exam.situation import Situation
+
+MISSED_STATUS: Final = 1
+LEVELS: Final = (0, 1, 2)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``exam`` takes."""
+    parts = parser.add_subparsers(dest="part", metavar="COMMAND", required=True)
+    run = parts.add_parser("run", description="Have a library sit the exam (docs/exam.md).")
+    run.epilog = (
+        "Exit status: 0 nothing was missed but what --known has, 1 something was,"
+        " 2 a wrong argument, or the driver does not speak the contract."
+    )
+    run.add_argument("--driver", required=True, metavar="CMD", help="starts the library's driver")
+    _add_choice(run)
+    where = run.add_mutually_exclusive_group()
+    where.add_argument("--as-version", metavar="RELEASE", help="of Kafka")
+    where.add_argument("--on", metavar="WHERE",
+                       help="real brokers behind a proxy: HOST:PORT or apache-RELEASE")  # fmt: skip
+    run.add_argument("--known", type=Path, metavar="FILE",
+                     help="misses that don't count, a line each: commit-late@1")  # fmt: skip
+    run.add_argument("--report", type=Path, metavar="FILE", help="write a page of it: FILE.html")
+    run.add_argument("--misses", type=Path, metavar="DIR",
+                     help="a folder for each miss that --known has not: text, story, versions,"
+                     " page")  # fmt: skip
+    run.add_argument("--driver-source", type=Path, action="append", default=[], metavar="FILE",
+                     help="a file of the driver for these folders; those that --driver names are"
+                     " there; may be repeated")  # fmt: skip
+    run.add_argument("--json", action="store_true", help="results as JSON")
+    readers = parts.add_parser("readers", description="Readers without a coordinator: topics and"
+                               " log directories with the answers expected of them.")  # fmt: skip
+    exam_readers.add_arguments(readers)
+    listed = parts.add_parser("list", description="Say which situations there are.")
+    _add_choice(listed)
+    listed.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _add_choice(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", action="append", default=[], metavar="WORD",
+                        help="situations or classes that begin so; may be repeated")  # fmt: skip
+    parser.add_argument("--transaction-version", type=int, action="append", default=[],
+                        choices=LEVELS, help="only this level; may be repeated")  # fmt: skip
+    parser.add_argument("--core", action="store_true",
+                        help="the most telling situations, each at its newest level")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status.
+
+    Raises:
+        ConfigError: The driver can't be started, or an argument is wrong.
+    """
+    if args.part == "readers":
+        return exam_readers.run(args)
+    from txnsim_lab.exam.sitting import chosen
+    from txnsim_lab.exam.situations import SITUATIONS
+    from txnsim_lab.simulation.play import quieten
+
+    situations = chosen(SITUATIONS, args.only, core=args.core)
+    levels = sorted(set(args.transaction_version)) or LEVELS
+    if args.part == "list":
+        _list(situations, args)
+        return 0
+    quieten()
+    known = _known(args.known)
+    total = sum(level in one.levels for one in situations for level in levels)
+    progress = _Progress(total, quiet=args.json)
+    sitting = asyncio.run(_sit(situations, levels, args, progress))
+    progress.end()
+    if args.report is not None:
+        from txnsim_lab.exam.results import page
+
+        misses = "" if args.misses is None else relpath(args.misses, args.report.parent)
+        write_whole(args.report, page(sitting, misses=misses, known=known))
+    if args.misses is not None:
+        from txnsim_lab.exam.misses import driver_sources, folders
+
+        sources = driver_sources(args.driver, args.driver_source)
+        made = folders(sitting, command=_again(args), sources=sources, known=known)
+        write_all(args.misses, made)
+    if args.json:
+        results = [msgspec.structs.replace(one, recording=b"") for one in sitting.results]
+        print_json(msgspec.to_builtins(msgspec.structs.replace(sitting, results=tuple(results))))
+    else:
+        _show(sitting, known, args)
+    return MISSED_STATUS if any(sitting.misses(known)) else 0
+
+
+async def _sit(
+    situations: list[Situation],
+    levels: Sequence[int],
+    args: argparse.Namespace,
+    progress: _Progress,
+) -> Sitting:
+    from txnsim.client.errors import ClientError
+    from txnsim_lab.exam.hall import Halls, SimulatedHalls
+    from txnsim_lab.exam.sitting import sit
+
+    halls: Halls = SimulatedHalls(args.as_version)
+    if args.on is not None:
+        from txnsim_lab.exam.real_hall import RealHalls
+
+        try:
+            halls = await RealHalls.at(args.on, say=progress.say)
+        except ClientError as error:
+            raise ConfigError(f"--on {args.on}: {error}") from None
+    return await sit(args.driver, situations, levels=levels, halls=halls, tell=progress.show)
+
+
+def _list(situations: list[Situation], args: argparse.Namespace) -> None:
+    if args.json:
+        rows = [msgspec.structs.asdict(one) for one in situations]
+        print_json([{name: row[name] for name in row if name != "play"} for row in rows])
+        return
+    print_table(
+        ("Class", "Situation", "Levels", "Question"),
+        [(one.kind, one.name, ",".join(map(str, one.levels)), one.asks) for one in situations],
+    )
+
+
+def _known(path: Path | None) -> frozenset[str]:
+    from txnsim_lab.exam.results import known_misses
+
+    try:
+        return frozenset() if path is None else known_misses(path.read_text().splitlines())
+    except OSError as error:
+        raise ConfigError(f"--known {path}: {error.strerror}") from None
+
+
+def _show(sitting: Sitting, known: frozenset[str], args: argparse.Namespace) -> None:
+    from txnsim_lab.exam.results import Outcome
+
+    print_table(
+        ("Class", "Situation", "Level", "Outcome", "Seconds"),
+        [
+            (one.kind, one.situation, str(one.level), one.outcome, f"{one.seconds:.1f}")
+            for one in sitting.results
+        ],
+    )
+    for one in sitting.misses():
+        print_line(f"{one.id}{' (known)' if one.id in known else ''}: {one.asks}")
+        for line in (
+            *one.because,
+            *one.choices,
+            *(f"the library: {error}" for error in one.errors[:6]),
+        ):
+            print_line(f"  {line}")
+        print_line(
+            f"  again: {_again(args)} --only {one.situation} --transaction-version {one.level}"
+        )
+    healed = known & {one.id for one in sitting.results if one.outcome is Outcome.PASSED}
+    for name in sorted(healed):
+        print_line(f"{name} is known as a miss, and passes")
+    counts = ", ".join(f"{sitting.count(outcome)} {outcome}" for outcome in Outcome)
+    print_line(
+        f"{sitting.library} {sitting.version} ({sitting.language}), which speaks version"
+        f" {sitting.speaks} of transactions: {counts}"
+    )
+
+
+def _again(args: argparse.Namespace) -> str:
+    given = (("--as-version", args.as_version), ("--on", args.on))
+    where = "".join(f" {name} {value}" for name, value in given if value is not None)
+    return f"txnsim exam run --driver {shlex.quote(args.driver)}{where}"
+
+
+class _Progress:
+    """How far it is, on standard error: one line that changes for a person, lines for a log."""
+
+    def __init__(self, total: int, *, quiet: bool) -> None:
+        self._total, self._done = total, 0
+        self._quiet = quiet
+        self._begin, self._end = ("\r\x1b[K", "") if sys.stderr.isatty() else ("", "\n")
+
+    def show(self, result: Result) -> None:
+        self._done += 1
+        self._write(f"{self._done}/{self._total} {result.id}: {result.outcome}")
+
+    def say(self, text: str) -> None:
+        """What is going on besides."""
+        self._write(text)
+
+    def end(self) -> None:
+        """Leave no line behind."""
+        if not self._end:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        if not self._quiet:
+            print(f"{self._begin}{text}", end=self._end, file=sys.stderr, flush=True)

@@ -1,0 +1,399 @@
+"""``txnsim scenario``: list, show and run stories about transactions."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from txnsim.cli.output import (
+    Columns,
+    complain,
+    print_json,
+    print_line,
+    print_text,
+    tell,
+    warn,
+)
+from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.errors import ConfigError
+from txnsim.suggestions import unknown
+from txnsim.written_files import write_whole
+from txnsim_lab.cli._scenario import on_real_brokers, template
+from txnsim_lab.cli._scenario.matrix import matrix_of
+from txnsim_lab.cli._scenario.output import facts_of, progress_of, show_of, story_of, table_of
+from txnsim_lab.cli._traces import one_file
+from txnsim_lab.scenario.catalog import find, heads, scenarios
+
+if TYPE_CHECKING:
+    from txnsim_lab.scenario.given_inputs import GivenInputs
+    from txnsim_lab.scenario.model import Scenario
+    from txnsim_lab.scenario.runner import RunResult, Telling
+
+DIFFERENT_STATUS: Final = 1
+COLUMNS: Final[Columns[dict[str, Any]]] = {
+    "Scenario": lambda one: one["name"],
+    "Alias": lambda one: ", ".join(one["aliases"]),
+    "Title": lambda one: one["title"],
+}
+TAKES: Final = ("armed", "disarmed", "control")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``scenario`` takes."""
+    parser.epilog = (
+        "Exit status: 0 every verdict is the declared one, 1 one differs, 2 a wrong argument or "
+        "scenario file."
+    )
+    commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listing = commands.add_parser("list", help="the scenarios that come with txnsim")
+    listing.add_argument("--json", action="store_true", help="as JSON")
+    show = commands.add_parser("show", help="the YAML of one scenario, to read or to begin with")
+    show.add_argument("name", help="a scenario's name or alias, or a YAML file")
+    form = show.add_mutually_exclusive_group()
+    form.add_argument(
+        "--summary", action="store_true", help="goal, method, steps and verdicts in words instead"
+    )
+    form.add_argument("--json", action="store_true", help="as JSON")
+    new = commands.add_parser("new", help="write NAME.yaml: a story that runs, with comments")
+    new.add_argument("name", metavar="NAME", help="lower case with hyphens, as in late-answer")
+    check = commands.add_parser("check", help="whether files are sound scenarios, without a run")
+    check.add_argument("name", nargs="+", help="a YAML file, or a scenario's name; several")
+    check.add_argument("--json", action="store_true", help="as JSON")
+    run_some = commands.add_parser("run", help="tell stories and judge them")
+    run_some.add_argument(
+        "name", nargs="+", help="a scenario's name or alias, or a YAML file; several"
+    )
+    _run_options(run_some)
+    tellings = run_some.add_argument_group("which tellings")
+    which = tellings.add_mutually_exclusive_group()
+    which.add_argument("--armed", action="store_true", help="only with the fault")
+    which.add_argument(
+        "--disarmed", action="store_true", help="only without the fault, to see the difference"
+    )
+    which.add_argument(
+        "--control", action="store_true", help="only what looks like the anomaly and is none"
+    )
+    run_some.add_argument(
+        "--inputs",
+        metavar="JSON",
+        help="what was done to the run besides its story, as the page gives it (Share); one run"
+        " and one take",
+    )
+    _player_options(run_some.add_argument_group("who plays"))
+    run_some.add_argument("--quiet", action="store_true", help="the table only")
+    matrix = commands.add_parser(
+        "matrix", help="run every scenario in every mode: anomaly by mode, expected and observed"
+    )
+    _run_options(matrix)
+    matrix.set_defaults(
+        armed=False, disarmed=False, control=False, quiet=True, real=False, player=None,
+        program=None, inputs=None,
+    )  # fmt: skip
+
+
+def _run_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--mode",
+        action="append",
+        default=[],
+        metavar="MODE",
+        help="only this mode, or this run of a scenario; may be repeated",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="of all chance: same seed, same trace (1)"
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        metavar="N",
+        help="each with the seeds 1 to N; the first that differs is shown",
+    )
+    parser.add_argument("--trace", type=Path, metavar="DIR", help="write each run's trace there")
+    parser.add_argument(
+        "--history",
+        type=Path,
+        metavar="DIR",
+        help="write there what everybody saw in each run, which is what is judged",
+    )
+    parser.add_argument("--json", action="store_true", help="verdicts as JSON")
+    parser.add_argument("--html", type=Path, metavar="FILE", help=one_file.HTML_HELP)
+    parser.add_argument("--open", action="store_true", help=one_file.OPEN_HELP)
+    parser.add_argument("--redact", action="store_true", help=one_file.REDACT_HELP)
+    on_real_brokers.add_arguments(parser)
+
+
+def _player_options(parser: argparse._ArgumentGroup) -> None:
+    parser.add_argument(
+        "--real",
+        action="store_true",
+        help="over TCP and in real time, with a stock client as the application where one is "
+        "installed; in virtual time and with our own client unless given",
+    )
+    player = parser.add_mutually_exclusive_group()
+    player.add_argument(
+        "--player",
+        help="who plays the application: own, kafka-python; implies --real",
+    )
+    player.add_argument(
+        "--program",
+        metavar="COMMAND",
+        help="a program that plays the application: called with bootstrap, transactional id, "
+        "topic, partition and timestamp, tells what it sees as JSON lines; implies --real",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status."""
+    from txnsim.cli.event_log import log_to_stderr  # structlog: slow to import
+
+    log_to_stderr()
+    match args.action:
+        case "list":
+            return _list(args)
+        case "show":
+            return _show(args)
+        case "new":
+            return _new(args)
+        case "check":
+            return _check(args)
+        case "run":
+            return _run(tuple(find(name)[1] for name in args.name), args, table=table_of)
+        case _:
+            every = sorted(scenarios().values(), key=lambda one: (one.animal, one.aliases))
+            return _run(every, args, table=matrix_of)
+
+
+# list, show
+
+
+def _list(args: argparse.Namespace) -> int:
+    known = [
+        {
+            "name": one["name"],
+            "aliases": one.get("aliases", []),
+            "animal": one.get("animal", ""),
+            "title": one["title"],
+            "runs": list(one["runs"]),
+        }
+        for one in heads()
+    ]
+    tell(args, known, COLUMNS)
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    path, scenario = find(args.name)
+    if args.json:
+        print_json(scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+    elif args.summary:
+        print_text(show_of(scenario, path))
+    else:
+        print_line(f"# {path}")
+        print_text(path.read_text("utf-8").rstrip("\n"))
+    return 0
+
+
+def _new(args: argparse.Namespace) -> int:
+    path = template.write(args.name)
+    print_line(f"{path}: a story that runs; its comments say how to go on")
+    print_line(f"  txnsim scenario check {path}")
+    print_line(f"  txnsim scenario run {path}")
+    return 0
+
+
+def _check(args: argparse.Namespace) -> int:
+    """Every file is read, also behind a wrong one."""
+    found: list[dict[str, Any]] = []
+    wrong = 0
+    for name in args.name:
+        try:
+            path, scenario = find(name)
+        except ConfigError as error:
+            wrong += 1
+            found.append({"file": name, "problems": str(error).splitlines()})
+            continue
+        tellings = len(scenario.runs) * len(scenario.takes)
+        found.append(
+            {"file": str(path), "name": scenario.name, "tellings": tellings, "problems": []}
+        )
+    if args.json:
+        print_json(found)
+    else:
+        for one in found:
+            for problem in one["problems"]:
+                complain(problem)
+            if not one["problems"]:
+                print_line(f"{one['file']}: {one['name']} is sound, {one['tellings']} tellings")
+    return MISUSE_STATUS if wrong else 0
+
+
+# run, matrix
+
+
+def _run(
+    chosen: Sequence[Scenario],
+    args: argparse.Namespace,
+    *,
+    table: Callable[[Sequence[RunResult]], str],
+) -> int:
+    plan = _plan(chosen, args)
+    if args.on is not None:
+        return _run_elsewhere(plan, args)
+    for directory in (args.trace, args.history):
+        _make(directory)
+    results = _run_all(plan, args)
+    _show_page(results, args)
+    tell(args, [facts_of(result) for result in results], lambda _: table(results))
+    return 0 if all(result.as_declared for result in results) else DIFFERENT_STATUS
+
+
+def _run_elsewhere(plan: Sequence[Telling], args: argparse.Namespace) -> int:
+    from txnsim_lab.scenario.players.casting import Casting
+    from txnsim_lab.scenario.runner import casts_of
+
+    for option in ("trace", "history", "html", "inputs", "seeds"):
+        if getattr(args, option) is not None:
+            raise ConfigError(f"--{option} is of no use with --on")
+    casting = Casting(player=args.player or "own", program=args.program)
+    for telling in plan:
+        if any(one.plays == "application" for one in telling.scenario.actors.values()):
+            casts_of(telling, casting)  # a wish that can't be granted is refused before any run
+    cells = on_real_brokers.run(plan, casting, args)
+    is_well = all(cell.agrees and not cell.left for cell in cells)
+    return 0 if is_well else DIFFERENT_STATUS
+
+
+def _plan(chosen: Sequence[Scenario], args: argparse.Namespace) -> list[Telling]:
+    from txnsim_lab.scenario.runner import Telling
+
+    takes = [take for take in TAKES if getattr(args, take)] or list(TAKES)
+    plan = [
+        Telling(scenario=scenario, run=run_name, take=take)
+        for scenario in chosen
+        for run_name in _runs(scenario, args, alone=len(chosen) == 1)
+        for take in takes
+        if take in scenario.takes
+    ]
+    if not plan:
+        wanted = " or ".join(args.mode) or "a control"
+        raise ConfigError(f"no scenario has {wanted}")
+    return plan
+
+
+def _runs(scenario: Scenario, args: argparse.Namespace, *, alone: bool) -> list[str]:
+    words = [*scenario.runs, *(run_.mode for run_ in scenario.runs.values())]
+    for wanted in args.mode:
+        if alone and wanted not in words:
+            raise ConfigError(f"{scenario.name}: {unknown('mode', wanted, dict.fromkeys(words))}")
+    found = [
+        name
+        for name, run_ in scenario.runs.items()
+        if not args.mode or name in args.mode or run_.mode in args.mode
+    ]
+    playable = [
+        name for name in found if args.player is None or _can_play(scenario, name, args.player)
+    ]
+    if args.mode or not playable:
+        return found  # who can't play what was asked for is refused
+    for name in found:
+        if name not in playable:
+            warn(f"{scenario.name} {name}: left out, {args.player} can't play there")
+    return playable
+
+
+def _can_play(scenario: Scenario, run_name: str, player: str) -> bool:
+    able = scenario.runs[run_name].players
+    return all(
+        player in actor.players and (able is None or player in able)
+        for actor in scenario.actors.values()
+        if actor.plays == "application"
+    )
+
+
+def _run_all(plan: Sequence[Telling], args: argparse.Namespace) -> list[RunResult]:
+    from txnsim.runtime import real
+    from txnsim_lab.scenario.players.casting import Casting
+    from txnsim_lab.scenario.runner import casts_of, tell_real
+
+    casting = Casting(player=args.player, program=args.program)
+    is_real = args.real or args.player is not None or args.program is not None
+    if is_real:
+        for telling in plan:
+            casts_of(telling, casting)  # a wish that can't be granted is refused before any run
+    if args.seeds is not None and (is_real or args.inputs is not None or args.seeds < 1):
+        raise ConfigError("--seeds is a number from 1 on, and for virtual time without --inputs")
+    pace = _pace_of(plan, args, is_real=is_real)
+    results = []
+    said: set[str] = set()
+    for number, telling in enumerate(plan, 1):
+        result = real.run(tell_real(telling, casting)) if is_real else _told(telling, args, pace)
+        results.append(result)
+        _write(args.trace, result, "jsonl", result.trace)
+        _write(args.history, result, "history.jsonl", result.history)
+        if args.quiet or args.json:
+            warn(progress_of(result, number=number, of=len(plan)))
+        elif telling.take == "armed" or args.disarmed or args.control:
+            world = telling.scenario.runs[telling.run]
+            print_text(story_of(world, result, said=said))
+    return results
+
+
+def _told(telling: Telling, args: argparse.Namespace, pace: GivenInputs | None) -> RunResult:
+    """The first recording that differs, over the seeds; the last one if none differs."""
+    from txnsim_lab.scenario.runner import tell_virtual
+
+    seeds = [args.seed] if args.seeds is None else range(1, args.seeds + 1)
+    for seed in seeds:
+        result = tell_virtual(telling, seed=seed, pace=pace)
+        if not result.as_declared:
+            break
+    return result
+
+
+def _pace_of(
+    plan: Sequence[Telling], args: argparse.Namespace, *, is_real: bool
+) -> GivenInputs | None:
+    if args.inputs is None:
+        return None
+    from txnsim_lab.scenario.given_inputs import GivenInputs, inputs_of
+
+    if len(plan) != 1 or is_real:
+        raise ConfigError("--inputs is for one run and one take in virtual time: name them")
+    return GivenInputs(inputs_of(args.inputs))
+
+
+# Files
+
+
+def _show_page(results: Sequence[RunResult], args: argparse.Namespace) -> None:
+    if args.html is None and not args.open:
+        return
+    from txnsim.trace.reading import recording
+
+    runs = [
+        (f"{one.scenario} {one.run} {one.take}", recording("the trace", one.trace.splitlines()))
+        for one in results
+    ]
+    if args.html is not None:
+        one_file.write(args.html, runs, redact=args.redact)
+    if args.open:
+        one_file.show(runs, redact=args.redact)
+
+
+def _make(directory: Path | None) -> None:
+    if directory is None:
+        return
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{directory}: {error.strerror}") from None
+
+
+def _write(directory: Path | None, result: RunResult, suffix: str, content: bytes) -> None:
+    if directory is None:
+        return
+    run_name = result.run.replace("/", "-")
+    path = directory / f"{result.scenario}.{run_name}.{result.take}.{suffix}"
+    write_whole(path, content)

@@ -1,0 +1,84 @@
+"""The matrix of ``txnsim scenario matrix``: an anomaly in each row, a generation of the protocol in
+each column, and in each cell what armed runs came to.
+
+A cell with a fix or a release in it has several runs, each under its label. What differs from the
+file is marked, with what was expected; disarmed runs and controls, which must all be healthy, are
+counted below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
+
+from txnsim_lab.cli._scenario.output import findings, kinds, reasons
+
+if TYPE_CHECKING:
+    from txnsim_lab.scenario.runner import RunResult
+
+COLUMNS: Final = ("V-", "V+", "TV2", "TV2+")
+HEADERS: Final = ("Scenario", *COLUMNS)
+GAP: Final = "  "
+
+
+def matrix_of(results: Sequence[RunResult]) -> str:
+    """The grid, and how many runs came to the declared verdict."""
+    armed: dict[str, dict[str, list[RunResult]]] = {}
+    for result in results:
+        if result.take == "armed":
+            row = armed.setdefault(result.scenario, {})
+            row.setdefault(result.mode, []).append(result)
+    rows = [[_name(row), *(_cell(row.get(mode, [])) for mode in COLUMNS)] for row in armed.values()]
+    return "\n".join([*_grid(rows), "", *_counts(results), *reasons(results)])
+
+
+def _name(row: dict[str, list[RunResult]]) -> list[str]:
+    one = next(iter(row.values()))[0]
+    return [line for line in (one.animal, one.scenario) if line]
+
+
+def _cell(results: Sequence[RunResult]) -> list[str]:
+    lines = []
+    for result in results:
+        label = result.run.removeprefix(result.mode).strip("/")
+        if label:
+            lines.append(f"{label}:")
+        lines += [*result.verdict.observed] or [kinds(())]
+        for finding in findings(result):
+            if not finding.as_declared:
+                lines.append(f"≠ {kinds(finding.expected)}")
+    return lines or ["–"]
+
+
+def _grid(rows: Sequence[Sequence[Sequence[str]]]) -> list[str]:
+    widths = [
+        max(len(header), *(len(line) for row in rows for line in row[column]), 0)
+        for column, header in enumerate(HEADERS)
+    ]
+    rule = GAP.join("─" * width for width in widths)
+    lines = [_line(HEADERS, widths)]
+    for row in rows:
+        lines.append(rule)
+        lines += [_line(cells, widths) for cells in zip_longest(*row, fillvalue="")]
+    return lines
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+    return GAP.join(padded).rstrip()
+
+
+def _counts(results: Sequence[RunResult]) -> list[str]:
+    """Runs as declared, by take."""
+    lines = []
+    for take, what in (
+        ("armed", "with the fault"),
+        ("disarmed", "without the fault, healthy"),
+        ("control", "controls, healthy"),
+    ):
+        of_take = [result for result in results if result.take == take]
+        if of_take:
+            good = sum(result.as_declared for result in of_take)
+            lines.append(f"{good} of {len(of_take)} runs {what}: as declared")
+    return lines

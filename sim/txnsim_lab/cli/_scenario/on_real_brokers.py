@@ -1,0 +1,226 @@
+"""``--on``: stories played on real brokers too, and the table that holds both verdicts."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from txnsim.cli.output import format_table, print_json, print_text, tell, warn
+from txnsim.errors import ConfigError
+from txnsim.releases import REFERENCE
+from txnsim_lab.cli._scenario.output import facts_of, kinds, story_of, wrapped
+
+if TYPE_CHECKING:
+    from txnsim.client.connection import ClientSettings
+    from txnsim_lab.scenario.ground.comparison import Cell
+    from txnsim_lab.scenario.players.casting import Casting
+    from txnsim_lab.scenario.runner import RunResult, Telling
+
+APACHE: Final = "apache-"
+HEADERS: Final = ("Scenario", "Run", "Take", "On", "Simulated", "Real", "")
+NOT_TOLD: Final = "–"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare where else stories are played."""
+    group = parser.add_argument_group("on real brokers")
+    group.add_argument(
+        "--on",
+        metavar="WHERE",
+        help=f"also on Apache Kafka: apache-{REFERENCE.patch_release} starts brokers of that "
+        "release, several separated by commas (needs a JDK 17 and Maven); HOST:PORT "
+        "takes a cluster that is there",
+    )
+    group.add_argument(
+        "--yes",
+        action="store_true",
+        help="with --on HOST:PORT: write to that cluster; topics, groups and transactional ids get "
+        "names of their own and are cleaned up",
+    )
+    group.add_argument(
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        help="with --on HOST:PORT: client properties, for TLS and SASL",
+    )
+
+
+def run(plan: Sequence[Telling], casting: Casting, args: argparse.Namespace) -> list[Cell]:
+    """Tell every story of a plan on both sides, and print what came of it.
+
+    Raises:
+        ConfigError: A place is none, brokers can't be had, ``--yes`` is missing, or nothing of the
+            plan can be played there.
+        ClientError: A cluster does not answer.
+    """
+    from txnsim.runtime import real
+    from txnsim_lab.scenario.ground import comparison
+    from txnsim_lab.scenario.ground.generation import generation_of
+    from txnsim_lab.scenario.ground.jars import version_of
+
+    cells: list[Cell] = []
+    places, settings = _places(args), _settings(args)
+    if settings.security.protocol.has_sasl and (casting.player != "own" or casting.program):
+        raise ConfigError(f"{args.command_config}: only our own client can log in by SASL")
+    for place in places:
+        is_there = ":" in place
+        on = place if is_there else version_of(place)
+        there = real.run(generation_of(place, settings)) if is_there else None
+        on_cell = _teller(cells, comparison.beforehand(plan, on, there), args)
+        try:
+            if there is not None:
+                real.run(
+                    comparison.tell_on_cluster(
+                        place,
+                        plan,
+                        casting,
+                        settings=settings,
+                        generation=there,
+                        say=warn,
+                        on_cell=on_cell,
+                    )
+                )
+            else:
+                real.run(comparison.tell_on_apache(on, plan, casting, say=warn, on_cell=on_cell))
+        except KeyboardInterrupt:
+            if args.json:  # a program learns what was done, and what is left
+                print_json([facts(cell) for cell in cells])
+            raise
+    tell(args, [facts(cell) for cell in cells], lambda _: table(cells))
+    if all(cell.simulated is None for cell in cells):
+        why = "; ".join(dict.fromkeys(cell.why_not for cell in cells))
+        raise ConfigError(
+            f"nothing was played on {args.on}: {why}. Name a run of the story that fits with"
+            " --mode, or other brokers with --on (docs/on-real-kafka.md has what fits where)"
+        )
+    return cells
+
+
+def _places(args: argparse.Namespace) -> list[str]:
+    places = [one for one in args.on.split(",") if one]
+    there = [one for one in places if not one.startswith(APACHE)]
+    if not there:
+        return places
+    if any(":" not in one for one in there) or len(there) != len(places):
+        raise ConfigError(
+            f"--on {args.on}: expected releases such as apache-{REFERENCE.patch_release}, or "
+            "HOST:PORT of a cluster"
+        )
+    if not args.yes:
+        raise ConfigError(
+            f"--on {args.on} writes to that cluster: topics, groups and transactional ids whose "
+            "names begin with txnsim-, which are cleaned up afterwards; say --yes"
+        )
+    return [args.on]
+
+
+def _settings(args: argparse.Namespace) -> ClientSettings:
+    # The client is most of what `txnsim scenario list` would import.
+    from txnsim.cli.client_properties import read_client_properties
+    from txnsim.client.connection import ClientSettings
+
+    if args.command_config is None:
+        return ClientSettings(client_id="txnsim-stage")
+    settings, _, without_effect = read_client_properties(args.command_config)
+    if without_effect:
+        warn(f"{args.command_config}: no effect here: {', '.join(without_effect)}")
+    return settings
+
+
+def _teller(
+    cells: list[Cell], simulated: Mapping[str, RunResult], args: argparse.Namespace
+) -> Callable[[Cell], None]:
+    """A callback that stores each cell and prints it at once."""
+    import msgspec
+
+    from txnsim_lab.scenario.ground import comparison
+
+    said: set[str] = set()
+
+    def on_cell(cell: Cell) -> None:
+        cell = msgspec.structs.replace(cell, simulated=simulated.get(str(cell.telling)))
+        cells.append(cell)
+        if args.json or cell.why_not == comparison.BROKEN_OFF:  # no table will say it
+            for line in leftovers(cell):
+                warn(line)
+        if cell.real is None:
+            return
+        if args.quiet or args.json:
+            verdict = "agrees" if cell.agrees else "differs"
+            warn(f"{cell.telling} on {cell.on}: {verdict} ({cell.real.duration_ms} ms)")
+        else:
+            world = cell.telling.scenario.runs[cell.telling.run]
+            print_text(story_of(world, cell.real, said=said))
+
+    return on_cell
+
+
+# What is printed
+
+
+def table(cells: Sequence[Cell]) -> str:
+    """One row per cell; then differences, skipped cells with reasons, and leftovers."""
+    rows = [_row(cell) for cell in cells]
+    lines = [line.rstrip() for line in format_table(HEADERS, rows).rstrip("\n").splitlines()]
+    for cell in cells:
+        name = f"{cell.telling} on {cell.on}"
+        if cell.real is not None and not cell.agrees:
+            for found in (cell.real.verdict, cell.real.cured):
+                if found is not None:
+                    lines += [wrapped(f"{name}: {because}") for because in found.because]
+        lines += leftovers(cell)
+    told = [cell for cell in cells if cell.real is not None]
+    if all(cell.simulated is None for cell in cells):
+        return "\n".join(lines)
+    agree = sum(cell.agrees for cell in told)
+    came = f"{agree} of {len(told)} tellings on real brokers agree with the simulator"
+    silent = sum(cell.real is None and cell.simulated is not None for cell in cells)
+    lines.append(f"{came}; no verdict on {silent}" if silent else came)
+    return "\n".join(lines)
+
+
+def leftovers(cell: Cell) -> list[str]:
+    """What could not be cleaned: each thing and why, and by which command it goes. Names and
+    commands are not broken, so that they can be copied.
+    """
+    name = f"{cell.telling} on {cell.on}"
+    lines: list[str] = []
+    for one in cell.left:
+        lines += [f"{name}: could not be cleaned: {one}", f"   {one.command}"]
+    return lines
+
+
+def _row(cell: Cell) -> tuple[str, ...]:
+    telling = cell.telling
+    if cell.simulated is None:
+        both, note = (NOT_TOLD, NOT_TOLD), cell.why_not
+    elif cell.real is None:
+        both, note = (verdicts(cell.simulated), NOT_TOLD), cell.why_not
+    else:
+        both = (verdicts(cell.simulated), verdicts(cell.real))
+        note = "agrees" if cell.agrees else "differs"
+    return (telling.scenario.name, telling.run, telling.take, cell.on, *both, note)
+
+
+def verdicts(result: RunResult) -> str:
+    """Verdicts of the judges, before and after the repair."""
+    found = kinds(result.verdict.observed)
+    return found if result.cured is None else f"{found}; cured: {kinds(result.cured.observed)}"
+
+
+def facts(cell: Cell) -> dict[str, object]:
+    """A cell for programs."""
+    return {
+        "scenario": cell.telling.scenario.name,
+        "animal": cell.telling.scenario.animal,
+        "run": cell.telling.run,
+        "take": cell.telling.take,
+        "on": cell.on,
+        "agrees": cell.agrees if cell.real is not None else None,
+        "why_not": cell.why_not,
+        "simulated": None if cell.simulated is None else facts_of(cell.simulated),
+        "real": None if cell.real is None else facts_of(cell.real),
+        "left": cell.left,
+    }

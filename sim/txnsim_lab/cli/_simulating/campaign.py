@@ -1,0 +1,145 @@
+"""``txnsim campaign``: very many seeds, on this machine or on Spark, as a table in files."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from txnsim.cli.output import misused, print_json, print_line, progress
+from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.errors import BadInputError, ConfigError, MissingExtraError
+from txnsim.extensions import offered, require_libraries
+from txnsim.written_files import write_whole
+from txnsim_lab.cli._simulating.simulate import (
+    FOUND_STATUS,
+    add_wanted,
+    again,
+    duration_of,
+    seeds_in,
+    wanted_of,
+)
+
+if TYPE_CHECKING:
+    from txnsim_lab.campaigns import Examine, Play, Summary
+    from txnsim_lab.simulation.drawing import Wanted
+    from txnsim_lab.simulation.reports import Report
+
+LOCAL: Final = "local"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``campaign`` takes."""
+    parts = parser.add_subparsers(dest="part", metavar="COMMAND", required=True)
+    run = parts.add_parser(
+        "run",
+        description="Play seeds, and keep a row of each in Parquet files. The same command goes on"
+        " where it was stopped (docs/simulate.md).",
+    )
+    run.epilog = (
+        "Exit status: 0 nothing was found, 1 something was, or a run came to no verdict,"
+        " 2 a misuse, or nothing was exercised."
+    )
+    run.add_argument("--seeds", required=True, metavar="A..B", help="from A to before B")
+    run.add_argument("--out", type=Path, required=True, metavar="DIR", help="the table's folder")
+    engines = {one.NAME: one for one in offered("campaign_engine")}
+    run.add_argument(
+        "--engine", choices=(LOCAL, *engines), default=LOCAL, help="where (default local)"
+    )
+    for one in engines.values():
+        one.add_arguments(run)
+    run.add_argument("--jobs", type=int, metavar="N", help="processes of the engine local")
+    add_wanted(run)
+    run.add_argument("--seed-limit", default="60s", metavar="DURATION",
+                     help="processor time of one run (default 60s)")  # fmt: skip
+    run.add_argument("--file-seeds", type=int, default=1_000, metavar="N",
+                     help="seeds of one file, played together (default 1000)")  # fmt: skip
+    run.add_argument("--no-shrink", action="store_true", help="do not look at findings closely")
+    run.add_argument("--json", action="store_true", help="as JSON")
+    told = parts.add_parser(
+        "report",
+        description="Write what campaigns have come to as one HTML file: anomalies by release and"
+        " protocol, the growth of coverage, what each kind of finding has cost.",
+    )
+    told.add_argument("folder", type=Path, nargs="+", metavar="DIR", help="a campaign's folder")
+    told.add_argument("--out", type=Path, required=True, metavar="FILE", help="FILE.html")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status."""
+    try:
+        return _run(args) if args.part == "run" else _report(args)
+    except (BadInputError, ConfigError, MissingExtraError, OSError) as error:
+        misused(error)
+        return MISUSE_STATUS
+
+
+def _run(args: argparse.Namespace) -> int:
+    if args.file_seeds < 1:
+        raise ConfigError(f"--file-seeds {args.file_seeds}: expected 1 or more")
+    seeds, wanted = seeds_in(args.seeds), wanted_of(args)
+    require_libraries("spark", "pyarrow")
+    from txnsim_lab.campaigns import Folder
+
+    folder = Folder(args.out, wanted)
+    missing = folder.missing(seeds, size=args.file_seeds)
+    with ExitStack() as stack:
+        play, examine = _engine(args, wanted, stack)
+        left = total = sum(map(len, missing))
+        progress(f"0 of {total} seeds")
+        for written in folder.take(missing, play(missing)):
+            left -= len(written)
+            progress(f"{total - left} of {total} seeds")
+        summary = folder.summary()
+        firsts = () if args.no_shrink else tuple(one.seed for one in summary.firsts)
+        reports = folder.reports(firsts, examine)
+    progress("")
+    if args.json:
+        print_json({"folder": str(args.out), "summary": summary, "reports": reports})
+    else:
+        for line in _lines(summary, reports, again(args)):
+            print_line(line)
+    if not summary.committed:
+        raise ConfigError("this campaign proves nothing: no transaction was committed")
+    return FOUND_STATUS if summary.found or summary.failed else 0
+
+
+def _report(args: argparse.Namespace) -> int:
+    require_libraries("spark", "pyarrow", "jinja2", "matplotlib")
+    from txnsim_lab.campaign_page import page, played_in
+
+    write_whole(args.out, page([played_in(one) for one in args.folder]))
+    print_line(str(args.out))
+    return 0
+
+
+def _engine(args: argparse.Namespace, wanted: Wanted, stack: ExitStack) -> tuple[Play, Examine]:
+    from txnsim_lab.campaigns import elsewhere, here
+    from txnsim_lab.simulation.batch import processors
+
+    cpu_s = duration_of("--seed-limit", args.seed_limit) / 1_000
+    if args.engine == LOCAL:
+        if getattr(args, "master", None) is not None:
+            raise ConfigError("--master is of --engine spark")
+        return here(wanted, jobs=args.jobs or processors(), cpu_s=cpu_s)
+    if args.jobs is not None:
+        raise ConfigError("--jobs is of --engine local; Spark's master says how many")
+    chosen = next(one for one in offered("campaign_engine") if args.engine == one.NAME)
+    return elsewhere(stack.enter_context(chosen.engine(args)), wanted, cpu_s=cpu_s)
+
+
+def _lines(summary: Summary, reports: list[Report], options: str) -> Iterator[str]:
+    yield (
+        f"{summary.seeds} seeds in {summary.cpu_ms / 1_000:.0f} s of processor time: "
+        f"{summary.committed} commits, {summary.virtual_ms / 3_600_000:.1f} hours of virtual time, "
+        f"{summary.places} places of state × API × outcome; "
+        f"{summary.found} with findings, {summary.failed} without a verdict"
+    )
+    for one in sorted(summary.firsts, key=lambda one: bool(one.causes)):
+        name = " and ".join(one.causes) or "without a name"
+        yield f"  {name} ({', '.join(one.anomalies)}): {one.seeds} seeds, the first is {one.seed}"
+    for report in reports:
+        yield ""
+        yield from report.lines(again=options)

@@ -1,0 +1,78 @@
+"""How a lesson speaks in the terminal: texts, questions, and a prediction beside its answer."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from txnsim.cli.output import print_text
+from txnsim_lab.cli._scenario.output import WIDTH
+
+if TYPE_CHECKING:
+    from txnsim_lab.scenario.teaching.lessons import Part
+
+
+class LeftError(Exception):
+    """The learner leaves."""
+
+
+class EndedError(LeftError):
+    """Standard input has ended."""
+
+
+def print_filled(text: str) -> None:
+    """A text as one paragraph."""
+    print_text(textwrap.fill(text.strip(), WIDTH))
+
+
+def print_paragraphs(text: str) -> None:
+    """A text whose lines are paragraphs, and an empty line."""
+    lines = text.strip().splitlines()
+    print_text("\n".join(textwrap.fill(line, WIDTH) for line in lines) + "\n")
+
+
+def print_shown(part: Part, guess: str, key: str) -> bool:
+    """A prediction beside the answer, and why it is wrong; returns whether it came true."""
+    is_right = guess == key
+    print_text(f"\nYou said:  {part.choices[guess]}.")
+    mark = "✓ Right." if is_right else "✕ It is different."
+    print_text(f"The run:   {part.choices.get(key, key)}. {mark}")
+    if guess in part.mistakes and not is_right:
+        print_filled(part.mistakes[guess])
+    return is_right
+
+
+def print_predictions(predictions: Sequence[bool]) -> None:
+    if predictions:
+        print_text(f"{sum(predictions)} of your {len(predictions)} predictions came true.")
+
+
+def asked(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int:
+    """Ask until there is an answer.
+
+    Returns:
+        The place of a choice; 0 where there is nothing to choose.
+
+    Raises:
+        LeftError: The learner leaves, or standard input has ended.
+    """
+    left = list(hints)
+    for number, text in enumerate(choices, 1):
+        print_text(f"  {number}) {text}")
+    while True:
+        try:
+            word = input(f"{prompt}{' (h for a hint)' if left else ''}: ").strip().lower()
+        except EOFError:
+            raise EndedError from None
+        if word == "" and not choices:
+            return 0
+        if word == "q":
+            raise LeftError
+        if word == "h" and left:
+            print_text(f"Hint: {left.pop(0)}")
+        elif word.isascii() and word.isdigit() and 1 <= int(word) <= len(choices):
+            return int(word) - 1
+        else:
+            wanted = f"1 to {len(choices)}" if choices else "Enter to go on"
+            print_text(f"expected {wanted}, q to leave")

@@ -1,0 +1,301 @@
+"""``txnsim lesson``: lessons about transactions, played in the terminal. The page plays the same
+ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from txnsim.cli.output import Columns, print_text, tell
+from txnsim.errors import ConfigError
+from txnsim.written_files import write_whole
+from txnsim_lab.cli._scenario.output import event_of
+from txnsim_lab.cli._teaching.asking import (
+    EndedError,
+    LeftError,
+    asked,
+    print_filled,
+    print_paragraphs,
+    print_predictions,
+    print_shown,
+)
+
+if TYPE_CHECKING:
+    from txnsim.trace.reading import Recording
+    from txnsim_lab.scenario.commands import Input, PlannedStep
+    from txnsim_lab.scenario.runner import Telling
+    from txnsim_lab.scenario.stage import Stage
+    from txnsim_lab.scenario.teaching.lessons import Beside, Lesson, Part, Told
+
+LEFT_STATUS: Final = 1
+DEMO: Final = "demo"
+"""What ``make demo`` plays."""
+COLUMNS: Final[Columns[dict[str, str]]] = {
+    "Lesson": lambda one: one["id"],
+    "Minutes": lambda one: one["minutes"],
+    "Title": lambda one: one["title"],
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``lesson`` takes."""
+    parser.epilog = (
+        "Answers are read from standard input, one per line: a number, h for a hint, q to leave."
+        " Exit status: 0 the lesson was played to its end, 1 it was left, 2 a misuse."
+    )
+    parser.add_argument("id", nargs="?", help="as L1; a list of all unless given")
+    parser.add_argument("--json", action="store_true", help="the list as JSON")
+    parser.add_argument(
+        "--sheet", action="store_true", help="print the lesson as a sheet of paper, in Markdown"
+    )
+    parser.add_argument(
+        "--answers", action="store_true", help="with --sheet: for the teacher, with all answers"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status."""
+    from txnsim_lab.scenario.teaching.lessons import lesson, lessons
+
+    if args.id is None:
+        known = lessons().values()
+        rows = [{"id": one.id, "minutes": str(one.minutes), "title": one.title} for one in known]
+        tell(args, rows, COLUMNS)
+        return 0
+    from txnsim.cli.event_log import set_up_logs  # structlog: slow to import
+
+    set_up_logs(level="critical")  # brokers are broken on purpose: their errors are the story's
+    if args.sheet:
+        from txnsim_lab.cli._teaching.sheet import sheet
+
+        print_text(sheet(lesson(args.id), with_answers=args.answers))
+        return 0
+    chosen = lesson(args.id)
+    if chosen.cluster is not None:
+        from txnsim_lab.cli._teaching.own_cluster import play
+
+        return play(chosen)
+    return _play(chosen)
+
+
+def _play(chosen: Lesson) -> int:
+    from txnsim_lab.scenario.runner import tell_virtual
+    from txnsim_lab.scenario.teaching.played import PlayedError
+
+    print_text(f"{chosen.title}\n" if chosen.id == DEMO else f"{chosen.id}: {chosen.title}\n")
+    player = _Player(chosen)
+    try:
+        while player.telling is not None:
+            player.prepare()
+            try:
+                tell_virtual(player.telling, pace=player)
+            except PlayedError:
+                continue
+    except LeftError:
+        print_text("You have left the lesson.")
+        return LEFT_STATUS
+    print_predictions(player.predictions)
+    return 0
+
+
+class _Player:
+    """The player of a lesson: pauses the scenario to ask the learner."""
+
+    def __init__(self, chosen: Lesson) -> None:
+        self._lesson = chosen
+        self._part = -1
+        self._is_open = False
+        """Whether the part's events are still to come."""
+        self._guess = ""
+        self._told = 0
+        """How many sentences of the story."""
+        self._inputs: list[Input] = []
+        """What the learner did to the present story."""
+        self._beside: dict[int, Recording] = {}
+        """Part -> the other run that is shown beside this one."""
+        self._begins = 0
+        """The first part of the present story."""
+        self.predictions: list[bool] = []
+        self.telling = self._telling(0)
+        """The scenario to play next; None at the end of the lesson."""
+
+    def _telling(self, part: int) -> Telling | None:
+        from txnsim_lab.scenario.teaching.played import telling_of
+
+        return None if part >= len(self._lesson.parts) else telling_of(self._story(part))
+
+    def _story(self, part: int) -> Told:
+        return self._lesson.story_of(part)[0]
+
+    def prepare(self) -> None:
+        """Play the other runs that this story is compared with: a run takes its whole thread."""
+        told, _ = self._lesson.story_of(self._begins)
+        for number, part in enumerate(self._lesson.parts):
+            same = self._lesson.story_of(number) == (told, self._begins)
+            if part.beside is not None and same:
+                self._beside[number] = _told_beside(told, part.beside)
+
+    async def before(self, stage: Stage, step: PlannedStep) -> None:
+        """Explain a part once the previous part has been played."""
+        from txnsim_lab.scenario.teaching.played import PlayedError
+
+        parts = self._lesson.parts
+        while not self._is_open or step.number >= parts[self._part].until:
+            if self._is_open:
+                self._reveal(parts[self._part], stage)
+                self._is_open = False
+            following = self._part + 1
+            is_new = following < len(parts) and parts[following].story is not None
+            if following == len(parts) or (is_new and following != self._begins):
+                self._told, self._inputs, self._begins = 0, [], following
+                self.telling = self._telling(following)
+                raise PlayedError
+            self._part = following
+            if parts[following].goal:
+                await self._reach(parts[following], stage, step.number)
+            else:
+                self._tell(parts[following])
+                self._is_open = True
+
+    def _tell(self, part: Part) -> None:
+        print_filled(part.say)
+        if not part.ask:
+            try:
+                asked("Enter to go on", (), part.hints)
+            except EndedError:  # nobody is there: it goes on
+                print_text("")
+            return
+        keys = list(part.choices)
+        print_text("")
+        print_filled(part.ask)
+        self._guess = keys[asked("Your prediction", list(part.choices.values()), part.hints)]
+
+    def _reveal(self, part: Part, stage: Stage) -> None:
+        from txnsim_lab.scenario.teaching.facts import fact
+        from txnsim_lab.scenario.teaching.played import so_far
+
+        if part.fact:
+            key = fact(so_far(stage), part.fact)
+            self.predictions.append(print_shown(part, self._guess, key))
+        if part.shows:
+            self._show(stage)
+        if part.beside is not None:
+            self._compare(part, stage)
+        print_paragraphs(part.then)
+
+    def _show(self, stage: Stage) -> None:
+        from txnsim.trace.story import story
+        from txnsim_lab.scenario.teaching.played import so_far
+
+        run = so_far(stage)
+        sentences = [one for one in story(run.events, run.nodes) if not one.is_narrated]
+        for one in sentences[self._told :]:
+            print_text("\n".join(event_of(one)))
+        self._told = len(sentences)
+
+    def _compare(self, part: Part, stage: Stage) -> None:
+        """Facts of this run and of another one, side by side."""
+        from txnsim_lab.scenario.teaching.facts import fact, in_words
+        from txnsim_lab.scenario.teaching.played import so_far
+
+        assert part.beside is not None
+        runs = {
+            part.beside.run: self._beside[self._part],
+            self._story(self._part).run: so_far(stage),
+        }
+        print_text(f"\n{'':<38}" + "".join(f"{name:<25}" for name in runs))
+        for words in part.beside.facts:
+            values = "".join(f"{fact(run, words):<25}" for run in runs.values())
+            print_text(f"{in_words(words):<38}{values}")
+        print_text("")
+
+    async def _reach(self, part: Part, stage: Stage, at: int) -> None:
+        from txnsim.errors import ClientError
+        from txnsim_lab.scenario.answers import StoryFailedError
+        from txnsim_lab.scenario.commands import Input
+        from txnsim_lab.scenario.given_inputs import do_input
+        from txnsim_lab.scenario.reading import read_step
+        from txnsim_lab.scenario.teaching.lessons import is_reached
+        from txnsim_lab.scenario.teaching.played import so_far
+
+        print_filled(part.say)
+        while True:
+            chosen = part.actions[
+                asked("What do you do?", [one.text for one in part.actions], part.hints)
+            ]
+            try:
+                for step in chosen.steps:
+                    await do_input(stage, read_step(step))
+                    self._inputs.append(Input(before=at, step=step))
+            except (ClientError, ConfigError, StoryFailedError) as error:
+                print_text(f"\nThat can't be done now: {error}.")
+                continue
+            if is_reached(part, so_far(stage)):
+                print_text("\nGoal reached.")
+                print_paragraphs(part.then)
+                break
+            print_text(f"\nNot yet. {chosen.then}")
+        if part.saves:
+            self._save(part)
+
+    def _save(self, part: Part) -> None:
+        from txnsim_lab.scenario.saved_story import saved
+
+        name = f"my-{self._lesson.id.lower()}"
+        try:
+            word = input(
+                f"Save it as a story of your own? (Enter: {name}.yaml, n for no): "
+            ).strip()
+        except EOFError:
+            return
+        if word.lower() in ("n", "no", "q"):
+            return
+        path = Path(word or f"{name}.yaml")
+        assert self.telling is not None
+        text = saved(
+            self.telling.scenario,
+            self.telling.run,
+            self.telling.take,
+            self._inputs,
+            name=name,
+            verdict=part.saves,
+        )
+        try:
+            write_whole(path, text)
+        except ConfigError as error:
+            print_text(str(error))
+            return
+        print_text(f"Play it again: txnsim scenario run {path} --armed\n")
+
+
+class _Until:
+    """The pace of a story that is played up to a step."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self.found: Recording | None = None
+
+    async def before(self, stage: Stage, step: PlannedStep) -> None:
+        """Take the trace and end the run at the wanted step."""
+        from txnsim_lab.scenario.teaching.played import PlayedError, so_far
+
+        if step.number == self._number:
+            self.found = so_far(stage)
+            raise PlayedError
+
+
+def _told_beside(story: Told, beside: Beside) -> Recording:
+    from txnsim_lab.scenario.runner import tell_virtual
+    from txnsim_lab.scenario.teaching.played import PlayedError, telling_of
+
+    pace = _Until(beside.until)
+    told = msgspec.structs.replace(story, run=beside.run)
+    with contextlib.suppress(PlayedError):
+        tell_virtual(telling_of(told), pace=pace)
+    assert pace.found is not None
+    return pace.found

@@ -1,0 +1,219 @@
+"""A lesson on a cluster of one's own: started beside the lesson, as by ``txnsim serve --ui`` or
+``txnsim practise DIR …``, and gone with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from txnsim.cli.control.port import ControlPort
+from txnsim.cli.output import print_text
+from txnsim.errors import ConfigError
+from txnsim.written_files import whole, write_whole
+from txnsim_lab.cli._teaching.asking import (
+    LeftError,
+    asked,
+    print_filled,
+    print_paragraphs,
+    print_predictions,
+    print_shown,
+)
+
+if TYPE_CHECKING:
+    from txnsim.faults.rule import FaultRule
+    from txnsim_lab.scenario.teaching.lessons import Lesson, Part
+
+LEFT_STATUS: Final = 1
+LOGS: Final = "l11-logs"
+"""Where the log directories of ``practise`` are put, in the working directory."""
+_START_SECONDS: Final = 60.0
+_POLL_SECONDS: Final = 0.05
+_STOP_SECONDS: Final = 20.0
+_TXNSIM: Final = (sys.executable, "-m", "txnsim")
+_ON_FREE_PORTS: Final = ("--port", "0", "--http", "0")
+
+
+def play(one: Lesson) -> int:
+    """Play it to its end; returns the exit status.
+
+    Raises:
+        ConfigError: Its cluster can't be started.
+        ControlPortError: Its cluster does not answer.
+    """
+    print_text(f"{one.id}: {one.title}\n")
+    with _cluster(one) as port:
+        here = port.post("lessons", one.id, "begin", body={})
+        print_text(f"Your cluster: bootstrap.servers={here['bootstrap']}")
+        print_text(f"Its page:     {port.url}/#lesson={one.id}&part=0 plays this lesson, too\n")
+        player = _Player(one, port, here["bootstrap"])
+        try:
+            for number in range(len(one.parts)):
+                player.take(number)
+        except LeftError:
+            print_text("You have left the lesson.")
+            return LEFT_STATUS
+        print_predictions(player.predictions)
+    return 0
+
+
+class _Player:
+    """What the learner meets, part by part."""
+
+    def __init__(self, one: Lesson, port: ControlPort, bootstrap: str) -> None:
+        self._lesson = one
+        self._port = port
+        self._bootstrap = bootstrap
+        self.predictions: list[bool] = []
+
+    def take(self, number: int) -> None:
+        """One part, to its end."""
+        part = self._lesson.parts[number]
+        print_filled(self._filled(part.say))
+        if part.code:
+            print_text(f"\n{self._filled(part.code)}")
+            if part.file:
+                _offer(part)
+        if part.goal:
+            self._reach(part, number)
+        else:
+            self._show(part, number)
+        print_paragraphs(self._filled(part.then))
+
+    def _filled(self, text: str) -> str:
+        from txnsim_lab.scenario.teaching.lessons import filled
+
+        return filled(text, bootstrap=self._bootstrap, http=self._port.url)
+
+    def _show(self, part: Part, number: int) -> None:
+        keys = list(part.choices)
+        guess = ""
+        if part.ask:
+            print_text("")
+            print_filled(part.ask)
+            guess = keys[asked("Your prediction", list(part.choices.values()), part.hints)]
+        self._change(part.arms, part.disarms)
+        if part.advance_ms:
+            self._port.post("clock", body={"advance_ms": part.advance_ms})
+        if part.do:
+            print_text("")
+            print_filled(self._filled(part.do))
+            asked("Enter when it is done", (), ())
+        elif not part.ask:
+            asked("Enter to go on", (), part.hints)
+        if part.ask:
+            self.predictions.append(print_shown(part, guess, self._now(number)["answer"]["key"]))
+
+    def _reach(self, part: Part, number: int) -> None:
+        while True:
+            choices = [self._filled(one.text) for one in part.actions]
+            hints = [self._filled(one) for one in part.hints]
+            chosen = part.actions[asked("What do you do?", choices, hints)]
+            self._change(chosen.arms, ())
+            now = self._now(number)
+            if now["met"]:
+                print_text("\nGoal reached.")
+                return
+            print_text("\nNot yet.")
+            print_filled(self._filled(chosen.then))
+            for each in now["goal"]:
+                is_met = each["found"] == each["wanted"]
+                rest = "" if is_met else f"; wanted: {each['wanted']}"
+                print_text(f"  {'✓' if is_met else '✕'} {each['fact']}: {each['found']}{rest}")
+            for line in now["because"]:
+                print_text(f"    {line}")
+
+    def _now(self, number: int) -> Any:
+        return self._port.get("lessons", self._lesson.id, "parts", number, "now")
+
+    def _change(self, arms: Sequence[FaultRule], disarms: Sequence[str]) -> None:
+        """Fault rules of the lesson; one that is in force is armed anew."""
+        in_force = {one["rule"]["id"] for one in self._port.get("faults")}
+        for rule in (*disarms, *(one.id for one in arms)):
+            if rule in in_force:
+                self._port.delete("faults", rule)
+        for one in arms:
+            self._port.post("faults", body=msgspec.to_builtins(one))
+
+
+def _offer(part: Part) -> None:
+    """The code as a file of the learner's own."""
+    try:
+        word = input(f"Save it to begin with? (Enter: {part.file}, n for no): ").strip()
+    except EOFError:
+        return
+    if word.lower() in ("n", "no", "q"):
+        return
+    try:
+        write_whole(Path(word or part.file), part.code)
+    except ConfigError as error:
+        print_text(str(error))
+
+
+# The cluster
+
+
+@contextlib.contextmanager
+def _cluster(one: Lesson) -> Iterator[ControlPort]:
+    """The lesson's cluster, by its control port; it ends with the lesson."""
+    assert one.cluster is not None
+    arguments = ["serve", "--ui"]
+    if one.cluster.loads:
+        arguments += ["--clock-at", "stopped", "--load", *map(str, _log_directories())]
+    with _started(*arguments) as port:
+        yield port
+
+
+def _log_directories() -> list[Path]:
+    """The log directories of a stopped practice cluster; created if missing."""
+    folder = Path(LOGS)
+    if not folder.exists():
+        print_text(f"A cluster of `txnsim practise` leaves its log directories in {folder} …")
+        with whole(folder) as made, _started("practise") as port:
+            command = [*_TXNSIM, "logs", "write", str(made), "--url", port.url]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise ConfigError(f"{folder}: {done.stderr.strip()}")
+    return sorted(folder.iterdir())
+
+
+@contextlib.contextmanager
+def _started(*arguments: str) -> Iterator[ControlPort]:
+    """A command that serves, on free ports, once it is ready."""
+    with tempfile.TemporaryDirectory(prefix="txnsim-lesson-") as made:
+        ready, log = Path(made, "ready.json"), Path(made, "log")
+        command = [*_TXNSIM, *arguments, *_ON_FREE_PORTS, "--ready-file", str(ready)]
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+            )
+        try:
+            _await(process, ready, log)
+            facts = json.loads(ready.read_text("utf-8"))
+            yield ControlPort(str(facts["http"]).rstrip("/"), token=facts.get("token"))
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _await(process: subprocess.Popen[bytes], ready: Path, log: Path) -> None:
+    """Until the ready file is there."""
+    for _ in range(int(_START_SECONDS / _POLL_SECONDS)):
+        if ready.exists():
+            return
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=_POLL_SECONDS)
+            break
+    raise ConfigError(f"the lesson's cluster did not start:\n{log.read_text('utf-8', 'replace')}")

@@ -1,0 +1,137 @@
+"""Every request of a transaction, answered with every code that it may meet: one table.
+
+Yardstick: the handlers of Kafka's ``TransactionManager`` and ``Sender`` for what is asked again,
+and the Javadoc of ``KafkaProducer`` for what an application does after the rest. Where a library
+asks for a new producer and the Java client does not, or the other way round, it is a choice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from txnsim_lab.exam._room import Room
+from txnsim_lab.exam.situation import ALL, Play, Situation, situation
+
+Then = Literal["asked again", "aborted", "dead"]
+"""What follows: the library asks again by itself; the application aborts and goes on; it takes a
+new producer.
+"""
+CLIENTS_ADD: Final = (0, 1)
+"""Levels at which clients add partitions and groups by themselves (KIP-890 ends that)."""
+
+OF_POSITIONS: Final = ("AddOffsetsToTxn", "TxnOffsetCommit")
+"""Requests that are for positions; a driver without ``send-offsets`` is asked the others."""
+_RECORDS: Final = ("a-1", "b-2")
+_POSITIONS: Final[dict[str, Any]] = {"group": "g", "position": 3}
+
+_TABLE: Final[tuple[tuple[str, Then, tuple[int, ...], str], ...]] = (
+    ("FindCoordinator", "asked again", ALL, "COORDINATOR_NOT_AVAILABLE"),
+    ("FindCoordinator", "dead", ALL, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+    ("InitProducerId", "asked again", ALL,
+     "CONCURRENT_TRANSACTIONS NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE"
+     " COORDINATOR_LOAD_IN_PROGRESS REQUEST_TIMED_OUT"),
+    ("InitProducerId", "dead", ALL,
+     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED PRODUCER_FENCED INVALID_PRODUCER_EPOCH"
+     " INVALID_TRANSACTION_TIMEOUT"),
+    ("AddPartitionsToTxn", "asked again", CLIENTS_ADD,
+     "CONCURRENT_TRANSACTIONS NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE"
+     " COORDINATOR_LOAD_IN_PROGRESS UNKNOWN_TOPIC_OR_PARTITION"),
+    ("AddPartitionsToTxn", "dead", CLIENTS_ADD,
+     "PRODUCER_FENCED INVALID_PRODUCER_EPOCH INVALID_TXN_STATE INVALID_PRODUCER_ID_MAPPING"
+     " TRANSACTIONAL_ID_AUTHORIZATION_FAILED TOPIC_AUTHORIZATION_FAILED"),
+    ("AddOffsetsToTxn", "asked again", CLIENTS_ADD,
+     "CONCURRENT_TRANSACTIONS NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE"
+     " COORDINATOR_LOAD_IN_PROGRESS"),
+    ("AddOffsetsToTxn", "dead", CLIENTS_ADD,
+     "PRODUCER_FENCED INVALID_PRODUCER_EPOCH INVALID_TXN_STATE INVALID_PRODUCER_ID_MAPPING"
+     " GROUP_AUTHORIZATION_FAILED"),
+    ("TxnOffsetCommit", "asked again", ALL,
+     "NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS"
+     " UNKNOWN_TOPIC_OR_PARTITION REQUEST_TIMED_OUT"),
+    ("TxnOffsetCommit", "aborted", ALL, "UNKNOWN_MEMBER_ID ILLEGAL_GENERATION FENCED_INSTANCE_ID"),
+    ("TxnOffsetCommit", "aborted", (2,), "TRANSACTION_ABORTABLE"),
+    ("TxnOffsetCommit", "dead", ALL,
+     "PRODUCER_FENCED INVALID_PRODUCER_EPOCH GROUP_AUTHORIZATION_FAILED"),
+    ("Produce", "asked again", ALL,
+     "NOT_LEADER_OR_FOLLOWER NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND"
+     " UNKNOWN_TOPIC_OR_PARTITION REQUEST_TIMED_OUT KAFKA_STORAGE_ERROR CORRUPT_MESSAGE"),
+    ("Produce", "aborted", ALL,
+     "INVALID_PRODUCER_EPOCH UNKNOWN_PRODUCER_ID MESSAGE_TOO_LARGE INVALID_RECORD"
+     " INVALID_TXN_STATE UNKNOWN_SERVER_ERROR"),
+    ("Produce", "aborted", (2,), "TRANSACTION_ABORTABLE"),
+    ("Produce", "dead", ALL,
+     "OUT_OF_ORDER_SEQUENCE_NUMBER TOPIC_AUTHORIZATION_FAILED"
+     " TRANSACTIONAL_ID_AUTHORIZATION_FAILED PRODUCER_FENCED INVALID_PRODUCER_ID_MAPPING"),
+)  # fmt: skip
+"""Request, what follows, levels, codes. The first code of each row is core."""
+
+_ASKS: Final = {
+    "asked again": "twice: is it asked again?",
+    "aborted": "once: may the application abort, and go on?",
+    "dead": "once: does the application learn it, and go on with a new producer?",
+}
+
+
+def _answered(api: str, error: str, then: Then) -> Play:
+    """A transaction with records and positions, one request of which is answered with an error."""
+    is_repeated = then == "asked again"
+    needs_positions = api in OF_POSITIONS
+
+    async def play(room: Room) -> None:
+        rule = await room.arm(
+            point="client.request",
+            api=api,
+            limit=2 if is_repeated else 1,
+            action={"do": "error", "error": error},
+        )
+        if is_repeated:
+            await room.must_init()
+            await room.must_transact(*_RECORDS, needs_positions=needs_positions, **_POSITIONS)
+        elif (await room.init()).error is not None:
+            await room.close("p")
+        else:
+            await room.transact(*_RECORDS, needs_positions=needs_positions, **_POSITIONS)
+        await room.disarm(rule)
+        takes_new = await room.goes_on()
+        if takes_new is (then == "aborted") and not is_repeated and rule.struck:
+            room.choices.append(_CHOICES[takes_new])
+
+    return play
+
+
+_CHOICES: Final = {
+    True: "a new producer is taken where the Java client's goes on after an abort",
+    False: "the producer goes on where the Java client's has to be closed",
+}
+
+
+_YARDSTICK: Final[dict[Then, str]] = {
+    "asked again": "Kafka's protocol calls {error} of {api} retriable. The Java client"
+    " (TransactionManager, Sender) sends the request again, and the application does not learn of"
+    " it.",
+    "aborted": "By the Javadoc of KafkaProducer an application aborts after {error} of {api}, and"
+    " goes on with the same producer. A new producer is a choice. The library has to say which, and"
+    " who obeys must get on.",
+    "dead": "By the Javadoc of KafkaProducer an application closes the producer after {error} of"
+    " {api}. To abort and go on is a choice. The library has to say which, and who obeys must get"
+    " on.",
+}
+
+
+def _rows() -> list[Situation]:
+    return [
+        situation(
+            f"{api}-{error}".lower().replace("_", "-"),
+            "middle",
+            f"{api} is answered {error}, {_ASKS[then]}",
+            yardstick=_YARDSTICK[then].format(error=error, api=api),
+            levels=levels,
+            groups=("g",),
+            core=not number,
+        )(_answered(api, error, then))
+        for api, then, levels, errors in _TABLE
+        for number, error in enumerate(errors.split())
+    ]
+
+
+SITUATIONS: Final[tuple[Situation, ...]] = tuple(_rows())

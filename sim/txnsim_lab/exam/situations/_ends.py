@@ -1,0 +1,349 @@
+"""The end is unknown: the request that ends a transaction is lost, late or refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from txnsim_lab.exam._book import Told
+from txnsim_lab.exam._room import ID, Room
+from txnsim_lab.exam.hall import home_of_id
+from txnsim_lab.exam.results import MissError
+from txnsim_lab.exam.situation import Play, Situation, situation
+
+
+def _struck(end: str, *, must: bool = True, **fault: Any) -> Play:
+    """A transaction whose EndTxn meets a fault.
+
+    Args:
+        end: How it ends: commit or abort.
+        must: The library has to tell that end; else any truth will do.
+        fault: The rule.
+    """
+
+    async def play(room: Room) -> None:
+        await room.must_init()
+        rule = await room.arm(**{"api": "EndTxn", "limit": 1, **fault})
+        await (room.must_transact if must else room.transact)("a-1", "b-2", end=end)
+        await room.disarm(rule)
+        await room.goes_on()
+
+    return play
+
+
+_REPEATED: Final = (
+    "EndTxn may be repeated with the same epoch, and the coordinator answers it as the first one."
+    " The Java client repeats it until max.block.ms, and the call succeeds."
+)
+_RETRIABLE: Final = (
+    "Kafka's protocol calls this error of EndTxn retriable. The Java client's EndTxnHandler sends"
+    " EndTxn again, and the application does not learn of it."
+)
+_REFUSAL: Final = (
+    "EndTxn has not taken effect. The Java client's EndTxnHandler fails the call, and its error"
+    " says whether the application aborts or takes a new producer. Who obeys must get on, and"
+    " nothing that was refused may be read."
+)
+_ASKED: Final[dict[str, Any]] = {"point": "client.request"}
+_ANSWERED: Final[dict[str, Any]] = {"point": "client.response"}
+
+_ASKED_AGAIN: Final = (
+    "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
+    "CONCURRENT_TRANSACTIONS",
+)  # fmt: skip
+_REFUSED: Final = (
+    "UNKNOWN_SERVER_ERROR", "INVALID_TXN_STATE", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED",
+    "INVALID_PRODUCER_ID_MAPPING", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+)  # fmt: skip
+
+_TABLE: Final = (
+    ("commit-lost", "The commit is lost on its way: is it sent again?",
+     _struck("commit", **_ASKED, action="drop"), _REPEATED),
+    ("commit-answer-lost", "The answer to the commit is lost: is the commit asked for again?",
+     _struck("commit", **_ANSWERED, action="drop"), _REPEATED),
+    ("commit-connection-breaks-before", "The connection breaks before the commit is read.",
+     _struck("commit", **_ASKED, action="disconnect"), _REPEATED),
+    ("commit-connection-breaks-after", "The connection breaks when the commit is done.",
+     _struck("commit", **_ANSWERED, action="disconnect"), _REPEATED),
+    ("abort-lost", "The abort is lost on its way.",
+     _struck("abort", **_ASKED, action="drop"), _REPEATED),
+    ("abort-answer-lost", "The answer to the abort is lost.",
+     _struck("abort", **_ANSWERED, action="drop"), _REPEATED),
+    ("abort-connection-breaks-before", "The connection breaks before the abort is read.",
+     _struck("abort", **_ASKED, action="disconnect"), _REPEATED),
+    ("abort-connection-breaks-after", "The connection breaks when the abort is done.",
+     _struck("abort", **_ANSWERED, action="disconnect"), _REPEATED),
+    *((f"commit-answered-{error.lower().replace('_', '-')}",
+       f"The commit is answered {error}, three times, and then done.",
+       _struck("commit", **_ASKED, limit=3, action={"do": "error", "error": error}), _RETRIABLE)
+      for error in _ASKED_AGAIN),
+    *((f"abort-answered-{error.lower().replace('_', '-')}",
+       f"The abort is answered {error}, three times, and then done.",
+       _struck("abort", **_ASKED, limit=3, action={"do": "error", "error": error}), _RETRIABLE)
+      for error in _ASKED_AGAIN),
+    *((f"commit-refused-{error.lower().replace('_', '-')}",
+       f"The commit is refused with {error}: is the application told that it is not committed?",
+       _struck("commit", must=False, **_ASKED, limit=100, action={"do": "error", "error": error}),
+       _REFUSAL)
+      for error in _REFUSED),
+    *((f"abort-refused-{error.lower().replace('_', '-')}",
+       f"The abort is refused with {error}: how does the application go on?",
+       _struck("abort", must=False, **_ASKED, action={"do": "error", "error": error}), _REFUSAL)
+      for error in _REFUSED),
+)  # fmt: skip
+_CORE: Final = (
+    "commit-lost", "commit-answer-lost", "commit-connection-breaks-after", "abort-answer-lost",
+    "commit-answered-not-coordinator", "commit-answered-concurrent-transactions",
+    "commit-refused-unknown-server-error", "commit-refused-producer-fenced",
+)  # fmt: skip
+AWAY_MS: Final = 2_000
+SHORT_MS: Final = 4_000
+"""The application's patience where it is to end."""
+_ABOUT: Final = {"commit-refused-unknown-server-error": ("franz-go 42b3d833",)}
+
+
+@situation("markers-slow", "end unknown", "The markers of a commit take a second, and the next"
+           " transaction begins at once: does it wait?",
+           about=("kafkajs #1068", "Sarama #2859"), core=True)  # fmt: skip
+async def markers_slow(room: Room) -> None:
+    """The coordinator answers CONCURRENT_TRANSACTIONS until the markers are written. The Java
+    client asks again, and the application does not learn of it.
+    """
+    await room.must_init()
+    delay = {"do": "delay", "delay_ms": 1_000}
+    await room.arm(point="peer.request", api="WriteTxnMarkers", action=delay)
+    for value in ("a-1", "b-2", "c-3"):
+        await room.must_transact(value)
+
+
+@situation("markers-slow-then-offsets", "end unknown", "The markers of a commit take a second, and"
+           " the next transaction begins with positions.", groups=("g",),
+           about=("kafkajs #430", "librdkafka #3221"), core=True)  # fmt: skip
+async def markers_slow_offsets(room: Room) -> None:
+    """AddOffsetsToTxn is answered CONCURRENT_TRANSACTIONS until the markers are written. The Java
+    client asks again, and the application does not learn of it.
+    """
+    await room.must_init()
+    await room.must_transact("a-1", group="g", position=1)
+    delay = {"do": "delay", "delay_ms": 1_000}
+    await room.arm(point="peer.request", api="WriteTxnMarkers", action=delay)
+    await room.must_transact("b-2", group="g", position=2)
+    entry = room.book.begin("c-3", group="g", position=3)
+    await room.must("begin", producer="p")
+    room.expect_done(await room.send_offsets("g", 3), "sending the positions")
+    room.expect_done(await room.send("c-3"), "sending c-3 behind the positions")
+    await room.must_end(entry)
+
+
+@situation("commit-late", "end unknown", "The commit is held for longer than the library waits;"
+           " the application obeys and goes on; then the commit arrives: does it end a"
+           " transaction that is not its own?", about=("librdkafka #5423",),
+           needs_version_2=True, core=True)  # fmt: skip
+async def commit_late(room: Room) -> None:
+    """A late EndTxn carries the epoch of its time. In version 1 that is the epoch of the next
+    transaction as well, and the Java client repeats a commit in the same way: the protocol's hole.
+    In version 2 each transaction has an epoch of its own (KIP-890), and the late one is refused.
+    """
+    await room.must_init()
+    late = await room.arm(point="client.request", api="EndTxn", limit=1, action="hold")
+    await room.transact("a-1")
+    if "p" in room.dead:
+        await room.must_init("p")
+    following = await room.open("b-2")
+    await room.release(late)
+    await asyncio.sleep(0.5)
+    records = await room.records(settle_ms=0)
+    early = [one for one in records if one.value == b"b-2" and one.fate == "committed"]
+    if early:
+        raise MissError("the late commit of the first transaction has committed the second one")
+    await room.end(following)
+    await room.goes_on()
+
+
+@situation("abort-behind-unsent", "end unknown", "Records are handed over and the transaction is"
+           " aborted at once: does the abort wait for what is on its way?",
+           about=("librdkafka #4849",), core=True)  # fmt: skip
+async def abort_behind_unsent(room: Room) -> None:
+    """EndTxn must not overtake AddPartitionsToTxn and Produce. The Java client drops what it has
+    not sent, and sends EndTxn behind what is on its way.
+    """
+    await room.must_init()
+    for index in range(8):
+        await room.must_transact(f"a{index}-1", f"b{index}-2", end="abort", wait=False)
+    await room.goes_on()
+
+
+@situation("commit-connection-breaks-twice", "end unknown", "The connection breaks before the"
+           " commit is read, and again when it is done.")  # fmt: skip
+async def breaks_twice(room: Room) -> None:
+    """Between the two the commit has taken effect, and no answer came. The Java client repeats
+    EndTxn, and the coordinator answers it as the first one.
+    """
+    await room.must_init()
+    await room.arm(api="EndTxn", limit=1, **_ASKED, action="disconnect")
+    await room.arm(api="EndTxn", limit=1, **_ANSWERED, action="disconnect")
+    await room.must_transact("a-1", "b-2")
+    await room.goes_on()
+
+
+def _while_coordinator(disturb: Callable[[Room], Awaitable[None]]) -> Play:
+    """A transaction, something that happens to its coordinator, and the commit."""
+
+    async def play(room: Room) -> None:
+        """The Java client asks again after NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE and
+        COORDINATOR_LOAD_IN_PROGRESS. It sends FindCoordinator where its connection is lost or a
+        request has timed out. The commit succeeds.
+        """
+        await room.must_init()
+        entry = await room.open("a-1", "b-2")
+        await disturb(room)
+        await room.must_end(entry)
+        await room.goes_on()
+
+    return play
+
+
+async def _resigns(room: Room) -> None:
+    home = await home_of_id(room.hall, room.name(ID))
+    action = {"do": "resign-leader", "topic": home.topic, "partition": home.partition}
+    await room.arm(**_ASKED, api="EndTxn", limit=1, action=action)
+
+
+async def _loads(room: Room) -> None:
+    await room.arm(point="coordinator.load", limit=1, action={"do": "delay", "delay_ms": AWAY_MS})
+    await room.move_coordinator()
+
+
+async def _is_cut_off(room: Room) -> None:
+    broker = await room.kafka.leaders.coordinator_of(ID)
+    room.steps.append(f"all that clients send to broker {broker}, the coordinator, is lost")
+    await room.kafka.brokers.isolate(broker, from_clients=True)
+
+
+_COORDINATORS: Final = (
+    situation("commit-while-coordinator-moves", "end unknown", "The coordinator's partition gets"
+              " another leader when the commit arrives.")(
+                  _while_coordinator(Room.move_coordinator)),
+    situation("commit-while-coordinator-dies", "end unknown", "The coordinator's broker dies before"
+              " the commit, and stays dead: is the new coordinator found?",
+              about=("aiokafka #1134", "aiokafka #1145"), core=True)(
+                  _while_coordinator(Room.kill_coordinator)),
+    situation("commit-while-coordinator-resigns", "end unknown", "The coordinator resigns when the"
+              " commit arrives, is elected again, and loads its log.")(
+                  _while_coordinator(_resigns)),
+    situation("commit-while-coordinator-loads", "end unknown", "The coordinator has moved, and its"
+              " new broker takes two seconds to load its log.")(_while_coordinator(_loads)),
+    situation("commit-while-coordinator-is-cut-off", "end unknown", "All that goes to the"
+              " coordinator's broker is lost without a word, and another takes over: is it found?",
+              about=("aiokafka #1145",))(_while_coordinator(_is_cut_off)),
+)  # fmt: skip
+
+
+@situation("commit-while-coordinator-is-gone", "end unknown", "The coordinator is gone, and no"
+           " other takes its place: does the application get an answer, and go on when one is"
+           " there again?")  # fmt: skip
+async def coordinator_gone(room: Room) -> None:
+    """The Java client throws TimeoutException after ``max.block.ms``, here four seconds. The commit
+    may be called again. No library may wait for ever.
+    """
+    await room.must_init(patience_ms=SHORT_MS)
+    entry = await room.open("a-1", "b-2")
+    lost = await room.arm(**_ASKED, api="EndTxn", action="drop")
+    away = {"do": "error", "error": "COORDINATOR_NOT_AVAILABLE"}
+    nowhere = await room.arm(**_ASKED, api="FindCoordinator", action=away, must_strike=False)
+    answer = await room.do("commit", producer="p")
+    entry.told = Told.COMMITTED if answer.error is None else Told.UNKNOWN
+    await room.disarm(lost)
+    await room.disarm(nowhere)
+    if answer.error is not None and answer.error.retriable:
+        await room.end(entry)
+    elif answer.error is not None:
+        await room.give_up(entry, "p", answer.error)
+    await room.goes_on()
+
+
+def _called_after(first: str, second: str) -> Play:
+    """A call that comes after the end of its transaction."""
+
+    async def play(room: Room) -> None:
+        """The Java client throws IllegalStateException, and the producer goes on. To take the call
+        for nothing is a choice.
+        """
+        await room.must_init()
+        await room.must_transact("a-1", "b-2", end=first)
+        answer = await room.do(second, producer="p")
+        if answer.error is None:
+            room.choices.append(f"{second} after {first} is no error; in the Java client it is")
+        elif answer.error.fatal:
+            await room.close("p")
+        await room.goes_on()
+
+    return play
+
+
+@situation("abort-after-unknown-commit", "end unknown", "The commit is held for longer than the"
+           " library waits, and the application aborts all the same: is it refused, or does the"
+           " abort hold?", core=True)  # fmt: skip
+async def abort_after_unknown(room: Room) -> None:
+    """In the Java client a commit that has timed out has to be called again, and an abort is an
+    IllegalStateException. A library that lets the application abort has to be right about it.
+    """
+    await room.must_init()
+    late = await room.arm(point="client.request", api="EndTxn", limit=1, action="hold")
+    entry = await room.open("a-1", "b-2")
+    entry.told = Told.UNKNOWN
+    answer = await room.do("commit", producer="p")
+    if answer.error is None:
+        entry.told = Told.COMMITTED  # it was sent again in time, so its end is known
+    elif (await room.do("abort", producer="p")).error is None:
+        entry.told = Told.ABORTED
+    await room.release(late)
+    await asyncio.sleep(0.5)
+    if entry.told is Told.UNKNOWN:
+        await room.end(entry)
+    await room.goes_on()
+
+
+@situation("closes-with-unknown-end", "end unknown", "The commit is lost until the application"
+           " gives up. Then the fault is over; it closes its producer, and does not come back: do"
+           " readers get on?", about=("FLINK-39218",))  # fmt: skip
+async def closes_with_unknown_end(room: Room) -> None:
+    """``close`` of the Java client ends what is under way, so the commit is sent again. What stays
+    open holds readers back until it times out, and is aborted then.
+    """
+    await room.must_init(patience_ms=SHORT_MS)
+    entry = await room.open("a-1")
+    lost = await room.arm(**_ASKED, api="EndTxn", action="drop")
+    entry.told = Told.UNKNOWN
+    await room.do("commit", producer="p")
+    await room.disarm(lost)
+    await room.close("p")
+    await room.gets_free(1)
+
+
+SITUATIONS: Final[tuple[Situation, ...]] = (
+    *(
+        situation(
+            name, "end unknown", asks, yardstick=rule, about=_ABOUT.get(name, ()),
+            core=name in _CORE,
+        )(play)
+        for name, asks, play, rule in _TABLE
+    ),
+    *(
+        situation(f"{second}-after-{first}", "end unknown",
+                  f"A transaction has ended by {first}, and the application calls {second}.")(
+                      _called_after(first, second))
+        for first in ("commit", "abort")
+        for second in ("commit", "abort")
+    ),
+    markers_slow,
+    markers_slow_offsets,
+    commit_late,
+    *_COORDINATORS,
+    coordinator_gone,
+    abort_behind_unsent,
+    breaks_twice,
+    abort_after_unknown,
+    closes_with_unknown_end,
+)  # fmt: skip

@@ -1,0 +1,204 @@
+"""Positions of groups in transactions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final, cast
+
+from txnsim.client.members.membership import GroupProtocol
+from txnsim_lab.exam._book import Told
+from txnsim_lab.exam._driver import Answer
+from txnsim_lab.exam._room import POLLS_MAX, Room, together
+from txnsim_lab.exam.situation import Play, Situation, situation
+
+PENDING_POLLS: Final = 3
+
+
+@situation("offsets-commit-and-abort", "groups", "Positions go with their transaction: do those of"
+           " a commit count, and those of an abort not?", groups=("g",))  # fmt: skip
+async def commit_and_abort(room: Room) -> None:
+    """Positions are part of their transaction: they count when it commits (KIP-98)."""
+    await room.must_init()
+    await room.must_transact("a-1", group="g", position=3)
+    await room.must_transact("lost-1", group="g", position=5, end="abort")
+    await room.goes_on()
+
+
+@situation("group-coordinator-dies", "groups", "The group's coordinator dies and stays dead before"
+           " the positions are sent: is the new one found?", groups=("g",),
+           about=("librdkafka #5511",), core=True)  # fmt: skip
+async def coordinator_dies(room: Room) -> None:
+    """The coordinator is known from the transaction before. The Java client sends FindCoordinator
+    when its connection is lost, and TxnOffsetCommit again. The broker leads a partition, too: so
+    the library learns that it is gone before the positions are sent.
+    """
+    await room.with_leader("g", 0)
+    await room.must_init()
+    await room.must_transact("a-1", group="g", position=3)
+    await room.kill_group_coordinator("g")
+    await asyncio.sleep(1)
+    await room.must_transact("b-2", group="g", position=4)
+
+
+@situation("group-coordinator-moves", "groups", "The group's coordinator moves before the positions"
+           " are sent.", groups=("g",))  # fmt: skip
+async def coordinator_moves(room: Room) -> None:
+    """TxnOffsetCommit is answered NOT_COORDINATOR. The Java client sends FindCoordinator, and
+    TxnOffsetCommit again.
+    """
+    await room.must_init()
+    await room.must_transact("a-1", group="g", position=3)
+    await room.move_group("g")
+    await room.must_transact("b-2", group="g", position=4)
+
+
+@situation("positions-without-records", "groups", "A transaction has positions and no record, as"
+           " all inputs were filtered out: do the positions count?", groups=("g",))  # fmt: skip
+async def without_records(room: Room) -> None:
+    """The Java client sends EndTxn where a group was added, and the positions count."""
+    await room.must_init()
+    entry = room.book.begin(group="g", position=3)
+    await room.must("begin", producer="p")
+    room.expect_done(await room.send_offsets("g", 3), "sending the positions")
+    await room.must_end(entry)
+
+
+PROTOCOLS: Final = ("classic", "consumer")
+STEPS: Final = ("begin", "record", "positions")
+INPUTS: Final = ("i-1", "i-2", "i-3")
+
+
+def _rebalanced(protocol: str, step: str) -> Play:
+    """A worker reads, writes, and puts its positions into its transaction, while another member
+    joins its group.
+    """
+
+    async def play(room: Room) -> None:
+        """Positions with the metadata of a member that is of an older generation are refused
+        (KIP-447). Then the Java client's error asks for an abort. Accepted ones count with their
+        transaction.
+        """
+        await room.fill_input(*INPUTS)
+        await room.must_init()
+        await room.subscribe("m", "g", protocol)
+        room.expect(await room.poll(3, name="m"), list(INPUTS), "the member reads")
+        entry = room.book.begin("a-1", group="g", position=3)
+        acts: dict[str, Callable[[], Awaitable[Answer]]] = {
+            "begin": lambda: room.do("begin", producer="p"),
+            "record": lambda: room.send("a-1"),
+            "positions": lambda: room.send_offsets("g", 3, member="m"),
+        }
+        answer: Answer | None = None
+        for name, act in acts.items():
+            if answer is None or answer.error is None:
+                answer = await act()
+            if name == step:
+                await _another_joins(room, protocol)
+        assert answer is not None
+        if answer.error is None:
+            await room.end(entry)
+        else:
+            await room.give_up(entry, "p", answer.error)
+        await room.goes_on()
+
+    return play
+
+
+async def _another_joins(room: Room, protocol: str) -> None:
+    """A member of another kind joins; the driver's has to poll for it to get its share."""
+
+    members = room.kafka.members
+
+    async def follow() -> None:
+        while not joined:
+            await room.poll_once("m")
+
+    async def join() -> None:
+        room.steps.append("another member joins the group")
+        await members.join("g", ["input"], protocol=cast("GroupProtocol", protocol))
+        joined.append(True)
+
+    joined: list[bool] = []
+    await together(join(), follow())
+
+
+def _expelled(protocol: str) -> Play:
+    """A member that its group has given up sends positions."""
+
+    async def play(room: Room) -> None:
+        """The group's coordinator refuses the positions of a member that it does not know
+        (KIP-447). The Java client throws CommitFailedException, after which the application aborts.
+        """
+        await room.fill_input(*INPUTS)
+        await room.must_init()
+        await room.subscribe("m", "g", protocol)
+        room.expect(await room.poll(3, name="m"), list(INPUTS), "the member reads")
+        api = "Heartbeat" if protocol == "classic" else "ConsumerGroupHeartbeat"
+        silent = await room.arm(must_strike=False, point="client.request", api=api, action="drop")
+        room.steps.append("another member joins the group, which gives the silent one up")
+        await room.kafka.members.join("g", ["input"], protocol=cast("GroupProtocol", protocol))
+        entry = await room.transact("a-1", group="g", position=3, member="m")
+        if entry.told is Told.COMMITTED:
+            room.choices.append("it sends positions without its member's generation (KIP-447)")
+        await room.disarm(silent)
+        await room.goes_on()
+
+    return play
+
+
+def _pending(protocol: str) -> Play:
+    """Positions lie in an open transaction, and a member asks for them."""
+
+    async def play(room: Room) -> None:
+        """OffsetFetch with require-stable is answered UNSTABLE_OFFSET_COMMIT while positions are
+        pending (KIP-447). The Java client asks again until the transaction has ended. Who does not
+        wait goes on at the position of the transaction before, and takes an input twice.
+        """
+        await room.fill_input(*INPUTS)
+        await room.must_init()
+        await room.must_transact("before-1", group="g", position=1)
+        entry = await room.open("a-1")
+        entry.group, entry.position = "g", 2
+        room.expect_done(await room.send_offsets("g", 2), "sending the positions")
+        asked = await room.requests("OffsetFetch")
+        await room.subscribe("m", "g", protocol)
+        polls = 0
+        for _ in range(POLLS_MAX):  # until it has asked, and some more
+            room.expect(await room.poll_once("m"), [], "while positions are pending a member gets")
+            polls += asked.matched > 0
+            if polls == PENDING_POLLS:
+                break
+        await room.must_end(entry, "p", "commit")
+        room.expect(await room.poll(1, name="m"), ["i-3"], "then it gets")
+
+    return play
+
+
+def _of(protocol: str) -> Iterator[Situation]:
+    group = f"{protocol} protocol"
+    for step in STEPS:
+        yield situation(
+            f"rebalance-after-{step}-{protocol}", "groups", f"Another member joins the group"
+            f" ({group}) behind {step}: do the positions go with their transaction?",
+            groups=("g",), core=step == "record",
+        )(_rebalanced(protocol, step))  # fmt: skip
+    yield situation(
+        f"expelled-member-{protocol}", "groups", f"A member whose heartbeats are lost is given up"
+        f" by its group ({group}), and puts positions into a transaction: are they refused?",
+        groups=("g",), core=True,
+    )(_expelled(protocol))  # fmt: skip
+    yield situation(
+        f"pending-positions-{protocol}", "groups", f"A group's positions ({group}) lie in an open"
+        " transaction, and a member asks where it goes on: does it wait for the end?",
+        groups=("g",), about=("confluent-kafka-go #525", "aiokafka #920"), core=True,
+    )(_pending(protocol))  # fmt: skip
+
+
+SITUATIONS: Final[tuple[Situation, ...]] = (
+    commit_and_abort,
+    coordinator_dies,
+    coordinator_moves,
+    without_records,
+    *(one for protocol in PROTOCOLS for one in _of(protocol)),
+)

@@ -1,0 +1,138 @@
+"""A fault lasts for some seconds: does the library wait without a storm, and then go on?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from txnsim_lab.exam._room import Room, together
+from txnsim_lab.exam.results import MissError
+from txnsim_lab.exam.situation import ALL, Play, Situation, situation
+from txnsim_lab.exam.situations._codes import CLIENTS_ADD
+
+LASTS_S: Final = 3
+REQUESTS_PER_S_MAX: Final = 60
+"""Kafka's clients pause for 100 ms, some for 20 ms where a transaction is still being ended."""
+RECONNECTS_PER_S_MAX: Final = 2_000
+"""The Java client waits before it connects again only where it could not connect: some hundreds."""
+
+
+HEALED_WITHIN_S: Final = 10
+"""Time within which a client has resumed, or reported an error, after the fault."""
+
+
+def _lasts(api: str, action: Any, requests_per_s_max: int) -> Play:
+    """One API is struck for some seconds, in the middle of which a transaction is played."""
+
+    async def play(room: Room) -> None:
+        """The Java client waits for retry.backoff.ms before it asks again, and goes on when the
+        fault is over. A library may also give an error that says what the application has to do.
+        """
+        rule = await room.arm(point="client.request", api=api, action=action)
+        loop = asyncio.get_running_loop()
+        asked = await room.requests()
+
+        async def heal() -> float:
+            await asyncio.sleep(LASTS_S)
+            rate = asked.matched / LASTS_S
+            await room.disarm(rule)
+            return rate
+
+        async def begin() -> float:
+            await room.must_init()
+            await room.must_transact("a-1", "b-2", group="g", position=3)
+            return loop.time()
+
+        began = loop.time()
+        ended, rate = await together(begin(), heal())
+        if rate > requests_per_s_max:
+            raise MissError(f"{rate:.0f} requests per second while {api} is struck")
+        if (late := ended - began - LASTS_S) > HEALED_WITHIN_S:
+            raise MissError(f"the application goes on only {late:.0f} s after {api} is healed")
+        await room.goes_on()
+
+    return play
+
+
+def _reads(api: str, action: Any, requests_per_s_max: int) -> Play:
+    """A reader's requests are struck for some seconds."""
+
+    async def play(room: Room) -> None:
+        """The Java client waits for retry.backoff.ms before it asks again, and reads on when the
+        fault is over.
+        """
+        await room.must_init()
+        await room.must_transact("a-1", "b-1")
+        rule = await room.arm(point="client.request", api=api, action=action)
+        asked = await room.requests()
+        found, healed = list[str](), asyncio.Event()
+
+        async def read() -> None:
+            await room.consumer()
+            while not healed.is_set():
+                found.extend(await room.poll_once())
+
+        async def heal() -> float:
+            await asyncio.sleep(LASTS_S)
+            rate = asked.matched / LASTS_S
+            await room.disarm(rule)
+            healed.set()
+            return rate
+
+        _, rate = await together(read(), heal())
+        if rate > requests_per_s_max:
+            raise MissError(f"{rate:.0f} requests per second while {api} is struck")
+        room.expect(found + await room.poll(2 - len(found)), ["a-1", "b-1"], "the reader gets")
+
+    return play
+
+
+def _error(error: str) -> dict[str, str]:
+    return {"do": "error", "error": error}
+
+
+_BREAKS: Final = (
+    ("breaks", "disconnect", RECONNECTS_PER_S_MAX, "each connection breaks at"),
+    ("silent", "drop", RECONNECTS_PER_S_MAX, "nothing answers"),
+)
+"""Connection faults; readers are left out, as they wait for their own request timeout."""
+_REQUESTS: Final = (
+    ("FindCoordinator", "COORDINATOR_NOT_AVAILABLE", ALL),
+    ("InitProducerId", "CONCURRENT_TRANSACTIONS", ALL),
+    ("AddPartitionsToTxn", "CONCURRENT_TRANSACTIONS", CLIENTS_ADD),
+    ("AddOffsetsToTxn", "COORDINATOR_LOAD_IN_PROGRESS", CLIENTS_ADD),
+    ("TxnOffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", ALL),
+    ("Produce", "NOT_LEADER_OR_FOLLOWER", ALL),
+    ("EndTxn", "COORDINATOR_LOAD_IN_PROGRESS", ALL),
+)
+_READS: Final = (("Fetch", ""), ("ListOffsets", "NOT_LEADER_OR_FOLLOWER"))
+"""A broker refuses single partitions of a Fetch, and an injected error would refuse all of it."""
+_CORE: Final = ("endtxn-breaks-long", "endtxn-refused-long", "produce-refused-long",
+                "initproducerid-refused-long", "listoffsets-refused-long")  # fmt: skip
+
+
+def _table(
+    api: str, error: str, levels: tuple[int, ...], play: Callable[..., Play]
+) -> list[Situation]:
+    refused = (("refused", _error(error), REQUESTS_PER_S_MAX, f"{error} answers"),)
+    return [
+        situation(
+            f"{api}-{name}-long".lower(),
+            "liveness",
+            f"For {LASTS_S} seconds {words} {api}: is there no storm, and does it then go on?",
+            levels=levels,
+            groups=("g",) if play is _lasts else (),
+            core=f"{api}-{name}-long".lower() in _CORE,
+        )(play(api, action, most))
+        for name, action, most, words in (
+            *(refused if error else ()),
+            *(_BREAKS if play is _lasts else _BREAKS[:1]),
+        )
+    ]
+
+
+SITUATIONS: Final[tuple[Situation, ...]] = (
+    *(one for api, error, levels in _REQUESTS for one in _table(api, error, levels, _lasts)),
+    *(one for api, error in _READS for one in _table(api, error, ALL, _reads)),
+)

@@ -1,0 +1,82 @@
+"""Runs of a request that nobody drives: each in a process of its own, one after the other.
+
+A story is what somebody posted: it may take more memory and time than the brokers can spare. Its
+process has bounds of both, and ends when it is asked to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.runtime.env import Clock
+from txnsim.runtime.forked_processes import CHILD_BYTES_MAX, EndedError
+from txnsim_lab.http._runs.run_requests import RunRequest
+from txnsim_lab.http._runs.told_again import Player
+from txnsim_lab.scenario.commands import Failed, Order, Stopped, encode, to_state
+
+RUN_MS_MAX: Final = 300_000
+_ENDED: Final = (
+    f"the process of the run has ended: it may take {RUN_MS_MAX // 1000} s and"
+    f" {CHILD_BYTES_MAX >> 20:,} MiB"
+)
+
+
+class PostedRun(RunRequest):
+    """One such request."""
+
+    _child: Player | None = None
+    is_cancelled = False
+
+    @property
+    def state(self) -> str:
+        """As ``RunsView.state``."""
+        return "cancelled" if self.is_cancelled else super().state
+
+    async def carry_out(
+        self, make: Callable[[], Awaitable[Player]], orders: Iterable[Order], clock: Clock
+    ) -> None:
+        """Make the runs one after the other, up to the first failure."""
+        for order in orders:
+            if self.is_cancelled or self.error is not None:
+                break
+            try:
+                self.error = await self._make(await make(), order, clock)
+            except EndedError:
+                self.error = None if self.is_cancelled else _ENDED
+
+    async def _make(self, child: Player, order: Order, clock: Clock) -> str | None:
+        """Make a run; the error of a failed run, else None."""
+        self._child = child
+        timer = clock.call_later(RUN_MS_MAX, partial(child.kill))
+        try:
+            if self.is_cancelled:
+                return None
+            await child.send(encode(order))
+            state = to_state(await child.hear())
+            if isinstance(state, Failed):
+                return str(state.error)
+            assert not isinstance(state, Stopped), "it was not asked to stop"
+            self.results.append(result_of(state.result))
+            return None
+        finally:
+            timer.cancel()
+            self._child = None
+            child.kill()
+
+    def cancel(self) -> None:
+        """End it, whatever it does."""
+        if not self.has_ended:
+            self.is_cancelled = True
+        if self._child is not None:
+            self._child.kill()
+
+
+def result_of(encoded: bytes) -> Any:
+    """A run's result, as its process has sent it."""
+    from txnsim_lab.scenario.runner import RunResult
+
+    return msgspec.msgpack.decode(encoded, type=RunResult)

@@ -1,0 +1,491 @@
+"""Scenarios through the control port: those that are shipped, and any that is posted as YAML.
+
+Each run plays in virtual time, in a cluster of its own and in a process of its own, one after the
+other; the brokers that serve clients go on meanwhile. Where the system can't fork it plays in a
+thread (``told_again``). Who asked waits for a while, or asks again. Files are read in a thread:
+that takes longer than a broker may wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from txnsim.errors import ConfigError
+from txnsim.http.operation import PREFIX, Noun, Operation, Query
+from txnsim.http.replies import Body, OptionalBody, RefusedError, WithStatus, number_of
+from txnsim.http.work_thread import WorkThread
+from txnsim.loggers import Logger
+from txnsim.runtime.env import Environment
+from txnsim.runtime.forked_processes import HAS_FORK, EndedError, Nursery
+from txnsim_lab.http._runs.driven_runs import (
+    DRIVEN_MAX,
+    STEPS_MAX,
+    Act,
+    DrivenRun,
+    GoBack,
+    GoOn,
+)
+from txnsim_lab.http._runs.lessons import lesson_of
+from txnsim_lab.http._runs.posted_runs import PostedRun
+from txnsim_lab.http._runs.run_requests import RunRequest, RunsView, words_of
+from txnsim_lab.http._runs.told_again import Player, ToldAgain
+from txnsim_lab.scenario.catalog import of_name, scenarios
+from txnsim_lab.scenario.commands import MODULE, Back, Command, Drive, Go, Input, Order
+
+if TYPE_CHECKING:
+    from txnsim_lab.scenario.model import Scenario
+    from txnsim_lab.scenario.runner import RunResult, Telling
+
+_log: Final = Logger("txnsim.http")
+
+WAIT_MS: Final = 10_000
+WAIT_MS_MAX: Final = 300_000
+SEED_DEFAULT: Final = 1
+SEED_MAX: Final = 2**63 - 1
+TELLINGS_KEPT_MAX: Final = 50
+"""Requests to run that are remembered; the oldest that has ended makes room."""
+NDJSON: Final = "application/x-ndjson"
+YAML: Final = "application/yaml"
+POSTED: Final = "posted.yaml"
+"""What messages call a scenario without a file."""
+TAKES: Final = ("armed", "disarmed", "control")
+
+_T = TypeVar("_T")
+
+
+class ScenarioView(msgspec.Struct, frozen=True, kw_only=True):
+    """A shipped scenario in short."""
+
+    name: str
+    aliases: tuple[str, ...]
+    title: str
+    runs: Mapping[str, str]
+    """Label of each run -> the verdict that is declared for it."""
+
+
+class ScenarioText(msgspec.Struct, frozen=True, kw_only=True):
+    """A shipped scenario in full."""
+
+    name: str
+    aliases: tuple[str, ...]
+    title: str
+    goal: str
+    method: str
+    symptoms: str
+    sources: tuple[str, ...]
+    runs: Mapping[str, str]
+    yaml: str
+    """The file."""
+
+
+class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Run a scenario: by its name or alias, or as posted."""
+
+    name: str | None = None
+    yaml: str | None = None
+    """Instead of a name: the text of a scenario (docs/writing-scenarios.md)."""
+    runs: tuple[str, ...] = ()
+    """Labels of the runs; empty for all runs."""
+    takes: tuple[str, ...] = ("armed",)
+    """``armed``, ``disarmed`` (no fault strikes), ``control``."""
+    seed: int = SEED_DEFAULT
+    """The same seed, the same run, event by event."""
+    paused: bool = False
+    """Stop before the first step, in a process of its own; then it is driven. One run, one take."""
+    inputs: tuple[Input, ...] = ()
+    """What was done to a run that was driven, to have the same again. One run, one take."""
+    lesson: str = ""
+    """Id of the lesson that it is played for: the trace tells when its goal is reached."""
+
+
+_WAIT: Final = Query("wait_ms", "Answer 202 after so long")
+_driving: Final = partial(
+    Operation, "post", may_take_longer=True, query=(_WAIT,), refusals=("404", "409", "422")
+)
+"""What drives a run, on a path."""
+_WHICH: Final = (
+    Query("run", "Label of the run; the only one unless given", "string"),
+    Query("take", "armed unless given", "string"),
+)
+
+
+class ScenarioRoutes(Noun):
+    """The routes; the runs of one control port."""
+
+    def __init__(self, environment: Environment, nursery: Nursery | None = None) -> None:
+        """Args:
+        environment: Of the control port: its clock and its tasks.
+        nursery: The helper of driven runs, if it was forked already.
+        """
+        self._environment = environment
+        self._thread = WorkThread("scenario")
+        self._reader = WorkThread("scenario-files")
+        self._turn = asyncio.Lock()
+        self._requests: dict[str, RunRequest] = {}
+        self._helper = WorkThread("scenario-helper")
+        self._nursery = nursery or Nursery(MODULE)
+        self._has_nursery = nursery is not None
+        self._is_closed = False
+        self._ids = count(1)
+
+    def close(self) -> None:
+        """The control port closes: the run that is being played ends by itself."""
+        self._is_closed = True
+        for one in self._requests.values():
+            if isinstance(one, DrivenRun | PostedRun):
+                one.cancel()
+        if self._has_nursery:
+            self._nursery.close()
+        for thread in (self._thread, self._reader, self._helper):
+            thread.close()
+
+    @Operation("get", f"{PREFIX}/scenarios")
+    async def scenarios(self, _request: Request) -> list[ScenarioView]:
+        """Every scenario that is shipped, with the verdict declared for each of its runs."""
+        return [
+            ScenarioView(name=one.name, aliases=one.aliases, title=one.title, runs=_declared(one))
+            for one in (await self._read(scenarios)).values()
+        ]
+
+    @Operation("get", f"{PREFIX}/scenarios/{{name}}", refusals=("404",))
+    async def scenario(self, request: Request) -> ScenarioText:
+        """One scenario: goal, method, sources, and its file."""
+        path, one = await self._read(partial(_shipped, str(request.path_params["name"])))
+        return ScenarioText(
+            name=one.name,
+            aliases=one.aliases,
+            title=one.title,
+            goal=one.goal,
+            method=one.method,
+            symptoms=one.symptoms,
+            sources=one.sources,
+            runs=_declared(one),
+            yaml=path.read_text("utf-8"),
+        )
+
+    @Operation(
+        "post",
+        f"{PREFIX}/runs",
+        may_take_longer=True,
+        query=(Query("wait_ms", f"Answer 202 after so long; {WAIT_MS} unless given"),),
+        refusals=("404", "409", "422"),
+    )
+    async def run(self, request: Request, body: Body[RunScenario]) -> WithStatus[RunsView]:
+        """Run a scenario in virtual time, in a cluster of its own."""
+        wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
+        wanted = await body.read()
+        plan = await self._read(partial(_plan, wanted))
+        if not 0 <= wanted.seed <= SEED_MAX:
+            raise RefusedError(422, f"seed is {wanted.seed}, expected 0 to {SEED_MAX}")
+        self._make_room()
+        if wanted.paused or wanted.inputs:
+            return await self._answer(await self._begin_driven(plan, wanted), wait_ms)
+        one = PostedRun(str(next(self._ids)), plan, wanted.seed)
+        self._requests[one.id] = one
+        yaml = await self._read(partial(_yaml_of, wanted))
+        self._environment.tasks.spawn(self._carry_out(one, yaml), name=f"scenario-run-{one.id}")
+        return await self._answer(one, wait_ms)
+
+    @_driving(f"{PREFIX}/runs/{{id}}/go")
+    async def go(self, request: Request, body: OptionalBody[GoOn]) -> WithStatus[RunsView]:
+        """Let a driven run go on: some steps of its story, or to its end."""
+        order = await body.read()
+        if order.steps is not None and not 1 <= order.steps <= STEPS_MAX:
+            raise RefusedError(422, f"steps is {order.steps}, expected 1 to {STEPS_MAX}")
+        return await self._command(request, Go(steps=order.steps))
+
+    @_driving(f"{PREFIX}/runs/{{id}}/inputs")
+    async def drive(self, request: Request, body: Body[Act]) -> WithStatus[RunsView]:
+        """Do something to a driven run before its next step: a fault, a call, a broker, time."""
+        return await self._command(request, Drive(step=(await body.read()).step))
+
+    @_driving(f"{PREFIX}/runs/{{id}}/back")
+    async def back(self, request: Request, body: OptionalBody[GoBack]) -> WithStatus[RunsView]:
+        """Return a driven run to an earlier stop, exactly; what came after it is forgotten."""
+        order = await body.read()
+        if not 1 <= order.stops <= STEPS_MAX:
+            raise RefusedError(422, f"stops is {order.stops}, expected 1 to {STEPS_MAX}")
+        return await self._command(request, Back(count=order.stops))
+
+    @Operation("delete", f"{PREFIX}/runs/{{id}}", status="204", refusals=("404", "409"))
+    async def cancel(self, request: Request) -> Response:
+        """End a run, in any state."""
+        one = self._known(request)
+        if isinstance(one, DrivenRun) or (isinstance(one, PostedRun) and HAS_FORK):
+            one.cancel()
+            return Response(status_code=204)
+        raise RefusedError(409, f"run {one.id} is played in a thread, which can't be ended")
+
+    @Operation("get", f"{PREFIX}/runs")
+    async def runs(self, _request: Request) -> list[RunsView]:
+        """The latest requests to run scenarios."""
+        return [one.view() for one in self._requests.values()]
+
+    @Operation(
+        "get",
+        f"{PREFIX}/runs/{{id}}",
+        may_take_longer=True,
+        query=(Query("wait_ms", "Wait so long for its end; not at all unless given"),),
+        refusals=("404", "422"),
+    )
+    async def result(self, request: Request) -> WithStatus[RunsView]:
+        """Progress and results of a request to run scenarios."""
+        wait_ms = number_of(request, "wait_ms", default=0, least=0, most=WAIT_MS_MAX)
+        return await self._answer(self._known(request), wait_ms)
+
+    @Operation(
+        "get",
+        f"{PREFIX}/runs/{{id}}/history",
+        media_type=NDJSON,
+        query=_WHICH,
+        refusals=("404", "422"),
+    )
+    async def history(self, request: Request) -> Response:
+        """What everybody saw in one of the runs, as JSON lines: what the judges judged."""
+        return Response(self._chosen(request, self._known(request)).history, media_type=NDJSON)
+
+    @Operation(
+        "get",
+        f"{PREFIX}/runs/{{id}}/trace",
+        media_type=NDJSON,
+        query=_WHICH,
+        refusals=("404", "422"),
+    )
+    async def trace(self, request: Request) -> Response:
+        """The whole trace of one of the runs, as JSON lines."""
+        return Response(self._trace_of(request, self._known(request)), media_type=NDJSON)
+
+    @Operation(
+        "get",
+        f"{PREFIX}/runs/{{id}}/story",
+        media_type=YAML,
+        query=(
+            Query("name", "Of the new story; my-story unless given", "string"),
+            Query("verdict", "What the judges will say of it; healthy unless given", "string"),
+        ),
+        refusals=("404", "409"),
+    )
+    async def story(self, request: Request) -> Response:
+        """A driven run with all its inputs as a scenario file."""
+        one = self._driven(request)
+        if one.stop is None:
+            raise RefusedError(
+                409, f"run {one.id} is {one.state}: it is written while it stands still"
+            )
+        name = request.query_params.get("name", "my-story")
+        verdict = request.query_params.get("verdict", "healthy")
+        write = partial(_story_of, one.plan[0], one.stop.inputs, name, verdict)
+        return Response(await self._read(write), media_type=YAML)
+
+    def trace_of(self, request: Request) -> bytes | None:
+        """The trace of the run that ``of``, ``run`` and ``take`` of a request name; None where it
+        names none.
+
+        Raises:
+            RefusedError: There is no such run.
+        """
+        request_id = request.query_params.get("of")
+        if request_id is None:
+            return None
+        return self._trace_of(request, self._by_id(request_id))
+
+    def warm_up(self) -> None:
+        """Have the helper process of driven runs started, so that the first one begins at once."""
+        if self._has_nursery or not HAS_FORK:
+            return
+        self._has_nursery = True
+
+        async def start() -> None:
+            if self._is_closed:
+                return
+            with contextlib.suppress(
+                asyncio.CancelledError, EndedError
+            ):  # closed before it was ready
+                await self._helper.do(self._nursery.warm_up)
+
+        self._environment.tasks.spawn(start(), name="scenario-helper")
+
+    # Running
+
+    async def _begin_driven(self, plan: Sequence[Telling], wanted: RunScenario) -> DrivenRun:
+        if len(plan) != 1:
+            raise RefusedError(
+                422, f"a driven run is one run and one take, these are {len(plan)}: name them"
+            )
+        waiting = [
+            one for one in self._requests.values() if isinstance(one, DrivenRun) and not one.is_over
+        ]
+        if len(waiting) >= DRIVEN_MAX:
+            raise RefusedError(
+                409, f"{DRIVEN_MAX} driven runs wait already: DELETE {PREFIX}/runs/{waiting[0].id}"
+            )
+        if wanted.lesson:
+            await self._read(partial(lesson_of, wanted.lesson))
+        one = DrivenRun(str(next(self._ids)), plan, wanted.seed)
+        self._requests[one.id] = one
+        order = Order(
+            yaml=await self._read(partial(_yaml_of, wanted)),
+            run=plan[0].run,
+            take=plan[0].take,
+            seed=wanted.seed,
+            paused=wanted.paused,
+            inputs=wanted.inputs,
+            lesson=wanted.lesson,
+        )
+        self._environment.tasks.spawn(one.begin(self._player, order), name=f"driven-run-{one.id}")
+        return one
+
+    async def _player(self) -> Player:
+        """The player of the next run: a forked process, or a thread."""
+        if not HAS_FORK:
+            return ToldAgain(self._thread)
+        self._has_nursery = True
+        return await self._helper.do(self._nursery.begin)
+
+    async def _command(self, request: Request, command: Command) -> WithStatus[RunsView]:
+        wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
+        one = self._driven(request)
+        if not one.may_obey:
+            raise RefusedError(409, f"run {one.id} is {one.state}: it obeys while it stands still")
+        one.has_ended = False
+        self._environment.tasks.spawn(one.obey(command), name=f"driven-run-{one.id}")
+        return await self._answer(one, wait_ms)
+
+    async def _read(self, reading: Callable[[], _T]) -> _T:
+        """What ``reading`` returns, in the thread for files."""
+        return await self._reader.do(reading)
+
+    async def _carry_out(self, one: PostedRun, yaml: str) -> None:
+        orders = (
+            Order(yaml=yaml, run=each.run, take=each.take, seed=one.seed) for each in one.plan
+        )
+        try:
+            async with self._turn:
+                await one.carry_out(self._player, orders, self._environment.clock)
+        except Exception as error:  # noqa: BLE001 - a bug in a story is its caller's answer, and logged
+            _log.error("scenario run failed", run=one.id, exc_info=error)
+            one.error = f"{type(error).__name__}: {error}"
+        finally:
+            one.end()
+
+    async def _answer(self, one: RunRequest, wait_ms: int) -> WithStatus[RunsView]:
+        await one.wait(self._environment.clock, wait_ms)
+        return WithStatus(one.view(), 200 if one.has_ended else 202)
+
+    def _make_room(self) -> None:
+        if len(self._requests) < TELLINGS_KEPT_MAX:
+            return
+        for key, one in self._requests.items():
+            if one.is_over:
+                del self._requests[key]
+                return
+        raise RefusedError(409, f"{TELLINGS_KEPT_MAX} runs are waiting: wait for GET {PREFIX}/runs")
+
+    # Finding
+
+    def _known(self, request: Request) -> RunRequest:
+        return self._by_id(str(request.path_params["id"]))
+
+    def _by_id(self, request_id: str) -> RunRequest:
+        one = self._requests.get(request_id)
+        if one is None:
+            raise RefusedError(
+                404, f"there is no run {request_id!r}; GET {PREFIX}/runs lists the latest"
+            )
+        return one
+
+    def _driven(self, request: Request) -> DrivenRun:
+        one = self._known(request)
+        if not isinstance(one, DrivenRun):
+            raise RefusedError(
+                409, f'run {one.id} is not driven: ask for it with {{"paused": true}}'
+            )
+        return one
+
+    def _chosen(self, request: Request, one: RunRequest) -> RunResult:
+        take = request.query_params.get("take", "armed")
+        return one.chosen(request.query_params.get("run"), take)
+
+    def _trace_of(self, request: Request, one: RunRequest) -> bytes:
+        take = request.query_params.get("take", "armed")
+        return one.trace_of(request.query_params.get("run"), take)
+
+
+# Reading, in a thread
+
+
+def _story_of(telling: Telling, inputs: Sequence[Input], name: str, verdict: str) -> str:
+    from txnsim_lab.scenario.saved_story import saved
+
+    return saved(telling.scenario, telling.run, telling.take, inputs, name=name, verdict=verdict)
+
+
+def _plan(wanted: RunScenario) -> list[Telling]:
+    from txnsim_lab.scenario.runner import Telling
+
+    scenario = _wanted(wanted)
+    for label in wanted.runs:
+        if label not in scenario.runs:
+            raise RefusedError(
+                422, f"{scenario.name} has no run {label!r}, only {', '.join(scenario.runs)}"
+            )
+    for take in wanted.takes:
+        if take not in TAKES:
+            raise RefusedError(422, f"take is {take!r}, expected one of {', '.join(TAKES)}")
+    plan = [
+        Telling(scenario=scenario, run=label, take=take)
+        for label in dict.fromkeys(wanted.runs or scenario.runs)
+        for take in dict.fromkeys(wanted.takes)
+        if take in scenario.takes
+    ]
+    if not plan:
+        raise RefusedError(
+            422, f"{scenario.name} has no {' or '.join(wanted.takes) or 'take'} to run"
+        )
+    return plan
+
+
+def _wanted(wanted: RunScenario) -> Scenario:
+    from txnsim_lab.scenario.reading import read
+
+    if (wanted.name is None) == (wanted.yaml is None):
+        raise RefusedError(422, "give a name or the yaml of a scenario, one of both")
+    if wanted.name is not None:
+        return _shipped(wanted.name)[1]
+    assert wanted.yaml is not None
+    try:
+        return read(POSTED, wanted.yaml)
+    except ConfigError as error:
+        raise RefusedError(422, str(error)) from error
+
+
+def _yaml_of(wanted: RunScenario) -> str:
+    if wanted.yaml is not None:
+        return wanted.yaml
+    assert wanted.name is not None
+    return _shipped(wanted.name)[0].read_text("utf-8")
+
+
+def _shipped(name: str) -> tuple[Path, Scenario]:
+    # A path of this machine is for the command line, not for callers of the port.
+    found = of_name(name)
+    if found is None:
+        raise RefusedError(404, f"there is no scenario {name!r}; GET {PREFIX}/scenarios lists them")
+    return found
+
+
+# Views
+
+
+def _declared(scenario: Scenario) -> dict[str, str]:
+    return {label: words_of(run.verdict) for label, run in scenario.runs.items()}

@@ -1,0 +1,64 @@
+"""The page at ``/``: static files, read once, with a policy that lets nothing else in.
+
+The files hold no data of a cluster, so they are answered without a token; what they show comes from
+the operations, which ask for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from txnsim.http.replies import RefusedError
+from txnsim_lab.http.page._files import MEDIA_TYPES, served, version
+
+FOLDER: Final = "/ui"
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""The Content-Security-Policy: our own files, nothing else."""
+
+
+class StaticRoutes:
+    """The routes of the page's files."""
+
+    def __init__(self, warm_up: Callable[[], object] = lambda: None) -> None:
+        """Args:
+        warm_up: Has what driven runs need made ready: who opens the page may play one.
+        """
+        self._warm_up = warm_up
+
+    def routes(self) -> list[Route]:
+        """The page, and what it loads."""
+        return [Route("/", self.index), Route(f"{FOLDER}/{{path:path}}", self.file)]
+
+    async def index(self, _request: Request) -> Response:
+        """The page."""
+        self._warm_up()
+        return _answer("index.html", served()["index.html"], kept=False)
+
+    async def file(self, request: Request) -> Response:
+        """A file of the page."""
+        path = str(request.path_params["path"])
+        content = served().get(path)
+        if content is None:
+            raise RefusedError(404, f"the page has no file {path!r}")
+        return _answer(path, content, kept=request.query_params.get("v") == version(content))
+
+
+def _answer(path: str, content: bytes, *, kept: bool) -> Response:
+    return Response(
+        content,
+        media_type=MEDIA_TYPES[path.rpartition(".")[2]],
+        headers={
+            "Content-Security-Policy": POLICY,
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "max-age=31536000, immutable" if kept else "no-cache",
+        },
+    )

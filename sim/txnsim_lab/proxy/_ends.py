@@ -1,0 +1,100 @@
+"""The two sides of a connection through the proxy: a client's and a broker's."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol, cast
+
+from txnsim.runtime.network import reset
+from txnsim_lab.proxy._frame_stream import FrameStream
+
+
+class Joined(Protocol):
+    """Both sides together (``relay.Relay``)."""
+
+    def see_to_reading(self) -> None:
+        """Read each side as far as the other takes it."""
+
+    def client_connected(self) -> None:
+        """The client's side is open."""
+
+    def client_lost(self, exc: Exception | None) -> None:
+        """Told by the client's end that its connection is closed."""
+
+    def broker_lost(self, exc: Exception | None) -> None:
+        """The broker's side is gone."""
+
+    def close(self) -> None:
+        """The proxy ends."""
+
+
+class End(asyncio.Protocol):
+    """One of the two sides; bytes go straight to the stream of that direction."""
+
+    def __init__(self, relay: Joined, stream: FrameStream) -> None:
+        self._relay = relay
+        self.data_received = stream.feed  # type: ignore[method-assign]  # a call less per chunk
+        self.transport: asyncio.Transport | None = None
+        self.is_full = False
+        """The other end of this connection does not read."""
+        self._is_paused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # A cast, not a check: uvloop's transports are none of asyncio's classes.
+        self.transport = cast(asyncio.Transport, transport)
+
+    def pause_writing(self) -> None:
+        """It does not read: the other side is no longer read either."""
+        self.is_full = True
+        self._relay.see_to_reading()
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        self.is_full = False
+        self._relay.see_to_reading()
+
+    def read(self, *, is_wanted: bool) -> None:
+        """Read this side, or don't."""
+        transport = self.transport
+        if transport is None or transport.is_closing() or self._is_paused is not is_wanted:
+            return
+        self._is_paused = not is_wanted
+        if is_wanted:
+            transport.resume_reading()
+        else:
+            transport.pause_reading()
+
+    def close(self, *, is_reset: bool = False) -> None:
+        """Send what was written, and close; or close at once with RST."""
+        if self.transport is None:
+            return
+        if is_reset:
+            reset(self.transport)
+        else:
+            self.transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class ClientEnd(End):
+    """The client's side."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        super().connection_made(transport)
+        self._relay.client_connected()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self._relay.client_lost(exc)
+
+
+class BrokerEnd(End):
+    """The broker's side."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self._relay.broker_lost(exc)

@@ -1,0 +1,516 @@
+"""One client's connection, and its connection to the broker: what comes at one goes out at the
+other, past the fault points of a client (or of a peer, where a broker is the client).
+
+Answers of a connection come in the order of its requests, as in Kafka, so each is matched to its
+request by its place and its correlation id. What a fault does is what it does in the simulator
+(``server.crossings``, ``faults.points``): a request that is held belongs to the broker, so when its
+client goes away it is sent all the same once it is released, and its answer is thrown away.
+
+Memory is bounded: neither side is read while the other does not take what was read, or while too
+much waits for a fault. An answer that may carry addresses is collected before it goes on; that is
+one answer per connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.api.request import NoResponse
+from txnsim.errors import BadInputError
+from txnsim.faults.crossings import Crossing, FaultEffect, Slices, SubmitOutcome
+from txnsim.faults.plan import Asked
+from txnsim.faults.points import FaultPoint
+from txnsim.loggers import Logger
+from txnsim.server.crossings import LOST_COPY, PASS, crossed, opening, tell
+from txnsim.wire.apis import API_VERSIONS, api_name
+from txnsim_lab.proxy import _crossings as crossings
+from txnsim_lab.proxy import _peek as peek
+from txnsim_lab.proxy import addresses
+from txnsim_lab.proxy._crossings import LOST, MADE_HERE, ORDINARY, TOKEN, Sent
+from txnsim_lab.proxy._doors import Door
+from txnsim_lab.proxy._ends import BrokerEnd, ClientEnd
+from txnsim_lab.proxy._frame_stream import SIZE_BYTES, Course, FrameStream
+
+_log: Final = Logger("txnsim_lab.proxy")
+
+COLLECTED_BYTES_MAX: Final = 64 << 20
+"""Of an answer that a rule, or the proxy itself, has to see as a whole. A Fetch has 55 MiB."""
+BACKLOG_BYTES: Final = 1_048_576
+"""What may wait for a fault before a side is no longer read (``queued.max.request.bytes``)."""
+_ANSWER_HEAD_BYTES: Final = 8
+
+
+class Relay:
+    """Both sides of one connection."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._line = ""
+        self._injector = door.injector
+        self._client_id: str | None = None
+        self._requests = FrameStream(
+            head_bytes=peek.HEAD_BYTES,
+            decide=self._decide_request,
+            take=self._take_request,
+            ended=_nothing,
+            grown=self.see_to_reading,
+        )
+        self._answers = FrameStream(
+            head_bytes=_ANSWER_HEAD_BYTES,
+            decide=self._decide_answer,
+            take=self._take_answer,
+            ended=self._answer_ended,
+            grown=self.see_to_reading,
+        )
+        self.client = ClientEnd(self, self._requests)
+        self.broker = BrokerEnd(self, self._answers)
+        self._in_flight: deque[Sent] = deque()
+        self._request: Sent | None = None
+        """The request that is being collected."""
+        self._answered: Sent | None = None
+        """The request whose answer is being collected."""
+        self._tokens = 0
+        """So many frames to come are tokens of SASL without a header."""
+        self._quiet: asyncio.Future[None] | None = None
+        """Done once every request has been answered."""
+        self._owed = 0
+        """Requests that wait at a fault point, and copies."""
+        self._is_orphan = False
+        """The client is gone, but held requests or answers still belong to the broker."""
+        self._broker_is_gone = False
+        self._is_deaf = False
+        """An answer was dropped: the client hears nothing any more."""
+
+    # Both sides
+
+    def client_connected(self) -> None:
+        """The client's side is open."""
+        transport = self.client.transport
+        assert transport is not None
+        self._line = f"{transport.get_extra_info('peername')} -> {self._door.node}"
+        self._answers.write = transport.write
+        self._requests.stop()
+        self._door.opened(self, self._line)
+        self._drive(self._open(), self._opened, "connection to a broker")
+
+    async def _open(self) -> bool:
+        """Connect to the broker; whether requests are to be read then."""
+        if self._injector.armed and not self._door.is_peer:
+            verdict = await self._cross(opening(self._door.node, self._line))
+            if verdict.outcome is SubmitOutcome.DISCONNECT:
+                self.client.close(is_reset=verdict.is_reset)
+                return False
+            if verdict.outcome is SubmitOutcome.DROP:
+                return False  # never heard
+        if not self._has_client():
+            return False
+        await self._door.connect(lambda: self.broker)
+        if not self._has_client():
+            self.broker.close()
+            return False
+        assert self.broker.transport is not None
+        self._requests.write = self.broker.transport.write
+        return True
+
+    def _has_client(self) -> bool:
+        return self.client.transport is not None
+
+    def _opened(self, is_open: bool | None, error: BaseException | None) -> None:  # noqa: FBT001 - what ``drive`` calls
+        if isinstance(error, OSError):
+            self._door.is_out_of_reach(error)
+            self.client.abort()
+        elif error is not None:
+            self._failed(error)
+        elif is_open:
+            self._requests.go_on()
+
+    def client_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - however it went
+        """The client is gone: unread bytes are dropped, held requests still reach the broker."""
+        self._door.closed(self, self._line)
+        if self.broker.transport is None:
+            self._door.forget(self)
+        self._requests.forget()
+        self._requests.stop()
+        self._wake()
+        if self._owed:
+            self._is_orphan = True
+            self._answers.watches_ends = True
+        else:
+            self.broker.close()
+
+    def broker_lost(self, exc: Exception | None) -> None:
+        """The broker closed its side: close the client's once all answers are written."""
+        self._broker_is_gone = True
+        if self.client.transport is None:
+            self._door.forget(self)
+        if self._answers.is_stopped and not self._is_deaf:
+            return  # an answer is held; ``_answer_done`` closes
+        self._answers.forget()
+        self._requests.stop()
+        self._wake()
+        if exc is None:
+            self.client.close()
+        else:
+            self.client.abort()
+
+    def close(self) -> None:
+        """The proxy ends."""
+        self.client.close()
+        self.broker.close()
+
+    def _break(self, *, is_reset: bool = False) -> None:
+        """A fault breaks the connection: on both sides, with RST on the client's where asked."""
+        self._requests.stop()
+        self._requests.forget()
+        self._wake()
+        self.client.close(is_reset=is_reset)
+        self.broker.close()
+
+    def see_to_reading(self) -> None:
+        """Pause or resume reading each side by what the other takes and the bytes that wait."""
+        waiting = self._requests.backlog_bytes
+        self.client.read(is_wanted=not self.broker.is_full and waiting < BACKLOG_BYTES)
+        waiting = self._answers.backlog_bytes
+        self.broker.read(is_wanted=not self.client.is_full and waiting < BACKLOG_BYTES)
+
+    # Requests
+
+    def _decide_request(self, data: bytes, position: int, end: int) -> Course:
+        if self._tokens:
+            return self._decide_token()
+        size, key, version, correlation_id, length = peek.head(data, position)
+        if not peek.HEAD_BYTES - 4 <= size < peek.REQUEST_BYTES_MAX:
+            return Course.RAW  # whatever it is, the broker will say
+        if self._client_id is None and length >= 0:
+            if end - position < peek.HEAD_BYTES + length:
+                return Course.MORE
+            self._client_id = peek.client_id_of(data, position, length)
+        is_answered: bool | None = True
+        if key == peek.PRODUCE:
+            is_answered = peek.produce_is_answered(data, position, version, length)
+            if is_answered is None and end - position < size + 4:
+                return Course.MORE
+        sent = Sent(key, version, correlation_id)
+        if key == peek.SASL_HANDSHAKE or (self._injector.armed and self._is_watched(key)):
+            sent.is_answered = is_answered is not False
+            self._request = sent
+            return Course.WHOLE
+        if is_answered is not False:
+            self._in_flight.append(sent)
+        return Course.PASS
+
+    def _is_watched(self, api_key: int) -> bool:
+        return any(self._injector.asked(point, api_key) for point in self._door.points)
+
+    def _decide_token(self) -> Course:
+        self._tokens -= 1
+        if not self._tokens:
+            self._requests.head_bytes = peek.HEAD_BYTES
+        token = Sent(peek.SASL_HANDSHAKE, 0, 0)
+        token.fate = TOKEN
+        self._in_flight.append(token)
+        return Course.PASS
+
+    def _take_request(self, pieces: list[bytes]) -> None:
+        sent, self._request = self._request, None
+        assert sent is not None
+        self._requests.stop()
+        self._owed += 1
+        self._drive(self._watch(sent, b"".join(pieces)), self._request_done, "proxied request")
+
+    async def _watch(self, sent: Sent, frame: bytes) -> bool:
+        """Bring a request past its fault point; whether the next one may come then."""
+        await self._until_answered()
+        if self.client.transport is None:
+            return False  # it was never taken up
+        if sent.api_key == peek.SASL_HANDSHAKE and self._can_not_pass(sent, frame):
+            refusal = peek.refusal(sent.api_version, sent.correlation_id)
+            return await self._answer_here(sent, refusal)
+        point, at_answer = self._door.points
+        asked = self._injector.asked(point, sent.api_key)
+        asked_of_answer = self._injector.asked(at_answer, sent.api_key)
+        if Asked.BODY in (asked, asked_of_answer):
+            sent.request = await self._door.decoded(frame)
+        if not asked:
+            self._forward(sent, frame)
+            await self._until_answered()
+            return True
+        crossing = self._described(point, sent)
+        verdict = await self._cross(crossing)
+        match verdict.outcome:
+            case SubmitOutcome.DROP:
+                return False  # the client hears nothing on this connection any more
+            case SubmitOutcome.DISCONNECT:
+                self._break(is_reset=verdict.is_reset)
+                return False
+            case SubmitOutcome.ERROR:
+                return await self._refuse(sent, verdict.error)
+            case SubmitOutcome.CORRUPT:
+                assert verdict.damage is not None
+                frame = crossings.damaged_request(sent, frame, verdict.damage)
+                # What a broker answers is what it has read.
+                if len(frame) >= peek.HEAD_BYTES:
+                    _, sent.api_key, sent.api_version, sent.correlation_id, _ = peek.head(frame, 0)
+            case SubmitOutcome.DROP_ANSWER:
+                sent.fate = LOST
+            case SubmitOutcome.THROTTLE:
+                self._requests.stop()
+                if sent.is_answered:
+                    sent.mute_ms = verdict.throttle_ms
+                else:
+                    self._door.clock.call_later(verdict.throttle_ms, self._requests.go_on)
+        self._forward(sent, frame)
+        for _ in range(verdict.times):
+            self._owed += 1
+            copy = self._copy(crossing, sent, frame)
+            self._drive(copy, self._request_done, "copy of a proxied request")
+        if asked_of_answer:
+            await self._until_answered()
+        return verdict.outcome is not SubmitOutcome.DROP_ANSWER
+
+    async def _until_answered(self) -> None:
+        """As in Kafka, a connection is read again when its last request has been answered."""
+        if self._in_flight or self._answers.is_stopped:
+            self._quiet = asyncio.get_running_loop().create_future()
+            self._answers.watches_ends = True
+            await self._quiet
+
+    def _request_done(self, goes_on: bool | None, error: BaseException | None) -> None:  # noqa: FBT001 - what ``drive`` calls
+        self._owed -= 1
+        if error is not None:
+            self._failed(error)
+        elif goes_on:
+            self._requests.go_on()
+        self._settle()
+
+    def _forward(self, sent: Sent, frame: bytes) -> None:
+        """To the broker."""
+        if self.broker.transport is None:
+            _log.warning(
+                "a request was held until its broker's connection had closed: it is lost",
+                api=api_name(sent.api_key),
+                broker=self._door.node,
+            )
+            return
+        self.broker.transport.write(frame)
+        if sent.is_answered:
+            self._in_flight.append(sent)
+
+    async def _refuse(self, sent: Sent, error: int) -> bool:
+        """Answer with an error; returns whether the next request may come."""
+        reply: bytes | NoResponse = NoResponse.CLOSE
+        if sent.request is not None:
+            reply = crossings.refusal_of(sent.request, error)
+        else:
+            _log.warning("no answer can be made here: closed", api=api_name(sent.api_key))
+        if isinstance(reply, NoResponse):
+            if reply is NoResponse.CLOSE:
+                self._break()
+            return reply is NoResponse.NONE
+        return await self._answer_here(sent, reply)
+
+    async def _answer_here(self, sent: Sent, answer: bytes) -> bool:
+        """Answer instead of the broker; whether the next request may come then."""
+        sent.fate = MADE_HERE
+        self._answers.stop()
+        goes_on = await self._deliver(sent, answer)
+        self._answer_done(goes_on, None)
+        return goes_on
+
+    async def _copy(self, crossing: Crossing, sent: Sent, frame: bytes) -> None:
+        """The request arrives once more; its answer is thrown away."""
+        tell(self._door.tracer, "msg.dup", crossing)
+        verdict = await self._cross(msgspec.structs.replace(crossing, is_copy=True))
+        if verdict.outcome in LOST_COPY:
+            return
+        copy = Sent(sent.api_key, sent.api_version, sent.correlation_id)
+        copy.fate = LOST
+        copy.is_answered = sent.is_answered
+        self._forward(copy, frame)
+
+    def _can_not_pass(self, sent: Sent, frame: bytes) -> bool:
+        """Whether a mechanism of SASL can't pass; of others, the bare tokens are counted."""
+        mechanism = peek.mechanism_of(frame)
+        if mechanism is None or not peek.is_refused(mechanism, sent.api_version):
+            self._tokens = peek.bare_tokens(mechanism or "", sent.api_version)
+            if self._tokens:
+                self._requests.head_bytes = SIZE_BYTES
+            return False
+        _log.warning("a SASL mechanism can't pass the proxy", mechanism=mechanism)
+        return True
+
+    # Answers
+
+    def _decide_answer(self, data: bytes, position: int, _end: int) -> Course:
+        size, correlation_id = peek.answer_head(data, position)
+        in_flight = self._in_flight
+        sent = None
+        while in_flight:
+            sent = in_flight.popleft()
+            if sent.correlation_id == correlation_id or sent.fate == TOKEN:
+                break
+            sent = None  # passed over: a damaged request that the broker has not answered
+        if sent is not None and sent.fate == LOST:
+            return Course.SKIP
+        if self._is_orphan:
+            # A rule may wait for the answer all the same; then it is thrown away.
+            crosses = sent is not None and self._injector.armed and self._asked_of_answer(sent)
+            self._answered = sent if crosses else None
+            return self._collected(size) if crosses else Course.SKIP
+        if sent is None or sent.fate == TOKEN:
+            return Course.PASS
+        key = sent.api_key
+        is_client = not self._door.is_peer
+        if (
+            (is_client and (key == API_VERSIONS or addresses.may_carry(key, sent.api_version)))
+            or sent.mute_ms
+            or (self._injector.armed and self._asked_of_answer(sent))
+        ):
+            self._answered = sent
+            return self._collected(size)
+        return Course.PASS
+
+    def _collected(self, size: int) -> Course:
+        """Whether an answer is collected whole, or skipped because it is too large."""
+        if size <= COLLECTED_BYTES_MAX:
+            return Course.WHOLE
+        self._failed(BadInputError(f"an answer of {size:,} bytes is more than is collected"))
+        return Course.SKIP
+
+    def _asked_of_answer(self, sent: Sent) -> bool:
+        asked = self._injector.asked(self._door.points[1], sent.api_key)
+        # Who is to be known by its request can't be known if that passed before the rule was armed.
+        return asked is Asked.HEADER or (asked is Asked.BODY and sent.request is not None)
+
+    def _take_answer(self, pieces: list[bytes]) -> None:
+        sent, self._answered = self._answered, None
+        assert sent is not None
+        if (
+            sent.api_key in addresses.AT_THE_END
+            and not sent.mute_ms
+            and not (self._injector.armed and self._asked_of_answer(sent))
+            and not addresses.ends_with_endpoints(addresses.tail_of(pieces))
+        ):
+            if self.client.transport is not None:
+                self.client.transport.writelines(pieces)
+            self._answer_ended()
+            return
+        self._answers.stop()
+        self._drive(self._deliver(sent, b"".join(pieces)), self._answer_done, "proxied answer")
+
+    async def _deliver(self, sent: Sent, answer: bytes) -> bool:
+        """Bring an answer past its fault point; whether later ones may come then."""
+        if not self._door.is_peer and sent.fate == ORDINARY:
+            # A damaged request may have become another, of which no more is known.
+            answer = await self._door.rewritten(sent.api_key, sent.api_version, answer)
+        verdict = PASS
+        point = self._door.points[1]
+        if self._injector.armed and self._asked_of_answer(sent):
+            verdict = await self._cross(self._described(point, sent, answer))
+        match verdict.outcome:
+            case SubmitOutcome.DROP:
+                self._requests.stop()
+                return False
+            case SubmitOutcome.DISCONNECT:
+                self._break(is_reset=verdict.is_reset)
+                return False
+            case SubmitOutcome.ERROR:
+                assert sent.request is not None
+                reply = crossings.refusal_of(sent.request, verdict.error)
+                if isinstance(reply, NoResponse):
+                    self._break()
+                    return False
+                answer = reply
+            case SubmitOutcome.REWRITE:
+                assert verdict.rewriting is not None
+                answer = crossings.rewritten_answer(sent, answer, verdict.rewriting)
+        mute_ms = max(sent.mute_ms, verdict.throttle_ms)
+        if mute_ms:
+            answer = crossings.throttled_answer(sent, answer, mute_ms)
+            if not sent.mute_ms:
+                self._requests.stop()
+            self._door.clock.call_later(mute_ms, self._requests.go_on)
+        if verdict.damage is not None:
+            answer = crossings.damaged_answer(sent, answer, verdict.damage)
+        if verdict.slices is not None:
+            await self._write_slices(verdict.slices, answer)
+        elif self.client.transport is not None:
+            self.client.transport.write(answer)
+        return True
+
+    async def _write_slices(self, slices: Slices, answer: bytes) -> None:
+        """Write an answer in pieces, as long as the client is there."""
+        for start in range(0, len(answer), slices.size):
+            if start:
+                due = asyncio.Event()
+                self._door.clock.call_later(slices.every_ms, due.set)
+                await due.wait()
+            if self.client.transport is None:
+                return
+            self.client.transport.write(answer[start : start + slices.size])
+
+    def _answer_done(self, goes_on: bool | None, error: BaseException | None) -> None:  # noqa: FBT001 - what ``drive`` calls
+        if error is not None:
+            self._failed(error)
+            return
+        if not goes_on:
+            self._is_deaf = True
+            self._answers.forget()
+        else:
+            self._answers.go_on()
+        if self._broker_is_gone and (self._is_deaf or not self._answers.is_stopped):
+            self.client.close()
+        self._answer_ended()
+
+    def _answer_ended(self) -> None:
+        """After an answer: wake a request that waited for it, and close a finished orphan."""
+        if not self._in_flight and self._quiet is not None and not self._answers.is_stopped:
+            self._wake()
+        self._settle()
+
+    def _wake(self) -> None:
+        quiet, self._quiet = self._quiet, None
+        if quiet is not None and not quiet.done():
+            quiet.set_result(None)
+
+    # Parts
+
+    def _described(self, point: FaultPoint, sent: Sent, answer: bytes = b"") -> Crossing:
+        return crossings.described(
+            point,
+            sent,
+            source=self._door.source_of(self._client_id),
+            target=self._door.node,
+            line=self._line,
+            answer=answer,
+        )
+
+    async def _cross(self, crossing: Crossing) -> FaultEffect:
+        return await crossed(crossing, self._injector, self._door.tracer)
+
+    def _settle(self) -> None:
+        """Close the broker's side of an orphan without pending work."""
+        if self._is_orphan and not self._owed and not self._in_flight:
+            self.broker.close()
+
+    def _drive(self, coroutine: Coroutine[Any, Any, Any], done: Any, name: str) -> None:
+        self._door.tasks.drive(coroutine, done, name=name)
+
+    def _failed(self, error: BaseException) -> None:
+        """A message that can't be read here, or a bug: the connection can't go on."""
+        if isinstance(error, asyncio.CancelledError):
+            return
+        if isinstance(error, BadInputError):
+            _log.warning("connection closed: can't be read", line=self._line, reason=str(error))
+        else:
+            _log.error("connection closed by a bug", line=self._line, exc_info=error)
+        self._break()
+
+
+def _nothing() -> None:
+    """Do nothing."""

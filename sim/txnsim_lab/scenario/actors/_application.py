@@ -1,0 +1,102 @@
+"""A program that uses a client library as programs do; which one is the player's affair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from txnsim.client.errors import ClientError
+from txnsim.errors import ConfigError, InvariantViolation
+from txnsim_lab.scenario.actors.base import Surroundings
+from txnsim_lab.scenario.answers import GIVEN_UP, CallResult, failure
+from txnsim_lab.scenario.players._base import Player
+from txnsim_lab.scenario.recorder import Batch
+from txnsim_lab.scenario.steps_model import Call, needed
+
+
+class ApplicationActor:
+    """One transactional program."""
+
+    def __init__(
+        self, name: str, transactional_id: str, player: Player, around: Surroundings
+    ) -> None:
+        self.name = name
+        self.player = player
+        self._id = transactional_id
+        self._around = around
+        self._recorder = around.recorder
+        self._transaction: str | None = None
+        self._begun = 0
+        self._sent: list[Batch] = []
+        """Records neither acknowledged nor given up."""
+        self._has_sent = False
+
+    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
+        """See ``base.Actor``."""
+        del wanted  # which errors are retried is the library's affair
+        sent()
+        try:
+            return await self._call(call)
+        except ClientError as error:
+            answer = failure(error)
+            if call.do in ("await-ack", "give-up"):
+                self._note(answer)
+            elif call.do in ("commit", "abort"):
+                self._end(answer, committed=call.do == "commit")
+            return answer
+
+    async def _call(self, call: Call) -> CallResult:
+        player = self.player
+        match call.do:
+            case "begin":
+                await player.begin()
+                self._begun += 1
+                self._transaction = call.transaction or f"{self.name}.T{self._begun}"
+                self._recorder.began(self.name, self._id, self._transaction)
+            case "send":
+                self._has_sent = True
+                place = needed(call.partition)
+                await player.send(needed(call.records[0]), place)
+                self._sent.append(
+                    Batch(
+                        partition=place,
+                        values=call.records,
+                        item=call.item,
+                        of=call.inputs,
+                        asked_ms=self._around.environment.clock.now_ms(),
+                    )
+                )
+            case "await-ack":
+                if not self._has_sent:
+                    raise ConfigError(f"{self.name}: await-ack, but nothing was sent")
+                self._note(CallResult(offset=await player.await_ack()))
+            case "give-up":
+                await player.give_up()
+                self._note(GIVEN_UP)
+            case "commit":
+                await player.commit()
+                self._end(CallResult(), committed=True)
+            case "abort":
+                await player.abort()
+                self._end(CallResult(), committed=False)
+            case _:
+                raise InvariantViolation(f"{self.name} can't {call.do!r}, the file was accepted")
+        return CallResult()
+
+    def _note(self, answer: CallResult) -> None:
+        """Note the result of all sent batches; only the last one gets the offset."""
+        sent, self._sent = self._sent, []
+        for batch in sent:
+            known = answer if batch is sent[-1] else CallResult(error=answer.error)
+            self._recorder.wrote(self.name, self._transaction, batch, known)
+
+    def _end(self, answer: CallResult, *, committed: bool) -> None:
+        self._recorder.ended(self.name, self._transaction, answer, committed=committed)
+
+    async def give_up(self, call: Call) -> None:
+        """Never called: an application has no calls in the background."""
+
+    async def close(self) -> None:
+        """Leave."""
+        if self._sent:
+            self._note(GIVEN_UP)
+        await self.player.close()

@@ -1,0 +1,171 @@
+"""A member of a consumer group: it subscribes, polls, seeks, commits, stands still, leaves or dies.
+
+What it polls, a wire actor may commit in a transaction: ``commit-offsets`` with ``member``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+from txnsim.client.errors import ClientError, RetriableError
+from txnsim.client.members.member import GroupMember, Polled
+from txnsim.client.members.membership import MemberOptions
+from txnsim.client.members.requests import offset_commit
+from txnsim.errors import InvariantViolation
+from txnsim.types import IsolationLevel
+from txnsim_lab.scenario.actors._asking import PATIENCE_MS, Asking
+from txnsim_lab.scenario.actors.base import ClientActor, Surroundings, group_metadata
+from txnsim_lab.scenario.answers import CallResult, StoryFailedError, failure
+from txnsim_lab.scenario.fields import expected_values
+from txnsim_lab.scenario.model import Actor
+from txnsim_lab.scenario.recorder import decoded, shown
+from txnsim_lab.scenario.steps_model import Call, needed
+
+UNSTABLE: Final = "UNSTABLE_OFFSET_COMMIT"
+FAREWELL_S: Final = 5
+"""How long the coordinator may take to answer a member that leaves with the end of the story."""
+
+
+class MemberActor(ClientActor):
+    """One consumer in a group, in one process at a time: after ``leave`` or ``die`` a ``subscribe``
+    starts another. While it lives, a ``subscribe`` names other topics.
+    """
+
+    def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
+        super().__init__(name, around, part.client_id)
+        self._part = part
+        self._lives = 0
+        self._isolation = (
+            IsolationLevel.READ_UNCOMMITTED if part.uncommitted else IsolationLevel.READ_COMMITTED
+        )
+
+    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
+        """See ``base.Actor``."""
+        if call.do == "commit-offsets":
+            return await self._commit(call, wanted=wanted, sent=sent)
+        sent()
+        try:
+            await self._do(call, wanted=wanted)
+        except RetriableError as error:
+            if call.assigned is not None and error.error is None:
+                wish = ", ".join(map(str, sorted(call.assigned)))
+                raise StoryFailedError(f"{self.name}: {error}, expected {wish}") from None
+            return failure(error)
+        except ClientError as error:
+            return failure(error)
+        if isinstance(call.generation, str):
+            metadata = self._alive.metadata
+            self._around.generations[call.generation] = metadata.generation
+            self._around.member_ids[call.generation] = metadata.member_id
+        return CallResult()
+
+    async def _do(self, call: Call, *, wanted: str) -> None:
+        until = None if call.assigned is None else frozenset(call.assigned)
+        match call.do:
+            case "subscribe":
+                member = await self._born() if self._cluster is None else self._alive
+                await member.subscribe(call.topics or (), until=until, timeout_ms=PATIENCE_MS)
+                self._tell_place(member)
+            case "poll":
+                member = self._alive
+                polled = await member.poll(
+                    until=until,
+                    stable=call.require_stable is not False,
+                    waits=wanted != UNSTABLE,
+                    timeout_ms=PATIENCE_MS,
+                )
+                self._took(call, member, polled)
+            case "seek":
+                self._alive.seek(needed(call.partition), call.from_ or 0)
+            case "stand-still":
+                self._alive.stand_still()
+            case "leave":
+                await self._alive.leave()
+                await self._end()
+            case "die":
+                await self._end()
+            case _:
+                raise InvariantViolation(f"{self.name} can't {call.do!r}, the file was accepted")
+
+    async def _commit(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
+        member, group = self._alive, self._part.group or ""
+        metadata = group_metadata(call, member.metadata, self._around)
+        assert self._cluster is not None
+        assert metadata is not None
+        offsets = dict(member.positions) if call.offsets is None else call.offsets
+        asking = Asking(self._cluster, call, wanted=wanted, sent=sent)
+        answer = await asking.group_coordinator(group, offset_commit(group, metadata, offsets))
+        self._around.recorder.sent_offsets(self.name, None, group, offsets, answer, None)
+        return answer
+
+    # Life
+
+    async def _born(self) -> GroupMember:
+        """A new process."""
+        self._lives += 1
+        part = self._part
+        ids = self._around.environment.rng.stream(f"member {self.name}")
+        member = GroupMember(
+            await self._ready(),
+            MemberOptions(
+                group_id=part.group or "",
+                protocol=part.group_protocol,
+                member_id=f"{self.name}-{self._lives}-{ids.getrandbits(64):016x}",
+                instance_id=part.instance_id,
+                session_timeout_ms=part.session_timeout,
+                rebalance_timeout_ms=part.rebalance_timeout,
+                isolation=self._isolation,
+            ),
+        )
+        self._around.members[self.name] = member
+        return member
+
+    @property
+    def _alive(self) -> GroupMember:
+        if self._cluster is None:
+            raise StoryFailedError(f"{self.name} is no member now: it has to subscribe")
+        return self._around.member(self.name)
+
+    async def _end(self) -> None:
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            member = self._around.members.get(self.name)
+            if member is not None:
+                await member.close()
+            await cluster.close()
+
+    async def close(self) -> None:
+        """Leave, as a program that ends."""
+        if self._cluster is not None and self.name in self._around.members:
+            # The story is over: where the coordinator is gone, or never took it, nothing is lost.
+            with contextlib.suppress(ClientError, TimeoutError):
+                async with asyncio.timeout(FAREWELL_S):
+                    await self._alive.leave()
+        await self._end()
+
+    # What it saw
+
+    def _tell_place(self, member: GroupMember) -> None:
+        parts = ", ".join(map(str, sorted(member.assigned))) or "nothing"
+        generation = member.metadata.generation
+        what = "generation" if self._part.group_protocol == "classic" else "member epoch"
+        group = member.options.group_id
+        self._around.tell(self.name, f"{what} {generation} of group {group}: assigned is {parts}")
+
+    def _took(self, call: Call, member: GroupMember, polled: Polled) -> None:
+        recorder = self._around.recorder
+        if polled.positions:
+            self._tell_place(member)
+            recorder.positions(self.name, member.options.group_id, polled.positions)
+        values: list[str | None] = []
+        for asked, result in polled.fetched:
+            recorder.read(self.name, asked, self._isolation, result, transaction=call.transaction)
+            values += [decoded(one.value) for one in result.records]
+        got = shown(values)
+        self._around.tell(self.name, f"polls {got}")
+        wanted = expected_values(call.reads, self._around.situation)
+        if wanted not in (None, tuple(values)):
+            raise StoryFailedError(f"{self.name} polls {got}, expected {shown(wanted)}")

@@ -1,0 +1,323 @@
+"""A producer whose every request is sent by hand, in the order of the story.
+
+It keeps what a client keeps, identity and sequences, so that a step only says what is unusual; and
+it asks again where every client does, unless a step forbids it. It has a connection per broker and
+name: requests on one of them are handled one after the other, so what is held needs one of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.client import group_requests, requests
+from txnsim.client.session import NO_IDENTITY, TxnProtocol
+from txnsim.client.versions import Request, VersionRange
+from txnsim.errors import InvariantViolation
+from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
+from txnsim.wire.batch import Record, build_batch
+from txnsim_lab.scenario.actors._asking import ASKED_AGAIN, MAIN, Asking
+from txnsim_lab.scenario.actors.base import ClientActor, Surroundings, group_metadata
+from txnsim_lab.scenario.answers import GIVEN_UP, NONE, CallResult, StoryFailedError, answers_of
+from txnsim_lab.scenario.model import Actor
+from txnsim_lab.scenario.recorder import Batch, encoded
+from txnsim_lab.scenario.steps_model import Call, needed
+
+_OFFSETS: Final[Mapping[TxnProtocol, VersionRange]] = {
+    TxnProtocol.V1: VersionRange(0, 4),
+    TxnProtocol.V2: VersionRange(5, 32767),
+}
+"""Versions of TxnOffsetCommit that mean a protocol."""
+_SEQUENCES: Final = 1 << 31
+
+Note = Callable[[CallResult], None]
+
+
+class WireActor(ClientActor):
+    """One transactional producer, request by request."""
+
+    def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
+        super().__init__(name, around, part.client_id)
+        self.identity = NO_IDENTITY
+        """Identity that the coordinator gave last."""
+        self._part = part
+        self._recorder = around.recorder
+        self._id = part.transactional_id or name
+        v2 = around.transactions_v2 if part.protocol is None else part.protocol == 2
+        self._protocol = TxnProtocol.V2 if v2 else TxnProtocol.V1
+        self._sequences: dict[TopicPartition, int] = {}
+        self._transaction: str | None = None
+        self._begun = 0
+        self._unanswered: dict[int, tuple[Call, Note]] = {}
+        """Calls neither answered nor given up, by ``id(call)``."""
+
+    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
+        """See ``base.Actor``."""
+        if call.do == "begin":
+            return self._begin(call)
+        asking = Asking(await self._ready(), call, wanted=wanted, sent=sent)
+        match call.do:
+            case "init-producer-id":
+                return await self._init(call, asking)
+            case "add-partitions" | "add-offsets":
+                return await self._add(call, asking)
+            case "produce":
+                return await self._produce(call, asking)
+            case "commit-offsets":
+                return await self._commit_offsets(call, asking)
+            case "commit" | "abort":
+                return await self._end(call, asking)
+        raise InvariantViolation(f"{self.name} can't {call.do!r}, and the file was accepted")
+
+    async def give_up(self, call: Call) -> None:
+        """Close the connection of a call that is not waited for any longer."""
+        _, note = self._unanswered.pop(id(call), (call, None))
+        if note is not None:
+            note(GIVEN_UP)
+        if self._cluster is not None:
+            await self._cluster.disconnect(lane=call.connection or MAIN)
+
+    async def close(self) -> None:
+        """Leave; what was not answered has an unknown outcome."""
+        unanswered, self._unanswered = self._unanswered, {}
+        for _, note in unanswered.values():
+            note(GIVEN_UP)
+        await super().close()
+
+    # Requests
+
+    def _begin(self, call: Call) -> CallResult:
+        self._begun += 1
+        self._transaction = call.transaction or f"{self.name}.T{self._begun}"
+        self._recorder.began(self.name, self._id, self._transaction)
+        return CallResult()
+
+    async def _init(self, call: Call, asking: Asking) -> CallResult:
+        known = call.bump or call.producer_id is not None or call.first_identity_of is not None
+        expected = self._identity_of(call) if known else NO_IDENTITY
+        request = requests.init_producer_id(
+            self._id,
+            timeout_ms=self._part.transaction_timeout,
+            producer_id=expected.producer_id,
+            producer_epoch=expected.producer_epoch,
+            two_phase=bool(call.two_phase),
+        )
+        answer = await asking.coordinator(self._id, request)
+        if answer.error == NONE:
+            self._adopt(asking.message)
+        self._recorder.initialised(
+            self.name,
+            self._id,
+            self.identity,
+            answer,
+            timeout_ms=self._part.transaction_timeout,
+        )
+        return answer
+
+    async def _add(self, call: Call, asking: Asking) -> CallResult:
+        """AddPartitionsToTxn; or AddOffsetsToTxn, where the call names a group."""
+        group, partitions = call.group, call.partitions or ()
+        if self._protocol is TxnProtocol.V2 and not call.always:
+            by = "the first record adds its partition"
+            return CallResult(because=by if group is None else "TxnOffsetCommit adds the group")
+        identity, transaction = self._identity_of(call), self._transaction
+        producer_id, epoch = identity.producer_id, identity.producer_epoch
+        if group is None:
+            request = requests.add_partitions_to_txn(
+                self._id, producer_id=producer_id, producer_epoch=epoch, partitions=partitions
+            )
+        else:
+            request = group_requests.add_offsets_to_txn(
+                self._id, producer_id=producer_id, producer_epoch=epoch, group_id=group
+            )
+        answer = await asking.coordinator(self._id, request)
+        self._recorder.added(self.name, transaction, partitions, answer, identity)
+        return answer
+
+    async def _produce(self, call: Call, asking: Asking) -> CallResult:
+        target = needed(call.partition)
+        beside = call.beside or {}
+        batches = [
+            self._batch(call, target, call.records, first=call.sequence, item=call.item),
+            *(self._batch(call, place, (value,)) for place, value in beside.items()),
+        ]
+        transaction = None if call.plain else self._transaction
+        answers: dict[TopicPartition, CallResult] = {}
+
+        def note(answer: CallResult) -> None:
+            for one in batches:
+                answer_of_it = answers.get(one.partition, answer)
+                self._recorder.wrote(self.name, transaction, one, answer_of_it)
+
+        self._unanswered[id(call)] = call, note
+        request = self._produce_request(call, batches)
+        answer = await asking.leader(target, request, once=bool(beside))
+        if beside:
+            answer = await self._each(call, asking, batches, answers, answer)
+        return self._noted(call, answer)
+
+    async def _each(
+        self,
+        call: Call,
+        asking: Asking,
+        batches: Sequence[Batch],
+        answers: dict[TopicPartition, CallResult],
+        answer: CallResult,
+    ) -> CallResult:
+        """Ask again for those of several partitions for which every client does, each by itself.
+        Returns the first answer that is no success.
+
+        Args:
+            call: The call.
+            asking: Its way to the brokers.
+            batches: What one request has brought, or could not.
+            answers: Is filled: what was answered for each partition.
+            answer: To that request as a whole.
+        """
+        if asking.message is not None:
+            answers.update(answers_of(asking.message))
+        for one in batches:
+            place = one.partition
+            if answers.setdefault(place, answer).error in ASKED_AGAIN and not call.once:
+                answers[place] = await asking.leader(place, self._produce_request(call, [one]))
+        bad = (one for one in answers.values() if one.error != NONE)
+        return next(bad, answers[batches[0].partition])
+
+    def _produce_request(self, call: Call, batches: Iterable[Batch]) -> Request:
+        is_plain = bool(call.plain)
+        return requests.produce(
+            {one.partition: self._bytes(one, transactional=not is_plain) for one in batches},
+            topic_ids={},
+            transactional_id=None if is_plain else self._id,
+            within=self._protocol.produce_versions,
+        )
+
+    async def _commit_offsets(self, call: Call, asking: Asking) -> CallResult:
+        identity, transaction = self._identity_of(call), self._transaction
+        member = None if call.member is None else self._around.member(call.member)
+        group = call.group or ("" if member is None else member.options.group_id)
+        polled = {} if member is None else dict(member.positions)
+        offsets = polled if call.offsets is None else call.offsets
+        self._unanswered[id(call)] = (
+            call,
+            lambda answer: self._recorder.sent_offsets(
+                self.name, transaction, group, offsets, answer, identity, member=call.member
+            ),
+        )
+        request = group_requests.txn_offset_commit(
+            self._id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            group_id=group,
+            offsets=offsets,
+            within=_OFFSETS[self._protocol],
+            member=group_metadata(call, None if member is None else member.metadata, self._around),
+        )
+        return self._noted(call, await asking.group_coordinator(group, request))
+
+    async def _end(self, call: Call, asking: Asking) -> CallResult:
+        identity, transaction = self._identity_of(call), self._transaction
+        committed, asked_ms = call.do == "commit", self._around.environment.clock.now_ms()
+        self._unanswered[id(call)] = (
+            call,
+            lambda answer: self._recorder.ended(
+                self.name,
+                transaction,
+                answer,
+                committed=committed,
+                asked_ms=asked_ms,
+                sent=identity,
+                following=self.identity if answer.error == NONE else None,
+            ),
+        )
+        request = requests.end_txn(
+            self._id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            committed=committed,
+            within=self._protocol.end_versions,
+        )
+        answer = await asking.coordinator(self._id, request)
+        if answer.error == "INVALID_TXN_STATE":  # the transaction has not had this end
+            answer = msgspec.structs.replace(answer, in_doubt=False)
+        # Who has given up on this answer has gone on, and learns nothing from it.
+        listens = id(call) in self._unanswered
+        if listens and answer.error == NONE and asking.message.__version__ >= 5:
+            self._adopt(asking.message)
+        return self._noted(call, answer)
+
+    def _noted(self, call: Call, answer: CallResult) -> CallResult:
+        """Record the result of a call, unless the call was given up."""
+        _, note = self._unanswered.pop(id(call), (call, None))
+        if note is not None:
+            note(answer)
+        return answer
+
+    # State of a client
+
+    def _adopt(self, message: Any) -> None:
+        """Go on as the coordinator says; under a new identity sequences begin anew."""
+        if message.producer_id < 0:
+            return
+        found = ProducerIdAndEpoch(
+            producer_id=ProducerId(message.producer_id),
+            producer_epoch=ProducerEpoch(message.producer_epoch),
+        )
+        self._around.first_identities.setdefault(self.name, found)
+        if found != self.identity:
+            self.identity = found
+            self._sequences.clear()
+
+    def _identity_of(self, call: Call) -> ProducerIdAndEpoch:
+        own = self.identity
+        if call.first_identity_of is not None:
+            known = self._around.first_identities.get(call.first_identity_of)
+            if known is None:
+                raise StoryFailedError(f"{call.first_identity_of} was not given an identity yet")
+            own = known
+        return ProducerIdAndEpoch(
+            producer_id=own.producer_id
+            if call.producer_id is None
+            else ProducerId(call.producer_id),
+            producer_epoch=own.producer_epoch if call.epoch is None else ProducerEpoch(call.epoch),
+        )
+
+    def _batch(
+        self,
+        call: Call,
+        target: TopicPartition,
+        values: tuple[str | None, ...],
+        *,
+        first: int | None = None,
+        item: str | None = None,
+    ) -> Batch:
+        """The next batch of a partition; ``first`` overrides its first sequence."""
+        first = self._sequences.get(target, 0) if first is None else first
+        self._sequences[target] = (first + len(values)) % _SEQUENCES
+        return Batch(
+            partition=target,
+            values=values,
+            key=call.key,
+            item=item,
+            of=call.inputs,
+            identity=self._identity_of(call),
+            sequence=first,
+        )
+
+    def _bytes(self, batch: Batch, *, transactional: bool) -> bytes:
+        now_ms = self._around.environment.clock.now_ms()
+        assert batch.identity is not None
+        assert batch.sequence is not None
+        return build_batch(
+            [
+                Record(timestamp_ms=now_ms, key=batch.key, value=encoded(value))
+                for value in batch.values
+            ],
+            timestamp_ms=now_ms,
+            producer_id=batch.identity.producer_id,
+            producer_epoch=batch.identity.producer_epoch,
+            base_sequence=batch.sequence,
+            transactional=transactional,
+        )

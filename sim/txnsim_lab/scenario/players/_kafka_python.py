@@ -1,0 +1,157 @@
+"""kafka-python as an application of a story: a stock client, short timeouts (extra ``demo``)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+
+from txnsim.errors import ClientError
+from txnsim.types import TopicPartition
+from txnsim_lab.scenario.players._base import (
+    DELIVERY_TIMEOUT_MS,
+    REQUEST_TIMEOUT_MS,
+    Part,
+    Player,
+)
+
+T = TypeVar("T")
+
+WAIT_SECONDS: Final = 30
+"""Limit for operations that should take milliseconds."""
+CLOSE_SECONDS: Final = 1
+LINE_CHARACTERS_MAX: Final = 100
+
+
+class Ear(logging.Handler):
+    """Keeps what the client logs, instead of having it printed into the story.
+
+    The client logs under one name for the whole process: stories that are played at the same time
+    hear each other.
+    """
+
+    _listening: Final[list[Ear]] = []
+    _logger: Final = logging.getLogger("kafka")
+
+    def __init__(self) -> None:
+        super().__init__(level=logging.WARNING)
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a record."""
+        self.records.append(record)
+
+    def open(self) -> None:
+        """Listen from now on."""
+        self._listening.append(self)
+        self._logger.addHandler(self)
+        self._logger.propagate = False
+
+    def close(self) -> None:
+        """Listen no more; harmless at any time."""
+        if self in self._listening:
+            self._listening.remove(self)
+            self._logger.removeHandler(self)
+            self._logger.propagate = not self._listening
+        super().close()
+
+
+class KafkaPythonPlayer(Player):
+    """``kafka.KafkaProducer`` in threads of its own."""
+
+    name = "kafka-python"
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self._producer: Any = None
+        self._sent: Any = None
+        self._ear = Ear()
+        self._ear.open()
+
+    async def begin(self) -> None:
+        await _in_thread(self._begin)
+
+    def _begin(self) -> None:
+        if self._producer is None:
+            self._start()
+        self._producer.begin_transaction()
+
+    def _start(self) -> None:
+        part = self._part
+        self._producer = KafkaProducer(
+            bootstrap_servers=part.bootstrap.split(","),
+            client_id=part.client_id,
+            transactional_id=part.transactional_id,
+            delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            retry_backoff_ms=10,
+            linger_ms=0,
+        )
+        self._producer.init_transactions()
+        # The record's delivery timeout is for its delivery alone, not for learning of the topic.
+        self._producer.partitions_for(part.topic)
+
+    async def send(self, value: str, place: TopicPartition) -> None:
+        """Send a record."""
+        self._sent = await _in_thread(
+            lambda: self._producer.send(place.topic, value.encode(), partition=place.partition)
+        )
+
+    async def await_ack(self) -> int:
+        """Wait until the last record is acknowledged; returns its offset."""
+        written = await _in_thread(lambda: self._sent.get(WAIT_SECONDS))
+        return int(written.offset)
+
+    async def commit(self) -> None:
+        """Commit the transaction."""
+        await _in_thread(lambda: self._producer.commit_transaction())
+
+    async def abort(self) -> None:
+        """Abort the transaction."""
+        await _in_thread(lambda: self._producer.abort_transaction())
+
+    async def close(self) -> None:
+        """Leave."""
+        try:
+            if self._producer is not None:
+                await _in_thread(lambda: self._producer.close(CLOSE_SECONDS))
+        finally:
+            self._ear.close()
+
+    def remarks(self) -> tuple[str, ...]:
+        """What the client logged, shortened, and why."""
+        return explain(self._ear.records)
+
+
+def explain(records: list[logging.LogRecord]) -> tuple[str, ...]:
+    """A summary of the client's log in this story, and what it means."""
+    if not records:
+        return ()
+    first = records[0].getMessage().splitlines()[0]
+    if len(first) > LINE_CHARACTERS_MAX:
+        first = first[:LINE_CHARACTERS_MAX] + "…"
+    lines = [f"kafka-python logged what happened to it, beginning with: {first}"]
+    if any("reset_producer_id" in _text(record) for record in records):
+        lines.append(
+            "its traceback through reset_producer_id is its own affair: after a timed-out batch it "
+            "wants to reset its producer id, may not as it is transactional, and goes on"
+        )
+    return tuple(lines)
+
+
+def _text(record: logging.LogRecord) -> str:
+    formatter = logging.Formatter()
+    trace = formatter.formatException(record.exc_info) if record.exc_info else ""
+    return record.getMessage() + trace
+
+
+async def _in_thread(call: Callable[[], T]) -> T:
+    """What blocks runs beside the cluster, which lives in this thread."""
+    try:
+        return await asyncio.to_thread(call)
+    except KafkaError as error:
+        raise ClientError(f"kafka-python: {type(error).__name__}: {error}") from error

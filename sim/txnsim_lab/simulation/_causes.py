@@ -1,0 +1,205 @@
+"""What a finding is due to, and whether that is known.
+
+A run is asked again without one of the things that may have caused it: with a switch of a release
+turned the other way, then without the acts of one habit that is known to do harm. What makes it
+healthy is its cause. The scenario that turns the same switch, or shows the same habit, is its name.
+A long run may have several causes, of which each explains some of the findings. Where nothing
+helps, the findings have no name, and stand out. A switch that only makes something earlier or later
+is no cause: moved a little in time, the run is as ill with it as without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.releases import release_named
+from txnsim.releases.rules import LATEST, Rules, documentation
+from txnsim_lab.check.anomaly import Kind
+from txnsim_lab.check.judge import HEALTHY
+from txnsim_lab.scenario import catalog
+from txnsim_lab.simulation._later import EXPIRATIONS, SHORT_EXPIRATIONS
+from txnsim_lab.simulation._plan import Plan
+from txnsim_lab.simulation._shrinking import (
+    BY_ACT,
+    EARLY_MARKERS,
+    ONE_REPLICA,
+    later,
+    with_care,
+    with_own_keys,
+    with_switch,
+    without_habit,
+)
+from txnsim_lab.simulation.play import Played, play
+
+HARMFUL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "other-identity": ("a program uses an identity that is another's", ("z30",)),
+    "operator-errs": ("an operator aborts what does not hang", ("z25-trap",)),
+    "operator-aborts": ("an operator aborts what does not hang", ("z25-trap",)),
+    "unknown-end": ("a program goes on after an end of unknown outcome", ("z24", "z05", "z06")),
+    "gives-up": ("a program goes on without the answer to its Produce", ("z02", "z02a", "z03")),
+    "no-adds": ("a program adds no partition", ("z04",)),
+    "bumps": ("a producer that was replaced asks for its next epoch, rule init.open-stale", ()),
+    "delete-records": ("an operator deletes records", ("z08",)),
+    "remake-topic": ("a topic is made again for a group that has positions of the old one", ()),
+    "feature-levels": ("a feature level changes under an open transaction", ()),
+    "clock-jumps": ("a broker's clock is set ahead, so timeouts come early", ()),
+    EARLY_MARKERS: ("an operator writes a marker with an epoch that its producer has not had", ()),
+    ONE_REPLICA: (
+        "a partition is reassigned to one broker, and those that had it stay eligible to lead it",
+        (),
+    ),
+    SHORT_EXPIRATIONS: ("what somebody still counts on is forgotten", ("z09",)),
+}
+"""Habit -> what somebody does that no release of Kafka bears, and the scenarios that show it."""
+
+SHOWN: Final[Mapping[str, str]] = {"loads_wait_for_replication": "z34"}
+"""Switches whose other position no run of their scenario has."""
+
+SHARED_KEYS: Final = "programs write the same keys at once, and Kafka isolates no writers"
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes the run healthy."""
+
+    switch: str = ""
+    """A switch of the releases."""
+    healthy: bool = False
+    """Position of the switch in which the run is healthy."""
+    habit: str = ""
+    """Else a habit without whose acts it is."""
+    ticket: str
+    """Ticket of the switch; for a habit, a description."""
+    animals: tuple[str, ...]
+    """Short names of the scenarios that show it: ``z27``."""
+
+    def __str__(self) -> str:
+        names = " or ".join(self.animals) or "known, without a scenario"
+        position = "on" if self.healthy else "off"
+        without = f"with {self.switch} {position}" if self.switch else f"without {self.habit}"
+        return f"{names} ({self.ticket}): healthy {without}"
+
+    @property
+    def name(self) -> str:
+        return " or ".join(self.animals) or self.switch or self.habit
+
+
+CAUSES_MAX: Final = 4
+"""Of one run."""
+FREQUENT: Final = ("leaderless_partitions_keep_markers", "late_commit_is_fenced")
+"""Switches to which most findings of the reference are due: asked about first."""
+
+SHIFT_MS: Final = 40
+"""By how much one track is moved, to see whether a cure depends on time alone."""
+
+_Cure = tuple[Plan, Callable[[], Cause]]
+"""A changed plan, and the cause that the change removes."""
+
+
+def causes_of(plan: Plan) -> tuple[Cause, ...]:
+    """What together explains the findings of a plan's run; nothing where known things don't."""
+    found: list[Cause] = []
+    played = play(plan)
+    while played.kinds and len(found) < CAUSES_MAX:
+        best: tuple[Played, _Cure] | None = None
+        for cure in _cures(plan, played.kinds):
+            left = play(cure[0])
+            # Where one thing is healed the run goes on, and may meet another.
+            is_other = set(left.kinds).isdisjoint(played.kinds)
+            helps = is_other or _count(left) < _count(played)
+            if not helps or (best is not None and _count(left) >= _count(best[0])):
+                continue
+            if not left.kinds and _is_chance(plan, cure, played.kinds):
+                continue
+            best = left, cure
+            if not left.kinds:
+                break
+        if best is None:
+            return ()
+        played, (plan, cause) = best
+        found.append(cause())
+    return () if played.kinds else tuple(found)
+
+
+def _is_chance(plan: Plan, cure: _Cure, kinds: Collection[str]) -> bool:
+    """Whether a run is healthy with a switch for its moment alone."""
+    cured, cause = cure
+    if cause().switch in ("", *FREQUENT):
+        return False
+    for track in range(len(plan.tracks)):
+        left = {*play(later(cured, track, SHIFT_MS)).kinds}
+        if not left.isdisjoint(kinds) and left <= {*play(later(plan, track, SHIFT_MS)).kinds}:
+            return True
+    return False
+
+
+def _count(played: Played) -> int:
+    return len(played.findings)
+
+
+def _cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
+    # Other keys are cleaned otherwise, and could heal what the cleaner has done.
+    if kinds == (Kind.DIRTY_WRITE,) and (apart := with_own_keys(plan)) != plan:
+        cause = Cause(habit="shared keys", ticket=SHARED_KEYS, animals=())
+        yield apart, partial(_given, cause)
+    for name, now in sorted(_switches(plan), key=lambda one: one[0] not in FREQUENT):
+        yield with_switch(plan, name, not now), partial(_of_switch, name, healthy=not now)
+    present = {one.habit for one in plan.acts}
+    if not plan.world.settings.keys().isdisjoint(EXPIRATIONS):
+        present.add(SHORT_EXPIRATIONS)
+    present |= {habit for habit, is_it in BY_ACT.items() if any(map(is_it, plan.acts))}
+    for habit, (what, animals) in HARMFUL.items():
+        if habit in present:
+            cause = Cause(habit=habit, ticket=what, animals=animals)
+            yield without_habit(plan, habit), partial(_given, cause)
+    if (careful := with_care(plan)) != plan:
+        what, animals = HARMFUL["unknown-end"]
+        cause = Cause(habit="going on after errors", ticket=what, animals=animals)
+        yield careful, partial(_given, cause)
+
+
+def _given(cause: Cause) -> Cause:
+    return cause
+
+
+def _of_switch(name: str, *, healthy: bool) -> Cause:
+    return Cause(
+        switch=name,
+        healthy=healthy,
+        ticket=documentation()[name].ticket,
+        animals=tuple(_animals(name, healthy=healthy)),
+    )
+
+
+def _switches(plan: Plan) -> Iterator[tuple[str, bool]]:
+    """Every switch that is off in a release of the run: then the bug that it ends is in force."""
+    world = plan.world
+    upgrades = {one.step.get("cluster", {}).get("as-version") for one in plan.acts} - {None}
+    every = [LATEST] if world.as_version is None else [release_named(world.as_version).rules]
+    every += [release_named(name).rules for name in sorted(upgrades)]
+    for name in Rules.__struct_fields__:
+        now = world.rules.get(name, all(getattr(rules, name) for rules in every))
+        if not now:
+            yield name, now
+
+
+def _animals(switch: str, *, healthy: bool) -> Iterator[str]:
+    """Scenarios that differ by this switch: healthy in one position alone."""
+    if switch in SHOWN:
+        yield SHOWN[switch]
+    for head in catalog.heads():
+        runs = head["runs"].values()
+        heals = any(run.get("rules") == {switch: healthy} and _is_well(run) for run in runs)
+        harms = any(run.get("rules") == {switch: not healthy} and not _is_well(run) for run in runs)
+        others = [run for run in runs if switch not in run.get("rules", {})]
+        contrast = any(not _is_well(run) for run in others) if heals else any(map(_is_well, others))
+        if (heals or harms) and contrast:
+            aliases = head.get("aliases", ())
+            yield aliases[0] if aliases else head["name"]
+
+
+def _is_well(run: Mapping[str, Any]) -> bool:
+    return bool(run["verdict"] == HEALTHY)

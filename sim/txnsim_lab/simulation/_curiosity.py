@@ -1,0 +1,358 @@
+"""Requests that a curious client tries, drawn by the schemas of Kafka's messages.
+
+Each field has values that make sense, and odd ones: a topic that is missing, an epoch from the
+future, an entry that is repeated. What the client changes is its own: topics, groups and ids that
+nobody else uses. It looks at everybody's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import timedelta
+from functools import cache
+from types import NoneType
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from txnsim.api.registry import HANDLERS, shipped
+from txnsim.metadata.config_keys import TOPIC_CONFIGS
+from txnsim.metadata.group_configs import GROUP_CONFIGS
+from txnsim.releases import REFERENCE, release_named
+from txnsim.types import PRODUCER_EPOCH_MAX
+from txnsim.wire.apis import APIS, api_name
+from txnsim.wire.codec import request_class
+from txnsim_lab.simulation import _defaults as defaults
+from txnsim_lab.simulation._dice import Dice
+from txnsim_lab.simulation._plan import Act, Body, Plan, Track, World
+
+CURIOUS: Final = "curious"
+"""The feature, its stream, and who acts."""
+TOPICS: Final = ("own", "own-compacted")
+GROUPS: Final = ("own-group", "own-group-2")
+IDS: Final = ("own-id", "own-id-2")
+MISSING: Final = ("missing", "missing-2", "missing-3")
+KEYS: Final = {name: key for key, (name, _) in APIS.items()}
+
+INTERESTS: Final = (
+    ("records",),
+    ("records", "transactions"),
+    ("groups",),
+    ("groups", "transactions"),
+    ("configs",),
+    ("partitions", "nodes"),
+)
+"""Kinds of APIs that somebody asks for together."""
+_LOOKS: Final = ("Describe", "List", "Fetch", "Find", "Metadata", "OffsetF", "ConsumerGroupD")
+"""What changes nothing begins so."""
+_HARMFUL: Final = ("UnregisterBroker", "UpdateFeatures", "AlterReplicaLogDirs", "PushTelemetry")
+"""What concerns the whole cluster."""
+_BY_LEADER: Final = (
+    *("Produce", "Fetch", "ListOffsets", "DeleteRecords", "OffsetForLeaderEpoch"),
+    *("DescribeProducers", "WriteTxnMarkers"),
+)
+_SELDOM: Final = ("broker_ids", "assignments", "topic_partitions", "forgotten_topics_data")
+"""Lists that are left empty."""
+_PARTITIONS: Final = ("partition", "partition_index", "index", "partitions", "partition_indexes")
+_TOPIC, _BROKER, _LOGGER, _METRICS, _GROUP = 2, 4, 8, 16, 32
+_MANY: Final = 300
+_LARGE: Final = "x" * 4_096
+"""``offset.metadata.max.bytes``"""
+_SUBSCRIPTION: Final = "000000000001" + f"{len(TOPICS[0]):04x}" + TOPICS[0].encode().hex() + "f" * 8
+
+Values = tuple[Sequence[Any], Sequence[Any]]
+"""Sensible values, then odd ones."""
+_OFFSETS: Final[Values] = ((0, 1, 2), (-1, 1 << 40))
+_BY_NAME: Final[Mapping[str, Values]] = {
+    "acks": ((-1,), (1, 2)),
+    "committed_metadata": (("", "note", _LARGE), (None, f"{_LARGE}x")),
+    "committed_offset": _OFFSETS,
+    "config_operation": ((0, 0, 1, 2, 3), (4, 9)),
+    "coordinator_epoch": ((0,), (-1,)),
+    "count": ((2, 3), (0, -1, 1)),
+    "current_leader_epoch": ((-1,), (0, 1, 99)),
+    "endpoint_type": ((1,), (2, 9)),
+    "entity_name": ((CURIOUS,), ("nobody",)),
+    "entity_type": (("client-id", "user"), ("odd",)),
+    "fetch_offset": _OFFSETS,
+    "group_instance_id": ((None,), ("i1", "i2")),
+    "instance_id": ((None, "i1", "i2"), ("",)),
+    "isolation_level": ((0, 1), (9,)),
+    "key": (("consumer_byte_rate", "request_percentage"), ("odd",)),
+    "key_type": ((0, 1), (9,)),
+    "max_bytes": ((1 << 20,), (0, 1)),
+    "metadata": ((_SUBSCRIPTION,), ("", "00", "0001ff")),
+    "num_partitions": ((1, 2), (0, -1, 99)),
+    "offset": _OFFSETS,
+    "partition_max_bytes": ((1 << 20,), (0, 1)),
+    "protocol_name": (("range",), (None, "odd")),
+    "protocol_type": (("consumer",), ("", "odd")),
+    "replica_id": ((-1,), ()),
+    "replica_epoch": ((-1,), ()),
+    "replication_factor": ((1,), (-1, 0, 99)),
+    "resource_types": ((_TOPIC, _GROUP), (_BROKER, _METRICS, 99)),
+    "server_assignor": ((None, "uniform", "range"), ("odd",)),
+    "session_epoch": ((-1,), (0, 1)),
+    "timestamp": ((-1, -2), (0, -3, 1 << 41)),
+    "transaction_version": ((0, 2), (1, 9)),
+}
+_BY_TYPE: Final[Mapping[str, Values]] = {
+    "bool": ((True, False), ()),
+    "bytes": (("",), ("00",)),
+    "f64": ((1_000.0,), (0.0, -1.0, "inf", "nan")),
+    "str": (("odd",), ("",)),
+}
+_RESOURCES: Final[Mapping[int, Values]] = {
+    _TOPIC: (TOPICS, MISSING),
+    _GROUP: (GROUPS, (*MISSING, "")),
+    _METRICS: (("own-metrics",), ("",)),
+    _BROKER: (("1", "2"), ("", "99")),
+    _LOGGER: (("1", "2"), ("", "99")),
+}
+_CONFIGS: Final[Mapping[int, Sequence[str]]] = {
+    # Without what may refuse every record, and so the markers of whoever has written.
+    _TOPIC: sorted({*TOPIC_CONFIGS} - {"min.insync.replicas"}),
+    _GROUP: sorted(GROUP_CONFIGS),
+    _METRICS: ("metrics", "interval.ms", "match"),
+    _LOGGER: ("kafka", "kafka.server"),
+}
+
+
+class _Hint(msgspec.Struct, frozen=True):
+    """A field of a message."""
+
+    name: str
+    kind: Any
+    is_list: bool
+    may_be_null: bool
+
+
+@cache
+def hints_of(message: Any) -> tuple[_Hint, ...]:
+    hints, found = get_type_hints(message), []
+    for one in fields(message):
+        kind, null = _without_null(hints[one.name])
+        is_list = get_origin(kind) is tuple
+        kind = _without_null(get_args(kind)[0])[0] if is_list else kind
+        found.append(_Hint(one.name, kind, is_list, null))
+    return tuple(found)
+
+
+def _without_null(hint: Any) -> tuple[Any, bool]:
+    null = NoneType in get_args(hint)
+    return next(one for one in get_args(hint) if one is not NoneType) if null else hint, null
+
+
+class _Drawing:
+    """One request while it is drawn."""
+
+    def __init__(
+        self, dice: Dice, plan: Plan, api: str, *, odd: float, known: Mapping[int, Sequence[str]]
+    ) -> None:
+        self._dice = dice
+        self._plan = plan
+        self._api = api
+        self._odd = odd
+        self._known = known
+        self._looks = api.startswith(_LOOKS)
+        self._is_member = dice.happens(0.5)
+        self._resource, self._config = 0, ""
+        self._topic, self._id, self._group = (dice.one_of(own) for own in (TOPICS, IDS, GROUPS))
+        self._place = f"{self._topic}-0"
+        self._whom: Body = {}
+        self._member = dice.one_of(("m1", "m2", "m3", "m4"))
+
+    def message(self, kind: Any) -> Body:
+        return {hint.name: self._field(hint) for hint in hints_of(kind)}
+
+    def to(self) -> Body:
+        """Who is to answer the message that was drawn; anybody at times."""
+        broker: Body = {"broker": self._dice.one_of(range(1, self._plan.world.brokers + 1))}
+        if self._is_odd():
+            return broker
+        if self._api in _BY_LEADER:
+            known = self._topic in (*TOPICS, *self._plan.world.topics)
+            return {"leader": self._place if known else f"{TOPICS[0]}-0"}
+        return self._whom or broker
+
+    def _field(self, hint: _Hint) -> Any:
+        if not hint.is_list:
+            return self._value(hint)
+        if hint.name in _SELDOM:
+            return None if hint.may_be_null and self._dice.happens(0.4) else []
+        if hint.may_be_null and self._dice.happens(0.15):
+            return None
+        hint = msgspec.structs.replace(hint, may_be_null=False)
+        first = self._value(hint)
+        if not self._is_odd():
+            return [first]
+        more = [first, self._value(hint)], [first, self._value(hint), self._value(hint)]
+        return self._dice.one_of(([], *more, [first, first], {"each": first, "times": _MANY}))
+
+    def _value(self, hint: _Hint) -> Any:
+        if is_dataclass(hint.kind):
+            return None if hint.may_be_null else self.message(hint.kind)
+        match hint.name, hint.kind.__name__:
+            case "name" | "resource_name" | "value" | "configuration_keys", "str":
+                return self._configured(hint.name)
+            case "resource_type", _:
+                more = (_BROKER, 99) if self._looks else ()
+                self._resource = self._dice.one_of((*self._known, *more))
+                return self._resource
+            case "key" | "coordinator_keys", _ if self._api == "FindCoordinator":
+                return self._pick((*GROUPS, *IDS), MISSING)
+            case name, _ if "producer_epoch" in name or "producer_id" in name:
+                if self._api == "InitProducerId" and not self._is_odd():
+                    return -1
+                told = "producer_epoch" if "epoch" in name else "producer_id"
+                return {"told": told, "of": self._id, "plus": self._pick((0,), (1, -1, 5))}
+            case name, _ if name.startswith(("member_", "generation_id")):
+                return self._of_member(name)
+            case name, "UUID":
+                return {"id-of": self._topic} if name == "topic_id" else None
+            case _, "Records":
+                return self._records()
+            case name, "BrokerId" if name not in _BY_NAME:
+                return self._pick(range(1, self._plan.world.brokers + 1), (-1, 99))
+            case _, "TopicName":
+                others = ("__consumer_offsets", *self._plan.world.topics) if self._looks else ()
+                self._topic = self._pick((*TOPICS, *others), MISSING)
+                return self._topic
+            case _, "GroupId":
+                self._group = self._pick((*GROUPS, *self._others("group")), MISSING)
+                self._whom = self._whom or {"group": self._group}
+                if self._api == "TxnOffsetCommit":
+                    self._whom = {"group": self._group}
+                return self._group
+            case _, "TransactionalId":
+                self._id = self._pick((*IDS, *self._others("transactional-id")), MISSING)
+                self._whom = {"id": self._id}
+                return None if hint.may_be_null and self._is_odd() else self._id
+        if hint.name in _PARTITIONS:
+            partition = self._pick((0, 0, 1), (-1, 99))
+            self._place = f"{self._topic}-{min(1, abs(partition))}"
+            return partition
+        if hint.name in _BY_NAME:
+            return self._pick(*_BY_NAME[hint.name])
+        if hint.may_be_null and not self._is_odd():
+            return None
+        if issubclass(hint.kind, timedelta):
+            return self._pick((10_000, 30_000), (0, -1, (1 << 31) - 1))
+        return self._pick(*_BY_TYPE.get(hint.kind.__name__, ((0,), (-1, 1, 99))))
+
+    def _is_odd(self) -> bool:
+        return self._dice.happens(self._odd)
+
+    def _pick(self, sensible: Sequence[Any], odd: Sequence[Any]) -> Any:
+        return self._dice.one_of(odd if odd and self._is_odd() else sensible)
+
+    def _others(self, name: str) -> list[str]:
+        """Names of other actors' resources; empty unless it only looks."""
+        actors = [one.actor or {} for one in self._plan.tracks]
+        return [one[name] for one in actors if name in one] if self._looks else []
+
+    def _of_member(self, name: str) -> Any:
+        """Identity of a group member as answered, or an odd one."""
+        if self._api == "ConsumerGroupHeartbeat":
+            told: Body = {"told": name, "of": f"{self._group} {self._member}"}
+            if name == "member_id":
+                return self._member
+            return self._pick((told,), ({**told, "plus": -1}, -1, -2, 0, 99))
+        if self._api not in ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup") and (
+            not self._is_member
+        ):
+            return "" if name == "member_id" else self._pick((-1,), (0, 1, 5))
+        told = {"told": name, "of": self._group}
+        odd = ("", "nobody") if name == "member_id" else ({**told, "plus": 1}, -1)
+        return self._pick((told,), odd)
+
+    def _configured(self, name: str) -> Any:
+        if self._api == "JoinGroup":
+            return self._pick(("range",), ("odd",))
+        if name == "resource_name":
+            return self._pick(*_RESOURCES.get(self._resource, (("odd",), ())))
+        if name == "value":
+            return self._pick(_values_of(self._config), (None, "", "odd", "-1", str((1 << 63) - 1)))
+        resource = _TOPIC if self._api == "CreateTopics" else self._resource
+        self._config = self._pick(self._known.get(resource, ("odd",)), ("odd", ""))
+        return self._config
+
+    def _records(self) -> Body:
+        """A batch: keys as texts, as numbers, or none."""
+        numbers = self._dice.one_of(("00000000", "00000001"))
+        keys = [
+            self._pick((*(f"k{one}".encode().hex() for one in (0, number)), numbers), ("",))
+            for number in range(self._pick((1, 3), (2,)))
+        ]
+        return {
+            "batch": keys,
+            "of": self._id,
+            "epoch-plus": self._pick((0,), (1, -1)),
+            "sequence-plus": self._pick((0,), (1, 5, -1)),
+            "ahead-ms": self._pick((0,), (7_200_000, -86_400_000)),
+        }
+
+
+def _values_of(config: str) -> list[str]:
+    """Those that a config has by its type: the default, its bounds, and beside them."""
+    known = TOPIC_CONFIGS.get(config) or GROUP_CONFIGS.get(config)
+    if known is None:
+        return ["INFO", "1000"]
+    bounds = [int(one) for one in (known.minimum, known.maximum) if one is not None]
+    return [known.default, *known.choices, *(str(one + by) for one in bounds for by in (-1, 0, 1))]
+
+
+def curious(dice: Dice, plan: Plan) -> Track:
+    """A track that sends all kinds of requests to brokers."""
+    release = REFERENCE if plan.world.as_version is None else release_named(plan.world.as_version)
+    known = shipped(release).accepted
+    interests = dice.some(INTERESTS, dice.weighted(defaults.INTERESTS))
+    kinds = {kind for one in interests for kind in one}
+    apis = [
+        api_name(key)
+        for key in known
+        if HANDLERS[key].kind in kinds and api_name(key) not in _HARMFUL
+    ]
+    apis = dice.some(apis, dice.weighted(defaults.ASKED_FOR))
+    odd = dice.weighted(defaults.ODDITIES)
+    favourites = dice.some(apis, 2)
+    configs = {kind: dice.some(_CONFIGS[kind], 2) for kind in dice.some([*_CONFIGS], 2)}
+    acts = [*_own(dice, plan.world, may_be_old="transactions" in kinds)]
+    for number in range(2, dice.weighted(defaults.QUESTIONS) + 2):
+        pause_ms = dice.up_to(defaults.PAUSES_MS)
+        if dice.happens(defaults.CARE):
+            place = f"{dice.one_of(TOPICS)}-0"
+            for do in ("roll", "clean"):
+                cared: Body = {"do": do, "partition": place}
+                acts.append(Act({"cluster": cared}, pause_ms, number, CURIOUS))
+            continue
+        api = dice.one_of(favourites if dice.happens(defaults.FAVOURITES) else apis)
+        low, high = known[KEYS[api]]
+        version = high if dice.happens(0.5) else dice.one_of(range(low, high + 1))
+        drawing = _Drawing(dice, plan, api, odd=odd, known=configs)
+        said = drawing.message(request_class(KEYS[api], version))
+        asked: Body = {"api": api, "version": version, "to": drawing.to(), "fields": said}
+        acts.append(Act({"ask": asked}, pause_ms, number, CURIOUS))
+    return Track(CURIOUS, tuple(acts))
+
+
+def _own(dice: Dice, world: World, *, may_be_old: bool) -> Iterator[Act]:
+    """Acts that create its own topics, and an id that may have ended many transactions."""
+    replicas = min(world.brokers, dice.weighted(defaults.REPLICATION))
+    for topic, policy in zip(TOPICS, ("delete", "compact"), strict=True):
+        made: Body = {"topic": topic, "partitions": 2, "replication-factor": replicas}
+        made["configs"] = {"cleanup.policy": policy, "delete.retention.ms": 100}
+        yield Act({"cluster": {"do": "create-topic", **made}}, 0, 1, CURIOUS)
+    if may_be_old and dice.happens(0.6):
+        epoch = PRODUCER_EPOCH_MAX - dice.up_to(((3, 1),))
+        aged: Body = {"do": "age", "transactional-id": dice.one_of(IDS), "epoch": epoch}
+        yield Act({"cluster": aged}, 0, 1, CURIOUS)
+
+
+def with_small_groups(dice: Dice, world: World) -> World:
+    """The world, in which groups may be full soon."""
+    if dice.happens(0.5):
+        return world
+    small = dict.fromkeys(("group.max.size", "group.consumer.max.size"), 2)
+    return msgspec.structs.replace(world, settings={**world.settings, **small})

@@ -1,0 +1,323 @@
+"""What clients and operators do, drawn: good manners, and bad ones.
+
+Each function makes the acts of one unit. What a client does when something goes wrong is its
+track's ``on_error``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from txnsim_lab.simulation import _defaults as defaults
+from txnsim_lab.simulation._dice import Dice
+from txnsim_lab.simulation._plan import Act, Body, OnError, Track
+
+OPERATOR: Final = "operator"
+READER: Final = "reader"
+BYSTANDER: Final = "bystander"
+
+
+class Scene(msgspec.Struct, frozen=True, kw_only=True):
+    """What whoever acts finds."""
+
+    features: frozenset[str]
+    places: tuple[str, ...]
+    """Partitions of the topics, as ``t-0``."""
+    brokers: int
+    is_v2: bool
+    """The cluster begins with transactions v2."""
+    ids: tuple[str, ...]
+    """Transactional ids of clients."""
+    inputs: tuple[str, ...] = ()
+    """Topics that groups read."""
+    groups: tuple[str, ...] = ()
+
+    def has(self, feature: str) -> bool:
+        return feature in self.features
+
+
+class Unit:
+    """The acts of one unit, being gathered."""
+
+    def __init__(self, dice: Dice, who: str, number: int) -> None:
+        self.acts: list[Act] = []
+        self._dice = dice
+        self._who = who
+        self._number = number
+
+    def add(self, step: Body, *, habit: str = "", after_ms: int | None = None) -> None:
+        """One more act, after a drawn pause unless given."""
+        pause_ms = self._dice.up_to(defaults.PAUSES_MS) if after_ms is None else after_ms
+        self.acts.append(Act(step, pause_ms, self._number, habit))
+
+    def call(self, do: str, *, habit: str = "", after_ms: int | None = None, **fields: Any) -> None:
+        """One more call of this client."""
+        said = {name.replace("_", "-"): value for name, value in fields.items()}
+        self.add({"call": {"who": self._who, "do": do, **said}}, habit=habit, after_ms=after_ms)
+
+
+# Clients
+
+
+def application(dice: Dice, scene: Scene, name: str, transactional_id: str) -> Track:
+    """A program with a client library that does what its manual says."""
+    acts: list[Act] = []
+    for number in range(1, dice.weighted(defaults.TRANSACTIONS) + 1):
+        unit = Unit(dice, name, number)
+        unit.call("begin")
+        for record in range(dice.weighted(defaults.RECORDS)):
+            value = f"{name}.{number}.{record}"
+            unit.call("send", partition=dice.one_of(scene.places), value=value)
+            unit.call("await-ack", after_ms=0)
+        if scene.has("long-transactions") and dice.happens(0.3):
+            unit.call(_end(dice), habit="long-transactions", after_ms=_long(dice))
+        else:
+            unit.call(_end(dice))
+        acts += unit.acts
+    actor = {"plays": "application", "transactional-id": transactional_id}
+    return Track(name, tuple(acts), actor, "abort")
+
+
+def wire(dice: Dice, scene: Scene, name: str, transactional_id: str) -> Track:
+    """Somebody who sends requests by hand, as bad clients do."""
+    first = Unit(dice, name, 0)
+    first.call("init-producer-id")
+    acts = first.acts
+    for number in range(1, dice.weighted(defaults.TRANSACTIONS) + 1):
+        acts += _wire_unit(dice, scene, name, number)
+    actor = {
+        "plays": "wire",
+        "transactional-id": transactional_id,
+        "transaction-timeout": f"{dice.weighted(defaults.TIMEOUTS_S)}s",
+    }
+    manners: tuple[OnError, ...] = ("go-on", "abort", "anew", "leave")
+    return Track(name, tuple(acts), actor, dice.one_of(manners))
+
+
+def _wire_unit(dice: Dice, scene: Scene, name: str, number: int) -> list[Act]:
+    unit = Unit(dice, name, number)
+    if scene.has("bumps") and dice.happens(0.2):
+        unit.call("init-producer-id", habit="bumps", bump=True)
+    unit.call("begin")
+    places = dice.some(scene.places, dice.weighted(defaults.RECORDS))
+    habit = _add(dice, scene, unit, places)
+    if scene.has("zombie") and dice.happens(0.25):
+        unit.add({"observe": "everything"}, habit="zombie", after_ms=_long(dice))
+    given_up = False
+    for record, place in enumerate(places):
+        value = f"{name}.{number}.{record}"
+        given_up |= _produce(dice, scene, unit, place, value, habit=habit)
+    _end_of_wire(dice, scene, unit, given_up=given_up)
+    return unit.acts
+
+
+def _add(dice: Dice, scene: Scene, unit: Unit, places: Sequence[str]) -> str:
+    """AddPartitionsToTxn if needed, or a habit's deviation; returns the records' habit."""
+    if scene.is_v2:
+        if scene.has("needless-adds") and dice.happens(0.3):
+            unit.call("add-partitions", habit="needless-adds", partitions=[*places], always=True)
+        return ""
+    if scene.has("no-adds") and dice.happens(0.2):
+        return "no-adds"
+    if scene.has("impatient") and dice.happens(0.4):
+        unit.call("add-partitions", habit="impatient", partitions=[*places], once=True)
+    unit.call("add-partitions", partitions=[*places])
+    return ""
+
+
+def _produce(
+    dice: Dice, scene: Scene, unit: Unit, place: str, value: str, *, habit: str = ""
+) -> bool:
+    """One record; returns whether its answer is not waited for."""
+    fields: Body = {"partition": place, "value": value}
+    if scene.has("plain-records") and dice.happens(0.2):
+        unit.call("produce", habit="plain-records", plain=True, **fields)
+        return False
+    if scene.has("wrong-broker") and dice.happens(0.15):
+        broker = dice.one_of(range(1, scene.brokers + 1))
+        unit.call("produce", habit="wrong-broker", broker=broker, once=True, **fields)
+        return False
+    if scene.has("other-identity") and dice.happens(0.2):
+        other = dice.one_of([f"w{index}" for index in range(1, 4)])
+        unit.call("produce", habit="other-identity", first_identity_of=other, **fields)
+        return False
+    if scene.has("gives-up") and dice.happens(0.3):
+        unit.call("produce", habit="gives-up", background=f"late {value}", **fields)
+        if dice.happens(0.7):
+            unit.add({"give-up": f"late {value}"}, habit="gives-up")
+        return True
+    unit.call("produce", habit=habit, **fields)
+    return False
+
+
+def _end_of_wire(dice: Dice, scene: Scene, unit: Unit, *, given_up: bool) -> None:
+    end = _end(dice)
+    if given_up and dice.happens(0.7):
+        end = "abort"  # what was not answered can't be committed
+    fields: Body = {}
+    habit = ""
+    if scene.has("ends-elsewhere") and dice.happens(0.4):
+        habit, fields = "ends-elsewhere", {"connection": "another"}
+    if scene.has("unknown-end") and dice.happens(0.35):
+        name = f"end {dice.up_to(((1_000_000, 1),))}"
+        unit.call(end, habit="unknown-end", background=name, **fields)
+        unit.add({"give-up": name}, habit="unknown-end")
+        if dice.happens(0.4):
+            unit.call("init-producer-id", habit="unknown-end")
+        return
+    if scene.has("long-transactions") and dice.happens(0.3):
+        unit.call(end, habit="long-transactions", after_ms=_long(dice), **fields)
+        return
+    unit.call(end, habit=habit, **fields)
+
+
+def _end(dice: Dice) -> str:
+    return "commit" if dice.happens(defaults.COMMITTED) else "abort"
+
+
+def _long(dice: Dice) -> int:
+    return dice.up_to(defaults.LONG_PAUSES_MS)
+
+
+# Groups
+
+
+def group(dice: Dice, scene: Scene, number: int) -> Iterator[Track]:
+    """Members that poll, and a producer that commits their positions in transactions."""
+    name = f"g{number}"
+    protocol = "consumer" if scene.has("new-protocol") else "classic"
+    for index in range(1, dice.weighted(((1, 0.4), (2, 0.6))) + 1):
+        member, producer = f"m{number}{index}", f"p{number}{index}"
+        actor: Body = {"plays": "member", "group": name, "group-protocol": protocol}
+        if scene.has("static-members"):
+            actor["instance-id"] = f"{name}-{index}"
+        yield Track(member, tuple(_member(dice, scene, member)), actor)
+        yield Track(
+            producer,
+            tuple(_transform(dice, scene, producer, member, name)),
+            {"plays": "wire", "transactional-id": producer, "transaction-timeout": "20s"},
+            dice.one_of(("abort", "anew", "go-on")),
+        )
+
+
+def _member(dice: Dice, scene: Scene, name: str) -> Iterator[Act]:
+    for number in range(1, dice.weighted(defaults.TRANSACTIONS) + 1):
+        unit = Unit(dice, name, number)
+        if number == 1:
+            unit.call("subscribe", topics=[*scene.inputs], generation=f"{name} first")
+        unit.call("poll")
+        if scene.has("members-die") and dice.happens(0.2):
+            unit.call(dice.one_of(("die", "leave", "stand-still")), habit="members-die")
+            unit.call("subscribe", habit="members-die", topics=[*scene.inputs])
+        elif dice.happens(0.2):
+            unit.call("commit-offsets")
+        yield from unit.acts
+
+
+def _transform(dice: Dice, scene: Scene, name: str, member: str, group_id: str) -> Iterator[Act]:
+    first = Unit(dice, name, 0)
+    first.call("init-producer-id", after_ms=dice.up_to(((3_000, 1),)))
+    yield from first.acts
+    for number in range(1, dice.weighted(defaults.TRANSACTIONS) + 1):
+        unit = Unit(dice, name, number)
+        unit.call("begin")
+        if dice.happens(0.6):
+            place = dice.one_of(scene.places)
+            habit = _add(dice, scene, unit, [place])
+            unit.call("produce", habit=habit, partition=place, value=f"{name}.{number}")
+        if not scene.is_v2:
+            unit.call("add-offsets", group=group_id)
+        fields: Body = {"member": member}
+        habit = ""
+        if scene.has("members-behind") and dice.happens(0.3):
+            habit, fields = "members-behind", {"member": member, "generation": f"{member} first"}
+        unit.call("commit-offsets", habit=habit, **fields)
+        _end_of_wire(dice, scene, unit, given_up=False)
+        yield from unit.acts
+
+
+# Others
+
+
+def bystander(dice: Dice, scene: Scene) -> Track:
+    """Records outside of transactions."""
+    acts: list[Act] = []
+    for number in range(1, dice.weighted(defaults.TRANSACTIONS) * 2 + 1):
+        unit = Unit(dice, BYSTANDER, number)
+        place = dice.one_of(scene.places)
+        unit.call("append", partition=place, value=f"b{number}", key=f"k{number % 3}")
+        acts += unit.acts
+    return Track(BYSTANDER, tuple(acts))
+
+
+def reader(dice: Dice, scene: Scene) -> Track:
+    """A track that reads on from its position."""
+    acts: list[Act] = []
+    for number in range(1, dice.weighted(defaults.TRANSACTIONS) * 2 + 1):
+        unit = Unit(dice, READER, number)
+        unit.call("read", partition=dice.one_of(scene.places))
+        acts += unit.acts
+    return Track(READER, tuple(acts))
+
+
+def monitor(
+    dice: Dice, name: str, groups: Sequence[str], places: Sequence[str], *, habit: str
+) -> Track:
+    """Somebody who watches how far groups are, as monitoring does: from positions as they stand."""
+    acts: list[Act] = []
+    for number in range(1, dice.weighted(defaults.TRANSACTIONS) * 2 + 1):
+        unit = Unit(dice, name, number)
+        fields: Body = {"group": dice.one_of(groups), "partitions": [*places]}
+        unit.call("read-positions", habit=habit, **fields)
+        acts += unit.acts
+    return Track(name, tuple(acts), {"plays": "reader"})
+
+
+def operator(dice: Dice, scene: Scene) -> Track:
+    """Somebody who looks after the cluster, and is wrong at times."""
+    known = [name for name in _OPERATOR if scene.has(name)]
+    acts: list[Act] = []
+    for number in range(1, dice.weighted(defaults.TRANSACTIONS) + 1):
+        unit = Unit(dice, OPERATOR, number)
+        feature = dice.one_of(known)
+        after_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
+        for call in _operator_calls(dice, scene, feature):
+            do = call.pop("do")
+            unit.call(do, habit=feature, after_ms=after_ms, **call)
+        acts += unit.acts
+    return Track(OPERATOR, tuple(acts))
+
+
+_OPERATOR: Final = (
+    "operator-looks",
+    "operator-aborts",
+    "operator-errs",
+    "operator-fences",
+    "delete-records",
+    "feature-levels",
+)
+
+
+def has_operator(scene: Scene) -> bool:
+    return any(scene.has(name) for name in _OPERATOR)
+
+
+def _operator_calls(dice: Dice, scene: Scene, feature: str) -> tuple[Body, ...]:
+    place = dice.one_of(scene.places)
+    match feature:
+        case "operator-looks":
+            return {"do": "find-hanging"}, {"do": "producers", "partition": place}
+        case "operator-aborts":
+            return {"do": "find-hanging"}, {"do": "abort-found"}
+        case "operator-errs":
+            return ({"do": "abort", "partition": place, "start_offset": dice.up_to(((12, 1),))},)
+        case "operator-fences":
+            return ({"do": "fence", "transactional_id": dice.one_of(scene.ids)},)
+        case "delete-records":
+            before = dice.up_to(((12, 1),))
+            return ({"do": "delete-records", "partition": place, "before": before},)
+    level = dice.one_of((0, 1, 2))
+    return ({"do": "update-feature", "name": "transaction.version", "level": level},)

@@ -1,0 +1,571 @@
+"""Later features, drawn from a stream of their own: seeds without them keep their run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from txnsim.releases import REFERENCE
+from txnsim.types import PRODUCER_EPOCH_MAX
+from txnsim_lab.simulation import _defaults as defaults
+from txnsim_lab.simulation._curiosity import CURIOUS, curious, with_small_groups
+from txnsim_lab.simulation._dice import Dice
+from txnsim_lab.simulation._disturbances import MAKERS, POWER_FAILURE, Steps, trouble
+from txnsim_lab.simulation._habits import OPERATOR, READER, Scene, monitor
+from txnsim_lab.simulation._plan import CLUSTER, Act, Body, Plan, Track, World
+
+STREAM: Final = "later"
+HELD: Final = "moves-while-held"
+KEYED: Final = "keyed-records"
+TOGETHER: Final = "partitions-together"
+MONITORED: Final = "monitored-groups"
+REPLACED: Final = "replaced-members"
+TROUBLED: Final = "troubled-brokers"
+BOTH_WAYS: Final = "commits-both-ways"
+LATE: Final = "late-followers"
+"""The features above draw from streams of their own too."""
+MONITOR: Final = "monitor"
+SHORT_EXPIRATIONS: Final = "short-expirations"
+INTERNAL: Final = ("transaction.state.log", "offsets.topic")
+EXPIRATIONS: Final = (
+    "transactional.id.expiration.ms",
+    "producer.id.expiration.ms",
+    "offsets.retention.minutes",
+)
+"""Settings of that feature."""
+AMID_FAULTS: Final = "amid-faults"
+AMID_TRANSACTIONS: Final = "amid-transactions"
+LEAVING: Final = "members-leave-amid"
+OWN_TOPICS: Final = "internal-topics"
+"""Habit of what is done to their partitions."""
+_LASTING: Final = (
+    *("kill", "stop", "isolate", "full-disk", "clock-jumps", "lagging-replica", TROUBLED, TROUBLED),
+    *("slow-peers", "slow-peers", "lossy-peers", "lossy-peers", "slow-clients", "lossy-clients"),
+    *("slow-logs", "slow-loading"),
+)
+"""What goes on for a while."""
+_SHORT: Final = (
+    *("kill", "stop", "isolate", "move-leader", "move-coordinator", "reassign", "remake-topic"),
+    *("grow-topic", "care-for-logs", "time-passes", OWN_TOPICS, OWN_TOPICS),
+)
+"""What is done to the cluster meanwhile."""
+_WRITES: Final = ("produce", "send", "commit-offsets")
+_Maker = Callable[[Dice, Scene, str], Steps]
+
+
+def with_later(plan: Plan, *, older: Sequence[str]) -> Plan:
+    """The plan with what its seed has of these features.
+
+    Args:
+        plan: Without them.
+        older: The releases from which its cluster can be upgraded.
+    """
+    dice = Dice(plan.seed, STREAM)
+    features = dice.left_in(defaults.LATER_FEATURES)
+    world, tracks = plan.world, plan.tracks
+    if SHORT_EXPIRATIONS in features:
+        settings = {**world.settings, **dict(_short_expirations(dice))}
+        world = msgspec.structs.replace(world, settings=settings)
+    if "long-lived-ids" in features:
+        tracks = tuple(_long_lived(dice, track, tracks) for track in tracks)
+    if "move-groups" in features and plan.groups:
+        tracks = (*tracks, Track(CLUSTER, tuple(_moved_groups(dice, world.brokers, plan.groups))))
+    else:
+        features -= {"move-groups"}
+    if "rolling-upgrade" in features and older:
+        newest = world.as_version or REFERENCE.name
+        world = msgspec.structs.replace(world, as_version=dice.one_of(older))
+        tracks = (*tracks, Track(CLUSTER, tuple(_upgrade(dice, world.brokers, newest))))
+    else:
+        features -= {"rolling-upgrade"}
+    dice = Dice(plan.seed, HELD)
+    places = [*_places(world, tracks, plan.groups)]
+    if world.brokers > 2 and places and dice.happens(defaults.MOVES_WHILE_HELD):
+        features |= {HELD}
+        world = _replicated(dice, world)
+        places = [*_places(world, tracks, plan.groups)]
+        tracks = (*tracks, Track(CLUSTER, tuple(_moves_while_held(dice, world.brokers, places))))
+    dice = Dice(plan.seed, KEYED)
+    if (compacted := [*_compacted(world)]) and dice.happens(defaults.KEYED_RECORDS):
+        features |= {KEYED}
+        world = _soon_forgotten(dice, world, compacted)
+        tracks = tuple(_keyed(dice, track, compacted) for track in tracks)
+        tracks = (*tracks, Track(CLUSTER, tuple(_cleaned(dice, compacted))))
+    dice = Dice(plan.seed, TOGETHER)
+    if any(_sends_by_hand(track) for track in tracks) and dice.happens(defaults.TOGETHER):
+        leaders = dict(_first_leaders(world))
+        tracks = tuple(_together(dice, track, leaders) for track in tracks)
+        features |= {TOGETHER}
+    if plan.groups:
+        tracks, habits = _of_groups(plan, tracks, [name for name, _ in _first_leaders(world)])
+        features |= habits
+    dice = Dice(plan.seed, LATE)
+    if world.brokers > 2 and dice.happens(defaults.LATE_FOLLOWERS):
+        world = _soon_out_of_sync(dice, world)
+        if places := [*_places(world, tracks, plan.groups)]:
+            features |= {LATE}
+            late = _late_followers(dice, world.brokers, places)
+            tracks = (*tracks, Track(CLUSTER, tuple(late)))
+    dice = Dice(plan.seed, TROUBLED)
+    if dice.happens(defaults.TROUBLED):
+        features |= {TROUBLED}
+        tracks = (*tracks, Track(CLUSTER, tuple(_troubled(dice, world.brokers))))
+    dice = Dice(plan.seed, CURIOUS)
+    if plan.workload is None and dice.happens(defaults.CURIOSITY):
+        features |= {CURIOUS}
+        world = with_small_groups(dice, world)
+        tracks = (*tracks, curious(dice, msgspec.structs.replace(plan, world=world)))
+    return msgspec.structs.replace(
+        plan,
+        world=world,
+        tracks=tracks,
+        features=tuple(sorted({*plan.features, *features})),
+    )
+
+
+def _of_groups(
+    plan: Plan, tracks: tuple[Track, ...], read: Sequence[str]
+) -> tuple[tuple[Track, ...], frozenset[str]]:
+    """What is done with groups besides, and the features that this is."""
+    features: set[str] = set()
+    dice = Dice(plan.seed, MONITORED)
+    if dice.happens(defaults.MONITORED):
+        tracks = (*tracks, monitor(dice, MONITOR, plan.groups, read, habit=MONITORED))
+        features.add(MONITORED)
+    dice = Dice(plan.seed, REPLACED)
+    if dice.happens(defaults.REPLACED_MEMBERS):
+        tracks = tuple(_of_replaced(dice, track) for track in tracks)
+        features.add(REPLACED)
+    dice = Dice(plan.seed, BOTH_WAYS)
+    if dice.happens(defaults.BOTH_WAYS):
+        tracks = tuple(_both_ways(dice, track, read) for track in tracks)
+        features.add(BOTH_WAYS)
+    return tracks, frozenset(features)
+
+
+def _short_expirations(dice: Dice) -> Iterator[tuple[str, object]]:
+    """Of ids, producers or positions that are not in use, as on a cluster that saves memory."""
+    kinds: tuple[Body, ...] = (
+        {
+            EXPIRATIONS[0]: dice.weighted(defaults.EXPIRATIONS_MS),
+            "transaction.remove.expired.transaction.cleanup.interval.ms": 5_000,
+        },
+        {
+            EXPIRATIONS[1]: dice.weighted(defaults.EXPIRATIONS_MS),
+            "producer.id.expiration.check.interval.ms": 5_000,
+        },
+        {EXPIRATIONS[2]: 1, "offsets.retention.check.interval.ms": 5_000},
+    )
+    for kind in kinds:
+        if dice.happens(0.5):
+            yield from kind.items()
+
+
+def _long_lived(dice: Dice, track: Track, tracks: tuple[Track, ...]) -> Track:
+    """Somebody whose id has ended so many transactions that its epochs come to their end."""
+    own = (track.actor or {}).get("transactional-id")
+    users = sum(one.get("transactional-id") == own for one in _actors(tracks))
+    if own is None or users > 1 or not dice.happens(0.5):
+        return track
+    epoch = PRODUCER_EPOCH_MAX - 1 - dice.up_to(((8, 1),))
+    step: Body = {"cluster": {"do": "age", "transactional-id": own, "epoch": epoch}}
+    unit = max((one.unit for one in track.acts), default=0) + 1
+    acts = (Act(step, 0, unit, "long-lived-ids"), *track.acts)
+    return msgspec.structs.replace(track, acts=acts)
+
+
+def _actors(tracks: Iterable[Track]) -> Iterator[Body]:
+    return (track.actor for track in tracks if track.actor is not None)
+
+
+def _moved_groups(dice: Dice, brokers: int, groups: Sequence[str]) -> Iterator[Act]:
+    """The coordinators of groups move from broker to broker."""
+    for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
+        place = f"__consumer_offsets@{dice.one_of(groups)}"
+        to = dice.one_of(range(1, brokers + 1))
+        step: Body = {"cluster": {"do": "move-leader", "partition": place, "to": to}}
+        yield Act(step, dice.up_to(defaults.DISTURBANCE_PAUSES_MS), unit, "move-groups")
+
+
+def _places(world: World, tracks: Iterable[Track], groups: Iterable[str]) -> Iterator[str]:
+    """Partitions whose leader can move to a broker that has a replica."""
+    ids = {one["transactional-id"] for one in _actors(tracks) if "transactional-id" in one}
+    yield from (f"__transaction_state@{one}" for one in sorted(ids))
+    yield from (f"__consumer_offsets@{one}" for one in groups)
+    topics = world.topics.items()
+    yield from (f"{name}-0" for name, one in topics if one["replication-factor"] > 1)
+
+
+def _moves_while_held(dice: Dice, brokers: int, places: Sequence[str]) -> Iterator[Act]:
+    """Leader moves, as in a rolling restart, while one background step is held."""
+    everyone = range(1, brokers + 1)
+    for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
+        rule, place, to = f"held.{unit}", dice.one_of(places), 0
+        held = _held(dice, dice.one_of(everyone), dice.weighted(defaults.HELD))
+        step: Body = {"arm": {"id": rule, **held, "action": {"do": "hold"}}}
+        yield Act(step, dice.up_to(defaults.DISTURBANCE_PAUSES_MS), unit, HELD)
+        for _ in range(dice.weighted(defaults.MOVES)):
+            to = dice.one_of([one for one in everyone if one != to])
+            move: Body = {"cluster": {"do": "move-leader", "partition": place, "to": to}}
+            yield Act(move, dice.up_to(defaults.MOVE_PAUSES_MS), unit, HELD)
+        yield Act({"disarm": rule}, dice.up_to(defaults.MOVE_PAUSES_MS), unit, HELD)
+
+
+def _held(dice: Dice, broker: int, what: str) -> Body:
+    """Match of a fault: a broker's loading, or its requests or responses to peers."""
+    if what == "load":
+        return {"point": "coordinator.load", "broker": broker}
+    way = "peer.request" if what == "Fetch" or dice.happens(0.5) else "peer.response"
+    return {"point": way, "api": what, "source": f"broker/{broker}"}
+
+
+def _replicated(dice: Dice, world: World) -> World:
+    """The world whose internal topics, and some others, every broker has."""
+    internal = {f"{name}.replication.factor": world.brokers for name in INTERNAL}
+    topics = {
+        name: {**one, "replication-factor": world.brokers} if dice.happens(0.5) else one
+        for name, one in world.topics.items()
+    }
+    return msgspec.structs.replace(world, settings={**world.settings, **internal}, topics=topics)
+
+
+def _compacted(world: World) -> Iterator[str]:
+    for name, one in world.topics.items():
+        if one.get("configs", {}).get("cleanup.policy") == "compact":
+            yield name
+
+
+def _soon_forgotten(dice: Dice, world: World, compacted: Sequence[str]) -> World:
+    """The world that keeps markers and tombstones for a short time, or for Kafka's day."""
+    topics = dict(world.topics)
+    for name in compacted:
+        retention_ms = dice.weighted(defaults.DELETE_RETENTIONS_MS)
+        configs = {**topics[name]["configs"], "delete.retention.ms": retention_ms}
+        topics[name] = {**topics[name], "configs": configs}
+    return msgspec.structs.replace(world, topics=topics)
+
+
+def _keyed(dice: Dice, track: Track, compacted: Sequence[str]) -> Track:
+    """What wire actors write to a compacted topic gets a key, of a few: it refuses records without
+    one.
+    """
+
+    def keyed(act: Act) -> Act:
+        call = act.step.get("call", {})
+        if call.get("do") != "produce" or call["partition"].rpartition("-")[0] not in compacted:
+            return act
+        key = f"k{dice.up_to(((2, 1),))}"
+        return msgspec.structs.replace(act, step={"call": {**call, "key": key}})
+
+    return msgspec.structs.replace(track, acts=tuple(keyed(one) for one in track.acts))
+
+
+def _cleaned(dice: Dice, compacted: Sequence[str]) -> Iterator[Act]:
+    """The cleaner comes again and again."""
+    for unit in range(1, 2 * dice.weighted(defaults.DISTURBANCES) + 1):
+        place = f"{dice.one_of(compacted)}-0"
+        for do, after_ms in (("roll", dice.up_to(defaults.DISTURBANCE_PAUSES_MS)), ("clean", 0)):
+            yield Act({"cluster": {"do": do, "partition": place}}, after_ms, unit, KEYED)
+
+
+def _first_leaders(world: World) -> Iterator[tuple[str, int]]:
+    """Each partition of the topics with the broker that leads it at first."""
+    for name, one in world.topics.items():
+        yield from ((f"{name}-{index}", leader) for index, leader in enumerate(one["leaders"]))
+
+
+def _sends_by_hand(track: Track) -> bool:
+    return track.actor is not None and track.actor["plays"] == "wire"
+
+
+def _together(dice: Dice, track: Track, leaders: Mapping[str, int]) -> Track:
+    """A client that gathers what it writes in a transaction, and sends what one broker leads in one
+    request.
+    """
+    if not _sends_by_hand(track):
+        return track
+    acts: list[Act] = []
+    for act in track.acts:
+        near = [at for at, one in enumerate(acts) if _fits(one, act, leaders)]
+        if near and dice.happens(0.7):
+            acts[near[-1]] = _joined(acts[near[-1]], act)
+        else:
+            acts.append(act)
+    return msgspec.structs.replace(track, acts=tuple(acts))
+
+
+def _fits(one: Act, other: Act, leaders: Mapping[str, int]) -> bool:
+    """Whether both write to partitions of one broker, in one transaction, and nothing else is
+    unusual about them.
+    """
+    calls = [act.step.get("call", {}) for act in (one, other)]
+    usual = {"who", "do", "partition", "value", "key", "beside"}
+    if one.unit != other.unit or any(
+        call.get("do") != "produce" or not call.keys() <= usual for call in calls
+    ):
+        return False
+    first, second = (call["partition"] for call in calls)
+    taken = {first, *calls[0].get("beside", ())}
+    return second not in taken and leaders[first] == leaders[second]
+
+
+def _joined(one: Act, other: Act) -> Act:
+    """One request for both."""
+    call, more = one.step["call"], other.step["call"]
+    beside = {**call.get("beside", {}), more["partition"]: more["value"]}
+    joined = {"call": {**more, **call, "beside": beside}}
+    return msgspec.structs.replace(one, step=joined, habit=TOGETHER)
+
+
+def _of_replaced(dice: Dice, track: Track) -> Track:
+    """A producer that sometimes commits with its member's first identity."""
+
+    def first(act: Act) -> Act:
+        call = act.step.get("call", {})
+        member = call.get("member")
+        if call.get("do") != "commit-offsets" or member is None or not dice.happens(0.3):
+            return act
+        name = f"{member} first"
+        said = {**call, "generation": name, "member-id": name}
+        return msgspec.structs.replace(act, step={"call": said}, habit=REPLACED)
+
+    return msgspec.structs.replace(track, acts=tuple(first(one) for one in track.acts))
+
+
+def _both_ways(dice: Dice, track: Track, read: Sequence[str]) -> Track:
+    """A program whose positions are committed in transactions, as far as it has processed, and
+    outside of them, as far as it has polled.
+    """
+    acts: list[Act] = []
+    for act in track.acts:
+        call = act.step.get("call", {})
+        member = call.get("member")
+        if call.get("do") == "commit-offsets" and member is not None:
+            acts.append(_processed_less(dice, act, read))
+            if dice.happens(0.5):
+                acts.append(_by_itself(dice, member, act.unit, {"do": "commit-offsets"}))
+            continue
+        acts.append(act)
+        if call.get("do") == "poll":
+            for _ in range(dice.weighted(defaults.ROUNDS)):
+                if dice.happens(defaults.GOES_BACK):
+                    back = {"do": "seek", "partition": dice.one_of(read), "from": 0}
+                    acts.append(_by_itself(dice, track.name, act.unit, back))
+                for do in ("commit-offsets", "poll"):
+                    acts.append(_by_itself(dice, track.name, act.unit, {"do": do}))
+    return msgspec.structs.replace(track, acts=tuple(acts))
+
+
+def _processed_less(dice: Dice, act: Act, read: Sequence[str]) -> Act:
+    """It has processed nothing of one partition yet."""
+    if not dice.happens(0.5):
+        return act
+    call = {**act.step["call"], "offsets": {dice.one_of(read): 0}}
+    return msgspec.structs.replace(act, step={"call": call}, habit=act.habit or BOTH_WAYS)
+
+
+def _by_itself(dice: Dice, member: str, unit: int, call: Body) -> Act:
+    step: Body = {"call": {"who": member, **call}}
+    return Act(step, dice.up_to(defaults.PAUSES_MS), unit, BOTH_WAYS)
+
+
+def _soon_out_of_sync(dice: Dice, world: World) -> World:
+    """The world with replicas, which are out of sync soon."""
+    world = _replicated(dice, world)
+    lag = {"replica.lag.time.max.ms": dice.weighted(defaults.LAGS_MS)}
+    return msgspec.structs.replace(world, settings={**world.settings, **lag})
+
+
+def _late_followers(dice: Dice, brokers: int, places: Sequence[str]) -> Iterator[Act]:
+    """Followers are told late, one of them so late that it is out of the ISR again and again. The
+    leader moves to and fro between the others, and whoever led before asks for nothing for a while.
+    """
+    everyone = range(1, brokers + 1)
+    for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
+        late, place = f"late.{unit}", dice.one_of(places)
+        last = dice.one_of(everyone)
+        before, after = (one for one in everyone if one != last)
+        told_ms = dice.weighted(defaults.LATE_ANSWERS_MS)
+        steps: list[Body] = [
+            {"cluster": {"do": "move-leader", "partition": place, "to": before}},
+            _told_late(f"{late}.last", told_ms * dice.one_of((3, 10)), source=f"broker/{last}"),
+            _told_late(f"{late}.all", told_ms),
+        ]
+        for move in range(2 * dice.weighted(defaults.MOVES)):
+            steps += [
+                _asks_nothing(f"{late}.{move}", before),
+                {"cluster": {"do": "move-leader", "partition": place, "to": after}},
+                {"disarm": f"{late}.{move}"},
+            ]
+            before, after = after, before
+        steps += [{"disarm": f"{late}.last"}, {"disarm": f"{late}.all"}]
+        for step in steps:
+            yield Act(step, dice.up_to(defaults.BEHIND_MS), unit, LATE)
+
+
+def _told_late(rule: str, delay_ms: int, **whom: str) -> Body:
+    fields = {"id": rule, "point": "peer.response", "api": "Fetch", **whom}
+    return {"arm": {**fields, "action": {"do": "delay", "delay_ms": delay_ms}}}
+
+
+def _asks_nothing(rule: str, broker: int) -> Body:
+    fields = {"point": "peer.request", "api": "Fetch", "source": f"broker/{broker}"}
+    return {"arm": {"id": rule, **fields, "action": {"do": "hold"}}}
+
+
+def _troubled(dice: Dice, brokers: int) -> Iterator[Act]:
+    for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
+        rule: Body = {"id": f"step.{unit}", "broker": dice.one_of(range(1, brokers + 1))}
+        pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
+        for after_ms, step in trouble(dice, rule):
+            yield Act(step, pause_ms + after_ms, unit, TROUBLED)
+            pause_ms = 0
+
+
+def _upgrade(dice: Dice, brokers: int, newest: str) -> Iterator[Act]:
+    """One broker after the other stops, and starts as the newer release."""
+    for broker in range(1, brokers + 1):
+        again: Body = {"do": "start", "broker": broker, "as-version": newest}
+        for act, pauses in (
+            ({"do": "stop", "broker": broker}, defaults.DISTURBANCE_PAUSES_MS),
+            (again, defaults.OUTAGES_MS),
+        ):
+            yield Act({"cluster": act}, dice.up_to(pauses), broker, "rolling-upgrade")
+
+
+# In the middle of something else: what two tracks do seldom falls together by itself
+
+
+def with_amid(plan: Plan) -> Plan:
+    """The plan with what its seed has of it. Nothing is added where a machine loses its power: then
+    all else has to be sound.
+    """
+    if POWER_FAILURE in plan.features:
+        return plan
+    tracks, features = plan.tracks, {*plan.features}
+    dice = Dice(plan.seed, AMID_FAULTS)
+    if dice.happens(defaults.AMID_FAULTS):
+        features.add(AMID_FAULTS)
+        tracks = (*tracks, Track(CLUSTER, tuple(_amid_faults(dice, _scene(plan)))))
+    dice = Dice(plan.seed, AMID_TRANSACTIONS)
+    if _told(plan, "transactional-id") and dice.happens(defaults.AMID_TRANSACTIONS):
+        features.add(AMID_TRANSACTIONS)
+        tracks = tuple(_amid_transactions(dice, track, plan) for track in tracks)
+    dice = Dice(plan.seed, LEAVING)
+    if plan.groups and dice.happens(defaults.LEAVING):
+        features.add(LEAVING)
+        tracks = tuple(_leaving(dice, track, [*plan.world.topics]) for track in tracks)
+    return msgspec.structs.replace(plan, tracks=tracks, features=tuple(sorted(features)))
+
+
+def _told(plan: Plan, field: str) -> Mapping[str, str]:
+    """What actors have in a field, by their names."""
+    actors = {track.name: track.actor or {} for track in plan.tracks}
+    return {name: actor[field] for name, actor in actors.items() if field in actor}
+
+
+def _scene(plan: Plan) -> Scene:
+    """What whoever disturbs finds."""
+    counts = ((name, one["partitions"]) for name, one in plan.world.topics.items())
+    return Scene(
+        features=frozenset(),
+        places=tuple(f"{name}-{index}" for name, count in counts for index in range(count)),
+        brokers=plan.world.brokers,
+        is_v2=plan.world.mode.startswith("TV2"),
+        ids=tuple(sorted({*_told(plan, "transactional-id").values()})) or ("nobody",),
+        groups=tuple(plan.groups),
+    )
+
+
+# Faults
+
+
+def _amid_faults(dice: Dice, scene: Scene) -> Iterator[Act]:
+    """A disturbance begins, others come, and then it ends."""
+    makers: dict[str, _Maker] = {**MAKERS, TROUBLED: _trouble, OWN_TOPICS: _to_internal_topics}
+    for unit in range(1, dice.weighted(defaults.AMID_UNITS) + 1):
+        pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
+        outer = dice.one_of(_LASTING)
+        first, *ends = makers[outer](dice, scene, f"amid.{unit}")
+        acts = [(outer, *first)]
+        for number in range(dice.weighted(defaults.AMID)):
+            inner = dice.one_of(_SHORT if dice.happens(0.7) else _LASTING)
+            acts += ((inner, *one) for one in makers[inner](dice, scene, f"amid.{unit}.{number}"))
+        for name, after_ms, step in (*acts, *((outer, *end) for end in ends)):
+            yield Act(step, pause_ms + after_ms, unit, name)
+            pause_ms = 0
+
+
+def _trouble(dice: Dice, scene: Scene, rule: str) -> Steps:
+    yield from trouble(dice, {"id": rule, "broker": dice.one_of(range(1, scene.brokers + 1))})
+
+
+def _to_internal_topics(dice: Dice, scene: Scene, _rule: str) -> Steps:
+    places = [f"__transaction_state@{one}" for one in scene.ids]
+    places += [f"__consumer_offsets@{one}" for one in scene.groups]
+    yield from _care(dice, dice.one_of(places), scene.brokers)
+
+
+def _care(dice: Dice, place: str, brokers: int) -> Steps:
+    """Something that is done to a partition and loses nothing."""
+    everyone = range(1, brokers + 1)
+    act: Body = {"do": dice.one_of(defaults.CARES), "partition": place}
+    match act["do"]:
+        case "clean" | "delete-old":
+            roll: Body = {"do": "roll", "partition": place}
+            yield dice.up_to(defaults.PAUSES_MS), {"cluster": roll}
+        case "move-leader":
+            act["to"] = dice.one_of(everyone)
+        case "reassign":
+            act["replicas"] = dice.some(everyone, dice.weighted(defaults.REPLICATION))
+        case "producers":
+            yield dice.up_to(defaults.PAUSES_MS), {"call": {"who": OPERATOR, **act}}
+            return
+        case "read":
+            yield dice.up_to(defaults.PAUSES_MS), {"call": {"who": READER, **act}}
+            return
+    yield dice.up_to(defaults.PAUSES_MS), {"cluster": act}
+
+
+# Transactions
+
+
+def _amid_transactions(dice: Dice, track: Track, plan: Plan) -> Track:
+    """Somebody looks after a partition that an open transaction has written to, or after the one of
+    its coordinator.
+    """
+    actor = track.actor or {}
+    if "transactional-id" not in actor:
+        return track
+    groups, acts = _told(plan, "group"), list[Act]()
+    for act in track.acts:
+        acts.append(act)
+        call = act.step.get("call", {})
+        if call.get("do") not in _WRITES or not dice.happens(defaults.LOOKED_AFTER):
+            continue
+        place = (
+            call.get("partition") or f"__consumer_offsets@{groups[call.get('member', call['who'])]}"
+        )
+        if dice.happens(0.3):
+            place = f"__transaction_state@{actor['transactional-id']}"
+        for after_ms, step in _care(dice, place, plan.world.brokers):
+            acts.append(Act(step, after_ms, act.unit, AMID_TRANSACTIONS))
+    return msgspec.structs.replace(track, acts=tuple(acts))
+
+
+def _leaving(dice: Dice, track: Track, topics: Sequence[str]) -> Track:
+    """A program whose member goes before the transaction with its positions has ended, and comes
+    back.
+    """
+    acts: list[Act] = []
+    for act in track.acts:
+        acts.append(act)
+        call = act.step.get("call", {})
+        if call.get("do") != "commit-offsets" or "member" not in call or not dice.happens(0.4):
+            continue
+        for said in ({"do": dice.one_of(defaults.GOES)}, {"do": "subscribe", "topics": topics}):
+            step: Body = {"call": {"who": call["member"], **said}}
+            acts.append(Act(step, dice.up_to(defaults.PAUSES_MS), act.unit, LEAVING))
+    return msgspec.structs.replace(track, acts=tuple(acts))

@@ -1,0 +1,207 @@
+"""Invariants of a healthy cluster at every moment, checked from inside during the run.
+
+At rest much of it can't be seen any more: what was told too early is replicated by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Final
+
+from txnsim.broker.broker import Broker
+from txnsim.group.shard import GroupShard
+from txnsim.log.partition_log import PartitionLog
+from txnsim.metadata.image import NO_LEADER, ClusterImage
+from txnsim.placement import partition_for
+from txnsim.server.cluster import SimCluster
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, BrokerId, TopicPartition
+from txnsim.wire.batch import BatchHeader, iter_batches
+from txnsim_lab.check.observations import PositionsRead
+from txnsim_lab.simulation._promises import Broken
+
+UNREPLICATED: Final = "high-watermark-too-high"
+UNSTABLE: Final = "last-stable-offset-too-high"
+UNSOUND_ISR: Final = "unsound-isr"
+EARLY_POSITION: Final = "position-before-replication"
+
+
+class Moments:
+    """Checks a cluster repeatedly, and reports each kind of violation once."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self._cluster = cluster
+        self._image: ClusterImage | None = None
+        self._replicated: list[tuple[TopicPartition, tuple[int, ...]]] = []
+        """Partitions with several replicas, and which of them are in sync."""
+        self._told: set[str] = set()
+
+    def look(self) -> list[Broken]:
+        """The violations now that were not reported before."""
+        brokers, image = self._cluster.brokers, self._cluster.metadata.image
+        found: Iterator[Broken] = iter(())
+        if image is not self._image:
+            self._image = image
+            self._replicated = [*_replicated(image)]
+            found = _isr(image)
+        looks = (found, self._watermarks(brokers), _stable_offsets(brokers, image))
+        return [one for one in chain.from_iterable(looks) if self._is_new(one)]
+
+    def told(self, read: PositionsRead) -> list[Broken]:
+        """Whether somebody was told positions that a failover could undo."""
+        index = partition_for(read.group, self._groups_partitions())
+        place = TopicPartition(CONSUMER_OFFSETS_TOPIC, index)
+        logs = [broker.replicas.led.get(place) for broker in self._cluster.brokers.values()]
+        late = [log for log in logs if log is not None and log.high_watermark < log.log_end_offset]
+        found = chain.from_iterable(_early(read, log) for log in late)
+        return [one for one in found if self._is_new(one)]
+
+    def _groups_partitions(self) -> int:
+        topic = self._cluster.metadata.image.topics.get(CONSUMER_OFFSETS_TOPIC)
+        return 1 if topic is None else len(topic.partitions)
+
+    def _is_new(self, one: Broken) -> bool:
+        kind, _ = one
+        is_new = kind not in self._told
+        self._told.add(kind)
+        return is_new
+
+    def _watermarks(self, brokers: Mapping[BrokerId, Broker]) -> Iterator[Broken]:
+        """Records below a replica's high watermark must be on every in-sync replica."""
+        for place, in_sync in self._replicated:
+            highest, at, ends = -1, 0, []
+            for broker_id, broker in brokers.items():
+                log = broker.replicas.hosted.get(place)
+                if log is None:
+                    continue
+                if log.high_watermark > highest:
+                    highest, at = log.high_watermark, broker_id
+                if broker_id in in_sync:
+                    ends.append((log.log_end_offset, broker_id))
+            end, behind = min(ends, default=(highest, 0))
+            if end < highest:
+                yield (
+                    UNREPLICATED,
+                    f"{place}: the high watermark of broker {at} is {highest}, and the log of"
+                    f" broker {behind}, which is in sync, ends at {end}",
+                )
+
+
+def _replicated(image: ClusterImage) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
+    for name, topic in image.topics.items():
+        for index, one in enumerate(topic.partitions):
+            if len(one.replicas) > 1:
+                yield TopicPartition(name, index), one.isr
+
+
+def _isr(image: ClusterImage) -> Iterator[Broken]:
+    """A leader is in sync with itself; and only replicas are, on brokers that are in service
+    (KIP-903).
+    """
+    for name, topic in image.topics.items():
+        for index, one in enumerate(topic.partitions):
+            if one.leader == NO_LEADER:
+                continue  # the last one that was in sync may be out of service
+            able = {replica for replica in one.replicas if image.is_active(replica)}
+            if one.leader not in one.isr or not able.issuperset(one.isr):
+                yield (
+                    UNSOUND_ISR,
+                    f"{name}-{index} is led by {one.leader}, and in sync are {[*one.isr]}; replicas"
+                    f" in service are {sorted(able)}",
+                )
+
+
+def _stable_offsets(brokers: Mapping[BrokerId, Broker], image: ClusterImage) -> Iterator[Broken]:
+    """Below the last stable offset each transaction has its marker, and the marker is replicated:
+    a reader was told how it ended.
+
+    Replicated is what all in sync are seen to have. The high watermark of a leader may be behind
+    that: a new one begins with an older one, and has let go of the transaction all the same. It
+    was released when the high watermark was higher, or is in no snapshot (truncateAndReload and
+    onHighWatermarkUpdated of ProducerStateManager).
+    """
+    for broker_id, broker in brokers.items():
+        for place, log in broker.replicas.led.items():
+            if log.high_watermark == log.log_end_offset:
+                continue
+            stable = log.last_stable_offset
+            for first, marker in _ends_behind(log, log.high_watermark):
+                if first < stable and not _have(brokers, place, _in_sync(image, place), marker):
+                    yield (
+                        UNSTABLE,
+                        f"{place} on broker {broker_id}: the last stable offset is {stable}, and"
+                        f" the transaction that begins at {first} has its marker at"
+                        f" {marker.base_offset},"
+                        f" above the high watermark {log.high_watermark}",
+                    )
+
+
+def _in_sync(image: ClusterImage, place: TopicPartition) -> tuple[int, ...]:
+    topic = image.topics.get(place.topic)
+    return () if topic is None else topic.partitions[place.partition].isr
+
+
+def _have(
+    brokers: Mapping[BrokerId, Broker],
+    place: TopicPartition,
+    replicas: tuple[int, ...],
+    marker: BatchHeader,
+) -> bool:
+    having = {
+        broker_id
+        for broker_id, broker in brokers.items()
+        if (log := broker.replicas.hosted.get(place)) is not None
+        and next(_headers(log, marker.base_offset), None) == marker
+    }
+    return bool(replicas) and having.issuperset(replicas)
+
+
+def _ends_behind(log: PartitionLog, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Each transaction that ends at this offset or later: its first offset, and its marker."""
+    if not any(header.is_control for header in _headers(log, offset)):
+        return
+    open_since: dict[int, int] = {}
+    for header in _headers(log, log.log_start_offset):
+        if header.is_control:
+            first = open_since.pop(header.producer_id, None)
+            if first is not None and header.base_offset >= offset:
+                yield first, header
+        elif header.is_transactional:
+            open_since.setdefault(header.producer_id, header.base_offset)
+
+
+def _headers(log: PartitionLog, start: int) -> Iterator[BatchHeader]:
+    for chunk in log.batches(start):
+        for _, header in iter_batches(chunk):
+            if header.base_offset >= start:
+                yield header
+
+
+def _early(read: PositionsRead, log: PartitionLog) -> Iterator[Broken]:
+    """Positions answered from group records that are not replicated yet."""
+    told = {one.place: one.offset for one in read.positions if one.offset >= 0}
+    again, replicated = GroupShard(partition=0, coordinator_epoch=0), set[TopicPartition]()
+
+    def note() -> None:
+        for place, offset in told.items():
+            known = again.offsets.committed(read.group, place)
+            if known is not None and known.offset == offset:
+                replicated.add(place)
+
+    batches = [
+        (header.base_offset, chunk[position : position + header.size])
+        for chunk in log.batches()
+        for position, header in iter_batches(chunk)
+    ]
+    for offset, batch in batches:
+        for _ in again.read([batch]):
+            if offset < log.high_watermark:
+                note()
+    for place, offset in told.items():
+        known = again.offsets.committed(read.group, place)
+        if place not in replicated and known is not None and known.offset == offset:
+            yield (
+                EARLY_POSITION,
+                f"{read.who} was told {offset} of {read.group} on {place}, which is not replicated"
+                f" yet: the high watermark of {log.topic_partition} is {log.high_watermark}",
+            )

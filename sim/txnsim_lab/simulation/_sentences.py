@@ -1,0 +1,93 @@
+"""An act of a run in a sentence, for whoever reads what is left of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from string import Formatter
+from typing import Any, Final
+
+from txnsim_lab.simulation._plan import Body
+
+_CALLS: Final[Mapping[str, str]] = {
+    "init-producer-id": "{who} asks for an identity",
+    "begin": "{who} begins a transaction",
+    "add-partitions": "{who} adds {partitions}",
+    "add-offsets": "{who} adds group {group}",
+    "produce": "{who} writes {value} to {partition}",
+    "send": "{who} writes {value} to {partition}",
+    "append": "{who} writes {value} to {partition}, outside of transactions",
+    "await-ack": "{who} waits for what it has sent",
+    "commit-offsets": "{who} commits positions",
+    "commit": "{who} commits",
+    "abort": "{who} aborts",
+    "subscribe": "{who} subscribes to {topics}",
+    "poll": "{who} polls",
+    "die": "{who} dies",
+    "leave": "{who} leaves its group",
+    "stand-still": "{who} stands still",
+    "read": "{who} reads {partition}",
+    "read-positions": "{who} asks where {group} stands",
+    "find-hanging": "{who} looks for hanging transactions",
+    "abort-found": "{who} aborts what was found",
+    "delete-records": "{who} deletes the records of {partition} before {before}",
+    "fence": "{who} fences {transactional-id}",
+    "update-feature": "{who} sets {name} to level {level}",
+    "producers": "{who} asks who writes to {partition}",
+}
+_CLUSTER: Final[Mapping[str, str]] = {
+    "stop": "broker {broker} is stopped",
+    "kill": "broker {broker} is killed",
+    "start": "broker {broker} is started",
+    "isolate": "broker {broker} is cut off from the other brokers",
+    "heal": "broker {broker} is reached again",
+    "move-leader": "broker {to} becomes the leader of {partition}",
+    "reassign": "{partition} is given replicas {replicas}",
+    "create-topic": "topic {topic} is made",
+    "delete-topic": "topic {topic} is deleted",
+    "grow-topic": "topic {topic} grows to {partitions} partitions",
+    "roll": "a new segment of {partition} begins",
+    "clean": "{partition} is cleaned",
+    "delete-old": "what is old in {partition} is deleted",
+}
+_OTHERS: Final[Mapping[str, str]] = {
+    "give-up": "{give-up} is not waited for any longer",
+    "release": "{release} is released",
+    "hold": "{api} is held at {point}",
+    "arm": "{api} meets {action} at {point}",
+    "observe": "{observe} is looked at",
+    "ask": "somebody curious asks for {api}",
+}
+_UNTOLD: Final = frozenset({"who", "do", "error", "background", "id"})
+"""Fields that only a file needs."""
+
+
+def sentence_of(step: Body) -> str:
+    """What an act does, as a sentence without its end; whatever else it says stands behind."""
+    ((kind, said),) = step.items()
+    fields = {name: _shown(one) for name, one in said.items()} if isinstance(said, dict) else {}
+    fields.setdefault(kind, _shown(said))
+    do = fields.get("do", "")
+    if kind == "cluster" and "coordinator-of" in fields:
+        text = "broker {to} becomes the coordinator of {coordinator-of}"
+    else:
+        known = {"call": _CALLS, "cluster": _CLUSTER}.get(kind, _OTHERS)
+        text = known.get(do if kind in ("call", "cluster") else kind, "")
+    wanted = [name for _, name, _, _ in Formatter().parse(text) if name]
+    if not text or not fields.keys() >= set(wanted):
+        who, wanted = fields.get("who", ""), []
+        text = f"{who} {do or kind}".strip().replace("{", "{{").replace("}", "}}")
+    told = text.format_map(fields)
+    rest = [
+        f"{name} {shown}"
+        for name, shown in fields.items()
+        if name not in (*wanted, kind) and name not in _UNTOLD
+    ]
+    return f"{told} ({', '.join(rest)})" if rest else told
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(map(_shown, value.values()))
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value))
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -1,0 +1,312 @@
+"""The smallest plan that still shows a finding.
+
+Whatever can be left out is left out, in steps from coarse to fine: whole tracks, units, single
+acts, pauses, and what is unusual about the cluster. A smaller plan is taken if its run has no
+finding of another kind and at least one of the same (delta debugging, Zeller and Hildebrandt,
+2002); and where one switch of a release makes the first run healthy, so it must the smaller one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from txnsim.errors import ConfigError
+from txnsim_lab.simulation._asking import ASK
+from txnsim_lab.simulation._later import EXPIRATIONS, SHORT_EXPIRATIONS
+from txnsim_lab.simulation._plan import Act, Body, Plan, Track
+from txnsim_lab.simulation.play import Played, play
+
+T = TypeVar("T")
+
+CALM_MS: Final = 12_000
+"""Longer than a broker's session, so that whatever an act brings about is over by then."""
+TRIES_MAX: Final = 600
+"""Runs of one shrinking."""
+_ORDINARY_US: Final = (200, 200)
+EARLY_MARKERS: Final = "early-markers"
+ONE_REPLICA: Final = "one-replica"
+"""Habits that no act is drawn for: what an act says shows them (``BY_ACT``)."""
+
+
+class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
+    """The smallest plan found."""
+
+    plan: Plan
+    played: Played
+    tries: int
+
+
+def shrink(
+    plan: Plan,
+    kinds: Collection[str],
+    *,
+    switch: tuple[str, bool] | None = None,
+    tries_max: int = TRIES_MAX,
+) -> Shrunk:
+    """Make a plan smaller as long as it shows the same.
+
+    Args:
+        plan: A plan whose run has these findings.
+        kinds: Their kinds.
+        switch: A switch of releases and the position in which the run is healthy.
+        tries_max: How many runs may be made.
+
+    Raises:
+        ConfigError: The plan's run is healthy.
+    """
+    shrinking = _Shrinking(plan, frozenset(kinds), switch, tries_max)
+    if not shrinking.played.kinds:
+        raise ConfigError(f"the run of seed {plan.seed} is healthy: there is nothing to shrink")
+    return shrinking.run()
+
+
+class _Shrinking:
+    def __init__(
+        self,
+        plan: Plan,
+        kinds: frozenset[str],
+        switch: tuple[str, bool] | None,
+        tries_max: int,
+    ) -> None:
+        self._kinds = kinds
+        self._switch = switch
+        self._left = tries_max
+        self._max = tries_max
+        self._is_calm = False
+        """Whether each act, with its consequences, ends before the next one begins."""
+        self.plan = plan
+        self.played = play(plan)
+
+    def run(self) -> Shrunk:
+        """Shrink until nothing more can be left out, or the tries are used up."""
+        size = None
+        while size != (size := self._measure()) and self._left > 0:
+            self._tracks()
+            self._units()
+            self._acts()
+            self._world()
+            self._is_calm = self._is_calm or self._calm()
+            if not self._is_calm:
+                self._pauses()
+        return Shrunk(plan=self.plan, played=self.played, tries=self._max - self._left)
+
+    def _measure(self) -> tuple[int, int, int]:
+        pauses = sum(one.after_ms for track in self.plan.tracks for one in track.acts)
+        return self.plan.size, pauses, len(self.plan.to_json())
+
+    def _try(self, plan: Plan) -> bool:
+        """Accept a plan if its run shows the same finding."""
+        if self._left <= 0 or plan == self.plan:
+            return False
+        self._left -= 1
+        try:
+            played = play(plan)
+            if not played.kinds or not self._kinds.issuperset(played.kinds):
+                return False
+            if self._switch is not None:
+                self._left -= 1
+                if play(with_switch(plan, *self._switch)).kinds:
+                    return False
+        except (ConfigError, ValueError):
+            return False  # no such cluster
+        self.plan, self.played = plan, played
+        return True
+
+    # What is left out
+
+    def _tracks(self) -> None:
+        self._without(self.plan.tracks, lambda tracks: _with_tracks(self.plan, tracks))
+
+    def _units(self) -> None:
+        for index in range(len(self.plan.tracks)):
+            units = tuple(dict.fromkeys(one.unit for one in self.plan.tracks[index].acts))
+
+            def having(kept: Sequence[int], index: int = index) -> Plan:
+                acts = self.plan.tracks[index].acts
+                return self._with_acts(index, [one for one in acts if one.unit in kept])
+
+            self._without(units, having)
+
+    def _acts(self) -> None:
+        for index in range(len(self.plan.tracks)):
+
+            def having(kept: Sequence[Act], index: int = index) -> Plan:
+                return self._with_acts(index, kept)
+
+            self._without(self.plan.tracks[index].acts, having)
+        self._try(_with_tracks(self.plan, [one for one in self.plan.tracks if one.acts]))
+
+    def _without(self, items: Sequence[T], having: Callable[[Sequence[T]], Plan]) -> None:
+        """Leave items out: halves first, then smaller pieces, then one by one."""
+        kept, size = list(items), max(1, len(items) // 2)
+        while size:
+            start = 0
+            while start < len(kept):
+                fewer = kept[:start] + kept[start + size :]
+                if self._try(having(fewer)):
+                    kept = fewer
+                else:
+                    start += size
+            size //= 2
+
+    def _with_acts(self, index: int, acts: Sequence[Act]) -> Plan:
+        tracks = list(self.plan.tracks)
+        tracks[index] = msgspec.structs.replace(tracks[index], acts=tuple(acts))
+        return _with_tracks(self.plan, tracks)
+
+    def _calm(self) -> bool:
+        """The most ordinary order of events: one after the other, with time between them."""
+        starts = sorted(
+            (began, index, at)
+            for index, track in enumerate(self.plan.tracks)
+            for at, began in enumerate(self._begun(track))
+        )
+        acts = [list(track.acts) for track in self.plan.tracks]
+        latest = [0] * len(acts)
+        for turn, (_, index, at) in enumerate(starts):
+            acts[index][at] = msgspec.structs.replace(
+                acts[index][at], after_ms=(turn - latest[index]) * CALM_MS
+            )
+            latest[index] = turn
+        tracks = [
+            msgspec.structs.replace(track, acts=tuple(own))
+            for track, own in zip(self.plan.tracks, acts, strict=True)
+        ]
+        return self._try(_with_tracks(self.plan, tracks))
+
+    def _begun(self, track: Track) -> list[int]:
+        """When each act of a track began; what was not begun comes last."""
+        times = [one.at_us for one in self.played.done if one.who == track.name]
+        steps = [one.step for one in self.played.done if one.who == track.name]
+        return [
+            times[steps.index(one.step)] if one.step in steps else 1 << 60 for one in track.acts
+        ]
+
+    def _pauses(self) -> None:
+        """Shorten each pause to zero, else by halves, while the finding stays."""
+        for index in range(len(self.plan.tracks)):
+            for at in range(len(self.plan.tracks[index].acts)):
+                for shorter in (lambda _: 0, lambda ms: ms // 10 * 5):
+                    while self._try(self._with_pause(index, at, shorter)):
+                        continue
+
+    def _with_pause(self, index: int, at: int, shorter: Callable[[int], int]) -> Plan:
+        acts = list(self.plan.tracks[index].acts)
+        acts[at] = msgspec.structs.replace(acts[at], after_ms=shorter(acts[at].after_ms))
+        return self._with_acts(index, acts)
+
+    def _world(self) -> None:
+        for world in self._plainer_worlds():
+            self._try(msgspec.structs.replace(self.plan, world=world))
+        for index, track in enumerate(self.plan.tracks):
+            if track.on_error != "go-on":
+                tracks = list(self.plan.tracks)
+                tracks[index] = msgspec.structs.replace(track, on_error="go-on")
+                self._try(_with_tracks(self.plan, tracks))
+
+    def _plainer_worlds(self) -> Iterator[object]:
+        replace = msgspec.structs.replace
+        yield replace(self.plan.world, latency_us=_ORDINARY_US)
+        yield replace(self.plan.world, peer_latency_us=_ORDINARY_US)
+        for name in tuple(self.plan.world.settings):
+            yield replace(self.plan.world, settings=_but(self.plan.world.settings, name))
+        named = self.plan.to_json()
+        for name in tuple(self.plan.world.topics):
+            if f'"{name}-'.encode() not in named:
+                yield replace(self.plan.world, topics=_but(self.plan.world.topics, name))
+        for name, topic in tuple(self.plan.world.topics.items()):
+            for field in ("configs", "partitions"):
+                if field in topic:
+                    plainer = _but(topic, field)
+                    plainer["leaders"] = plainer["leaders"][: plainer.get("partitions", 1)]
+                    topics = {**self.plan.world.topics, name: plainer}
+                    yield replace(self.plan.world, topics=topics)
+
+
+def with_switch(plan: Plan, name: str, position: bool) -> Plan:  # noqa: FBT001 - it is the switch's
+    """The same plan with one switch of the releases turned."""
+    rules = {**plan.world.rules, name: position}
+    return msgspec.structs.replace(plan, world=msgspec.structs.replace(plan.world, rules=rules))
+
+
+def without_habit(plan: Plan, habit: str) -> Plan:
+    """The same plan without the acts of one habit, or its settings."""
+    if habit == SHORT_EXPIRATIONS:
+        kept = {k: v for k, v in plan.world.settings.items() if k not in EXPIRATIONS}
+        world = msgspec.structs.replace(plan.world, settings=kept)
+        return msgspec.structs.replace(plan, world=world)
+    goes = BY_ACT.get(habit) or (lambda one: one.habit == habit)
+    tracks = [
+        msgspec.structs.replace(track, acts=tuple(one for one in track.acts if not goes(one)))
+        for track in plan.tracks
+    ]
+    return _with_tracks(plan, tracks)
+
+
+def is_early_marker(act: Act) -> bool:
+    """Whether an act sends WriteTxnMarkers with an epoch that its producer never had."""
+    asked = act.step.get(ASK, {})
+    if asked.get("api") != "WriteTxnMarkers":
+        return False
+    markers = asked["fields"]["markers"]
+    each = [markers["each"]] if isinstance(markers, dict) else markers
+    return any(one["producer_epoch"]["plus"] > 0 for one in each)
+
+
+def is_for_one_replica(act: Act) -> bool:
+    """Whether a partition is reassigned to a single broker."""
+    said = act.step.get("cluster", {})
+    return said.get("do") == "reassign" and len(said["replicas"]) == 1
+
+
+BY_ACT: Final[Mapping[str, Callable[[Act], bool]]] = {
+    EARLY_MARKERS: is_early_marker,
+    ONE_REPLICA: is_for_one_replica,
+}
+
+
+def later(plan: Plan, track: int, ms: int) -> Plan:
+    """The same plan, in which one track begins so much later."""
+    tracks = list(plan.tracks)
+    if acts := tracks[track].acts:
+        first = msgspec.structs.replace(acts[0], after_ms=acts[0].after_ms + ms)
+        tracks[track] = msgspec.structs.replace(tracks[track], acts=(first, *acts[1:]))
+    return _with_tracks(plan, tracks)
+
+
+def with_care(plan: Plan) -> Plan:
+    """The plan, with wire actors that start anew instead of continuing after an error."""
+    tracks = [
+        msgspec.structs.replace(track, on_error="anew")
+        if track.on_error == "go-on" and track.actor is not None and track.actor["plays"] == "wire"
+        else track
+        for track in plan.tracks
+    ]
+    return _with_tracks(plan, tracks)
+
+
+def with_own_keys(plan: Plan) -> Plan:
+    """The same plan, in which each program writes keys of its own."""
+
+    def own(act: Act) -> Act:
+        call = act.step.get("call", {})
+        if "key" not in call:
+            return act
+        key = f"{call['who']}.{call['key']}"
+        return msgspec.structs.replace(act, step={**act.step, "call": {**call, "key": key}})
+
+    tracks = [
+        msgspec.structs.replace(track, acts=tuple(map(own, track.acts))) for track in plan.tracks
+    ]
+    return _with_tracks(plan, tracks)
+
+
+def _with_tracks(plan: Plan, tracks: Sequence[Track]) -> Plan:
+    return msgspec.structs.replace(plan, tracks=tuple(tracks))
+
+
+def _but(mapping: Body, name: str) -> Body:
+    return {key: value for key, value in mapping.items() if key != name}

@@ -1,0 +1,89 @@
+"""``txnsim logs``: Kafka's log directories, written and read; which actions there are, and nothing
+of what they do.
+
+An action is a module with ``DESCRIPTION``, ``add_arguments(parser)`` and ``run(args) -> int``; what
+is slow to import (all of ``txnsim_spark``) it imports in ``run``. What it raises for wrong
+arguments, or for what is missing on this machine, is said here.
+"""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import ExitStack
+from types import ModuleType
+from typing import Final
+
+from txnsim.cli.output import misused
+from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim_spark.cli.logs import _collect as logs_collect
+from txnsim_spark.cli.logs import _describe as logs_describe
+from txnsim_spark.cli.logs import _export as logs_export
+from txnsim_spark.cli.logs import _extract as logs_extract
+from txnsim_spark.cli.logs import _find_hanging as logs_find_hanging
+from txnsim_spark.cli.logs import _growth as logs_growth
+from txnsim_spark.cli.logs import _lost as logs_lost
+from txnsim_spark.cli.logs import _report as logs_report
+from txnsim_spark.cli.logs import _stores as stores
+from txnsim_spark.cli.logs import _timeline as logs_timeline
+from txnsim_spark.cli.logs import _verify as logs_verify
+from txnsim_spark.cli.logs import _waiting as logs_waiting
+from txnsim_spark.cli.logs import _who as logs_who
+from txnsim_spark.cli.logs import _write as logs_write
+
+ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
+    "write": (
+        logs_write,
+        "write the log directories of a running simulator, for kafka-dump-log or a broker",
+    ),
+    "describe": (
+        logs_describe,
+        "what lies in log directories: offsets, open transactions, torn tails",
+    ),
+    "find-hanging": (
+        logs_find_hanging,
+        "transactions that hang, in the directories of stopped brokers, with what to do",
+    ),
+    "collect": (
+        logs_collect,
+        "what a search for hanging transactions needs of a running broker, as one small archive",
+    ),
+    "verify": (
+        logs_verify,
+        "whether log directories are sound: CRCs, sequences, markers, indexes, snapshots, replicas",
+    ),
+    "timeline": (
+        logs_timeline,
+        "the life of a transactional id: what its coordinator wrote, what lies in the partitions",
+    ),
+    "report": (logs_report, "all of that as one HTML file, with time lines and figures"),
+    "export": (logs_export, "tables of log directories as Parquet"),
+    "extract": (logs_extract, "every record of a transactional id as Parquet, with its outcome"),
+    "waiting": (logs_waiting, "which consumer groups wait, behind whose transaction, since when"),
+    "who": (logs_who, "which application a producer id belonged to"),
+    "lost": (logs_lost, "what aborted and open transactions wrote, and no reader gets"),
+    "growth": (logs_growth, "why __transaction_state grows: bytes per id, what of it is dead"),
+}
+"""Name -> module, and its line of help."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``logs`` takes."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, (module, line) in ACTIONS.items():
+        module.add_arguments(actions.add_parser(name, help=line, description=module.DESCRIPTION))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status."""
+    from txnsim.errors import BadInputError, MissingExtraError
+
+    with ExitStack() as stack:
+        try:
+            stores.at_hand(args, stack)
+            status: int = ACTIONS[args.action][0].run(args)
+        except BrokenPipeError:
+            raise  # the reader of what we print has gone
+        except (BadInputError, MissingExtraError, OSError) as error:
+            misused(error)
+            status = MISUSE_STATUS
+    return status

@@ -1,0 +1,243 @@
+"""``txnsim logs find-hanging``: hanging transactions, found in stopped brokers' log directories.
+
+The table has the columns of Kafka's ``find-hanging``, the exit statuses are those of
+``txnsim txns find-hanging --all``. Kafka's counterpart, for living brokers, is
+TransactionsCommand.FindHangingTransactionsCommand.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from txnsim.cli.output import Columns, print_line, print_text, table_of, warn
+from txnsim_spark.cli.logs._searching import add_as_of, answering, find, show_progress
+from txnsim_spark.cli.logs.spark import add_directories
+
+if TYPE_CHECKING:
+    from txnsim_spark.forensics.findings import Finding, PartitionFigures, Report
+
+DESCRIPTION: Final = (
+    "Find hanging transactions in log directories of stopped brokers, or in copies of them: several"
+    " brokers' at once, with their coordinators' logs; or in the archives of 'txnsim logs collect'."
+    " Snapshots of producer state are used where"
+    " brokers left them; what has to be read is read by Apache Spark where it is much. Exit status"
+    " 3: something hangs or replicas disagree; 4: nothing that was seen does, but something is too"
+    " recent or could not be judged; 0: nothing; 2: a misuse."
+)
+HANGS: Final = 3
+INCOMPLETE: Final = 4
+"""As those of ``txnsim txns find-hanging --all``."""
+COLUMNS: Final[Columns[Finding]] = {
+    "Topic": lambda one: one.topic,
+    "Partition": lambda one: one.partition,
+    "ProducerId": lambda one: one.producer_id,
+    "ProducerEpoch": lambda one: one.producer_epoch,
+    "CoordinatorEpoch": lambda one: -1 if one.coordinator_epoch is None else one.coordinator_epoch,
+    "StartOffset": lambda one: one.start_offset,
+    "LastTimestamp": lambda one: one.last_timestamp_ms,
+    "Duration(min)": lambda one: _duration_min(one),
+}
+"""Those of Kafka's ``find-hanging``."""
+FIGURES: Final[Columns[PartitionFigures]] = {
+    "Topic": lambda one: one.topic,
+    "Partition": lambda one: one.partition,
+    "Broker": lambda one: one.broker,
+    "LastStableOffset": lambda one: one.last_stable_offset,
+    "HighWatermark": lambda one: one.high_watermark,
+    "LogEndOffset": lambda one: one.end_offset,
+    "Lag": lambda one: one.lag,
+    "Stands(min)": lambda one: "" if one.stands_for_ms is None else one.stands_for_ms // _MINUTE_MS,
+    "Open": lambda one: one.open_transactions,
+    "Late": lambda one: "yes" if one.has_late_transaction else "no",
+}
+_MINUTE_MS: Final = 60_000
+_SECOND_MS: Final = 1_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``logs find-hanging`` takes."""
+    add_directories(parser)
+    parser.add_argument(
+        "--max-transaction-timeout",
+        type=_whole_minutes,
+        default=15,
+        metavar="MIN",
+        help="a transaction hangs only if its last write is older than this (default 15 minutes)",
+    )
+    add_as_of(parser)
+    parser.add_argument(
+        "--all", action="store_true", help="every open transaction, with its verdict; LSO lag too"
+    )
+    parser.add_argument(
+        "--read-all",
+        action="store_true",
+        help="do not use snapshots: read every segment",
+    )
+    parser.add_argument(
+        "--accept-damage",
+        action="store_true",
+        help="print commands on damaged or incomplete evidence too; first look at what is lost",
+    )
+    parser.add_argument(
+        "--since",
+        type=Path,
+        metavar="STATE",
+        help="read what is new since the search that wrote this file, and write it anew; the answer"
+        " is the same",
+    )
+    parser.add_argument(
+        "--bootstrap-server",
+        default="localhost:9092",
+        metavar="host:port",
+        help="goes into the printed commands (default %(default)s)",
+    )
+    parser.add_argument(
+        "--master",
+        metavar="URL",
+        help="use Spark at this address, for small directories too: local[*], spark://HOST:PORT",
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON: docs/forensics.md")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look, judge and print; returns the exit status."""
+    show = partial(_print, everything=args.all)
+    return answering(_read, show, status_of)(args)
+
+
+def _read(args: argparse.Namespace) -> Report:
+    from txnsim.runtime.wall_clock import wall_ms
+    from txnsim_spark.forensics.find_hanging import Search, find_hanging
+
+    search = Search(
+        paths=tuple(args.directory),
+        topics=frozenset(args.topic),
+        as_of_ms=args.as_of,
+        max_transaction_timeout_ms=args.max_transaction_timeout * _MINUTE_MS,
+        now_ms=wall_ms(),
+        bootstrap=args.bootstrap_server,
+        accepts_damage=args.accept_damage,
+        use_snapshots=not args.read_all,
+        since=args.since,
+        with_spark=args.master is not None,
+    )
+    if any(path.is_file() for path in search.paths):
+        from txnsim_spark.forensics.collected_reading import find_hanging_in_archives
+
+        return find_hanging_in_archives(search, progress=show_progress)
+    return find(args.master, find_hanging, search)
+
+
+def status_of(report: Report) -> int:
+    """The exit status that a report means."""
+    from txnsim.txn.open_txn_verdict import OpenTxnStatus
+
+    if report.of(OpenTxnStatus.HANGING, OpenTxnStatus.REPLICAS_DISAGREE):
+        return HANGS
+    if report.of(OpenTxnStatus.UNKNOWN, OpenTxnStatus.RECENT) or report.source.problems:
+        return INCOMPLETE
+    return 0
+
+
+# What people read
+
+
+def _print(report: Report, *, everything: bool) -> None:
+    from txnsim.txn.open_txn_verdict import OpenTxnStatus
+
+    bad = report.of(
+        OpenTxnStatus.HANGING,
+        OpenTxnStatus.REPLICAS_DISAGREE,
+        OpenTxnStatus.UNKNOWN,
+        OpenTxnStatus.RECENT,
+    )
+    shown = report.findings if everything else bad
+    summarize(report)
+    columns = {**COLUMNS, "Verdict": _verdict} if everything else COLUMNS
+    print_text(table_of(columns, shown))
+    for one in shown:
+        print_line(f"{one.topic_partition} at offset {one.start_offset}: {one.reason}")
+        for line in _below(one):
+            print_line(f"  {line}")
+    if everything and report.partitions:
+        print_text(table_of(FIGURES, report.partitions))
+
+
+def _below(one: Finding) -> Iterator[str]:
+    """The lines below a finding: faults of the evidence, and what to do."""
+    from txnsim.durations import time_text
+    from txnsim.txn.open_txn_verdict import with_guess
+
+    if one.evidence.replicas.missing:
+        yield one.evidence.replicas.summary
+    for reason in one.evidence.reasons:
+        yield f"evidence {one.evidence.status}: {reason}"
+    if one.recent_until_ms is not None:
+        when = time_text(one.recent_until_ms + _SECOND_MS)
+        yield f"if no broker ran since then, try --as-of {when}"
+    if one.decided is not None:
+        yield str(one.decided)
+    if one.command is not None:
+        yield with_guess(one.command, one.decided)
+    elif one.verdict == "hanging":
+        yield "no command on this evidence; --accept-damage prints it all the same"
+
+
+def summarize(report: Report) -> None:
+    from txnsim.durations import time_text
+    from txnsim.txn.open_txn_verdict import OpenTxnStatus
+    from txnsim_spark.forensics.identity import stale_words
+
+    source = report.source
+    counts = Counter(one.verdict for one in report.findings)
+    words = {
+        OpenTxnStatus.HANGING: "hanging",
+        OpenTxnStatus.REPLICAS_DISAGREE: "replicas disagree",
+        OpenTxnStatus.DECIDED: "decided and not yet marked",
+        OpenTxnStatus.ALIVE: "alive",
+        OpenTxnStatus.RECENT: "unlisted, and recent",
+        OpenTxnStatus.UNKNOWN: "unknown",
+    }
+    parts = [f"replicas: {source.replicas}, scanned: {source.scanned}"]
+    parts += [f"{word}: {counts[verdict]}" for verdict, word in words.items() if counts[verdict]]
+    if source.stale:
+        parts.append(f"stale replicas: {len(source.stale)}")
+    unsound = sum(not one.evidence.is_sound for one in report.findings)
+    if unsound:
+        parts.append(f"evidence not sound: {unsound}")
+    late = sum(one.is_late for one in report.findings)
+    if late:
+        parts.append(f"late: {late}")
+    warn("; ".join(parts) + f"; as of {time_text(report.as_of_ms)}.")
+    if source.transaction_log_gap:
+        warn(f"Not everything can be judged: {source.transaction_log_gap}.")
+    for line in stale_words(source.stale):
+        warn(line)
+    for cut in source.cut_off:
+        warn(f"{cut}; a broker cuts that off when it starts")
+    for problem in source.problems:
+        warn(problem)
+
+
+def _duration_min(one: Finding) -> int:
+    from txnsim_spark.forensics.findings import duration_min
+
+    return duration_min(one)
+
+
+def _verdict(one: Finding) -> str:
+    return one.verdict
+
+
+# Arguments
+
+
+def _whole_minutes(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of minutes")
+    return int(text)

@@ -1,0 +1,109 @@
+"""``txnsim logs verify``: are log directories sound?"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+from txnsim.cli.output import print_json, print_line, warn
+from txnsim_spark.cli.logs._searching import show_progress
+from txnsim_spark.cli.logs.spark import add_directories, add_master, session
+
+if TYPE_CHECKING:
+    from txnsim_spark.soundness.verify import Plan
+    from txnsim_spark.soundness.violations import Violation
+
+DESCRIPTION: Final = (
+    "Check every batch and every file beside it in log directories of stopped brokers, or in copies"
+    " of them: CRCs, offsets, producers' sequences and epochs, markers, aborted transactions and"
+    " last stable offsets, indexes, snapshots, leader epochs, and replicas against one another."
+    " Exit status 0: sound; 1: not; 2: a misuse."
+)
+UNSOUND: Final = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``logs verify`` takes."""
+    add_directories(parser)
+    parser.add_argument(
+        "--producer-expiration-ms",
+        type=int,
+        default=86_400_000,
+        metavar="MS",
+        help="the brokers' producer.id.expiration.ms: a producer that was silent for so long may"
+        " begin anew (default %(default)s)",
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="a notice is reason enough for exit status 1"
+    )
+    add_master(parser)
+    parser.add_argument("--json", action="store_true", help="as JSON: docs/logs.md")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check them; returns the exit status."""
+    from txnsim_spark.libraries import require_libraries
+
+    require_libraries()
+    from txnsim_spark.engine import Engine
+    from txnsim_spark.soundness.verify import cost, plan, verify
+
+    planned = plan(
+        args.directory,
+        frozenset(args.topic),
+        producer_expiration_ms=args.producer_expiration_ms,
+    )
+    found: list[Violation] = []
+    with ExitStack() as stack:
+        engine = Engine(
+            lambda: stack.enter_context(session(args.master)),
+            show_progress,
+            with_spark=args.master is not None,
+        )
+        for finding in verify(engine, planned, engine.way(cost(planned))):
+            found.append(finding)
+            if not args.json:
+                print_line(_line(finding))
+    counts = Counter(finding.severity.value for finding in found)
+    if args.json:
+        print_json(_told(planned, found))
+    else:
+        warn(_summary(planned, counts))
+    return UNSOUND if counts["error"] or (args.strict and found) else 0
+
+
+def _line(finding: Violation) -> str:
+    where = f"{finding.topic}-{finding.partition}/{finding.file}"
+    if finding.partition < 0:
+        where = finding.file
+    broker = f"broker {finding.broker}" if finding.broker >= 0 else finding.log_dir
+    if finding.position is not None:
+        where += f", byte {finding.position}"
+    if finding.offset is not None:
+        where += f", offset {finding.offset}"
+    return (
+        f"{finding.severity} {finding.rule}: {broker}, {where}: {finding.found}; expected:"
+        f" {finding.expected}"
+    )
+
+
+def _summary(planned: Plan, counts: Counter[str]) -> str:
+    counted = ", ".join(
+        f"{count} {name}{'' if count == 1 else 's'}" for name, count in sorted(counts.items())
+    )
+    return (
+        f"replicas: {planned.replicas}, segments: {planned.segments}, bytes: {planned.bytes}: "
+        f"{counted or 'sound'}"
+    )
+
+
+def _told(planned: Plan, found: list[Violation]) -> dict[str, object]:
+    """The JSON of docs/logs.md."""
+    return {
+        "replicas": planned.replicas,
+        "segments": planned.segments,
+        "bytes": planned.bytes,
+        "findings": found,
+    }

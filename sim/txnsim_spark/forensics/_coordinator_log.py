@@ -1,0 +1,272 @@
+"""The coordinators' logs in the directories.
+
+For each partition of ``__transaction_state`` one replica is read: the one that counts. Where it
+can't be read to its end, another replica is read. Spark's workers read them where there is much
+(``read_compiled``). Kafka's counterparts: TransactionLog,
+TransactionStateManager.loadTransactionMetadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import CorruptBatchError, CorruptLogRecordError, MissingExtraError
+from txnsim.releases.rules import LATEST
+from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file, wrong_crc
+from txnsim.txn.log_format import decode_record
+from txnsim.txn.state import Tombstone, TxnTransition
+from txnsim.types import TRANSACTION_STATE_TOPIC, TransactionVersion
+from txnsim.wire.batch import BatchHeader, crc_is_valid, only_record, read_records
+from txnsim_spark.forensics._coordinator_entries import (
+    DECIDED_STATES,
+    Coordinators,
+    Entry,
+    EntryFolder,
+    TxnRecord,
+    coordinators_of,
+)
+from txnsim_spark.forensics.replica_state import ReplicaState
+from txnsim_spark.forensics.verdicts import leading
+from txnsim_spark.scan.log_dirs import OnProblem, untold
+from txnsim_spark.scan.log_seek import last_batch_of
+from txnsim_spark.scan.segments import SegmentFile
+
+SAMPLE: Final = 200
+"""Ids per partition that are enough to guess the number of all partitions from."""
+
+
+def logs_of(states: Iterable[ReplicaState]) -> dict[int, tuple[ReplicaState, ...]]:
+    """Partition of ``__transaction_state`` -> its replicas, the one whose word counts first."""
+    found: dict[int, list[ReplicaState]] = {}
+    for state in states:
+        if state.replica.topic == TRANSACTION_STATE_TOPIC:
+            found.setdefault(state.replica.partition, []).append(state)
+    return {partition: _ranked(found[partition]) for partition in sorted(found)}
+
+
+def _ranked(states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
+    left = list(states)
+    ranked = []
+    while left:
+        first = leading([state.ends for state in left])
+        ranked.append(next(state for state in left if state.ends is first))
+        left.remove(ranked[-1])
+    return tuple(ranked)
+
+
+def read_coordinators(
+    logs: Mapping[int, Sequence[ReplicaState]],
+    on_problem: OnProblem,
+    replay: Replay | None = None,
+) -> Coordinators:
+    """Replay them.
+
+    Args:
+        logs: Partition -> replicas in the order of their word.
+        on_problem: Called with what can't be read.
+        replay: Replays one replica; from its segments unless given.
+    """
+    replay = replay or replayed
+    logs_read: list[Replayed] = []
+    damaged: list[int] = []
+    cut_off: dict[int, str] = {}
+    newest_ms = -1
+    for partition, replicas in logs.items():
+        found = [replay(replicas[0], on_problem)]
+        newest_ms = max(newest_ms, found[0].newest_timestamp_ms)
+        for state in replicas[1:]:
+            if found[-1].is_sound:
+                break
+            found.append(replay(state, on_problem))
+        best = next((one for one in found if one.is_sound), found[0])
+        logs_read.append(best)
+        if best.is_damaged:
+            damaged.append(partition)
+        if best.cut_off:
+            cut_off[partition] = best.cut_off
+    return coordinators_of(
+        (entry for one in logs_read for entry in one.entries),
+        forgotten={
+            producer_id: name for one in logs_read for producer_id, name in one.gone.items()
+        },
+        held=logs,
+        damaged=damaged,
+        cut_off=cut_off,
+        newest_timestamp_ms=newest_ms,
+        decisions={
+            producer_id: made for one in logs_read for producer_id, made in one.decisions.items()
+        },
+    )
+
+
+def _last_of(segment: SegmentFile) -> BatchHeader | None:
+    try:
+        return last_batch_of(segment)
+    except OSError:  # reported where its records are read
+        return None
+
+
+class LogDamage(msgspec.Struct):
+    """What is wrong with a replica of ``__transaction_state``, as it comes to light."""
+
+    is_damaged: bool = False
+    """Records can't be read, though no kill explains it."""
+    cut_off: str = ""
+    """Where and why a starting broker cuts it off."""
+
+
+def records_of(
+    state: ReplicaState, on_problem: OnProblem, damage: LogDamage
+) -> Iterator[TxnRecord]:
+    """The records of a replica of ``__transaction_state``, in order. A batch of a wrong CRC that a
+    starting broker would not cut off counts as damage, and is read as coordinators read it.
+
+    Args:
+        state: The replica.
+        on_problem: Called with each place that can't be read.
+        damage: Takes what is wrong.
+    """
+    damage.is_damaged = bool(state.damage)  # reported where the replica was looked at
+    for segment in state.segments:
+        torn: list[TornTail] = []
+        try:
+            yield from _records_in(segment, on_problem, damage, torn)
+        except OSError as error:
+            on_problem(f"{segment.path}: {error.strerror or error}; passed by")
+            damage.is_damaged = True
+        if torn:
+            place = f"{segment.path}, byte {torn[0].position}: {torn[0].reason}"
+            if segment.is_recovered:
+                damage.cut_off = place
+                return
+            on_problem(place)
+            damage.is_damaged = True
+
+
+def _records_in(
+    segment: SegmentFile, on_problem: OnProblem, damage: LogDamage, torn: list[TornTail]
+) -> Iterator[TxnRecord]:
+    read = read_log_file(
+        Path(segment.path),
+        on_torn=torn.append,
+        check_crc=segment.is_recovered,
+        on_old=untold,
+    )
+    for stored in read:
+        place = f"{segment.path}, offset {stored.header.base_offset}"
+        if not segment.is_recovered and not crc_is_valid(stored.data, stored.header):
+            on_problem(f"{segment.path}, byte {stored.position}: {wrong_crc(stored.header)}")
+            damage.is_damaged = True
+        if stored.header.is_control:
+            continue
+        try:
+            yield from _decoded(stored, segment.partition)
+        except (CorruptBatchError, CorruptLogRecordError, MissingExtraError) as error:
+            on_problem(f"{place}: {error}")
+            damage.is_damaged = True
+
+
+def _decoded(stored: StoredBatch, partition: int) -> Iterator[TxnRecord]:
+    only = only_record(stored.data, stored.header)
+    if only is not None:
+        key, value = only
+        found = decode_record(key, value, rules=LATEST)
+        if found is not None:
+            yield _record(found, partition, stored.header.base_offset)
+        return
+    for record in read_records(stored.data):
+        if record.key is None:
+            raise CorruptLogRecordError(f"record {record.offset} has no key")
+        found = decode_record(record.key, record.value, rules=LATEST)
+        if found is not None:  # a version that is not known: coordinators pass it over as well
+            yield _record(found, partition, record.offset)
+
+
+def _record(found: TxnTransition | Tombstone, partition: int, offset: int) -> TxnRecord:
+    if isinstance(found, Tombstone):
+        return TxnRecord(
+            log_partition=partition,
+            offset=offset,
+            transactional_id=found.transactional_id,
+            state="",
+        )
+    return TxnRecord(
+        log_partition=partition,
+        offset=offset,
+        transactional_id=found.transactional_id,
+        state=found.state.wire_name,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        previous_producer_id=found.prev_producer_id,
+        next_producer_id=found.next_producer_id,
+        timeout_ms=found.txn_timeout_ms,
+        partitions=found.partitions,
+        start_timestamp_ms=found.start_timestamp_ms,
+        last_update_timestamp_ms=found.last_update_timestamp_ms,
+        is_v2=found.client_version >= TransactionVersion.TV_2,
+    )
+
+
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    """The entries as they are at a replica's end."""
+
+    entries: tuple[Entry, ...]
+    gone: Mapping[int, str]
+    """Producer id -> transactional id of those that were forgotten."""
+    decisions: Mapping[int, Sequence[TxnRecord]]
+    """Producer id -> every decision, in order."""
+    newest_timestamp_ms: int
+    """Newest record's timestamp; -1 without records."""
+    is_damaged: bool
+    cut_off: str
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.is_damaged and not self.cut_off
+
+    def concerning(self, producer_ids: Set[int]) -> Replayed:
+        """What concerns some producers, entries that still owe markers, and a sample of others."""
+        entries = tuple(
+            entry
+            for number, entry in enumerate(self.entries)
+            if number < SAMPLE
+            or entry.newest.state in DECIDED_STATES
+            or not producer_ids.isdisjoint(entry.newest.producer_ids)
+        )
+        decided = producer_ids | {one.decision.producer_id for one in entries if one.decision}
+        return msgspec.structs.replace(
+            self,
+            entries=entries,
+            gone={one: name for one, name in self.gone.items() if one in producer_ids},
+            decisions={one: made for one, made in self.decisions.items() if one in decided},
+        )
+
+
+def replayed(state: ReplicaState, on_problem: OnProblem) -> Replayed:
+    """Replay one replica.
+
+    Args:
+        state: The replica.
+        on_problem: Called with what can't be read.
+    """
+    folder, damage = EntryFolder(), LogDamage()
+    for record in records_of(state, on_problem, damage):
+        folder.take(record)
+    last = _last_of(state.segments[-1]) if state.segments else None
+    short = [f"{state.replica.path} {shortcoming}" for shortcoming in state.shortcomings]
+    short += [f"{state.replica.path}: {state.lost_end}"] if state.lost_end else []
+    return Replayed(
+        entries=folder.entries,
+        gone=folder.gone,
+        decisions=folder.decisions,
+        newest_timestamp_ms=-1 if last is None else last.max_timestamp_ms,
+        is_damaged=damage.is_damaged or (bool(short) and not damage.cut_off),
+        cut_off=damage.cut_off or next(iter(short), ""),
+    )
+
+
+Replay = Callable[[ReplicaState, OnProblem], Replayed]

@@ -1,0 +1,294 @@
+"""The files on which a verdict rests, and whether they are sound. Pure.
+
+A verdict says what the files say. Whether the files are right is another question. A command that
+writes to a log must not follow from files that are wrong. Evidence is **sound** where
+
+- the log was read from the transaction's beginning, or from a snapshot below it, to its end, with
+  every CRC right and no offset missing; or a snapshot at the log's end names the transaction, and
+  the batch at its start offset is this producer's (where retention has deleted that batch: the
+  producer's last batch);
+- the log ends where the broker had noted, or behind that;
+- every partition of ``__transaction_state`` is there, and the one that matters could be read.
+
+Evidence that is there and makes no sense is **damaged**. Evidence that is missing is
+**incomplete**.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from txnsim_spark.forensics._coordinator_entries import Coordinators
+from txnsim_spark.forensics._read_notes import CutOff, Gap, ReadNotes, said, seen_again
+from txnsim_spark.forensics.replica_state import ReplicaState
+from txnsim_spark.forensics.verdicts import OpenTxn, Opinion, Reason, Spread
+
+
+class Status(StrEnum):
+    """Whether a verdict can be trusted."""
+
+    SOUND = "sound"
+    DAMAGED = "damaged"
+    INCOMPLETE = "incomplete"
+
+
+class StartBatch(StrEnum):
+    """What lies at the offset at which a transaction begins."""
+
+    THIS_PRODUCERS = "this_producers"
+    ANOTHERS = "anothers"
+    DELETED = "deleted"
+    """Below the log's start; the producer's last batch is there and its own."""
+    NOT_THERE = "not_there"
+
+
+class CoordinatorEvidence(msgspec.Struct, frozen=True, kw_only=True):
+    """The completeness of the coordinators' logs."""
+
+    partitions: Annotated[int, said("Of __transaction_state, as far as is known.")]
+    missing: tuple[int, ...]
+    damaged: Annotated[tuple[int, ...], said("Those that could not be read to their end.")]
+    cut_off: Annotated[
+        Mapping[int, str], said("Those whose end is lost: partition to where and why.")
+    ]
+    log_partition: Annotated[
+        int | None, said("That of the transactional id; null where no id is known.")
+    ]
+
+
+class ReplicaEvidence(msgspec.Struct, frozen=True, kw_only=True):
+    """The replicas in the directories, compared with the existing ones."""
+
+    seen: Annotated[tuple[int, ...], said("Brokers whose replica is among the directories.")]
+    exist: Annotated[
+        tuple[int, ...] | None, said("By the metadata log; null where no copy of it is there.")
+    ]
+    in_sync: Annotated[
+        tuple[int, ...] | None,
+        said("By the metadata log: the ISR; where it is empty, the eligible leader replicas."),
+    ]
+    leader: Annotated[int | None, said("By the metadata log; -1 for none.")]
+    missing: Annotated[
+        tuple[int, ...] | None, said("Those that exist and were not seen; null as exist is.")
+    ]
+    summary: Annotated[str, said("All of it in a few words.")]
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What a verdict rests on."""
+
+    status: Status
+    reasons: Annotated[tuple[str, ...], said("Why it is not sound; empty where it is.")]
+    read_from: Annotated[
+        int | None,
+        said(
+            "First offset that was read, its CRC computed; null where a snapshot at the end was"
+            " enough."
+        ),
+    ]
+    read_until: Annotated[int | None, said("Behind the last offset that was read.")]
+    gaps: Annotated[
+        tuple[Gap, ...], said("Offsets that are missing behind the transaction's beginning.")
+    ]
+    cut_off: Annotated[CutOff | None, said("Where a starting broker cuts this log off.")]
+    log_end_offset: int
+    high_watermark: Annotated[int | None, said("As checkpointed.")]
+    recovery_point: Annotated[int | None, said("As checkpointed.")]
+    snapshot_offset: Annotated[
+        int | None, said("Of the snapshot of producer state that was gone on from.")
+    ]
+    start_batch: StartBatch
+    coordinator: CoordinatorEvidence
+    replicas: ReplicaEvidence
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the evidence suffices for a repair command."""
+        return self.status is Status.SOUND
+
+
+class Assignment(msgspec.Struct, frozen=True, kw_only=True):
+    """The replicas of a partition, by the metadata log."""
+
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    """The ISR; where it is empty, the eligible leader replicas (KIP-966)."""
+    leader: int
+
+
+class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The replica on which the verdict is based."""
+
+    state: ReplicaState
+    notes: ReadNotes
+    gaps: tuple[Gap, ...]
+    """Behind the transaction's beginning, in what was not read too."""
+    start_batch: StartBatch
+    seen: tuple[int, ...]
+    assignment: Assignment | None = None
+    undecided: str = ""
+    """Why the files do not tell whether it belongs to the topic that exists now; empty where they
+    do.
+    """
+
+    @property
+    def lost_end(self) -> str:
+        """How its files tell that the log was longer; empty if they don't."""
+        return next(iter(lost_ends(self.state)), "")
+
+
+def lost_ends(state: ReplicaState) -> Iterator[str]:
+    """How the files of a replica tell that its log was longer: parts of a sentence."""
+    for shortcoming in state.shortcomings:
+        yield f"the log {shortcoming}"
+    if state.lost_end:
+        yield state.lost_end
+
+
+def evidence_of(
+    spread: Spread, opinion: Opinion, coordinators: Coordinators, facts: ReplicaFacts
+) -> Evidence:
+    """What the verdict on a transaction rests on.
+
+    Args:
+        spread: Who has it open.
+        opinion: What the coordinators' logs say.
+        coordinators: All of them.
+        facts: About the replica whose word counts.
+    """
+    found = [
+        *_of_replica(spread.transaction, facts),
+        *_of_replicas(facts),
+        *_of_coordinators(opinion, coordinators),
+    ]
+    statuses = [status for status, _ in found]
+    status = Status.SOUND
+    if found:
+        status = Status.DAMAGED if Status.DAMAGED in statuses else Status.INCOMPLETE
+    state, notes = facts.state, facts.notes
+    read_from = notes.read_from
+    entry = opinion.entry
+    return Evidence(
+        status=status,
+        reasons=tuple(reason for _, reason in found),
+        read_from=read_from,
+        read_until=None if read_from is None else state.ends.end_offset,
+        gaps=facts.gaps,
+        cut_off=notes.cut_off,
+        log_end_offset=state.ends.end_offset,
+        high_watermark=state.ends.high_watermark,
+        recovery_point=state.recovery_point,
+        snapshot_offset=state.seeded_from,
+        start_batch=facts.start_batch,
+        coordinator=CoordinatorEvidence(
+            partitions=coordinators.partitions,
+            missing=coordinators.missing,
+            damaged=tuple(sorted(coordinators.damaged)),
+            cut_off=dict(sorted(coordinators.cut_off.items())),
+            log_partition=None if entry is None else entry.newest.log_partition,
+        ),
+        replicas=_replicas(facts.seen, facts.assignment),
+    )
+
+
+def _replicas(seen: tuple[int, ...], known: Assignment | None) -> ReplicaEvidence:
+    if known is None:
+        return ReplicaEvidence(
+            seen=seen,
+            exist=None,
+            in_sync=None,
+            leader=None,
+            missing=None,
+            summary=f"{len(seen)} replicas seen; no copy of the metadata log is there",
+        )
+    missing = tuple(one for one in known.replicas if one not in seen)
+    there = sum(one in seen for one in known.replicas)
+    words = [
+        f"{there} of {len(known.replicas)} replicas seen",
+        f"in sync {{{','.join(map(str, sorted(known.in_sync)))}}}",
+        f"leader {known.leader}" if known.leader >= 0 else "no leader",
+    ]
+    not_seen = f"; not seen: broker {', '.join(map(str, missing))}" if missing else ""
+    return ReplicaEvidence(
+        seen=seen,
+        exist=known.replicas,
+        in_sync=known.in_sync,
+        leader=known.leader,
+        missing=missing,
+        summary=", ".join(words) + not_seen,
+    )
+
+
+Found = Iterator[tuple[Status, str]]
+
+
+def _of_replica(txn: OpenTxn, facts: ReplicaFacts) -> Found:
+    ends, notes = facts.state.ends, facts.notes
+    again = seen_again(facts.state.damage, notes)
+    for place in dict.fromkeys((*notes.damage, *facts.state.damage)):
+        if place not in again:
+            yield Status.DAMAGED, place
+    if notes.cut_off is not None:
+        yield Status.DAMAGED, f"a starting broker cuts the log off: {notes.cut_off.text}"
+    for gap in facts.gaps:
+        last = gap.next_offset - 1
+        yield Status.INCOMPLETE, f"offsets {gap.first_offset} to {last} are missing"
+    for lost_end in lost_ends(facts.state):
+        yield Status.INCOMPLETE, lost_end
+    match facts.start_batch:
+        case StartBatch.ANOTHERS:
+            yield (
+                Status.DAMAGED,
+                f"at offset {txn.start_offset} no sound batch of producer {txn.producer_id} and"
+                f" epoch {txn.producer_epoch} begins: the snapshot may be of another partition",
+            )
+        case StartBatch.NOT_THERE:
+            yield (
+                Status.INCOMPLETE,
+                f"the batch at offset {txn.start_offset} is not there: the log begins at"
+                f" {ends.log_start_offset} and ends at {ends.end_offset}",
+            )
+        case StartBatch.THIS_PRODUCERS | StartBatch.DELETED:
+            pass
+
+
+def _of_replicas(facts: ReplicaFacts) -> Found:
+    if facts.undecided:
+        yield Status.INCOMPLETE, "nothing tells whether this replica is of the topic that lives"
+    assignment = facts.assignment
+    if assignment is None or assignment.leader < 0 or assignment.leader in facts.seen:
+        return
+    yield (
+        Status.INCOMPLETE,
+        f"the leader's replica, broker {assignment.leader}'s, is not among the directories",
+    )
+
+
+def _of_coordinators(opinion: Opinion, known: Coordinators) -> Found:
+    if not known.partitions:
+        yield Status.INCOMPLETE, known.gap
+        return
+    if known.missing:
+        yield Status.INCOMPLETE, _named("is not among the directories", known.missing)
+    entry = opinion.entry
+    matter = (
+        None if entry is None or opinion.rule is Reason.FORGOTTEN else entry.newest.log_partition
+    )
+    damaged = [one for one in sorted(known.damaged - set(known.cut_off)) if matter in (None, one)]
+    if damaged:
+        yield Status.DAMAGED, _named("can't be read to its end", damaged)
+    for partition, reason in sorted(known.cut_off.items()):
+        if matter in (None, partition):
+            yield Status.DAMAGED, _named(f"has lost its end: {reason}", [partition])
+    for partition, reason in sorted(known.not_in_sync.items()):
+        if matter in (None, partition):
+            yield Status.INCOMPLETE, _named(reason, [partition])
+
+
+def _named(what: str, partitions: Sequence[int]) -> str:
+    numbers = ", ".join(map(str, partitions))
+    return f"__transaction_state, partition {numbers}, {what}"

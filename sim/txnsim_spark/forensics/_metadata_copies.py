@@ -1,0 +1,124 @@
+"""Which topics exist, and for each partition its replicas, its leader and its replicas in sync, by
+the copies of the metadata log among the directories (``__cluster_metadata-0``). The newest copy
+counts.
+
+Kafka's counterparts: MetadataRecordSerde, PartitionRegistration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from txnsim.errors import CorruptLogRecordError
+from txnsim.storage.metadata_files import uuid_text
+from txnsim.storage.metadata_log import FOLDER_NAME, StoredMetadata, read_metadata_log
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+from txnsim_spark.forensics._coordinator_entries import Coordinators
+from txnsim_spark.forensics._evidence import Assignment
+from txnsim_spark.scan.log_dirs import OnProblem
+from txnsim_spark.scan.segments import UNKNOWN_BROKER, broker_of
+
+
+def completed(
+    coordinators: Coordinators,
+    assignments: Mapping[TopicPartition, Assignment],
+    seen: Mapping[int, Collection[int]],
+) -> Coordinators:
+    """Coordinators' logs beside what the metadata log says of ``__transaction_state``: how many
+    partitions it has, which log directories can only guess, and whether a replica in sync was seen.
+
+    Args:
+        coordinators: By the logs themselves.
+        assignments: By the metadata log; empty where no copy is there.
+        seen: Partition of ``__transaction_state`` -> brokers whose replica was read or could be.
+    """
+    known = {
+        whose.partition: one
+        for whose, one in assignments.items()
+        if whose.topic == TRANSACTION_STATE_TOPIC
+    }
+    if not known:
+        return coordinators
+    count = max({*known, *seen}) + 1
+    return msgspec.structs.replace(
+        coordinators,
+        partitions=count,
+        missing=tuple(one for one in range(count) if one not in seen),
+        not_in_sync={
+            partition: f"was seen on broker {_listed(brokers)} only; in sync are"
+            f" {_listed(known[partition].in_sync)}"
+            for partition, brokers in seen.items()
+            if partition in known
+            and UNKNOWN_BROKER not in brokers
+            and not set(known[partition].in_sync) & set(brokers)
+        },
+    )
+
+
+def _listed(brokers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(brokers))) or "none"
+
+
+class KnownTopics(msgspec.Struct, frozen=True, kw_only=True):
+    """What copies of the metadata log say of topics."""
+
+    assignments: Mapping[TopicPartition, Assignment] = {}
+    """By the newest copy."""
+    topic_ids: Mapping[str, str] | None = None
+    """Name -> id of the topics that live, by the newest copy; None without any."""
+    removed: frozenset[str] = frozenset()
+    """Ids of topics that were deleted, as far back as the records of the newest copy go."""
+    brokers: frozenset[int] = frozenset()
+    """Whose copy is among them, and whole."""
+    age: tuple[int, int] | None = None
+    """(controller epoch, offset) of the newest copy; None without a copy."""
+
+
+def known_topics_in(log_dirs: Iterable[Path], on_problem: OnProblem) -> KnownTopics:
+    """What the copies in log directories say.
+
+    Args:
+        log_dirs: Where copies may lie.
+        on_problem: Called with a copy that can't be read.
+    """
+    copies = [(broker_of(log_dir), copy) for log_dir, copy in _copies(log_dirs, on_problem)]
+    if not copies:
+        return KnownTopics()
+    newest = max((copy for _, copy in copies), key=lambda one: one.age)
+    return KnownTopics(
+        age=newest.age,
+        assignments=_assignments_of(newest),
+        topic_ids={name: uuid_text(topic.topic_id) for name, topic in newest.image.topics.items()},
+        removed=frozenset(map(uuid_text, newest.removed)),
+        brokers=frozenset(broker for broker, copy in copies if not copy.is_torn) - {UNKNOWN_BROKER},
+    )
+
+
+def _copies(
+    log_dirs: Iterable[Path], on_problem: OnProblem
+) -> Iterator[tuple[Path, StoredMetadata]]:
+    for log_dir in log_dirs:
+        try:
+            copy = read_metadata_log(log_dir / FOLDER_NAME, cluster_id="")
+        except (CorruptLogRecordError, OSError) as error:
+            on_problem(f"{log_dir / FOLDER_NAME}: {error}; passed by")
+            continue
+        if copy is not None:
+            yield log_dir, copy
+
+
+def _assignments_of(copy: StoredMetadata) -> Mapping[TopicPartition, Assignment]:
+    """Partition -> its replicas, by one copy."""
+    return {
+        TopicPartition(name, number): Assignment(
+            replicas=tuple(map(int, partition.replicas)),
+            # After the last stop the ISR is empty, and the ELR has all that is committed.
+            in_sync=tuple(map(int, partition.isr or partition.elr)),
+            leader=int(partition.leader),
+        )
+        for name, topic in copy.image.topics.items()
+        for number, partition in enumerate(topic.partitions)
+    }

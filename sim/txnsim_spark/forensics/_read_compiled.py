@@ -1,0 +1,245 @@
+"""Replicas read by the compiled walk, and coordinators' logs replayed, as jobs of an ``engine``:
+the same in this process, in a process for each core, and on Spark's workers.
+
+What was found in a replica's segments comes together in one place, and only what is open there and
+what came to light goes on from it. Every CRC is computed. A broker that starts cuts a log off at
+the first damaged batch behind its recovery point, and does not look at batches before that point:
+there a batch with a wrong CRC is reported, and it counts. Kafka's counterparts:
+LogLoader.recoverLog, UnifiedLog.rebuildProducerState.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
+
+import msgspec
+import numpy as np
+
+from txnsim.log.producer_state import SnapshotEntry
+from txnsim_spark.engine import Job
+from txnsim_spark.forensics._coordinator_log import Replayed, replayed
+from txnsim_spark.forensics._open_transactions import Fragment, of_snapshot, open_after
+from txnsim_spark.forensics._read_notes import Note, NoteKind, ReadNotes, joined
+from txnsim_spark.forensics._segment_reading import walked
+from txnsim_spark.forensics.replica_state import Kept, Known, ReplicaState
+from txnsim_spark.forensics.verdicts import OpenTxn
+from txnsim_spark.planning import in_tasks
+from txnsim_spark.scan import kernel_fragments as fk
+from txnsim_spark.scan.pieces import Ints
+from txnsim_spark.scan.segments import SegmentFile
+
+Found = Ints | Note
+"""What producers did in a stretch of a log (``walk.fragment_rows``), or what came to light there.
+"""
+Place = tuple[int, int]
+"""Of a segment, or a section of one, in its replica: the base offset, and where it starts."""
+Piece = tuple[Place, Found]
+
+
+class ReplicaRead(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica that was read."""
+
+    opened: Mapping[int, OpenTxn]
+    """Producer id -> what it has open."""
+    notes: ReadNotes
+    kept: Mapping[int, Kept] = {}
+    """Base offset -> what the next search need not read (``since``)."""
+
+
+class LogRead(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica of ``__transaction_state`` that was read."""
+
+    replayed: Replayed
+    problems: tuple[str, ...]
+
+
+def log_job(logs: Iterable[ReplicaState], producer_ids: Set[int]) -> Job[ReplicaState, LogRead]:
+    """Replaying replicas of ``__transaction_state``, as far as some producers are concerned
+    (``Replayed.concerning``).
+    """
+    largest_first = sorted(logs, key=lambda log: sum(one.size for one in log.segments))[::-1]
+    return Job(tasks=largest_first, read=partial(_replay, frozenset(producer_ids)), join=_only)
+
+
+def _replay(producer_ids: Set[int], state: ReplicaState) -> Iterator[tuple[str, LogRead]]:
+    problems: list[str] = []
+    found = replayed(state, problems.append).concerning(producer_ids)
+    yield state.replica.path, LogRead(replayed=found, problems=tuple(problems))
+
+
+def _only(_path: str, found: Sequence[LogRead]) -> LogRead:
+    (only,) = found
+    return only
+
+
+def replica_job(
+    states: Sequence[ReplicaState], *, cores: int
+) -> Job[tuple[SegmentFile, ...], ReplicaRead]:
+    """Reading what is left to read of replicas; large segments in sections where there are several
+    cores for them.
+    """
+    return Job(
+        tasks=in_tasks([one.new for one in states], cores=cores, are_cut=cores > 1),
+        read=_pieces_of,
+        join=partial(_put_together, {one.replica.path: _light(one) for one in states}),
+    )
+
+
+def _pieces_of(task: Sequence[SegmentFile]) -> Iterator[tuple[str, Piece]]:
+    for segment, found in walked(task):
+        told = found if isinstance(found, Note) else that_matter(found)
+        yield segment.replica.path, (place_of(segment), told)
+
+
+def _put_together(
+    states: Mapping[str, ReplicaState], path: str, pieces: Sequence[Piece]
+) -> ReplicaRead:
+    return read_of(states[path], pieces)
+
+
+def _light(state: ReplicaState) -> ReplicaState:
+    """With only what is needed to join the results."""
+    seeds = {one: entry for one, entry in state.seeds.items() if entry.txn_first_offset >= 0}
+    return msgspec.structs.replace(state, segments=(), seeds=seeds)
+
+
+def with_epochs(read: ReplicaRead, state: ReplicaState) -> ReplicaRead:
+    """The result with coordinator epochs from the snapshot, where no later marker was read."""
+
+    def dated(txn: OpenTxn) -> OpenTxn:
+        seed = state.seeds.get(txn.producer_id)
+        if txn.coordinator_epoch is not None or seed is None:
+            return txn
+        epoch = of_snapshot(seed).coordinator_epoch
+        return msgspec.structs.replace(txn, coordinator_epoch=epoch)
+
+    opened = {producer_id: dated(txn) for producer_id, txn in read.opened.items()}
+    return msgspec.structs.replace(read, opened=opened)
+
+
+def place_of(segment: SegmentFile) -> Place:
+    """(base offset, start position) of a segment or section in its replica."""
+    return segment.base_offset, 0 if segment.section is None else segment.section.start
+
+
+def read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReplicaRead:
+    """The merged pieces of a replica, given in any order."""
+    before = [] if state.known is None else list(_known_pieces(state.known, state.unread))
+    by_segment = list(_in_order(state.unread, [*before, *pieces]))
+    found = [one for _, many in by_segment for one in many]
+    return ReplicaRead(
+        opened=_opened(state.seeds, [one for one in found if not isinstance(one, Note)]),
+        notes=joined(state.unread[0].base_offset, [one for one in found if isinstance(one, Note)]),
+        kept={} if state.known is None else dict(_kept(by_segment)),
+    )
+
+
+def _known_pieces(known: Known, unread: Sequence[SegmentFile]) -> Iterator[Piece]:
+    """What was read before, as if it were read now."""
+    for segment in unread:
+        kept = known.of(segment)
+        if kept is None:
+            continue
+        place = (segment.base_offset, 0)
+        yield place, table_of(kept.fragments)
+        for first, following in kept.gaps:
+            gap = Note(kind=NoteKind.GAP, file=segment.path, from_offset=first, to_offset=following)
+            yield place, gap
+
+
+def _kept(
+    by_segment: Sequence[tuple[SegmentFile, Sequence[Found]]],
+) -> Iterator[tuple[int, Kept]]:
+    """What was found in sound segments, for the next search."""
+    for segment, found in by_segment:
+        notes = [one for one in found if isinstance(one, Note)]
+        if any(one.kind is not NoteKind.GAP for one in notes):
+            continue
+        tables = [that_matter(one) for one in found if not isinstance(one, Note)]
+        yield (
+            segment.base_offset,
+            Kept(
+                size=segment.size,
+                next_base_offset=segment.next_base_offset,
+                fragments=b"".join(one.tobytes() for one in tables),
+                gaps=tuple((one.from_offset, one.to_offset) for one in notes),
+            ),
+        )
+
+
+def table_of(fragments: bytes) -> Ints:
+    """Rows of ``walk.fragment_rows`` that were packed."""
+    return np.frombuffer(fragments, dtype=np.int64).reshape(-1, fk.FRAGMENT_COLUMNS)
+
+
+def that_matter(table: Ints) -> Ints:
+    """The producers that began or ended a transaction."""
+    markers = table[:, fk.COMMITS] + table[:, fk.ABORTS]
+    found: Ints = table[(table[:, fk.OPEN_OFFSET] >= 0) | (markers > 0)]
+    return found
+
+
+def _in_order(
+    unread: Sequence[SegmentFile], pieces: Sequence[Piece]
+) -> Iterator[tuple[SegmentFile, list[Found]]]:
+    """As one walk from the first segment to the last would have it: up to where a starting broker
+    cuts the log off. A segment with a section that can't be judged apart is read again.
+    """
+    by_segment: defaultdict[int, list[tuple[int, Found]]] = defaultdict(list)
+    for (base_offset, start), found in pieces:
+        by_segment[base_offset].append((start, found))
+    for segment in unread:
+        mine = by_segment[segment.base_offset]
+        if any(_is(found, NoteKind.AGAIN) for _, found in mine):
+            mine = [(0, found) for _, found in walked([segment])]
+        cuts = [start for start, found in mine if _is(found, NoteKind.CUT)]
+        yield segment, [found for start, found in mine if not cuts or start <= min(cuts)]
+        if cuts:
+            return
+
+
+def _is(found: Found, kind: NoteKind) -> bool:
+    return isinstance(found, Note) and found.kind is kind
+
+
+def _opened(seeds: Mapping[int, SnapshotEntry], tables: Sequence[Ints]) -> Mapping[int, OpenTxn]:
+    """Transactions open at the end of a log, of producers with one open after a piece."""
+    asked = {entry.producer_id for entry in seeds.values() if entry.txn_first_offset >= 0}
+    for table in tables:
+        asked.update(table[table[:, fk.OPEN_OFFSET] >= 0, fk.PRODUCER].tolist())
+    if not asked:
+        return {}
+    ids = np.array(list(asked), dtype=np.int64)
+    return open_after(
+        {one: entry for one, entry in seeds.items() if one in asked},
+        [
+            {
+                one.producer_id: one
+                for one in fragments_of(table[np.isin(table[:, fk.PRODUCER], ids)])
+            }
+            for table in tables
+        ],
+    )
+
+
+def fragments_of(table: Ints) -> Iterator[Fragment]:
+    """What producers did, of the walk's table (``walk.fragment_rows``). A time or an epoch may be
+    negative, so only the offset tells whether a transaction is open.
+    """
+    for row in table.tolist():
+        if row[fk.PRODUCER] >= 0:
+            markers = row[fk.COMMITS] + row[fk.ABORTS]
+            is_open = row[fk.OPEN_OFFSET] >= 0
+            yield Fragment(
+                producer_id=row[fk.PRODUCER],
+                first_offset=row[fk.FIRST_OFFSET],
+                markers=markers,
+                coordinator_epoch=row[fk.COORDINATOR_EPOCH] if markers else None,
+                open_offset=row[fk.OPEN_OFFSET] if is_open else None,
+                open_position=row[fk.OPEN_POSITION] if row[fk.OPEN_POSITION] >= 0 else None,
+                open_timestamp_ms=row[fk.OPEN_TIMESTAMP] if is_open else None,
+                open_last_timestamp_ms=row[fk.OPEN_LAST_TIMESTAMP] if is_open else None,
+                open_epoch=row[fk.OPEN_EPOCH] if is_open else None,
+            )

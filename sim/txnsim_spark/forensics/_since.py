@@ -1,0 +1,114 @@
+"""What a search has read, kept in a file so that the next one reads what is new
+(``find-hanging --since``). The answer is that of a search that reads everything.
+
+Kept is, of each sound segment, what each producer did there and which offsets are missing. A
+closed segment of the same size is taken as it was read; of the last one only the rest is read, as a
+section. Brokers give the same offset and leader epoch to the same batch alone, and then all batches
+before it are the same (Kafka's log matching). So one look at the last batch that was read tells
+whether another leader has cut the log back since. If it has, or where anything else does not fit,
+the replica is read as if nothing were kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from txnsim.errors import BadInputError
+from txnsim.wire.batch import read_batch_header
+from txnsim.written_files import write_whole
+from txnsim_spark.forensics.replica_state import Known, ReplicaState
+from txnsim_spark.scan.log_seek import header_at, last_place_of
+from txnsim_spark.stores.mirror import shown
+
+if TYPE_CHECKING:
+    from txnsim_spark.forensics._read_compiled import ReplicaRead
+
+VERSION: Final = 1
+
+
+class _File(msgspec.Struct, frozen=True, kw_only=True):
+    version: int
+    replicas: Mapping[str, Known] = {}
+    """By folder."""
+
+
+class Memory:
+    """What is kept of all replicas.
+
+    Args:
+        path: Of the file; one that is not there yet is that of a first search.
+
+    Raises:
+        BadInputError: It is another kind of file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._new: dict[str, Known] = {}
+        try:
+            found = msgspec.msgpack.decode(path.read_bytes(), type=_File)
+        except FileNotFoundError:
+            found = _File(version=VERSION)
+        except msgspec.MsgspecError as error:
+            raise BadInputError(f"{path}: no state of 'find-hanging --since': {error}") from error
+        if found.version != VERSION:
+            raise BadInputError(f"{path}: of version {found.version}, {VERSION} is read")
+        self._old = found.replicas
+
+    def recalled(self, state: ReplicaState) -> ReplicaState:
+        """The replica's state with the results of the previous search."""
+        known = self._old.get(shown(state.replica.path))
+        if known is None or not _holds(known, state):
+            known = Known()
+        return msgspec.structs.replace(state, known=known)
+
+    def take(self, state: ReplicaState, read: ReplicaRead) -> None:
+        """Keep what was read of a replica. Without its last segment nothing would tell whether the
+        log was cut back.
+        """
+        if not read.kept:
+            return
+        last = next(one for one in reversed(state.unread) if one.base_offset in read.kept)
+        try:
+            position, header = last_place_of(last)
+        except OSError:  # gone meanwhile
+            return
+        if header:
+            self._new[shown(state.replica.path)] = Known(
+                topic_id=state.topic_id,
+                end_offset=read_batch_header(header).last_offset + 1,
+                newest=last.base_offset,
+                last_position=position,
+                last_header=header,
+                segments={
+                    base_offset: kept
+                    for base_offset, kept in read.kept.items()
+                    if base_offset <= last.base_offset
+                },
+            )
+
+    def write(self) -> None:
+        """Have the next search find it.
+
+        Raises:
+            ConfigError: The file can't be written.
+        """
+        data = msgspec.msgpack.encode(_File(version=VERSION, replicas=self._new))
+        write_whole(self._path, data)
+
+
+def _holds(known: Known, state: ReplicaState) -> bool:
+    """Whether the log still has the last read batch at its position."""
+    newest = known.newest
+    segment = next((one for one in state.segments if one.base_offset == newest), None)
+    if segment is None or segment.size < known.segments[newest].size:
+        return False
+    try:
+        is_there = header_at(segment, known.last_position) == known.last_header
+    except OSError:  # told by who reads it
+        return False
+    return is_there and known.topic_id == state.topic_id

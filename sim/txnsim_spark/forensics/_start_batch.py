@@ -1,0 +1,138 @@
+"""What a log says of the transactions that are open on it: whether the batch at the start of each
+is this producer's, when that batch was written, and whether offsets behind it are missing.
+
+Where the log was read, the places of these batches were noted on the way. The others, which a
+snapshot names, are looked up together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from itertools import pairwise
+
+import msgspec
+
+from txnsim_spark.forensics._evidence import StartBatch
+from txnsim_spark.forensics._read_notes import NOTES_MAX, Gap, ReadNotes
+from txnsim_spark.forensics.replica_state import ReplicaState
+from txnsim_spark.forensics.verdicts import OpenTxn
+from txnsim_spark.scan.log_seek import Seen, batch_from, batches_at, end_offset_of
+from txnsim_spark.scan.segments import SegmentFile
+
+
+class Lookups:
+    """Of one replica. Each batch, and each end of a segment, is looked up once.
+
+    Args:
+        state: The replica.
+        txns: Producer id -> what it has open there.
+    """
+
+    def __init__(self, state: ReplicaState, txns: Mapping[int, OpenTxn]) -> None:
+        self._state = state
+        self._txns = txns
+        self._ends: dict[str, int] = {}
+
+    def start_batch_of(self, txn: OpenTxn) -> StartBatch:
+        """What lies where a transaction begins."""
+        last_offset = self._deleted_from(txn)
+        if last_offset is not None:
+            seen = self._batches.get(last_offset)
+            is_its = seen is not None and _is_of(seen, txn)
+            return StartBatch.DELETED if is_its else StartBatch.ANOTHERS
+        if not self._lowest <= txn.start_offset < self._state.ends.end_offset:
+            return StartBatch.NOT_THERE
+        seen = self._batches.get(txn.start_offset)
+        if seen is None or seen.header.base_offset != txn.start_offset or not _is_of(seen, txn):
+            return StartBatch.ANOTHERS
+        return StartBatch.THIS_PRODUCERS
+
+    def dated(self) -> dict[int, OpenTxn]:
+        """All transactions, with start times that snapshots lack."""
+        found = dict(self._txns)
+        for producer_id, txn in self._txns.items():
+            if txn.start_timestamp_ms is None:
+                first = self._batches.get(txn.start_offset)
+                started_ms = None if first is None else first.header.max_timestamp_ms
+                found[producer_id] = msgspec.structs.replace(txn, start_timestamp_ms=started_ms)
+        return found
+
+    def gaps_behind(self, notes: ReadNotes, start_offset: int) -> tuple[Gap, ...]:
+        """Offsets that are missing from a transaction's beginning to the end of the log. What was
+        read is known (``notes``); between the other segments their ends are looked up.
+        """
+        found = {gap for gap in notes.gaps if gap.next_offset > start_offset}
+        for segment, behind in pairwise(self._state.segments):
+            is_read = notes.read_from is not None and segment.base_offset >= notes.read_from
+            is_beyond = segment.base_offset >= self._state.ends.end_offset
+            if is_read or is_beyond or behind.base_offset <= start_offset:
+                continue
+            end = self._end_of(segment)
+            if end < behind.base_offset:
+                found.add(Gap(first_offset=end, next_offset=behind.base_offset))
+        return tuple(sorted(found))[:NOTES_MAX]
+
+    def _end_of(self, segment: SegmentFile) -> int:
+        if segment.path not in self._ends:
+            try:
+                self._ends[segment.path] = end_offset_of(segment)
+            except OSError:  # reported where the replica was looked at
+                self._ends[segment.path] = segment.base_offset
+        return self._ends[segment.path]
+
+    def _deleted_from(self, txn: OpenTxn) -> int | None:
+        """Where retention has deleted the first batch: the producer's last one, if it is there,
+        which a snapshot names as well.
+        """
+        end_offset = self._state.ends.end_offset
+        entry = self._state.seeds.get(txn.producer_id)
+        if entry is None or txn.start_offset >= min(self._lowest, end_offset):
+            return None
+        return entry.last_offset if self._lowest <= entry.last_offset < end_offset else None
+
+    @property
+    def _lowest(self) -> int:
+        segments = self._state.segments
+        return segments[0].base_offset if segments else self._state.ends.end_offset
+
+    @cached_property
+    def _batches(self) -> Mapping[int, Seen]:
+        places = {one.start_offset: one.start_position for one in self._txns.values()}
+        last_ones = (self._deleted_from(one) for one in self._txns.values())
+        places.update((offset, None) for offset in last_ones if offset is not None)
+        asked: dict[SegmentFile, dict[int, int | None]] = {}
+        for offset, position in places.items():
+            for segment in reversed(self._state.segments):
+                if segment.base_offset <= offset:
+                    asked.setdefault(segment, {})[offset] = position
+                    break
+        found: dict[int, Seen] = {}
+        for segment, here in asked.items():
+            try:
+                found |= _looked_up(segment, here)
+            except OSError:  # reported where the replica was looked at
+                continue
+        return found
+
+
+def _looked_up(segment: SegmentFile, places: Mapping[int, int | None]) -> dict[int, Seen]:
+    """First batches in one segment, looked up by a known position or by offset."""
+    found: dict[int, Seen] = {}
+    for offset, position in places.items():
+        seen = None if position is None else batch_from(segment, position, offset)
+        if seen is not None:
+            found[offset] = seen
+    return found | batches_at(segment, places.keys() - found.keys())
+
+
+def _is_of(seen: Seen, txn: OpenTxn) -> bool:
+    """Epochs may go up within a transaction, so the producer id is what counts."""
+    header = seen.header
+    return (
+        seen.is_sound
+        and header.producer_id == txn.producer_id
+        and header.producer_epoch <= txn.producer_epoch
+        and header.is_transactional
+        and not header.is_control
+    )

@@ -1,0 +1,251 @@
+"""The parts of one replica, put together in order of offset. Some errors show only across segments.
+
+The state of producers begins with the snapshot at the oldest segment, as in a broker. Behind a torn
+segment it begins again with the next segment's snapshot. Kafka's counterparts: LogLoader.load,
+ProducerStateManager.truncateAndReload, UnifiedLog.rebuildProducerState.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from txnsim.log.producer_state import SnapshotEntry
+from txnsim.storage import names
+from txnsim_spark.scan import kernel
+from txnsim_spark.soundness._facts import END, ReplicaFacts
+from txnsim_spark.soundness._kept_rules import judge_aborted, judge_snapshot
+from txnsim_spark.soundness._parts import SegmentPart
+from txnsim_spark.soundness._producer_rules import Producers
+from txnsim_spark.soundness.violations import Broken, Findings, Invariant, Violation
+
+LACKING: Final = frozenset(
+    {
+        Invariant.SEQUENCE,
+        Invariant.OFFSET_GAP,
+        Invariant.IDLE_MARKER,
+        Invariant.ABORTED_MISSING,
+        Invariant.ABORTED_EXTRA,
+        Invariant.ABORTED_DIFFERS,
+    }
+)
+"""What the cleaner leaves behind: it takes records, batches, markers and what was aborted."""
+
+Snapshots = Mapping[int, Sequence[SnapshotEntry]]
+
+
+def judge_replica(
+    facts: ReplicaFacts, parts: Sequence[SegmentPart], snapshots: Snapshots
+) -> Iterator[Violation]:
+    """All that is wrong with a replica.
+
+    Args:
+        facts: What is known of it.
+        parts: Of its segments, in order of offset; at least one.
+        snapshots: Its readable snapshots by offset.
+    """
+    cleaned_until = facts.cleaned_until
+    if not cleaned_until and any(part.shows_cleaning for part in parts):
+        cleaned_until = END  # no checkpoint says how far
+    chain = _Chain(facts, snapshots, cleaned_until)
+    for part in parts:
+        for broken in without_followers(part, (*part.broken, *chain.link(part))):
+            is_lack = broken.rule in LACKING and (broken.offset or 0) < cleaned_until
+            if not is_lack:
+                yield facts.finding(broken, segment_end=part.end_offset)
+    for broken in judge_bounds(facts, parts):
+        yield facts.finding(broken, segment_end=END)
+    for offset in sorted(snapshots):
+        if offset > parts[-1].end_offset:
+            broken = Broken(
+                rule=Invariant.SNAPSHOT,
+                file=_snapshot_name(offset),
+                offset=offset,
+                found=f"a snapshot at {offset}",
+                expected=f"none behind the end of the log, {parts[-1].end_offset}",
+            )
+            yield facts.finding(broken, segment_end=END)
+
+
+ITSELF: Final = frozenset(
+    {
+        Invariant.CRC,
+        Invariant.TORN,
+        Invariant.OFFSET_ORDER,
+        Invariant.OFFSET_GAP,
+        Invariant.UNREADABLE_FILE,
+    }
+)
+"""Damage that is always reported, unlike what may follow from other damage."""
+
+
+def without_followers(part: SegmentPart, found: Iterable[Broken]) -> Iterator[Broken]:
+    """What is wrong with a segment. Behind a batch with a wrong CRC or offset only other such
+    damage is named; the rest is counted. One flipped bit changes a producer's state, and so
+    sequences, snapshots and indexes up to the end of the segment.
+
+    Args:
+        part: The segment.
+        found: All that shows.
+    """
+    if part.doubtful_from is None:
+        yield from found
+        return
+    left_out = 0
+    for broken in found:
+        is_before = broken.file == part.file and (
+            broken.position is not None and broken.position < part.doubtful_from
+        )
+        if broken.rule in ITSELF or is_before or broken.is_notice:
+            yield broken
+        else:
+            left_out += 1
+    if left_out:
+        yield Broken(
+            rule=Invariant.CRC,
+            file=part.file,
+            position=part.doubtful_from,
+            found=f"{left_out} more findings in this segment, which may follow from this batch",
+            expected="none",
+            is_notice=True,
+        )
+
+
+def judge_bounds(facts: ReplicaFacts, parts: Sequence[SegmentPart]) -> Iterator[Broken]:
+    """Checkpoints against the log (UnifiedLog.maybeIncrementLogStartOffset and its like)."""
+    start, end = parts[0].base_offset, parts[-1].end_offset
+    for name, file, offset in (
+        ("high watermark", names.HIGH_WATERMARKS_NAME, facts.high_watermark),
+        ("recovery point", names.RECOVERY_POINTS_NAME, facts.recovery_point),
+        ("log start", names.LOG_STARTS_NAME, facts.log_start),
+    ):
+        if offset is not None and offset > end:
+            yield Broken(
+                rule=Invariant.CHECKPOINT,
+                file=file,
+                offset=offset,
+                found=f"the {name} {offset}",
+                expected=f"{end}, the end of the log, or below",
+            )
+    if facts.log_start is not None and facts.log_start < start:
+        yield Broken(
+            rule=Invariant.CHECKPOINT,
+            file=names.LOG_STARTS_NAME,
+            offset=facts.log_start,
+            found=f"the log start {facts.log_start}",
+            expected=f"{start}, the oldest segment, or above",
+        )
+
+
+class _Chain:
+    """The state of a replica after its segments so far."""
+
+    def __init__(self, facts: ReplicaFacts, snapshots: Snapshots, cleaned_until: int) -> None:
+        self._facts = facts
+        self._snapshots = snapshots
+        self._cleaned_until = cleaned_until
+        self._producers = Producers(facts)
+        self._before: SegmentPart | None = None
+        self._first_offset = self._blind_below = 0
+
+    def link(self, part: SegmentPart) -> Iterator[Broken]:
+        """Add the next segment; yield the violations."""
+        before = self._before
+        if before is not None and before.is_followed:
+            yield from self._judge_seam(before, part)
+        if before is None or not before.is_followed or self._starts_anew(before, part):
+            self._begin(part.base_offset)
+        for end, base in part.gaps:
+            yield gap(part.file, end, base)
+        yield from self._walk(part)
+        if part.aborted_index is not None:
+            yield from judge_aborted(
+                part.aborted_index,
+                self._producers.aborted,
+                file=str(Path(part.file).with_suffix(names.TXN_INDEX_SUFFIX)),
+                blind_below=self._blind_below,
+            )
+        self._producers.aborted = []
+        self._before = part
+
+    # Steps
+
+    def _starts_anew(self, before: SegmentPart, part: SegmentPart) -> bool:
+        """A whole segment is missing, and a snapshot tells how it ended."""
+        return part.base_offset > before.end_offset and part.base_offset in self._snapshots
+
+    def _begin(self, offset: int) -> None:
+        """Restart at the offset, with the snapshot there if there is one."""
+        entries = self._snapshots.get(offset)
+        self._first_offset = offset
+        # Without a snapshot it is not known which transactions were open here.
+        self._blind_below = offset if entries is None else 0
+        is_blind = bool(self._blind_below)
+        self._producers = Producers(self._facts, entries or (), is_blind=is_blind)
+
+    def _judge_seam(self, before: SegmentPart, part: SegmentPart) -> Iterator[Broken]:
+        file = part.file
+        first = part.base_offset if part.first_offset is None else part.first_offset
+        if part.base_offset < before.end_offset:
+            yield Broken(
+                rule=Invariant.OFFSET_ORDER,
+                file=file,
+                position=0,
+                offset=part.base_offset,
+                found=f"a segment from {part.base_offset} on",
+                expected=f"{before.end_offset}, the end of {before.file}, or above",
+            )
+        elif first > before.end_offset:
+            yield gap(file, before.end_offset, first)
+        if 0 <= part.first_epoch < before.last_epoch:
+            yield Broken(
+                rule=Invariant.LEADER_EPOCH,
+                file=file,
+                position=0,
+                offset=first,
+                found=f"epoch {part.first_epoch}",
+                expected=f"{before.last_epoch} or a higher one",
+            )
+
+    def _walk(self, part: SegmentPart) -> Iterator[Broken]:
+        """Judge the batches of producers, and snapshots as the log comes to their offsets."""
+        broken = Findings(part.file)
+        start, end = part.base_offset, part.end_offset
+        cuts = [one for one in sorted(self._snapshots) if start < one <= part.last_base]
+        for table in part.rows:
+            for row in table.T.tolist():
+                while cuts and cuts[0] <= row[kernel.BASE_OFFSET]:
+                    yield from self._judge_snapshot(cuts.pop(0))
+                self._producers.take(row, broken)
+        for cut in (*cuts, end):
+            yield from self._judge_snapshot(cut)
+        yield from broken.all()
+
+    def _judge_snapshot(self, offset: int) -> Iterator[Broken]:
+        entries = self._snapshots.get(offset)
+        if entries is not None:
+            yield from judge_snapshot(
+                entries,
+                self._producers.state.to_snapshot(),
+                self._producers.last_offsets,
+                offset=offset,
+                path=Path(self._facts.replica.path, _snapshot_name(offset)),
+                judged_from=max(self._first_offset, self._cleaned_until),
+                expiration_ms=self._facts.producer_expiration_ms,
+            )
+
+
+def gap(file: str, end: int, base: int) -> Broken:
+    """Offsets that are in no batch."""
+    return Broken(
+        rule=Invariant.OFFSET_GAP,
+        file=file,
+        offset=end,
+        found=f"nothing from {end} to {base - 1}",
+        expected=f"a batch from {end} on",
+    )
+
+
+def _snapshot_name(offset: int) -> str:
+    return names.file_name(offset, names.SNAPSHOT_SUFFIX)

@@ -1,0 +1,65 @@
+"""All replicas of one partition, once their segments have been walked over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from txnsim.log.producer_state import SnapshotEntry
+from txnsim.storage import checkpoints, names, producer_snapshot
+from txnsim.storage.regular_file import SMALL_BYTES_MAX
+from txnsim_spark.scan.segments import by_topic_id
+from txnsim_spark.soundness._chain import judge_replica
+from txnsim_spark.soundness._replica_rules import Replica, judge_replicas
+from txnsim_spark.soundness.violations import Broken, Violation, read_or_tell
+
+
+def judge_partition(replicas: Sequence[Replica]) -> Iterator[Violation]:
+    """All that is wrong with each replica and between them.
+
+    Args:
+        replicas: By broker, each with at least one part, by offset.
+    """
+    for facts, parts in replicas:
+        directory = Path(facts.replica.path)
+        broken: list[Broken] = []
+        snapshots = read_snapshots(directory, broken.append)
+        read_epochs(directory, broken.append)
+        for one in broken:
+            yield facts.finding(one, segment_end=parts[-1].end_offset)
+        yield from judge_replica(facts, parts, snapshots)
+    for of_one_topic in by_topic_id(replicas, lambda one: one[0].topic_id):
+        yield from judge_replicas(of_one_topic)
+
+
+def read_snapshots(
+    directory: Path, on_broken: Callable[[Broken], object]
+) -> dict[int, tuple[SnapshotEntry, ...]]:
+    """The readable snapshots of a replica by offset."""
+    found: dict[int, tuple[SnapshotEntry, ...]] = {}
+    for offset, path in names.numbered_files(directory, names.SNAPSHOT_SUFFIX):
+        entries = read_or_tell(
+            path,
+            producer_snapshot.decode,
+            "a snapshot of producers (ProducerSnapshot.json)",
+            on_broken,
+            offset=offset,
+            is_there=True,
+        )
+        if entries is not None:
+            found[offset] = entries
+    return found
+
+
+def read_epochs(
+    directory: Path, on_broken: Callable[[Broken], object]
+) -> tuple[tuple[int, int], ...] | None:
+    """(leader epoch, first offset) of a replica's checkpoint; None without a readable one."""
+    path = directory / names.LEADER_EPOCHS_NAME
+    return read_or_tell(
+        path,
+        lambda data: checkpoints.decode_leader_epochs(data.decode(), place=path.name),
+        "leader epochs with their first offsets (LeaderEpochCheckpointFile)",
+        on_broken,
+        bytes_max=SMALL_BYTES_MAX,
+    )

@@ -1,0 +1,173 @@
+"""What producers do in a replica's log, batch by batch, and where they break Kafka's rules.
+
+The state is that of a partition (``txnsim.log.producer_state``). The rules are those by which a
+leader accepts a batch (``txnsim.log.append_info``), so this walk and a broker decide alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from txnsim.errors import ErrorCode
+from txnsim.interbroker.replication import ReplicatedBatch
+from txnsim.log.append_info import Refusal, check_data, check_marker
+from txnsim.log.producer_state import NO_OFFSET, ProducerEntry, ProducerState, SnapshotEntry
+from txnsim.log.txn_index import AbortedTxn
+from txnsim.releases.rules import LATEST
+from txnsim.wire.batch_header import CONTROL_FLAG, SEQUENCE_MAX, TRANSACTIONAL_FLAG
+from txnsim.wire.control import COMMIT
+from txnsim_spark.scan import kernel
+from txnsim_spark.soundness._facts import ReplicaFacts
+from txnsim_spark.soundness._parts import GOES_ON
+from txnsim_spark.soundness.violations import Findings, Invariant
+
+RULES: Final = {
+    ErrorCode.out_of_order_sequence_number: Invariant.SEQUENCE,
+    ErrorCode.invalid_producer_epoch: Invariant.PRODUCER_EPOCH,
+    ErrorCode.invalid_txn_state: Invariant.OUTSIDE_TRANSACTION,
+    ErrorCode.transaction_coordinator_fenced: Invariant.COORDINATOR_EPOCH,
+}
+"""Error of a leader that refuses a batch -> rule that the batch breaks."""
+EXPECTED: Final = {
+    Invariant.SEQUENCE: "the sequence after the last one, 0 in a new epoch",
+    Invariant.PRODUCER_EPOCH: "the producer's epoch or a higher one",
+    Invariant.OUTSIDE_TRANSACTION: "only transactional batches until the marker",
+    Invariant.COORDINATOR_EPOCH: "the coordinator's epoch or a higher one",
+}
+NEVER_MS: Final = 1 << 63
+
+Row = list[int]
+"""Of a table of batches: ``kernel``'s columns and ``parts.GOES_ON``."""
+
+
+class Producers:
+    """What is known of a log's producers after so many batches.
+
+    Args:
+        facts: Of the replica.
+        seeds: What a snapshot says, where the log begins with one.
+        is_blind: Without one it is not known which transactions were open there.
+    """
+
+    def __init__(
+        self, facts: ReplicaFacts, seeds: Iterable[SnapshotEntry] = (), *, is_blind: bool = False
+    ) -> None:
+        self._facts = facts
+        self._is_blind = is_blind
+        self._marked: dict[int, int] = {}
+        """Producer id -> epoch of a producer first seen by its markers; its past is unknown."""
+        self.state = ProducerState.of_snapshot(seeds, now_ms=0, expiration_ms=NEVER_MS)
+        self.last_offsets: dict[int, int] = {}
+        """Producer id -> offset of its last batch, a marker included, of those that were met."""
+        self.aborted: list[AbortedTxn] = []
+        """What was aborted; the walk takes it segment by segment."""
+
+    def take(self, row: Row, broken: Findings) -> None:
+        """The next batch of a producer."""
+        producer_id, epoch = row[kernel.PRODUCER_ID], row[kernel.PRODUCER_EPOCH]
+        entry = self.state.find(producer_id)
+        self.last_offsets[producer_id] = row[kernel.LAST_OFFSET]
+        marked = self._marked.pop(producer_id, None)
+        if row[kernel.ATTRIBUTES] & CONTROL_FLAG:
+            if entry is None or marked == epoch:
+                self._marked[producer_id] = epoch
+            _tell(_refusal_of_marker(entry, row), row, broken)
+            if self._is_idle(entry):
+                _tell_idle(row, broken)
+            self._apply_marker(row)
+            return
+        if entry is not None and not row[GOES_ON] and marked != epoch:
+            _tell(self._refusal_of_data(entry, row), row, broken)
+        self._apply_data(row)
+
+    # Steps
+
+    def _is_idle(self, entry: ProducerEntry | None) -> bool:
+        """Whether a marker ends nothing, as far as is known."""
+        if entry is None:
+            return not self._is_blind
+        return entry.txn_first_offset == NO_OFFSET
+
+    def _refusal_of_data(self, entry: ProducerEntry, row: Row) -> Refusal | None:
+        """Reason for a leader to refuse the batch; None also if it may have lost the producer."""
+        silent_ms = row[kernel.MAX_TIMESTAMP] - entry.last_timestamp
+        if silent_ms >= self._facts.producer_expiration_ms:
+            return None
+        return check_data(
+            entry,
+            producer_epoch=row[kernel.PRODUCER_EPOCH],
+            base_sequence=row[kernel.BASE_SEQUENCE],
+            is_transactional=bool(row[kernel.ATTRIBUTES] & TRANSACTIONAL_FLAG),
+            is_client=self._facts.has_sequences,
+            verification=None,
+            rules=LATEST,
+        )
+
+    def _apply_data(self, row: Row) -> None:
+        sequence, base, last = (
+            row[one] for one in (kernel.BASE_SEQUENCE, kernel.BASE_OFFSET, kernel.LAST_OFFSET)
+        )
+        batch = ReplicatedBatch(
+            data=b"",
+            base_offset=base,
+            last_offset=last,
+            leader_epoch=row[kernel.LEADER_EPOCH],
+            producer_id=row[kernel.PRODUCER_ID],
+            producer_epoch=row[kernel.PRODUCER_EPOCH],
+            last_sequence=-1 if sequence < 0 else (sequence + last - base) & SEQUENCE_MAX,
+            timestamp_ms=row[kernel.MAX_TIMESTAMP],
+            is_transactional=bool(row[kernel.ATTRIBUTES] & TRANSACTIONAL_FLAG),
+            is_control=False,
+        )
+        self.state.apply(batch)
+
+    def _apply_marker(self, row: Row) -> None:
+        """It ends its producer's transaction, if one is open."""
+        try:
+            aborted = self.state.apply_marker(
+                producer_id=row[kernel.PRODUCER_ID],
+                producer_epoch=row[kernel.PRODUCER_EPOCH],
+                coordinator_epoch=row[kernel.COORDINATOR_EPOCH],
+                committed=row[kernel.CONTROL_TYPE] == COMMIT,
+                offset=row[kernel.BASE_OFFSET],
+                timestamp=row[kernel.MAX_TIMESTAMP],
+            )
+        except KeyError:  # in damaged logs two transactions begin at one offset
+            return
+        self.state.release_below(row[kernel.BASE_OFFSET] + 1)
+        if aborted is not None:
+            self.aborted.append(aborted)
+
+
+def _refusal_of_marker(entry: ProducerEntry | None, row: Row) -> Refusal | None:
+    return check_marker(
+        entry,
+        producer_epoch=row[kernel.PRODUCER_EPOCH],
+        coordinator_epoch=row[kernel.COORDINATOR_EPOCH],
+        transaction_version=0,  # by which version it was written, no marker says
+        rules=LATEST,
+    )
+
+
+def _tell(refusal: Refusal | None, row: Row, broken: Findings) -> None:
+    """A batch in the log that a leader would have refused."""
+    if refusal is not None:
+        rule = RULES[refusal.error]
+        broken.add(rule, refusal.reason, EXPECTED[rule], **_place(row))
+
+
+def _tell_idle(row: Row, broken: Findings) -> None:
+    """A marker that ended nothing: sound, but worth a look where somebody misses a transaction."""
+    found = f"a marker of producer {row[kernel.PRODUCER_ID]}, which has no transaction open"
+    expected = "a transaction that it ends"
+    broken.add(Invariant.IDLE_MARKER, found, expected, **_place(row), is_notice=True)
+
+
+def _place(row: Row) -> dict[str, int]:
+    return {
+        "position": row[kernel.POSITION],
+        "offset": row[kernel.BASE_OFFSET],
+        "producer_id": row[kernel.PRODUCER_ID],
+        "producer_epoch": row[kernel.PRODUCER_EPOCH],
+    }

@@ -1,0 +1,135 @@
+"""Replicas of one partition, compared with one another: below the high watermark they hold the
+same.
+
+Each segment leaves a digest per range of offsets, so only ranges that differ are read again. Ranges
+that the cleaner has changed are not compared, because every broker cleans by itself. Kafka's
+counterpart is ReplicaVerificationTool, which did the same over the wire.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from txnsim.storage.log_file import read_log_file
+from txnsim.wire.batch import BatchHeader
+from txnsim_spark.scan.log_dirs import untold
+from txnsim_spark.soundness._facts import ReplicaFacts
+from txnsim_spark.soundness._parts import SegmentPart
+from txnsim_spark.soundness._segment_walk import BUCKET_BITS, SUM_MASK
+from txnsim_spark.soundness.violations import Broken, Invariant, Violation
+
+Replica = tuple[ReplicaFacts, Sequence[SegmentPart]]
+
+
+def comparable(replicas: Sequence[ReplicaFacts], starts: Sequence[int]) -> tuple[ReplicaFacts, ...]:
+    """The replicas of one partition, with the offsets between which they must hold the same.
+
+    Args:
+        replicas: All that there are.
+        starts: The number of the oldest segment of each.
+    """
+    start = max(
+        max(one.log_start or 0, one.cleaned_until, oldest)
+        for one, oldest in zip(replicas, starts, strict=True)
+    )
+    until = min(one.high_watermark or 0 for one in replicas)
+    if len(replicas) == 1 or start >= until:
+        return tuple(replicas)
+    return tuple(
+        msgspec.structs.replace(one, compare_from=start, compare_until=until) for one in replicas
+    )
+
+
+def judge_replicas(replicas: Sequence[Replica]) -> Iterator[Violation]:
+    """Where replicas of a partition differ: for each one the first place at which it parts from the
+    first replica.
+    """
+    if any(
+        part.shows_cleaning and not facts.cleaned_until
+        for facts, parts in replicas
+        for part in parts
+    ):
+        return  # cleaned, it is not known how far
+    (first, first_parts), *others = replicas
+    wanted = sums_of(first_parts)
+    for facts, parts in others:
+        held = sums_of(parts)
+        differing = sorted(
+            bucket
+            for bucket in wanted.keys() | held.keys()
+            if wanted.get(bucket) != held.get(bucket)
+        )
+        if differing:
+            yield _first_difference(facts, parts, first, first_parts, differing)
+
+
+def sums_of(parts: Sequence[SegmentPart]) -> dict[int, tuple[int, int]]:
+    """(batches, sum) by range; a range may lie in several segments."""
+    found: defaultdict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for part in parts:
+        for bucket, (batches, total) in part.digests.items():
+            known, so_far = found[bucket]
+            found[bucket] = known + batches, (so_far + total) & SUM_MASK
+    return found
+
+
+def _first_difference(
+    facts: ReplicaFacts,
+    parts: Sequence[SegmentPart],
+    first: ReplicaFacts,
+    first_parts: Sequence[SegmentPart],
+    buckets: Sequence[int],
+) -> Violation:
+    held = _batches(facts, parts, buckets[0])
+    wanted = _batches(first, first_parts, buckets[0])
+    offset = min(base for base in held.keys() | wanted.keys() if held.get(base) != wanted.get(base))
+    file, position, found = held.get(offset, (Path(facts.replica.path).name, None, "no batch"))
+    _, _, expected = wanted.get(offset, ("", None, "no batch"))
+    more = f"; {len(buckets)} ranges of {1 << BUCKET_BITS} offsets differ"
+    return facts.finding(
+        Broken(
+            rule=Invariant.REPLICAS,
+            file=file,
+            position=position,
+            offset=offset,
+            found=found + (more if len(buckets) > 1 else ""),
+            expected=f"{expected}, as {_named(first)} has it",
+        )
+    )
+
+
+def _batches(
+    facts: ReplicaFacts, parts: Sequence[SegmentPart], bucket: int
+) -> dict[int, tuple[str, int | None, str]]:
+    """Base offset -> (file, position, what it is) of the batches of one range."""
+    found: dict[int, tuple[str, int | None, str]] = {}
+    for part in parts:
+        if bucket not in part.digests:
+            continue
+        path = Path(part.segment.path)
+        for stored in read_log_file(path, on_torn=untold, check_crc=False):
+            header = stored.header
+            if header.base_offset >> BUCKET_BITS > bucket:
+                break
+            if (
+                header.base_offset >> BUCKET_BITS == bucket
+                and facts.compare_from <= header.base_offset < facts.compare_until
+            ):
+                found[header.base_offset] = (path.name, stored.position, _description(header))
+    return found
+
+
+def _description(header: BatchHeader) -> str:
+    return (
+        f"a batch of offsets {header.base_offset} to {header.last_offset}, leader epoch "
+        f"{header.leader_epoch}, CRC {header.crc}"
+    )
+
+
+def _named(facts: ReplicaFacts) -> str:
+    broker = facts.replica.broker
+    return f"broker {broker}" if broker >= 0 else facts.replica.log_dir

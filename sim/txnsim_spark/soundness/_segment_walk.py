@@ -1,0 +1,395 @@
+"""One segment from its first batch to its last, by the compiled walk: every CRC, every offset,
+indexes, leader epochs.
+
+What its producers did is judged when segments are put together (``chain``). The rows for that are
+kept: few, where batches go on one after the other. Memory grows with them, not with the segment.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from txnsim.errors import CorruptBatchError
+from txnsim.log.txn_index import AbortedTxn
+from txnsim.storage import names, txn_index
+from txnsim.storage.indexes import decode_offset_index, decode_time_index
+from txnsim.storage.log_file import problem_of
+from txnsim.storage.regular_file import open_regular
+from txnsim.wire.batch import read_control_record
+from txnsim.wire.batch_header import (
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    HEADER_SIZE,
+    SEQUENCE_MAX,
+)
+from txnsim.wire.control import ABORT, COMMIT
+from txnsim_spark.scan import kernel
+from txnsim_spark.scan.crcs import Truths, crcs_are_right
+from txnsim_spark.scan.pieces import Ints
+from txnsim_spark.scan.segments import Damage, SegmentFile
+from txnsim_spark.scan.walk import OldRun, batch_rows
+from txnsim_spark.soundness._facts import ReplicaFacts
+from txnsim_spark.soundness._index_rules import Entries, IndexCheck
+from txnsim_spark.soundness._parts import SegmentPart
+from txnsim_spark.soundness.violations import Broken, Findings, Invariant, read_or_tell
+
+BUCKET_BITS: Final = 16
+"""Offsets of 65,536 are compared between replicas at once."""
+SUM_MASK: Final = (1 << 64) - 1
+GAPS_MAX: Final = 100
+ENDLESS: Final = (1 << 63) - 1
+NO_FILE: Final[Entries] = []
+"""The entries of a missing index file."""
+T = TypeVar("T")
+
+Epochs = tuple[tuple[int, int], ...]
+"""(leader epoch, first offset) of a checkpoint."""
+
+
+def examine(
+    facts: ReplicaFacts,
+    segment: SegmentFile,
+    snapshot_offsets: Sequence[int] = (),
+    epochs: Epochs | None = None,
+) -> SegmentPart:
+    """Walk over a segment of a replica, or over a section of it; snapshots are of the whole
+    replica, epochs of its checkpoint.
+    """
+    walk = _SegmentWalk(facts, segment, snapshot_offsets, epochs)
+    path = Path(segment.path)
+    tables = batch_rows(
+        path,
+        on_damage=walk.tear,
+        on_old=walk.pass_over,
+        start=0 if segment.section is None else segment.section.start,
+        until=_end_of(segment),
+    )
+    for table in tables:
+        walk.take(table, crcs_are_right(path, table))
+    return walk.part()
+
+
+def _end_of(segment: SegmentFile) -> int | None:
+    """Where reading ends; None: with the file, also of the last section."""
+    section = segment.section
+    return segment.size if section is not None and section.has_followers else None
+
+
+class _SegmentWalk:
+    """The state of the checks after the batches read so far."""
+
+    def __init__(
+        self,
+        facts: ReplicaFacts,
+        segment: SegmentFile,
+        snapshot_offsets: Sequence[int],
+        epochs: Epochs | None,
+    ) -> None:
+        self._facts = facts
+        self._segment = segment
+        self._epochs = epochs
+        self._path = Path(segment.path)
+        self._broken = Findings(self._path.name)
+        self._torn = False
+        self._doubtful_from: int | None = None
+        self._shows_cleaning = False
+        self._gaps: list[tuple[int, int]] = []
+        self._first: tuple[int, int] | None = None
+        section = segment.section
+        self._end = segment.base_offset if section is None else section.first_offset
+        self._last_base = -1
+        self._epoch = -1
+        self._epoch_until = -1
+        self._old: list[OldRun] = []
+        self._snapshots = np.array(sorted(snapshot_offsets), dtype=np.int64)
+        self._rows: list[Ints] = []
+        self._indexes = self._index_check()
+        self._digests: dict[int, tuple[int, int]] = {}
+
+    # Commands
+
+    def take(self, table: Ints, is_valid: Truths) -> None:
+        """The next batches."""
+        bases, lasts = table[kernel.BASE_OFFSET], table[kernel.LAST_OFFSET]
+        awaited = np.concatenate(([self._end], lasts[:-1] + 1))
+        while self._old and self._old[0].end <= table[kernel.POSITION, -1]:
+            old = self._old.pop(0)
+            behind = np.searchsorted(table[kernel.POSITION], old.end)
+            awaited[behind] = max(awaited[behind], old.next_offset)
+        self._indexes.take(table)
+        is_behind = bases < awaited
+        for number in np.flatnonzero(~is_valid | is_behind).tolist():
+            self._doubt(table, number, int(awaited[number]), is_valid=bool(is_valid[number]))
+        self._end = int(lasts[-1]) + 1
+        # Either a disordered offset is wrong or the one before: what follows is held against it.
+        in_order = table[:, ~is_behind]
+        if in_order.shape[1]:
+            self._take_places(in_order, awaited[~is_behind])
+            self._take_producers(in_order, is_valid[~is_behind])
+
+    def pass_over(self, old: OldRun) -> None:
+        """Messages of format 0 or 1, which have no producer."""
+        self._old.append(old)
+
+    def tear(self, torn: Damage) -> None:
+        """Stop at a damaged part: the rest of the segment can't be read."""
+        self._torn = True
+        with open_regular(self._path) as file:
+            file.seek(torn.position)
+            reason = problem_of(file.read(HEADER_SIZE), torn.size) or torn.reason
+        self._broken.add(
+            Invariant.TORN,
+            f"{reason}; {torn.size} bytes to the end of the file",
+            "a whole batch, or the end of the file",
+            position=torn.position,
+            offset=self._awaited(),
+        )
+
+    # Queries
+
+    def part(self) -> SegmentPart:
+        end = self._awaited()
+        aborted = self._read_aborted()
+        for broken in self._indexes.finish():
+            self._broken.take(broken)
+        section = self._segment.section
+        next_offset = None if section is None else section.next_offset
+        goes_past = next_offset is not None and end > next_offset
+        return SegmentPart(
+            segment=self._segment,
+            first_offset=None if self._first is None else self._first[0],
+            last_base=self._last_base,
+            end_offset=end,
+            first_epoch=-1 if self._first is None else self._first[1],
+            last_epoch=self._epoch,
+            is_torn=self._torn,
+            stands_alone=section is None or not (self._broken.found or self._torn or goes_past),
+            doubtful_from=self._doubtful_from,
+            shows_cleaning=self._shows_cleaning,
+            gaps=tuple(self._gaps),
+            broken=self._broken.all(),
+            rows=tuple(self._rows),
+            aborted_index=aborted,
+            digests=self._digests,
+        )
+
+    # Steps
+
+    def _awaited(self) -> int:
+        """The offset that is awaited at the end."""
+        return max([self._end, *(one.next_offset for one in self._old)])
+
+    def _doubt(self, table: Ints, number: int, awaited: int, *, is_valid: bool) -> None:
+        """From this batch on the segment says something else than was written."""
+        if self._doubtful_from is None:
+            self._doubtful_from = int(table[kernel.POSITION, number])
+        base = int(table[kernel.BASE_OFFSET, number])
+        if not is_valid:
+            expected = f"CRC {table[kernel.CRC, number]}"
+            self._tell(Invariant.CRC, table, number, "another CRC", expected)
+        if base < awaited:
+            expected = f"{awaited} or above"
+            self._tell(Invariant.OFFSET_ORDER, table, number, f"a batch from {base} on", expected)
+
+    def _take_places(self, table: Ints, awaited: Ints) -> None:
+        bases, lasts = table[kernel.BASE_OFFSET], table[kernel.LAST_OFFSET]
+        is_gap = bases > awaited
+        if self._first is None:
+            self._first = int(bases[0]), int(table[kernel.LEADER_EPOCH, 0])
+            is_gap[0] = False
+        for number in np.flatnonzero(is_gap)[: GAPS_MAX - len(self._gaps)]:
+            self._gaps.append((int(awaited[number]), int(bases[number])))
+        self._last_base = max(self._last_base, int(bases.max()))
+        has_horizon = (table[kernel.ATTRIBUTES] & DELETE_HORIZON_FLAG) != 0
+        is_less = table[kernel.RECORDS] != lasts - bases + 1
+        self._shows_cleaning |= bool((has_horizon | is_less).any())
+        epochs = table[kernel.LEADER_EPOCH].tolist()
+        for number, (epoch, last) in enumerate(zip(epochs, lasts.tolist(), strict=True)):
+            if epoch != self._epoch or last >= self._epoch_until:
+                self._judge_epoch(table, number, epoch, last)
+        self._sum_up(table)
+
+    def _judge_epoch(self, table: Ints, number: int, epoch: int, last: int) -> None:
+        before = self._epoch
+        self._epoch = epoch  # what follows is held against this one, so it is reported once
+        base = int(table[kernel.BASE_OFFSET, number])
+        if epoch < before:
+            expected = f"{before} or a higher one"
+            self._tell(Invariant.LEADER_EPOCH, table, number, f"epoch {epoch}", expected)
+            return
+        if self._epochs is None:
+            self._epoch_until = ENDLESS
+            return
+        if base < (self._facts.log_start or 0):
+            return
+        known, until = epoch_at(self._epochs, base)
+        self._epoch_until = until
+        if known != epoch or last >= until:
+            up_to = f" up to offset {until}" if until < ENDLESS else ""
+            expected = f"epoch {known}{up_to}, by {names.LEADER_EPOCHS_NAME}"
+            found = f"a batch of epoch {epoch}"
+            self._tell(Invariant.LEADER_EPOCH, table, number, found, expected)
+            self._epoch_until = ENDLESS  # reported once, not with each batch of it
+
+    def _sum_up(self, table: Ints) -> None:
+        """Add to the sums by which replicas are compared."""
+        bases = table[kernel.BASE_OFFSET]
+        facts = self._facts
+        is_compared = (facts.compare_from <= bases) & (bases < facts.compare_until)
+        sums = digests_of(table[:, is_compared])
+        buckets = bases[is_compared] >> BUCKET_BITS
+        for bucket in np.unique(buckets).tolist():
+            mine = sums[buckets == bucket]
+            count, total = self._digests.get(bucket, (0, 0))
+            total = (total + int(mine.sum(dtype=np.uint64))) & SUM_MASK
+            self._digests[bucket] = count + len(mine), total
+
+    def _take_producers(self, table: Ints, is_valid: Truths) -> None:
+        counts = table[kernel.PRODUCER_ID] >= 0
+        is_control = (table[kernel.ATTRIBUTES] & CONTROL_FLAG) != 0
+        kinds = table[kernel.CONTROL_TYPE]
+        is_odd = ((kinds != ABORT) & (kinds != COMMIT)) | ~is_valid
+        for number in np.flatnonzero(counts & is_control & is_odd).tolist():
+            counts[number] = self._is_marker(table, number)
+        rows = with_what_goes_on(table[:, counts])
+        kept = ~_in_between(rows, self._snapshots)
+        if kept.any():
+            self._rows.append(rows[:, kept])
+
+    def _is_marker(self, table: Ints, number: int) -> bool:
+        """Whether a control batch ends a transaction, looked at once more: it is put into its row.
+        An emptied one ends nothing. One that is no marker is noted.
+        """
+        with open_regular(self._path) as file:
+            file.seek(int(table[kernel.POSITION, number]))
+            data = file.read(int(table[kernel.SIZE, number]))
+        try:
+            control = read_control_record(data)
+        except CorruptBatchError as error:
+            rule, expected = Invariant.UNREADABLE_MARKER, "a control record"
+            self._tell(rule, table, number, str(error), expected)
+            return False
+        if control is None:
+            return False
+        if not control.is_marker:
+            self._tell(
+                Invariant.UNREADABLE_MARKER,
+                table,
+                number,
+                f"a control record of type {control.type}",
+                "a COMMIT or an ABORT; a real broker that reads this ends as it starts",
+            )
+            return False
+        table[kernel.CONTROL_TYPE, number] = control.type
+        table[kernel.COORDINATOR_EPOCH, number] = control.coordinator_epoch
+        return True
+
+    def _index_check(self) -> IndexCheck:
+        offsets = self._path.with_suffix(names.INDEX_SUFFIX)
+        times = self._path.with_suffix(names.TIME_INDEX_SUFFIX)
+        check = IndexCheck(
+            self._entries(offsets, decode_offset_index, Invariant.OFFSET_INDEX),
+            self._entries(times, decode_time_index, Invariant.TIME_INDEX),
+            offsets_file=offsets.name,
+            times_file=times.name,
+        )
+        section = self._segment.section
+        if section is not None:
+            end = _end_of(self._segment)
+            check.narrow(section, ENDLESS if end is None else end)
+        return check
+
+    def _entries(self, path: Path, decode: Callable[..., Entries], rule: Invariant) -> Entries:
+        """Entries of an index or snapshot file; a broker rebuilds a missing one."""
+        base_offset = self._segment.base_offset
+        entries = self._read_beside(
+            path, lambda data: decode(data, base_offset=base_offset, place=path.name), NO_FILE
+        )
+        if entries is NO_FILE:
+            missing = Broken(
+                rule=rule,
+                file=path.name,
+                found="no file",
+                expected="an index; a broker makes it anew",
+                is_notice=True,
+            )
+            self._broken.found.append(missing)
+        return entries or ()
+
+    def _read_aborted(self) -> tuple[AbortedTxn, ...] | None:
+        path = self._path.with_suffix(names.TXN_INDEX_SUFFIX)
+        none: tuple[AbortedTxn, ...] = ()
+        return self._read_beside(path, lambda data: txn_index.decode(data, place=path.name), none)
+
+    def _read_beside(self, path: Path, decode: Callable[[bytes], T], missing: T) -> T | None:
+        expected = "whole entries that ascend"
+        return read_or_tell(path, decode, expected, self._broken.found.append, missing=missing)
+
+    def _tell(self, rule: Invariant, table: Ints, number: int, found: str, expected: str) -> None:
+        self._broken.add(
+            rule,
+            found,
+            expected,
+            position=int(table[kernel.POSITION, number]),
+            offset=int(table[kernel.BASE_OFFSET, number]),
+        )
+
+
+def with_what_goes_on(table: Ints) -> Ints:
+    """Batches of producers with one row more (``parts.GOES_ON``): whether each is data of the epoch
+    and kind of the batch before of its producer, and its sequence the next one.
+    """
+    order = np.argsort(table[kernel.PRODUCER_ID], kind="stable")
+    rows = table[:, order]
+    sequences = rows[kernel.BASE_SEQUENCE]
+    size = rows[kernel.LAST_OFFSET] - rows[kernel.BASE_OFFSET] + 1
+    alike = (kernel.PRODUCER_ID, kernel.PRODUCER_EPOCH, kernel.ATTRIBUTES)
+    goes_on = np.zeros(rows.shape[1], dtype=np.int64)
+    goes_on[1:] = (sequences[:-1] >= 0) & (
+        sequences[1:] == (sequences[:-1] + size[:-1]) & SEQUENCE_MAX
+    )
+    goes_on[1:] &= (rows[alike, 1:] == rows[alike, :-1]).all(axis=0)
+    goes_on &= (rows[kernel.ATTRIBUTES] & CONTROL_FLAG) == 0
+    marked = np.empty((table.shape[0] + 1, table.shape[1]), dtype=np.int64)
+    marked[:-1] = table
+    marked[-1, order] = goes_on
+    return marked
+
+
+def _in_between(rows: Ints, snapshots: Ints) -> Truths:
+    """Batches that continue and are followed by a continuing one before the next snapshot."""
+    order = np.argsort(rows[kernel.PRODUCER_ID], kind="stable")
+    goes_on = rows[-1, order] != 0
+    stretch = np.searchsorted(snapshots, rows[kernel.BASE_OFFSET, order], side="right")
+    between = np.zeros(len(order), dtype=np.bool_)
+    between[:-1] = goes_on[:-1] & goes_on[1:] & (stretch[:-1] == stretch[1:])
+    found: Truths = np.empty_like(between)
+    found[order] = between
+    return found
+
+
+def epoch_at(epochs: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:
+    """(leader epoch that wrote an offset, where the next one begins) by a checkpoint; epoch -1
+    where it does not reach back that far.
+    """
+    behind = bisect_right(epochs, offset, key=lambda entry: entry[1])
+    until = epochs[behind][1] if behind < len(epochs) else ENDLESS
+    return (epochs[behind - 1][0] if behind else -1), until
+
+
+def digests_of(table: Ints) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """One number per batch from its header and position; its CRC covers the bytes."""
+    found = np.zeros(table.shape[1], dtype=np.uint64)
+    for column in (kernel.BASE_OFFSET, kernel.LAST_OFFSET, kernel.LEADER_EPOCH, kernel.CRC):
+        found = (found ^ table[column].astype(np.uint64)) * _FACTOR
+        found ^= found >> np.uint64(29)
+    return found
+
+
+_FACTOR: Final = np.uint64(0xBF58476D1CE4E5B9)
+"""Of SplitMix64."""

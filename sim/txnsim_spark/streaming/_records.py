@@ -1,0 +1,153 @@
+"""The query of records: Spark's own Kafka connector, ``read_committed``, each batch written once.
+
+What makes it exactly once: Spark writes down a batch's offsets before the batch runs. Below the
+last stable offset every transaction is decided, so the same offsets always give the same records.
+And the sink takes a batch once. Where the checkpoint is lost, the rows in the sink still say which
+offsets were reached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import code_name
+from txnsim.errors import BadInputError, ClientError, MissingExtraError
+from txnsim_spark.streaming._checkpoint import Checkpoint, Offsets
+from txnsim_spark.streaming._sink import SinkError, TableSink
+from txnsim_spark.streaming.events import BatchWritten, OnEvent
+from txnsim_spark.streaming.options import CLIENT_PREFIX, LagOptions, StreamOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS: Final = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,"
+    " timestampType int, headers array<struct<key: string, value: binary>>"
+)
+"""The connector's."""
+EARLIEST: Final = -2
+"""The connector's number for the first offset of a partition."""
+NO_CONNECTOR: Final = (
+    "Spark's Kafka connector is not among the jars of this session: --connector-jars takes a"
+    " directory of them, or org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION for Spark to fetch"
+)
+
+
+class RecordsQuery:
+    """What it reads, and what becomes of a batch."""
+
+    def __init__(
+        self, options: StreamOptions, sink: TableSink, checkpoint: Checkpoint, on_event: OnEvent
+    ) -> None:
+        self._options = options
+        self._sink = sink
+        self._checkpoint = checkpoint
+        self._on_event = on_event
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """What is read.
+
+        Raises:
+            BadInputError: Checkpoint and sink do not go together, or an option is wrong.
+            ClientError: The cluster did not answer.
+            MissingExtraError: There is no connector.
+        """
+        reader = spark.readStream.format("kafka").options(**self._connector_options())
+        try:
+            return reader.load()
+        except AnalysisException as failure:
+            if "Failed to find data source" in str(failure) or "DATA_SOURCE" in str(failure):
+                raise MissingExtraError(NO_CONNECTOR) from None
+            raise BadInputError(str(failure)) from failure
+
+    def take(self, rows: DataFrame, batch: int) -> None:
+        """Write a micro-batch, unless it is there."""
+        query_id = self._checkpoint.query_id()
+        assert query_id is not None, "Spark writes it down before the first batch"
+        count = self._sink.write(rows, batch, query_id=query_id)
+        if count is not None:
+            offsets = self._checkpoint.offsets(batch)
+            self._on_event(BatchWritten(batch=batch, rows=count, offsets=offsets))
+
+    def _connector_options(self) -> dict[str, str]:
+        options = {
+            **self._options.kafka_options,
+            f"{CLIENT_PREFIX}isolation.level": "read_committed",
+            "subscribe": ",".join(self._options.topics),
+            "startingOffsets": self._starting_offsets(),
+            "includeHeaders": "true",
+        }
+        if self._options.max_offsets is not None:
+            options["maxOffsetsPerTrigger"] = str(self._options.max_offsets)
+        return options
+
+    def _starting_offsets(self) -> str:
+        """Where a checkpoint that has not begun begins: behind what the sink holds already."""
+        reached = self._checkpoint.newest()
+        if reached is None:
+            held = _ends(self._sink.rows())
+            if not held:
+                return self._options.starting
+            known = asyncio.run(_partitions(LagOptions.of(self._options.lag_options)))
+            return json.dumps(behind(held, known))
+        query_id = self._checkpoint.query_id()
+        if self._checkpoint.has_committed() and not (query_id and self._sink.knows(query_id)):
+            raise SinkError(
+                f"{self._sink.url}: holds nothing of this checkpoint, which has written batches;"
+                " give it its sink back, or begin anew without it"
+            )
+        others = _ends(self._sink.rows(but=query_id))
+        if ahead := sorted(are_ahead(others, reached)):
+            raise SinkError(
+                f"{self._sink.url}: another checkpoint has gone on, at {', '.join(ahead)}; remove"
+                " this checkpoint to go on from there"
+            )
+        return self._options.starting
+
+
+def _ends(rows: DataFrame | None) -> Offsets:
+    """End of each partition: the offset behind its last record."""
+    found: dict[str, dict[str, int]] = {}
+    if rows is None:
+        return found
+    for row in rows.groupBy("topic", "partition").agg(F.max("offset").alias("last")).collect():
+        found.setdefault(row["topic"], {})[str(row["partition"])] = row["last"] + 1
+    return found
+
+
+def are_ahead(held: Offsets, reached: Offsets) -> Iterator[str]:
+    """Partitions with records behind the offsets reached."""
+    for topic, ends in held.items():
+        for partition, end in ends.items():
+            if end > reached.get(topic, {}).get(partition, 0):
+                yield f"{topic}-{partition}"
+
+
+def behind(offsets: Offsets, partitions: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """Starting offsets as the connector wants them: of every partition that there is.
+
+    Args:
+        offsets: Where the sink ends.
+        partitions: What there is: those that the sink does not know are read from their start.
+    """
+    return {
+        topic: {str(one): offsets.get(topic, {}).get(str(one), EARLIEST) for one in numbers}
+        for topic, numbers in partitions.items()
+    }
+
+
+async def _partitions(options: LagOptions) -> dict[str, tuple[int, ...]]:
+    async with Cluster(options.bootstrap, settings=options.settings) as cluster:
+        topics = await Admin(cluster).describe_topics(options.topics)
+    for topic in topics:
+        if topic.error:
+            raise ClientError(f"topic {topic.name!r}: {code_name(topic.error)}")
+    return {one.name: tuple(part.partition for part in one.partitions) for one in topics}

@@ -1,0 +1,140 @@
+"""A table that micro-batches are written to by Spark's own writers, each of them once.
+
+Parquet::
+
+    SINK/query=ID/batch=N/part-….parquet     a folder for each batch
+                          _SUCCESS           Spark's committer leaves it when all of it is there
+
+Spark gives a batch again when the stream died before Spark had noted its end. Where ``_SUCCESS``
+is there nothing is written again; else the folder is written over, with the same rows.
+
+Delta Lake: a batch is one transaction of the table, under the query's id and the batch's number. A
+number that the table's log knows already is passed over by Delta itself.
+
+A **query** is what one checkpoint has written. Where a checkpoint is lost the next query begins
+behind the rows that are there.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from txnsim.errors import BadInputError
+from txnsim_spark.streaming._checkpoint import Folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DONE: Final = "_SUCCESS"
+_DELTA_LOG: Final = "_delta_log"
+_MARKED: Final = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
+
+
+class SinkFormat(StrEnum):
+    """What Spark writes."""
+
+    PARQUET = "parquet"
+    DELTA = "delta"
+
+
+class SinkError(BadInputError):
+    """The sink does not match the checkpoint; nothing was written."""
+
+
+class TableSink:
+    """One such table.
+
+    Args:
+        spark: The session.
+        url: Where.
+        columns: Those that are read again, as Spark's DDL.
+        format: How it is written.
+        folder: What lies there, unless Hadoop says it.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        url: str,
+        *,
+        columns: str,
+        format: SinkFormat = SinkFormat.PARQUET,
+        folder: Folder | None = None,
+    ) -> None:
+        self.url = url
+        self._spark = spark
+        self._columns = columns
+        self._format = format
+        self._folder = folder or Folder(url, spark)
+
+    # Queries
+
+    def rows(self, *, but: str | None = None) -> DataFrame | None:
+        """All rows with ``query`` and ``batch``, without query ``but``; None for an empty sink."""
+        found = self._folder.names("")
+        if self._format is SinkFormat.DELTA:
+            if _DELTA_LOG not in found:
+                return None
+            rows = self._spark.read.format("delta").load(self.url)
+        else:
+            if not any(one.startswith("query=") and one != f"query={but}" for one in found):
+                return None
+            columns = f"{self._columns}, query string, batch bigint"
+            rows = self._spark.read.schema(columns).parquet(self.url)
+        return rows if but is None else rows.where(F.col("query") != but)
+
+    def knows(self, query_id: str) -> bool:
+        """Whether a batch of a query was written here."""
+        name = _DELTA_LOG if self._format is SinkFormat.DELTA else f"query={query_id}"
+        return name in self._folder.names("")
+
+    # Commands
+
+    def sweep(self) -> None:
+        """Remove what a writer that died has left behind; no writer may be at work."""
+        for name in self._folder.names(""):
+            if name.startswith("query="):
+                batches = [one.partition("=")[2] for one in self._folder.names(name)]
+                last = max((one for one in batches if one.isdigit()), key=int, default=None)
+                if last is not None and not self._is_done(batch := f"{name}/batch={last}"):
+                    self._folder.remove(batch)
+
+    def write(self, rows: DataFrame, batch: int, *, query_id: str) -> int | None:
+        """Write a batch, once.
+
+        Args:
+            rows: They are the same, however often the batch is given.
+            batch: Its id, as Spark counts them.
+            query_id: Of the checkpoint.
+
+        Returns:
+            How many rows; None where the batch was there before.
+        """
+        if self._format is SinkFormat.DELTA:
+            return self._append(rows, batch, query_id)
+        place = f"query={query_id}/batch={batch}"
+        if self._is_done(place):
+            return None
+        whole = f"{self.url}/{place}"
+        rows.write.mode("overwrite").option(_MARKED, "true").parquet(whole)
+        return self._spark.read.schema(self._columns).parquet(whole).count()
+
+    def _append(self, rows: DataFrame, batch: int, query_id: str) -> int | None:
+        if self._count(batch, query_id):
+            return None
+        named = rows.withColumns({"query": F.lit(query_id), "batch": F.lit(batch).cast("bigint")})
+        writer = named.write.format("delta").mode("append")
+        writer.options(txnAppId=query_id, txnVersion=batch).save(self.url)
+        return self._count(batch, query_id)
+
+    def _count(self, batch: int, query_id: str) -> int:
+        rows = self.rows()
+        if rows is None:
+            return 0
+        return rows.where((F.col("query") == query_id) & (F.col("batch") == batch)).count()
+
+    def _is_done(self, place: str) -> bool:
+        return DONE in self._folder.names(place)

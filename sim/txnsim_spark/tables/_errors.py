@@ -1,0 +1,195 @@
+"""The table ``errors``: where a file stops making sense, and why. It looks at every kind of file of
+which another table is made. Nothing that it finds ends the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from txnsim.errors import CorruptLogRecordError
+from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
+from txnsim.storage.metadata_files import (
+    decode_meta_properties,
+    decode_partition_metadata,
+)
+from txnsim.storage.regular_file import read_regular
+from txnsim.storage.replica_files import replica_files
+from txnsim_spark.options import Check
+from txnsim_spark.scan import kernel
+from txnsim_spark.scan.crcs import crcs_are_right
+from txnsim_spark.scan.segments import Damage, Replica, SegmentFile, broker_of
+from txnsim_spark.scan.walk import batch_rows, damage_of
+from txnsim_spark.schemas import ErrorRow
+from txnsim_spark.tables._decoded import decoded_batches
+from txnsim_spark.tables._small_files import txn_indexes
+from txnsim_spark.tables.rows import (
+    Job,
+    Make,
+    Rows,
+    nothing,
+    of_file,
+    of_segment,
+    of_structs,
+    same,
+)
+
+# Segments
+
+
+def read(segment: SegmentFile, job: Job, cut: Damage | None) -> Iterator[Rows]:
+    """Rows of a segment's damage: what a broker cuts off, where and why."""
+    return of_structs(_of_segment(segment, job, cut), partial(of_segment, segment))
+
+
+def _of_segment(segment: SegmentFile, job: Job, cut: Damage | None) -> Iterator[ErrorRow]:
+    path = Path(segment.path)
+    try:
+        old: list[Damage] = []
+        if cut is None:
+            cut = damage_of(path, until=segment.size, on_old=old.append)
+            is_cut = False
+        else:
+            is_cut = True
+        yield from (_row(segment.path, one) for one in old)
+        if job.options.check_crc is Check.ALL:
+            yield from _wrong_crcs(segment, path)
+        if job.options.check_records:
+            found: list[Damage] = []
+            for _, records in decoded_batches(segment, job, found.append):
+                for _ in records:
+                    pass
+                yield from (_row(segment.path, one) for one in found)
+                found.clear()
+            yield from (_row(segment.path, one) for one in found)
+        if cut is not None:
+            yield _row(segment.path, cut, is_cut=is_cut)
+    except OSError as error:
+        yield _unreadable(path, error, segment.size)
+
+
+def _wrong_crcs(segment: SegmentFile, path: Path) -> Iterator[ErrorRow]:
+    for table in batch_rows(path, until=segment.size):
+        for number in np.flatnonzero(~crcs_are_right(path, table)):
+            yield ErrorRow(
+                file=segment.path,
+                kind="crc",
+                position=int(table[kernel.POSITION, number]),
+                size_bytes=int(table[kernel.SIZE, number]),
+                reason=f"the batch at offset {table[kernel.BASE_OFFSET, number]} has another CRC "
+                "than it states",
+            )
+
+
+def _row(file: str, damage: Damage, *, is_cut: bool = False) -> ErrorRow:
+    return ErrorRow(
+        file=file,
+        kind=damage.kind,
+        position=damage.position,
+        size_bytes=damage.size,
+        is_cut=is_cut,
+        reason=damage.reason,
+    )
+
+
+# Small files
+
+
+def read_replica(replica: Replica, job: Job) -> Iterator[Rows]:
+    """The rows of a replica's files beside its segments."""
+    del job
+    for base_offset, rows in _of_replica(Path(replica.path)):
+        yield from of_structs(rows, partial(of_file, replica, base_offset))
+
+
+def _of_replica(folder: Path) -> Iterator[tuple[int | None, Iterator[ErrorRow]]]:
+    """(segment, what is wrong with a file of it)."""
+    try:
+        aborted = txn_indexes(folder)
+        snapshots = replica_files(folder).snapshots
+    except OSError as error:
+        yield None, iter([_unreadable(folder, error, 0)])
+        return
+    for base_offset, path in aborted:
+        yield base_offset, _of_txn_index(path)
+    for base_offset, path in snapshots:
+        found = _of_file(path, "snapshot", lambda data, _: producer_snapshot.decode(data))
+        yield base_offset, found
+    epochs, metadata = folder / names.LEADER_EPOCHS_NAME, folder / names.PARTITION_METADATA_NAME
+    if epochs.exists():
+        yield None, _of_file(epochs, "checkpoint", _text(checkpoints.decode_leader_epochs))
+    if metadata.exists():
+        yield None, _of_file(metadata, "metadata", _text(decode_partition_metadata))
+
+
+def read_log_dir(path: Path, job: Job) -> Iterator[Rows]:
+    """The rows of the files at the top of a log directory."""
+    del job
+
+    def place(count: int) -> dict[str, Make]:
+        return {
+            "log_dir": same(str(path), count),
+            "broker": same(broker_of(path), count),
+            "topic": nothing(count),
+            "partition": nothing(count),
+            "segment_base_offset": nothing(count),
+        }
+
+    return of_structs(_of_log_dir(path), place)
+
+
+def _of_log_dir(path: Path) -> Iterator[ErrorRow]:
+    for name in names.CHECKPOINTS:
+        if (path / name).exists():
+            yield from _of_file(path / name, "checkpoint", _text(checkpoints.decode_offsets))
+    meta = path / names.META_PROPERTIES_NAME
+    if meta.exists():
+        yield from _of_file(meta, "metadata", _text(decode_meta_properties))
+
+
+Decode = Callable[[bytes, str], object]
+
+
+def _text(decode: Callable[..., object]) -> Decode:
+    return lambda data, place: decode(data.decode(), place=place)
+
+
+def _of_file(path: Path, kind: str, decode: Decode) -> Iterator[ErrorRow]:
+    """What is wrong with a file that is read as a whole."""
+    size = 0
+    try:
+        data = read_regular(path)
+        size = len(data)
+        decode(data, str(path))
+    except OSError as error:
+        yield _unreadable(path, error, size)
+    except (UnicodeDecodeError, CorruptLogRecordError) as error:
+        yield ErrorRow(file=str(path), kind=kind, size_bytes=size, reason=str(error))
+
+
+def _of_txn_index(path: Path) -> Iterator[ErrorRow]:
+    entries = size = 0
+    try:
+        data = read_regular(path)
+        size = len(data)
+        for _ in txn_index.iter_entries(data, place=str(path)):
+            entries += 1
+    except OSError as error:
+        yield _unreadable(path, error, size)
+    except CorruptLogRecordError as error:
+        position = entries * txn_index.ENTRY_BYTES
+        yield ErrorRow(
+            file=str(path),
+            kind="txn_index",
+            position=position,
+            size_bytes=size - position,
+            reason=str(error),
+        )
+
+
+def _unreadable(path: Path, error: OSError, size: int) -> ErrorRow:
+    reason = error.strerror or str(error)
+    return ErrorRow(file=str(path), kind="unreadable", size_bytes=size, reason=reason)

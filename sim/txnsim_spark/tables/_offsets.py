@@ -1,0 +1,131 @@
+"""The table ``offsets``: the decoded log of the group coordinators.
+
+Every record is a row. Kinds that belong to the newer protocols have their fields as JSON; what this
+release can't read says so in ``problem``. Kafka's counterparts: GroupCoordinatorRecordSerde,
+GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import CorruptLogRecordError
+from txnsim.group.log_format import decode_record
+from txnsim.group.record_kinds import kinds
+from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
+from txnsim.storage.metadata_files import uuid_text
+from txnsim.wire.batch import Record
+from txnsim.wire.batch_header import TRANSACTIONAL_FLAG
+from txnsim_spark.scan import kernel
+from txnsim_spark.scan.pieces import Ints
+from txnsim_spark.scan.segments import SegmentFile
+from txnsim_spark.schemas import OffsetRow
+from txnsim_spark.tables._decoded import decoded_records
+from txnsim_spark.tables._transactions import version_of
+from txnsim_spark.tables.rows import Job, Rows, of_segment, of_structs, or_none
+
+KINDS: Final = {
+    0: "offset_commit",
+    1: "offset_commit",
+    2: "group_metadata",
+    3: "consumer_group_metadata",
+    4: "consumer_group_partition_metadata",
+    5: "consumer_group_member_metadata",
+    6: "consumer_group_target_assignment_metadata",
+    7: "consumer_group_target_assignment_member",
+    8: "consumer_group_current_member_assignment",
+    10: "share_group_member_metadata",
+    11: "share_group_metadata",
+    12: "share_group_target_assignment_metadata",
+    13: "share_group_target_assignment_member",
+    14: "share_group_current_member_assignment",
+    15: "share_group_state_partition_metadata",
+    16: "consumer_group_regular_expression",
+    17: "streams_group_metadata",
+    18: "streams_group_partition_metadata",
+    19: "streams_group_member_metadata",
+    20: "streams_group_target_assignment_metadata",
+    21: "streams_group_target_assignment_member",
+    22: "streams_group_current_member_assignment",
+    23: "streams_group_topology",
+}
+"""Key version -> name, as CoordinatorRecordType has it; 0 is an offset commit of before 0.9."""
+UNKNOWN: Final = "unknown"
+DECODED: Final = frozenset({0, 1, *(number for number, kind in kinds().items() if kind.values)})
+
+
+def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
+    """The rows of a segment."""
+    found = (row_of(record, batch) for record, batch in decoded_records(segment, job))
+    return of_structs(found, partial(of_segment, segment))
+
+
+def row_of(record: Record, batch: Ints) -> OffsetRow:
+    """What a record says.
+
+    Args:
+        record: The record.
+        batch: ``kernel.BATCH_COLUMNS`` of its batch.
+    """
+    key = record.key or b""
+    version = version_of(key)
+    kind = UNKNOWN if version is None else KINDS.get(version, UNKNOWN)
+    decoded, problem = _decoded(key, record.value, kind)
+    commit = decoded if isinstance(decoded, OffsetCommitted) else None
+    place = decoded if isinstance(decoded, OffsetCommitted | OffsetDeleted) else None
+    producer_id = int(batch[kernel.PRODUCER_ID])
+    return OffsetRow(
+        offset=record.offset,
+        timestamp_ms=record.timestamp_ms,
+        kind=kind,
+        key_version=version,
+        value_version=version_of(record.value),
+        is_tombstone=record.value is None,
+        group_id=None if decoded is None else decoded.group_id,
+        committed_topic=None if place is None else place.topic_partition.topic,
+        committed_partition=None if place is None else place.topic_partition.partition,
+        committed_topic_id=None if commit is None else _uuid_or_none(commit.topic_id),
+        committed_offset=None if commit is None else commit.offset,
+        committed_leader_epoch=None if commit is None else or_none(commit.leader_epoch),
+        committed_metadata=None if commit is None else commit.metadata,
+        commit_timestamp_ms=None if commit is None else or_none(commit.commit_timestamp_ms),
+        expire_timestamp_ms=None if commit is None else or_none(commit.expire_timestamp_ms),
+        detail=None if decoded is None or place is not None else _detail(decoded),
+        producer_id=None if producer_id < 0 else producer_id,
+        producer_epoch=None if producer_id < 0 else int(batch[kernel.PRODUCER_EPOCH]),
+        is_transactional=bool(batch[kernel.ATTRIBUTES] & TRANSACTIONAL_FLAG),
+        problem=problem,
+    )
+
+
+def _decoded(key: bytes, value: bytes | None, kind: str) -> tuple[GroupRecord | None, str | None]:
+    """The record, or the reason why it could not be decoded."""
+    try:
+        found = decode_record(key, value)
+    except CorruptLogRecordError as error:
+        return None, str(error)
+    if found is not None:
+        return found, None
+    if kind == UNKNOWN:
+        return None, f"a key of version {version_of(key)}, which is no kind that is known"
+    if version_of(key) in DECODED:
+        return None, f"{kind}: a value of version {version_of(value)}, which is not known"
+    return None, f"{kind}: a kind that is not decoded"
+
+
+def _detail(record: GroupRecord) -> str:
+    """The fields of a record without its group; bytes in base64."""
+    fields = {
+        name: getattr(record, name) for name in record.__struct_fields__ if name != "group_id"
+    }
+    return msgspec.json.encode(fields).decode()
+
+
+def _uuid_or_none(topic_id: uuid.UUID | None) -> str | None:
+    """A topic's id; null in older versions, zeros where the coordinator does not know it."""
+    return None if topic_id is None or not topic_id.int else uuid_text(topic_id)

@@ -1,0 +1,141 @@
+"""The table ``records``: every record, decompressed and decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from txnsim.errors import CorruptBatchError
+from txnsim.wire.batch_header import (
+    COMPRESSION_MASK,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_FLAG,
+    SEQUENCE_MAX,
+)
+from txnsim.wire.compression import decompress
+from txnsim_spark.scan import kernel
+from txnsim_spark.scan import kernel_records as kr
+from txnsim_spark.scan.pieces import Bytes, Ints
+from txnsim_spark.scan.segments import SegmentFile
+from txnsim_spark.tables._batches import of_headers
+from txnsim_spark.tables._decoded import chosen_runs
+from txnsim_spark.tables.arrays import of_lists, of_pieces, of_struct, repeated
+from txnsim_spark.tables.rows import ROWS_MAX, Job, Make, Rows, integers, of_segment
+
+BYTES_MAX: Final = 8 << 20
+"""About how much of keys and values is handed over at once."""
+
+
+def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
+    """The rows of a segment."""
+    for data, start, run in chosen_runs(segment, job):
+        for buffer, starts, ends, batches in _unpacked(data, start, run):
+            yield from _decoded(segment, buffer, starts, ends, batches)
+
+
+def _unpacked(data: Bytes, start: int, run: Ints) -> Iterator[tuple[Bytes, Ints, Ints, Ints]]:
+    """(bytes, where each batch's records begin and end there, the batches): all of a run where
+    nothing is compressed, else as many as have some megabytes.
+    """
+    starts = run[kernel.POSITION] - start + HEADER_SIZE
+    ends = run[kernel.POSITION] - start + run[kernel.SIZE]
+    codecs = run[kernel.ATTRIBUTES] & COMPRESSION_MASK
+    if not codecs.any():
+        yield data, starts, ends, run
+        return
+    view = memoryview(data.data)
+    first, held = 0, 0
+    parts: list[bytes] = []
+    for number in range(run.shape[1]):
+        is_whole = ends[number] <= len(view)  # the file may shrink
+        packed = view[starts[number] : ends[number]] if is_whole else view[:0]
+        part = _payload(int(codecs[number]), packed)
+        if parts and held + len(part) > BYTES_MAX:
+            yield (*_joined(parts), run[:, first:number])
+            first, held, parts = number, 0, []
+        parts.append(part)
+        held += len(part)
+    yield (*_joined(parts), run[:, first:])
+
+
+def _payload(codec: int, packed: memoryview) -> bytes:
+    try:
+        return decompress(codec, bytes(packed))
+    except CorruptBatchError:
+        return b""  # the table of errors tells
+
+
+def _joined(parts: Sequence[bytes]) -> tuple[Bytes, Ints, Ints]:
+    ends = np.cumsum([len(one) for one in parts])
+    return np.frombuffer(b"".join(parts), dtype=np.uint8), ends - [len(one) for one in parts], ends
+
+
+def _decoded(
+    segment: SegmentFile, buffer: Bytes, starts: Ints, ends: Ints, batches: Ints
+) -> Iterator[Rows]:
+    place = np.zeros(3, dtype=np.int64)
+    counts = batches[kernel.RECORDS]
+    while place[0] < len(starts):
+        rows = kr.room_for(ROWS_MAX)
+        count = kr.record_rows(buffer, starts, ends, counts, place, rows, BYTES_MAX)
+        if count:
+            yield _rows(segment, buffer, rows[:count], batches)
+
+
+def _rows(segment: SegmentFile, buffer: Bytes, records: Ints, batches: Ints) -> Rows:
+    of_batch = records[:, kr.BATCH]
+    first, end = int(of_batch[0]), int(of_batch[-1]) + 1
+    # Nothing is copied where each batch has one record.
+    table = batches[:, first:end] if end - first == len(records) else batches[:, of_batch]
+    offsets = table[kernel.BASE_OFFSET] + records[:, kr.OFFSET_DELTA]
+    is_appended = (table[kernel.ATTRIBUTES] & LOG_APPEND_TIME_FLAG) != 0
+    created = table[kernel.BASE_TIMESTAMP] + records[:, kr.TIME_DELTA]
+    times = np.where(is_appended, table[kernel.MAX_TIMESTAMP], created)
+    return Rows(
+        len(records),
+        {
+            **of_segment(segment, len(records)),
+            "offset": integers(offsets),
+            "timestamp_ms": integers(times),
+            "key": _bytes(buffer, records[:, kr.KEY_AT], records[:, kr.KEY_SIZE]),
+            "value": _bytes(buffer, records[:, kr.VALUE_AT], records[:, kr.VALUE_SIZE]),
+            "headers": _headers(buffer, records),
+            "sequence": _sequences(table, offsets),
+            "batch_base_offset": integers(table[kernel.BASE_OFFSET]),
+            "batch_position": integers(table[kernel.POSITION]),
+            **of_headers(table),
+        },
+    )
+
+
+def _bytes(buffer: Bytes, begins: Ints, sizes: Ints) -> Make:
+    return lambda kind: of_pieces(buffer, begins, sizes, kind)
+
+
+def _headers(buffer: Bytes, records: Ints) -> Make:
+    def make(kind: pa.DataType) -> Any:
+        count = int(records[:, kr.HEADERS].sum())
+        if not count:
+            return repeated((), len(records), kind)
+        found = np.empty((count, kr.HEADER_COLUMNS), dtype=np.int64)
+        kr.header_rows(buffer, records, found)
+        inner = kind.value_type
+        names = of_pieces(
+            buffer, found[:, kr.NAME_AT], found[:, kr.NAME_SIZE], inner.field("key").type
+        )
+        contents = of_pieces(
+            buffer, found[:, kr.CONTENT_AT], found[:, kr.CONTENT_SIZE], inner.field("value").type
+        )
+        return of_lists(of_struct([names, contents], inner), records[:, kr.HEADERS], kind)
+
+    return make
+
+
+def _sequences(table: Ints, offsets: Ints) -> Make:
+    """Of each record; they begin anew behind the largest int32 (incrementSequence)."""
+    base = table[kernel.BASE_SEQUENCE]
+    sequences = (base + offsets - table[kernel.BASE_OFFSET]) & SEQUENCE_MAX
+    return integers(sequences, absent=base < 0)

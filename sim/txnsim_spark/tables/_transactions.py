@@ -1,0 +1,93 @@
+"""The table ``transactions``: the decoded log of the transaction coordinators.
+
+Every record is a row. A record that this release can't read has a ``problem``. Kafka's
+counterparts: TransactionLog, TransactionStateManager.loadTransactionMetadata.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from txnsim.errors import CorruptLogRecordError
+from txnsim.releases.rules import LATEST
+from txnsim.txn.log_format import decode_record
+from txnsim.txn.state import Tombstone, TxnTransition
+from txnsim.wire.batch import Record
+from txnsim_spark.scan.segments import SegmentFile
+from txnsim_spark.schemas import TransactionRow
+from txnsim_spark.tables._decoded import decoded_records
+from txnsim_spark.tables.rows import Job, Rows, of_segment, of_structs, or_none
+
+_INT16: Final = struct.Struct(">h")
+
+
+def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
+    """The rows of a segment."""
+    found = (row_of(record) for record, _ in decoded_records(segment, job))
+    return of_structs(found, partial(of_segment, segment))
+
+
+def row_of(record: Record) -> TransactionRow:
+    key, value = record.key or b"", record.value
+    try:
+        decoded = decode_record(key, value, rules=LATEST)
+        problem = _unknown(key, value) if decoded is None else None
+    except CorruptLogRecordError as error:
+        decoded, problem = None, str(error)
+    match decoded:
+        case TxnTransition():
+            return _entry(record, decoded)
+        case Tombstone():
+            return TransactionRow(
+                offset=record.offset,
+                timestamp_ms=record.timestamp_ms,
+                transactional_id=decoded.transactional_id,
+                is_tombstone=True,
+            )
+    return TransactionRow(
+        offset=record.offset,
+        timestamp_ms=record.timestamp_ms,
+        is_tombstone=value is None,
+        value_version=version_of(value),
+        problem=problem,
+    )
+
+
+def _entry(record: Record, entry: TxnTransition) -> TransactionRow:
+    return TransactionRow(
+        offset=record.offset,
+        timestamp_ms=record.timestamp_ms,
+        transactional_id=entry.transactional_id,
+        is_tombstone=False,
+        value_version=version_of(record.value),
+        state=entry.state.wire_name,
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        previous_producer_id=or_none(entry.prev_producer_id),
+        next_producer_id=or_none(entry.next_producer_id),
+        timeout_ms=entry.txn_timeout_ms,
+        partitions=tuple(
+            {"topic": one.topic, "partition": one.partition} for one in sorted(entry.partitions)
+        ),
+        start_timestamp_ms=or_none(entry.start_timestamp_ms),
+        last_update_timestamp_ms=or_none(entry.last_update_timestamp_ms),
+        client_transaction_version=int(entry.client_version),
+    )
+
+
+def version_of(data: bytes | None) -> int | None:
+    """What keys and values of the coordinators' logs begin with; None where there is no room."""
+    if data is None or len(data) < _INT16.size:
+        return None
+    (version,) = _INT16.unpack_from(data)
+    return int(version)
+
+
+def _unknown(key: bytes, value: bytes | None) -> str:
+    """Why a record was skipped that Kafka skips, too."""
+    if version_of(key) != 0:
+        return f"key of version {version_of(key)}, only 0 is known"
+    return f"value of version {version_of(value)}, 0 and 1 are known"
