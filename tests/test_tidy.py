@@ -493,7 +493,9 @@ def _imports(name: str) -> Iterator[str]:
             case ast.ImportFrom(module=str(module), names=names):
                 yield module
                 yield from (f"{module}.{alias.name}" for alias in names)
-            case ast.Call(func=ast.Name(id="offered"), args=[ast.Constant(value=str(text))]):
+            case ast.Call(
+                func=ast.Name(id="offered" | "offering"), args=[ast.Constant(value=str(text))]
+            ):
                 yield from (f"{extension}.{text}" for extension in EXTENSIONS)
             case ast.Constant(value=str(text)) if re.match(r"txnsim(_lab|_spark)?\.", text):
                 yield text

@@ -16,15 +16,18 @@ from typing import Any, Final
 EXTENSIONS: Final = ("txnsim_lab", "txnsim_spark")
 
 
-def offered(name: str) -> Iterator[ModuleType]:
-    """Import the module of this name from each extension that has one.
+def offering(name: str) -> tuple[str, ...]:
+    """The module of this name of each extension that has one, by its whole name; imports none.
 
     Args:
         name: Below the package, with dots: ``cli.commands``.
     """
-    for package in EXTENSIONS:
-        if _has(package, name):
-            yield import_module(f"{package}.{name}")
+    return tuple(f"{package}.{name}" for package in EXTENSIONS if _has(package, name))
+
+
+def offered(name: str) -> Iterator[ModuleType]:
+    """Import what ``offering`` names."""
+    yield from map(import_module, offering(name))
 
 
 def borrowed(name: str, what: str) -> Any:

@@ -19,12 +19,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from txnsim.extensions import offering
+
 if TYPE_CHECKING:
     from txnsim.testing._blocking import Clock, Faults, SimulatedKafka
     from txnsim.testing._life import AsyncClock
     from txnsim.testing._session import Guard
     from txnsim.testing.cluster import AsyncSimulatedKafka
     from txnsim.testing.faults import AsyncFaults
+
+pytest_plugins = offering("exam.pytest_plugin")
 
 MARKER: Final = "txnsim"
 GUARD: Final = pytest.StashKey["Guard"]()

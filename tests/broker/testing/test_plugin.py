@@ -27,7 +27,10 @@ def test_it_imports_nothing_but_itself() -> None:
         text=True,
         check=True,
     ).stdout.split()
-    assert loaded == ["txnsim", "txnsim.moved", "txnsim.testing", "txnsim.testing.plugin"]
+    assert loaded == [
+        *("txnsim", "txnsim.extensions", "txnsim.moved"),
+        *("txnsim.testing", "txnsim.testing.plugin"),
+    ]
 
 
 def test_pytest_finds_it_by_its_entry_point(pytestconfig) -> None:
