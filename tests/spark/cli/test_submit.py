@@ -11,7 +11,7 @@ import pytest
 
 from txnsim.cli import main
 from txnsim_spark import session
-from txnsim_spark.cli import _submit as submit
+from txnsim_spark.cli import submit
 
 
 def test_a_command_runs_in_the_session_which_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -228,7 +228,7 @@ def _library_files(given: Path, wanted: Parts) -> Iterator[tuple[str, bytes]]:
                 if (is_native or name.endswith(".py")) and not _LIBRARIES_LEFT_OUT.match(name):
                     yield name, wheel.read(name)
     for name, target in STAND_INS.items():
-        yield target, _HERE.joinpath("stand_ins", *name.split("/")).read_bytes()
+        yield target, _HERE.joinpath("_stand_ins", *name.split("/")).read_bytes()
 
 
 def own_files() -> Iterator[tuple[str, bytes]]:
