@@ -20,6 +20,7 @@ from txnsim.extensions import offered
 from txnsim.http._life import ClockRoutes, LifeRoutes
 from txnsim.http._log_dirs import LogDirRoutes
 from txnsim.http._pages import PageRoutes
+from txnsim.http._repairs import RepairRoutes
 from txnsim.http._reset import RoundRoutes
 from txnsim.http._transactions import TransactionRoutes
 from txnsim.http.assertions import AssertionRoutes
@@ -43,6 +44,7 @@ _NOUNS: Final[tuple[type[Noun], ...]] = (
     LogDirRoutes,
     TopicRoutes,
     TransactionRoutes,
+    RepairRoutes,
     ReportedRoutes,
     RoundRoutes,
     AssertionRoutes,
@@ -129,6 +131,7 @@ class ControlApi:
             LogDirRoutes(cluster),
             TopicRoutes(cluster),
             TransactionRoutes(cluster),
+            RepairRoutes(cluster),
             self._events,
             RoundRoutes(cluster),
             AssertionRoutes.of_simulated(cluster),

@@ -1,0 +1,58 @@
+"""The cure of what hangs, as an operator does it: looked for and ended over the wire."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+from starlette.requests import Request
+
+from txnsim.client.admin import Admin
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError
+from txnsim.client.inspection.repair import Repair, repair
+from txnsim.client.inspection.survey import ANY_AGE, survey
+from txnsim.http.operation import PREFIX, ClusterNoun, Operation
+from txnsim.http.replies import Body, RefusedError
+from txnsim.http.topics import partition_of
+from txnsim.http.wire_noun import outside_of
+from txnsim.server.request_trace import PAGE
+from txnsim.txn.past_decision import GUESSES
+
+TIMEOUT_MS: Final = 5_000
+
+
+class RepairPartition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """End what hangs on a partition."""
+
+    topic: str
+    partition: int
+    guess: Literal["abort", "commit"] | None = None
+    """Marker to write where the decision is unknown; None: write nothing there."""
+
+
+class RepairRoutes(ClusterNoun):
+    """The routes over one cluster."""
+
+    @Operation("post", f"{PREFIX}/repairs", refusals=("404", "422", "503"))
+    async def repair(self, _request: Request, body: Body[RepairPartition]) -> list[Repair]:
+        """End what hangs on a partition with the marker that was decided, as `txnsim txns repair
+        --yes` does. Where the decision is unknown, `guess` says which one.
+        """
+        wanted = await body.read()
+        place = partition_of(self._cluster, wanted.topic, wanted.partition)
+        settings = ClientSettings(client_id=PAGE, api_timeout_ms=TIMEOUT_MS)
+        now_ms = self._cluster.environment.clock.now_ms()
+        guess = None if wanted.guess is None else GUESSES[wanted.guess]
+        try:
+            async with outside_of(self._cluster, settings) as outside:
+                admin = Admin(outside)
+                found = await survey(
+                    admin, now_ms=now_ms, partitions=[place], older_than_ms=ANY_AGE
+                )
+                done = [
+                    await repair(admin, one, now_ms=now_ms, guess=guess) for one in found.hanging
+                ]
+        except ClientError as error:
+            raise RefusedError(503, f"the cure was not answered: {error}") from error
+        return done
