@@ -199,8 +199,8 @@ def _files(work: Path, given: Path, wanted: Parts) -> dict[str, bytes]:
     shutil.copy(pyodide / "python_stdlib.zip", work / "python_stdlib.zip")
     _put(work / "modules", _library_files(given, wanted))
     _put(work / "txnsim", own_files())
-    for name in ("pack.py", "pack.mjs"):
-        (work / name).write_bytes(_HERE.joinpath(name).read_bytes())
+    for name, file in (("pack.py", "_pack.py"), ("pack.mjs", "pack.mjs")):
+        (work / name).write_bytes(_HERE.joinpath(file).read_bytes())
     _run(["node", str(work / "pack.mjs"), str(pyodide), str(work)], work)
     lock = msgspec.json.decode((pyodide / "pyodide-lock.json").read_bytes())
     page = served()
