@@ -40,13 +40,8 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim_lab/cli/_traces/trace.py": "tests/spark/cli/test_trace_actions.py",
     "sim/txnsim_lab/http/control_port.py": "tests/lab/http/test_explaining.py",
     "sim/txnsim_spark/campaign_engine.py": "tests/pipeline/test_campaign.py",
-    "sim/txnsim_lab/exam/_driver.py": "tests/lab/exam/test_sitting.py",
-    "sim/txnsim_lab/exam/results.py": "tests/lab/exam/test_sitting.py",
     "sim/txnsim_lab/exam/real_hall.py": "tests/real/test_exam.py",
-    "sim/txnsim_lab/exam/_room.py": "tests/lab/exam/test_sitting.py",
-    "sim/txnsim_lab/exam/situation.py": "tests/lab/exam/test_sitting.py",
     "sim/txnsim_lab/exam/situations/*.py": "tests/lab/exam/test_sitting.py",
-    "sim/txnsim_spark/soundness/_parts.py": "tests/spark/soundness/test_segment_walk.py",
     "sim/txnsim/api/kip_text/_txn_offset_commit.py": "tests/kip_text/test_differences.py",
     "sim/txnsim/api/kip_text/_add_partitions_to_txn.py": "tests/kip_text/test_differences.py",
     "sim/txnsim/api/kip_text/_describe_transactions.py": "tests/kip_text/test_differences.py",
@@ -65,10 +60,6 @@ JUDGED_ELSEWHERE: Final = {
         "tests/broker/api/identities/test_delegation_tokens.py"
     ),
     "sim/txnsim_lab/scenario/ground/_base.py": PROTOCOLS_ONLY,
-    "sim/txnsim/group/commands.py": "tests/broker/test_types.py",  # values without behaviour
-    "sim/txnsim/group/consumer_records.py": "tests/broker/test_types.py",
-    "sim/txnsim/group/offset_commands.py": "tests/broker/test_types.py",
-    "sim/txnsim/group/records.py": "tests/broker/test_types.py",
     "sim/txnsim/group/rebalance.py": "tests/broker/group/test_classic.py",
     "sim/txnsim_lab/http/_runs/lessons.py": "tests/http/test_answers.py",
     "sim/txnsim_lab/http/_runs/own_cluster.py": "tests/http/test_own_cluster.py",
@@ -76,13 +67,9 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim_lab/cli/_teaching/asking.py": "tests/lab/cli/teaching/test_lesson.py",
     "sim/txnsim_lab/cli/_site.py": "tests/browser/test_site.py",
     "sim/txnsim_lab/http/_runs/told_again.py": "tests/lab/http/runs/test_driven_runs.py",
-    "sim/txnsim_lab/http/site/_pack.py": "tests/browser/test_site.py",
     "sim/txnsim_lab/http/site/_stand_ins/*.py": "tests/browser/test_site.py",
     "sim/txnsim_lab/http/_runs/run_requests.py": "tests/lab/http/runs/test_scenarios.py",
     "sim/txnsim_lab/scenario/driven.py": "tests/lab/http/runs/test_driven_runs.py",
-    "sim/txnsim_lab/simulation/_dice.py": "tests/lab/simulation/test_drawing.py",
-    "sim/txnsim_lab/simulation/_disturbances.py": "tests/lab/simulation/test_drawing.py",
-    "sim/txnsim_lab/simulation/_habits.py": "tests/lab/simulation/test_drawing.py",
     "sim/txnsim/interbroker/lifecycle.py": "tests/broker/test_types.py",  # values without behaviour
     "sim/txnsim/interbroker/replication.py": "tests/broker/test_types.py",
     "sim/txnsim/interbroker/transactions.py": "tests/broker/test_types.py",
@@ -91,7 +78,6 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim_spark/streaming/_records.py": "tests/pipeline/test_stream.py",
     "sim/txnsim_spark/streaming/_sink.py": "tests/pipeline/test_stream.py",
     "sim/txnsim_spark/streaming/_watch.py": "tests/pipeline/test_stream.py",
-    "sim/txnsim/runtime/env.py": PROTOCOLS_ONLY,
     "sim/txnsim/testing/testcontainers.py": "tests/testing/test_testcontainers.py",
     "sim/txnsim/wire/messages/_api_versions_v5.py": "tests/wire/test_golden_messages.py",
     "sim/txnsim/wire/messages/consumer_group_records.py": (
@@ -424,23 +410,63 @@ TESTS_OF: Final = {"txnsim": "broker", "txnsim_lab": "lab", "txnsim_spark": "spa
 """Package -> the folder of its tests."""
 
 
-def test_unit_tests_mirror_the_product() -> None:
-    wanted = {
-        name: _unit_test_of(name)
+def test_unit_tests_follow_the_folders_of_the_product() -> None:
+    """A module has a test file of its name, or one in that folder imports it."""
+    untested = {
+        name
         for name in python_files("sim")
-        if not name.endswith("__init__.py")
-        and not any(fnmatch(name, pattern) for pattern in JUDGED_ELSEWHERE)
+        if not name.endswith("__init__.py") and module_of(name) not in _in_test_folders()
     }
-    files = set(tracked())
-    untested = [f"{name} -> {test}" for name, test in wanted.items() if test not in files]
+    excused = {
+        pattern: {name for name in python_files("sim") if fnmatch(name, pattern)}
+        for pattern in JUDGED_ELSEWHERE
+    }
+    wanted = untested.difference(*excused.values())
+    assert_none(wanted, "write their tests, or say in JUDGED_ELSEWHERE who judges them")
+    needless = (pattern for pattern, names in excused.items() if not names & untested)
+    assert_none(needless, "tests of their own folder have them: remove from JUDGED_ELSEWHERE")
+
+
+def test_no_unit_test_is_astray() -> None:
+    """Each is for a module or a package of the folder that its own folder mirrors."""
+    beside: dict[str, set[str]] = {}
+    for name in python_files("sim"):
+        beside.setdefault(_folder_of_tests(name), set()).add(module_of(name))
+    wanted = {_unit_test_of(name) for name in python_files("sim")}
     astray = [
         name
-        for name in files
-        if re.fullmatch(r"tests/(broker|lab|spark)/.*test_\w+\.py", name)
-        and name not in wanted.values()
+        for name in _unit_tests()
+        if name not in wanted
+        and not beside.get(Path(name).parent.as_posix(), set()) & set(_imports(name))
     ]
-    assert_none(untested, "write their tests, or say in JUDGED_ELSEWHERE who judges them")
-    assert_none(astray, "they mirror nothing")
+    assert_none(astray, "they import nothing of the folder that theirs mirrors")
+
+
+def _unit_tests() -> list[str]:
+    return [
+        name
+        for name in python_files("tests")
+        if re.fullmatch(r"tests/(broker|lab|spark)/.*test_\w+\.py", name)
+    ]
+
+
+@cache
+def _in_test_folders() -> frozenset[str]:
+    """Modules that tests of their folder name: by their file name, or by an import."""
+    tests = set(_unit_tests())
+    imported: dict[str, set[str]] = {}
+    for test in tests:
+        imported.setdefault(Path(test).parent.as_posix(), set()).update(_imports(test))
+    return frozenset(
+        module
+        for name in python_files("sim")
+        if (module := module_of(name)) in imported.get(_folder_of_tests(name), ())
+        or _unit_test_of(name) in tests
+    )
+
+
+def _folder_of_tests(name: str) -> str:
+    return Path(_unit_test_of(name)).parent.as_posix()
 
 
 def _unit_test_of(name: str) -> str:
