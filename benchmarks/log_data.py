@@ -23,7 +23,6 @@ import msgspec
 import numpy as np
 
 from benchmarks import log_fill
-from txnsim.placement import partition_for
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
@@ -42,6 +41,7 @@ from txnsim.types import (
     TopicPartition,
     TransactionalId,
     TransactionVersion,
+    partition_for,
 )
 from txnsim.wire.batch import Record, assign, build_batch, read_batch_header
 from txnsim.wire.batch_header import CRC_START

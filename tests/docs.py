@@ -40,8 +40,7 @@ from txnsim.config._kafka_names import known, why_without_effect
 from txnsim.faults import meanings, points
 from txnsim.metadata import configs
 from txnsim.releases.kafka import REFERENCE
-from txnsim.setting import Setting
-from txnsim.settings import DEFAULTS, documentation
+from txnsim.settings import DEFAULTS, Setting, documentation
 from txnsim.wire.apis import APIS, api_name
 from txnsim_spark.forensics.findings import json_schema
 from txnsim_spark.schemas import TABLES as LOG_TABLES

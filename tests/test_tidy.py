@@ -546,7 +546,7 @@ def test_test_support_is_used() -> None:
 
 
 WRITERS: Final = {
-    "sim/txnsim/written_files.py": "the mechanism itself",
+    "sim/txnsim/files.py": "the mechanism itself",
     "sim/txnsim/cli/main.py": "the null device, where a standard file is closed",
     "sim/txnsim_spark/cli/_stream.py": "open for `append`",
     "sim/txnsim/cli/_txns/audit.py": "open for `append`",
@@ -568,7 +568,7 @@ WRITERS: Final = {
 
 def test_files_are_written_by_one_mechanism() -> None:
     found = {name for name in python_files("sim") for node in ast.walk(tree(name)) if _writes(node)}
-    assert_none(found - WRITERS.keys(), "use txnsim.written_files: a full disk leaves nothing")
+    assert_none(found - WRITERS.keys(), "use txnsim.files: a full disk leaves nothing")
     assert_none(WRITERS.keys() - found, "it writes no file: remove its row")
 
 

@@ -7,6 +7,13 @@ operate, and ``txnsim.testing``: a pytest plugin and ``SimulatedKafka``. It know
 of them on the path it serves, and a stock client commits.
 """
 
+from typing import Final
+
 from txnsim import moved
+
+VERSION: Final = "0.2.0"
+"""As pyproject.toml has it: metadata take long to read."""
+TXNSIM: Final = f"txnsim {VERSION}"
+"""As programs print it."""
 
 moved.install()

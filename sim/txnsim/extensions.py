@@ -1,7 +1,8 @@
-"""The packages that may lie beside ``txnsim``: the lab and Spark.
+"""Modules that are imported when somebody wants them, and not before.
 
-``txnsim`` serves without them. It knows their names alone, and asks them for a module when somebody
-wants what it lacks: a command, a route, a history. Neither is imported before.
+``OnDemand`` stands for a module that most runs never need. The rest is about packages that may lie
+beside ``txnsim``: the lab and Spark. ``txnsim`` serves without them. It knows their names alone,
+and asks them for a module when somebody wants what it lacks: a command, a route, a history.
 """
 
 from __future__ import annotations
@@ -14,6 +15,22 @@ from types import ModuleType
 from typing import Any, Final
 
 EXTENSIONS: Final = ("txnsim_lab", "txnsim_spark")
+
+
+class OnDemand:
+    """A stand-in for a module with the same attributes.
+
+    A server has to accept soon after its process was started, and it needs few of its modules for
+    that.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        found = getattr(import_module(self.__name__), attribute)
+        setattr(self, attribute, found)  # from now on it costs what an attribute costs
+        return found
 
 
 def offering(name: str) -> tuple[str, ...]:

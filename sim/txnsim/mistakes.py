@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 
 from txnsim.errors import in_short
-from txnsim.suggestions import unknown
+from txnsim.text import unknown
 
 T = TypeVar("T")
 

@@ -1,23 +1,30 @@
-"""Patterns of clients: RE2/J's, bounded by what a match may cost.
+"""Patterns of clients: RE2/J's, bounded by what a match may cost. Pure.
 
-RE2/J's syntax is written for Rust's ``regex`` (``pattern_syntax``), which matches in time linear in
-a name, and linear in the program of its pattern: ``(a?){1000}`` has few letters and thousands of
-instructions. So the length of a pattern and its program are bounded, and a name is matched where
-both together are few steps. A thousand names are a thousand matches: whoever matches many takes
-breaks (``Pattern.weight``).
+RE2/J's syntax is read as RE2/J reads it, and written for Rust's ``regex`` (``written``), which
+matches in time linear in a name, and linear in the program of its pattern: ``(a?){1000}`` has few
+letters and thousands of instructions. So the length of a pattern and its program are bounded, and a
+name is matched where both together are few steps. A thousand names are a thousand matches: whoever
+matches many takes breaks (``Pattern.weight``).
+
+What is taken, what is refused and the words of a refusal are RE2/J's (1.8, which Kafka's brokers
+have), its oddities included: ``a{*`` is a repetition of a repetition, and a parenthesis that closes
+nothing is an internal error. Names are matched as a whole, so whether a repetition is greedy and
+what a group captures changes nothing, and is not written.
 
 Rust's ``regex`` comes with pydantic, which has it for the patterns of its strings. Apache Kafka's
-broker has RE2/J and no bounds.
+broker has RE2/J and no bounds. Counterpart of the syntax: com.google.re2j.Parser.
 """
 
 from __future__ import annotations
 
+import re
+import string
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, NoReturn
 
 from txnsim.errors import PatternError
-from txnsim.on_demand import OnDemand
-from txnsim.pattern_syntax import written
+from txnsim.extensions import OnDemand
 
 pydantic_core: Final[Any] = OnDemand("pydantic_core")
 
@@ -26,6 +33,11 @@ DEVIATIONS: Final = (
     " metrics) has at most 10,000 bytes, a program of about 8,000 instructions (a class of Unicode"
     " counts as 250) and groups nested 50 deep. ListTransactions refuses one that takes too long"
     " for an id: INVALID_REGULAR_EXPRESSION.",
+    r"Classes of Unicode (`\p{Greek}`) and `(?i)` in a pattern of a client go by a newer Unicode"
+    " than RE2/J's, which is that of 2010: they know the characters that have come since.",
+    "RE2/J never comes to an end over `(?i)` with a character from U+1C80 to U+1C88 or a range that"
+    r" holds one, such as `(?i)[\x{100}-\x{ffff}]` (1.8 on Java 17; a real broker gives no answer):"
+    " a thread of the broker is busy for good. Here it is an expression as any other.",
 )
 
 BYTES_MAX: Final = 10_000
@@ -88,3 +100,480 @@ def compiled(expression: str) -> Pattern:
     if len(expression.encode()) > BYTES_MAX:
         raise PatternError(f"a pattern has at most {BYTES_MAX:,} bytes")
     return Pattern(expression)
+
+
+# Syntax
+
+DEPTH_MAX: Final = 50
+"""Groups in groups, and repetitions of repetitions. Rust's syntax takes 250 levels, and each of
+these may be four of its own.
+"""
+INSTRUCTIONS_OF_UNICODE_CLASS: Final = 250
+"""What one costs to compile and to hold, in instructions."""
+_INSTRUCTIONS_OF_RANGE: Final = 8
+_INSTRUCTIONS_OF_NEGATION: Final = 10
+"""Both are more where a character is more than one byte."""
+_CHARACTERS_FOLDED: Final = 200
+"""In the time of an instruction, where a class ignores case."""
+
+_INVALID_CHAR_RANGE: Final = "invalid character class range"
+_INVALID_ESCAPE: Final = "invalid escape sequence"
+_INVALID_NAMED_CAPTURE: Final = "invalid named capture"
+_INVALID_PERL_OP: Final = "invalid or unsupported Perl syntax"
+_INVALID_REPEAT_OP: Final = "invalid nested repetition operator"
+_INVALID_REPEAT_SIZE: Final = "invalid repeat count"
+_MISSING_BRACKET: Final = "missing closing ]"
+_MISSING_PAREN: Final = "missing closing )"
+_MISSING_REPEAT_ARGUMENT: Final = "missing argument to repetition operator"
+_TRAILING_BACKSLASH: Final = "trailing backslash at end of expression"
+_DUPLICATE_NAMED_CAPTURE: Final = "duplicate capture group name"
+_STRAY_PAREN: Final = "regexp/syntax: internal error"
+
+_REPEAT_MAX: Final = 1000
+_REPETITION: Final = re.compile(r"([*+?])|\{(0|[1-9][0-9]*)(,)?((?<=,)(?:0|[1-9][0-9]*))?\}")
+_SYMBOLS: Final = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_ALNUM: Final = frozenset(string.ascii_letters + string.digits)
+_OCTAL: Final = frozenset(string.octdigits)
+_ESCAPES: Final = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
+_ASSERTIONS: Final = {"A": r"\A", "z": r"\z", "b": r"(?-u:\b)", "B": r"(?-u:\B)"}
+_PERL: Final = {"d": "0-9", "s": r"\t\n\x0c\r\x20", "w": "0-9A-Za-z_"}
+_POSIX: Final = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "ascii": r"\x00-\x7f",
+    "blank": r"\t\x20",
+    "cntrl": r"\x00-\x1f\x7f",
+    "digit": "0-9",
+    "graph": r"\x21-\x7e",
+    "lower": "a-z",
+    "print": r"\x20-\x7e",
+    "punct": r"\x21-\x2f\x3a-\x40\x5b-\x60\x7b-\x7e",
+    "space": r"\t\n\x0b\x0c\r\x20",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+}
+_CATEGORIES: Final = (
+    "Cc Cf Co L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp"
+    " Zs"
+)
+_SCRIPTS: Final = (
+    "Arabic Armenian Avestan Balinese Bamum Batak Bengali Bopomofo Brahmi Braille Buginese Buhid"
+    " Canadian_Aboriginal Carian Cham Cherokee Common Coptic Cuneiform Cypriot Cyrillic Deseret"
+    " Devanagari Egyptian_Hieroglyphs Ethiopic Georgian Glagolitic Gothic Greek Gujarati Gurmukhi"
+    " Han Hangul Hanunoo Hebrew Hiragana Imperial_Aramaic Inherited Inscriptional_Pahlavi"
+    " Inscriptional_Parthian Javanese Kaithi Kannada Katakana Kayah_Li Kharoshthi Khmer Lao Latin"
+    " Lepcha Limbu Linear_B Lisu Lycian Lydian Malayalam Mandaic Meetei_Mayek Mongolian Myanmar"
+    " New_Tai_Lue Nko Ogham Ol_Chiki Old_Italic Old_Persian Old_South_Arabian Old_Turkic Oriya"
+    " Osmanya Phags_Pa Phoenician Rejang Runic Samaritan Saurashtra Shavian Sinhala Sundanese"
+    " Syloti_Nagri Syriac Tagalog Tagbanwa Tai_Le Tai_Tham Tai_Viet Tamil Telugu Thaana Thai"
+    " Tibetan Tifinagh Ugaritic Vai Yi"
+)
+_NOTHING: Final = "a&&b"
+"""Of a class that is empty."""
+UNICODE_CLASSES: Final[Mapping[str, str]] = {
+    **{name: rf"\p{{gc={name}}}" for name in _CATEGORIES.split()},
+    **{name: rf"\p{{sc={name}}}" for name in _SCRIPTS.split()},
+    "Any": f"[^{_NOTHING}]",
+    "C": r"\p{gc=Cc}\p{gc=Cf}\p{gc=Co}",  # without what is unassigned
+    "Cs": _NOTHING,  # no text has a surrogate
+    "Unknown": r"\x{e000}-\x{f8ff}\x{f0000}-\x{ffffd}\x{100000}-\x{10fffd}",
+}
+"""Names of RE2/J -> what a class of Rust has for them."""
+_ALL: Final = 0x110000
+"""Characters."""
+
+
+class Written(NamedTuple):
+    """An expression in Rust's syntax."""
+
+    text: str
+    instructions: int
+    """An upper estimate of its program."""
+
+
+def written(expression: str) -> Written:
+    """Write an expression of RE2/J for Rust.
+
+    Raises:
+        PatternError: RE2/J refuses it, in its words, or it is nested too deeply.
+    """
+    return _Parser(expression).parsed()
+
+
+class _Flags(NamedTuple):
+    ignores_case: bool = False
+    every_line: bool = False
+    """^ and $ match at lines."""
+    dot_takes_newline: bool = False
+
+
+_FLAG_NAMES: Final = {"i": "ignores_case", "m": "every_line", "s": "dot_takes_newline"}
+
+
+class _Members(NamedTuple):
+    """Some of a class."""
+
+    text: str
+    instructions: int = 1
+    span: int = 0
+    """About so many characters, where they are many. Of a class in brackets that stands alone Rust
+    knows that it has both cases.
+    """
+
+
+class _Part(NamedTuple):
+    """What a repetition after it would repeat."""
+
+    text: str
+    instructions: int = 1
+    depth: int = 0
+    is_repeated: bool = False
+
+
+class _Group:
+    """An open parenthesis, or the whole."""
+
+    __slots__ = ("branches", "flags_before", "parts")
+
+    def __init__(self, flags_before: _Flags) -> None:
+        self.flags_before = flags_before
+        self.branches: list[list[_Part]] = []
+        self.parts: list[_Part] = []
+
+    def part(self) -> _Part:
+        branches = [*self.branches, self.parts]
+        parts = [part for branch in branches for part in branch]
+        return _Part(
+            f"(?:{'|'.join(''.join(part.text for part in branch) for branch in branches)})",
+            sum(part.instructions for part in parts) + len(branches),
+            1 + max((part.depth for part in parts), default=0),
+        )
+
+
+class _Parser:
+    """Goes through an expression once."""
+
+    def __init__(self, expression: str) -> None:
+        self._expression = expression
+        self._at = 0
+        self._flags = _Flags()
+        self._open = [_Group(self._flags)]
+        self._names: set[str] = set()
+
+    def parsed(self) -> Written:
+        after_repeat = False
+        while self._more():
+            start, was_after_repeat, after_repeat = self._at, after_repeat, False
+            char = self._pop()
+            if char in "*+?{":
+                # RE2/J counts a brace as a repetition, also where it is none.
+                after_repeat = True
+                self._repetition(start, follows_another=was_after_repeat)
+            elif char == "(":
+                self._parenthesis()
+            elif char == "|":
+                self._open[-1].branches.append(self._open[-1].parts)
+                self._open[-1].parts = []
+            elif char == ")":
+                self._close()
+            elif char == "^":
+                self._push("(?m:^)" if self._flags.every_line else r"\A")
+            elif char == "$":
+                self._push("(?m:$)" if self._flags.every_line else r"\z")
+            elif char == ".":
+                text = "(?s:.)" if self._flags.dot_takes_newline else "."
+                self._push(text, _INSTRUCTIONS_OF_NEGATION)
+            elif char == "[":
+                self._class()
+            elif char == "\\":
+                self._backslash()
+            else:
+                self._literal(ord(char))
+        if len(self._open) > 1:
+            _refuse(_MISSING_PAREN)
+        whole = self._open[0].part()
+        return Written(rf"\A{whole.text}\z", whole.instructions)
+
+    # The text
+
+    def _more(self) -> bool:
+        return self._at < len(self._expression)
+
+    def _pop(self) -> str:
+        char = self._expression[self._at]
+        self._at += 1
+        return char
+
+    def _takes(self, text: str) -> bool:
+        if self._expression.startswith(text, self._at):
+            self._at += len(text)
+            return True
+        return False
+
+    def _up_to(self, end: str) -> str | None:
+        """What stands before ``end``, which is passed; None where it does not come."""
+        found = self._expression.find(end, self._at)
+        if found < 0:
+            return None
+        before = self._expression[self._at : found]
+        self._at = found + len(end)
+        return before
+
+    # Parts
+
+    def _push(self, text: str, instructions: int = 1) -> None:
+        self._open[-1].parts.append(_Part(text, instructions))
+
+    def _literal(self, code: int) -> None:
+        text, ignores_case = _char(code), self._flags.ignores_case and _may_have_case(code)
+        instructions = len(chr(code).encode("utf-8", "surrogatepass"))
+        if ignores_case:
+            self._push(f"(?i:{text or f'[{_NOTHING}]'})", instructions + _INSTRUCTIONS_OF_RANGE)
+        else:
+            self._push(text or f"[{_NOTHING}]", instructions)
+
+    def _parenthesis(self) -> None:
+        if not self._takes("?"):
+            self._open.append(_Group(self._flags))
+        elif self._takes("P<") or self._takes("<"):
+            name = self._up_to(">")
+            if not name or not set(name) <= _ALNUM | {"_"}:
+                _refuse(_INVALID_NAMED_CAPTURE)
+            if name in self._names:
+                _refuse(_DUPLICATE_NAMED_CAPTURE)
+            self._names.add(name)
+            self._open.append(_Group(self._flags))
+        else:
+            self._change_flags()
+
+    def _change_flags(self) -> None:
+        """Behind ``(?``: flags for the rest of the group, or for a group of their own."""
+        flags, sets, saw_flag = self._flags, True, False
+        while self._more():
+            char = self._pop()
+            if char in _FLAG_NAMES:
+                flags = flags._replace(**{_FLAG_NAMES[char]: sets})
+                saw_flag = True
+            elif char == "U":
+                saw_flag = True
+            elif char == "-" and sets:
+                sets = saw_flag = False
+            elif char in ":)" and (sets or saw_flag):
+                if char == ":":
+                    self._open.append(_Group(self._flags))
+                self._flags = flags
+                return
+            else:
+                break
+        _refuse(_INVALID_PERL_OP)
+
+    def _close(self) -> None:
+        if len(self._open) == 1:
+            _refuse(_STRAY_PAREN)
+        group = self._open.pop()
+        self._flags = group.flags_before
+        self._add(group.part())
+
+    def _add(self, part: _Part) -> None:
+        if part.depth > DEPTH_MAX:
+            _refuse(f"nested more than {DEPTH_MAX} deep")
+        self._open[-1].parts.append(part)
+
+    # Repetitions
+
+    def _repetition(self, start: int, *, follows_another: bool) -> None:
+        counted = _REPETITION.match(self._expression, start)
+        if counted is None:
+            self._literal(ord("{"))
+            return
+        self._at = counted.end()
+        symbol, low, comma, high = counted.groups()
+        if symbol:
+            least, most = _SYMBOLS[symbol]
+        else:
+            least = int(low[:9])
+            most = int(high[:9]) if high else None if comma else least
+            if max(least, most or 0) > _REPEAT_MAX or (most is not None and least > most):
+                _refuse(_INVALID_REPEAT_SIZE)
+        self._takes("?")  # as few as can be: the same names
+        if follows_another:
+            _refuse(_INVALID_REPEAT_OP)
+        parts = self._open[-1].parts
+        if not parts:
+            _refuse(_MISSING_REPEAT_ARGUMENT)
+        part = parts.pop()
+        if most == 0:
+            self._push("(?:)")
+            return
+        text = f"(?:{part.text})" if part.is_repeated else part.text
+        self._add(
+            _Part(
+                text + counted[0],
+                part.instructions * (most or max(1, least)) + (most or least + 1) - least,
+                part.depth + part.is_repeated,
+                is_repeated=True,
+            )
+        )
+
+    # Escapes and classes
+
+    def _backslash(self) -> None:
+        if self._more():
+            char = self._expression[self._at]
+            if char in _ASSERTIONS:
+                self._at += 1
+                self._push(_ASSERTIONS[char])
+                return
+            if self._takes("Q"):
+                quoted = self._up_to("\\E")
+                if quoted is None:
+                    quoted, self._at = self._expression[self._at :], len(self._expression)
+                for each in quoted:
+                    self._literal(ord(each))
+                return
+        of_class = self._class_escape()
+        if of_class is None:
+            self._literal(self._escaped())
+        else:
+            self._push_class([of_class])
+
+    def _class_escape(self) -> _Members | None:
+        r"""What ``\d`` or ``\p{Greek}`` stands for, behind the backslash; None, and nothing
+        passed, where it is another escape.
+        """
+        char = self._expression[self._at : self._at + 1]
+        if char in ("p", "P"):
+            self._at += 1
+            return self._unicode_class(negated=char == "P")
+        members = _PERL.get(char.lower())
+        if members is None:
+            return None
+        self._at += 1
+        return _group(members, negated=char.isupper())
+
+    def _unicode_class(self, *, negated: bool) -> _Members:
+        name = None if not self._more() else self._up_to("}") if self._takes("{") else self._pop()
+        if name is not None and name.startswith("^"):
+            name, negated = name[1:], not negated
+        if name is None or name not in UNICODE_CLASSES:
+            _refuse(_INVALID_CHAR_RANGE)
+        return _Members(
+            f"[{'^' if negated else ''}{UNICODE_CLASSES[name]}]",
+            INSTRUCTIONS_OF_UNICODE_CLASS,
+            span=_ALL if negated or name == "Any" else 0,
+        )
+
+    def _escaped(self) -> int:
+        """The character that an escape stands for; behind the backslash."""
+        if not self._more():
+            _refuse(_TRAILING_BACKSLASH)
+        char = self._pop()
+        if char not in _ALNUM:
+            return ord(char)
+        if char in _ESCAPES:
+            return _ESCAPES[char]
+        if char == "x":
+            return self._hexadecimal()
+        octal = char if char in _OCTAL else ""
+        while octal and len(octal) < 3 and self._expression[self._at : self._at + 1] in _OCTAL:
+            octal += self._pop()
+        if octal and (octal[0] == "0" or len(octal) > 1):  # else it refers back
+            return int(octal, 8)
+        _refuse(_INVALID_ESCAPE)
+
+    def _hexadecimal(self) -> int:
+        if self._takes("{"):
+            digits = self._up_to("}") or ""
+        else:
+            digits = self._expression[self._at : self._at + 2]
+            self._at += 2
+            if len(digits) < 2:
+                _refuse(_INVALID_ESCAPE)
+        if not digits or not set(digits) <= set(string.hexdigits):
+            _refuse(_INVALID_ESCAPE)
+        code = int(digits, 16)
+        if code >= _ALL:
+            _refuse(_INVALID_ESCAPE)
+        return code
+
+    def _class(self) -> None:
+        """Behind ``[``."""
+        negated = self._takes("^")
+        members: list[_Members] = []
+        is_first = True
+        while is_first or not self._takes("]"):
+            is_first = False
+            member = self._named_class()
+            if member is None and self._takes("\\"):
+                member = self._class_escape()
+                if member is None:
+                    self._at -= 1
+            members.append(self._range() if member is None else member)
+        self._push_class(members, negated=negated)
+
+    def _named_class(self) -> _Members | None:
+        end = self._expression.find(":]", self._at + 1)
+        if end < 0 or not self._takes("[:"):
+            return None
+        name, self._at = self._expression[self._at : end], end + 2
+        members = _POSIX.get(name.removeprefix("^"))
+        if members is None:
+            _refuse(_INVALID_CHAR_RANGE)
+        return _group(members, negated=name.startswith("^"))
+
+    def _range(self) -> _Members:
+        low = high = self._class_char()
+        if self._takes("-"):
+            if self._expression.startswith("]", self._at):
+                self._at -= 1  # [a-] is a or -
+            else:
+                high = self._class_char()
+                if high < low:
+                    _refuse(_INVALID_CHAR_RANGE)
+        # Surrogates are in no text, and nothing that Rust would take.
+        low = 0xE000 if 0xD800 <= low < 0xE000 else low
+        high = 0xD7FF if 0xD800 <= high < 0xE000 else high
+        if low > high:
+            return _Members("")
+        text = f"{_char(low)}-{_char(high)}"
+        return _Members(text, 1 if high < 0x80 else _INSTRUCTIONS_OF_RANGE, span=high - low)
+
+    def _class_char(self) -> int:
+        if not self._more():
+            _refuse(_MISSING_BRACKET)
+        return self._escaped() if self._takes("\\") else ord(self._pop())
+
+    def _push_class(self, members: Sequence[_Members], *, negated: bool = False) -> None:
+        text = "".join(each.text for each in members) or _NOTHING
+        text = f"[^{text}]" if negated else f"[{text}]"
+        instructions = sum(each.instructions for each in members)
+        instructions += _INSTRUCTIONS_OF_NEGATION if negated else 0
+        if self._flags.ignores_case:
+            text = f"(?i:{text})"
+            instructions += _INSTRUCTIONS_OF_RANGE
+            if len(members) > 1 or not members[0].text.startswith("["):
+                instructions += sum(each.span for each in members) // _CHARACTERS_FOLDED
+        self._push(text, instructions)
+
+
+def _group(members: str, *, negated: bool) -> _Members:
+    """A group of ASCII."""
+    if negated:
+        return _Members(f"[^{members}]", _INSTRUCTIONS_OF_NEGATION, span=_ALL)
+    return _Members(members)
+
+
+def _char(code: int) -> str:
+    """A character in Rust's syntax; a surrogate is nothing."""
+    char = chr(code)
+    if char in _ALNUM:
+        return char
+    return "" if 0xD800 <= code < 0xE000 else f"\\x{{{code:x}}}"
+
+
+def _may_have_case(code: int) -> bool:
+    return code >= 0x80 or chr(code).isalpha()
+
+
+def _refuse(why: str) -> NoReturn:
+    raise PatternError(why)

@@ -1,4 +1,5 @@
-"""The vocabulary: frozen values that every layer may speak, without behaviour.
+"""The vocabulary: frozen values that every layer may speak, and the partition of an internal topic
+that a name belongs to.
 
 Ids and offsets are ``NewType``s so that mypy tells them apart. Values are frozen ``msgspec``
 structs: hashable, comparable and an order of magnitude cheaper to make than frozen dataclasses.
@@ -9,7 +10,9 @@ This module imports nothing of ``txnsim``.
 
 from __future__ import annotations
 
+import struct
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final, Generic, NewType, TypeVar
 
 import msgspec
@@ -89,3 +92,42 @@ class Decision(
     effects: tuple[EffectT, ...] = ()
     rule: str = ""
     """Row of docs/rules.md that explains it, for the trace."""
+
+
+# Names to partitions, by Java's hash of a string
+
+
+@lru_cache(maxsize=65_536)
+def partition_for(name: str, partitions: int) -> int:
+    """The partition of a transactional id (``__transaction_state``) or of a group
+    (``__consumer_offsets``). Its leader is the coordinator.
+
+    Every client may compute it, so it is part of the protocol.
+
+    Counterpart: TransactionStateManager.partitionFor, GroupCoordinatorService.partitionFor.
+    """
+    hash_ = java_hash(name)
+    # Utils.abs: the lowest int has no positive twin and counts as 0
+    return 0 if hash_ == -0x8000_0000 else abs(hash_) % partitions
+
+
+def hash_buckets(room_for: int) -> int:
+    """How many buckets a java.util.HashSet has that was made for so many elements."""
+    buckets = 16
+    while buckets < room_for / 0.75 + 1:
+        buckets *= 2
+    return buckets
+
+
+def hash_bucket(buckets: int, name: str) -> int:
+    """Bucket of a string in a Java HashSet, which iterates bucket by bucket."""
+    hash_ = java_hash(name) & 0xFFFF_FFFF
+    return (hash_ ^ hash_ >> 16) & buckets - 1
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode: 32 bits with a sign, over units of UTF-16."""
+    hash_ = 0
+    for (unit,) in struct.iter_unpack("!H", text.encode("utf-16-be")):
+        hash_ = (31 * hash_ + unit) & 0xFFFF_FFFF
+    return hash_ - 0x1_0000_0000 if hash_ >= 0x8000_0000 else hash_

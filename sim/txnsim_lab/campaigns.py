@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from txnsim import TXNSIM
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.extensions import borrowed
+from txnsim.files import whole, write_whole
 from txnsim.runtime.virtual.process import STRINGS, limits_of_process
-from txnsim.version import TXNSIM
-from txnsim.written_files import whole, write_whole
 from txnsim_lab.simulation.batch import in_pool, row_of, without_verdict
 from txnsim_lab.simulation.drawing import Wanted
 from txnsim_lab.simulation.play import OVER_LIMIT, quieten

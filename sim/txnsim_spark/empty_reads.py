@@ -17,7 +17,7 @@ from typing import Final
 
 from txnsim.errors import BadInputError
 from txnsim.storage.regular_file import open_ranges
-from txnsim.suggestions import unknown
+from txnsim.text import unknown
 from txnsim_spark.options import (
     ENDING_OFFSETS,
     FORMAT,

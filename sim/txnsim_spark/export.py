@@ -1,7 +1,7 @@
 """``logs export``: tables of ``kafka_log`` as Parquet, a folder per table and topic.
 
 A table goes to a hidden folder first and gets its name when it is whole, so a folder that is there
-is complete (``written_files``).
+is complete (``txnsim.files``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.errors import BadInputError
-from txnsim.written_files import whole
+from txnsim.files import whole
 from txnsim_spark.engine import Engine, Job, Way
 from txnsim_spark.scan.segments import replicas_in
 from txnsim_spark.schemas import TABLES

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from txnsim.errors import BadInputError
-from txnsim.written_files import whole
+from txnsim.files import whole
 from txnsim_spark.export import write_topics
 from txnsim_spark.targets import refuse_existing
 

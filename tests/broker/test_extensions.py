@@ -7,6 +7,7 @@ import pytest
 
 from txnsim import extensions
 from txnsim.errors import MissingExtraError
+from txnsim.extensions import OnDemand
 
 
 @pytest.fixture
@@ -51,3 +52,20 @@ def test_libraries_of_an_extra_are_asked_for_by_name() -> None:
     extensions.require_libraries("http", "msgspec", "json")
     with pytest.raises(MissingExtraError, match=r"the extra spark is not installed: pip install"):
         extensions.require_libraries("spark", "json", "no_such_library")
+
+
+# What stands for a module is imported with the first attribute that is asked for
+
+
+MODULE = "wsgiref.validate"
+
+
+def test_a_module_is_imported_when_something_of_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, MODULE, raising=False)
+    module = OnDemand(MODULE)
+    assert MODULE not in sys.modules
+    found = module.validator
+    assert found is sys.modules[MODULE].validator
+    assert vars(module)["validator"] is found, "asked for again it is an attribute"
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = module.nothing

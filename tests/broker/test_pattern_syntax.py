@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.re2j import Answer, recorded
 from txnsim.errors import PatternError
-from txnsim.pattern_syntax import DEPTH_MAX, UNICODE_CLASSES, written
-from txnsim.patterns import compiled
+from txnsim.patterns import DEPTH_MAX, UNICODE_CLASSES, compiled, written
 
 
 def answered(expression: str, names: tuple[str, ...]) -> Answer:

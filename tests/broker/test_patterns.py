@@ -7,8 +7,7 @@ import time  # noqa: TID251 - the processor's, of a match
 import pytest
 
 from txnsim.errors import PatternError
-from txnsim.pattern_syntax import written
-from txnsim.patterns import BYTES_MAX, INSTRUCTIONS_MAX, STEPS_MAX, compiled
+from txnsim.patterns import BYTES_MAX, INSTRUCTIONS_MAX, STEPS_MAX, compiled, written
 
 COSTLY = "(a?){1000}" * 10 + "x"
 TOPIC_NAME_MAX = 249

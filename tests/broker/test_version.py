@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from txnsim.version import VERSION
+from txnsim import VERSION
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 

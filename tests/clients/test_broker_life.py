@@ -14,7 +14,7 @@ from tests.clients.drivers import aiokafka, confluent_kafka
 from tests.clients.drivers.base import Driver, Record
 from tests.clients.python.lab import until_read, values
 from tests.support.txnsim_server import TxnsimServer
-from txnsim.placement import partition_for
+from txnsim.types import partition_for
 
 pytestmark = pytest.mark.clients
 

@@ -174,8 +174,8 @@ def versions() -> dict[str, str]:
     for name in ("java", "testcontainers-java"):
         pom = (helpers / name / "pom.xml").read_text("utf-8")
         found[name] = re.findall(r"<version>(.*?)</version>", pom)[0]
-    told = (REPOSITORY / "sim" / "txnsim" / "version.py").read_text("utf-8")
-    found["version.py"] = re.findall(r'VERSION: Final = "(.*)"', told)[0]
+    told = (REPOSITORY / "sim" / "txnsim" / "__init__.py").read_text("utf-8")
+    found["sim/txnsim"] = re.findall(r'VERSION: Final = "(.*)"', told)[0]
     changes = (REPOSITORY / "CHANGELOG.md").read_text("utf-8")
     found["CHANGELOG.md"] = re.findall(r"^## (\S+)", changes, re.MULTILINE)[0]
     return found

@@ -16,8 +16,7 @@ from tests.support.within import within
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Delay
 from txnsim.faults.points import FaultPoint
-from txnsim.placement import partition_for
-from txnsim.types import CONSUMER_OFFSETS_TOPIC, BrokerId, TopicPartition
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, BrokerId, TopicPartition, partition_for
 
 E = ErrorCode
 PARTITIONS = 3

@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from txnsim import VERSION
 from txnsim.extensions import EXTENSIONS
-from txnsim.version import VERSION
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 OTHERS: Final = ("txnsim", *EXTENSIONS)

@@ -18,7 +18,6 @@ from txnsim.client.fetching import fetch
 from txnsim.faults.plan import Action, FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.injector import Injector
-from txnsim.placement import partition_for
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import real_environment
 from txnsim.runtime.trace import TraceLevel
@@ -34,6 +33,7 @@ from txnsim.types import (
     IsolationLevel,
     TopicPartition,
     TransactionalId,
+    partition_for,
 )
 
 T = TypeVar("T")

@@ -17,7 +17,6 @@ from txnsim.interbroker.transactions import (
     WriteTxnMarkersCommand,
     WriteTxnMarkersReply,
 )
-from txnsim.placement import partition_for
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.runtime.tasks import LoopTasks, Pending
 from txnsim.runtime.trace import TraceLevel, Tracer
@@ -34,6 +33,7 @@ from txnsim.types import (
     TopicPartition,
     TransactionalId,
     TransactionVersion,
+    partition_for,
 )
 
 START_MS: Final = 1_700_000_000_000

@@ -16,13 +16,13 @@ from tests.support.wires import Wire
 from txnsim.api.kip_text.table import LISTENER
 from txnsim.errors import ErrorCode
 from txnsim.metadata.image import CLIENT_LISTENER
-from txnsim.placement import partition_for
 from txnsim.server.cluster import SimCluster
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     BrokerId,
     TopicPartition,
     TransactionalId,
+    partition_for,
 )
 from txnsim.wire import codec
 

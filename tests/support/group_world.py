@@ -20,7 +20,6 @@ from txnsim.group.offset_commands import (
 from txnsim.group.state import Group
 from txnsim.log.answers import Appended
 from txnsim.metadata.image import ClusterImage
-from txnsim.placement import partition_for
 from txnsim.releases import LATEST, Rules
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.settings import Settings
@@ -31,6 +30,7 @@ from txnsim.types import (
     ProducerId,
     TopicPartition,
     TransactionalId,
+    partition_for,
 )
 from txnsim.wire.batch import read_batch_header
 

@@ -23,11 +23,10 @@ from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.node.log_gate import COORDINATOR
-from txnsim.placement import partition_for
 from txnsim.replica.replicas import LeadershipChanges, Replicas
 from txnsim.replication.leader_appends import Batch, Commits, LeaderAppends
 from txnsim.runtime.tasks import Pending
-from txnsim.types import BrokerId, CoordinatorEpoch, LeaderEpoch, TopicPartition
+from txnsim.types import BrokerId, CoordinatorEpoch, LeaderEpoch, TopicPartition, partition_for
 
 _log: Final = Logger("txnsim.cluster")
 _NONE: Final = ErrorCode.none

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.on_demand import OnDemand
+from txnsim.extensions import OnDemand
+from txnsim.files import write_all
 from txnsim.security import sasl
 from txnsim.server.security_demo import (
     ADMIN,
@@ -22,7 +23,6 @@ from txnsim.server.security_demo import (
     mechanism_of,
     password_of,
 )
-from txnsim.written_files import write_all
 
 if TYPE_CHECKING:
     import json

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from txnsim import VERSION
 from txnsim import settings as settings_module
 from txnsim.cli import _serve_load as serve_load
 from txnsim.cli import control_token, ready_file
 from txnsim.cli.output import print_data, print_line
+from txnsim.extensions import OnDemand
 from txnsim.metadata.configs import text
 from txnsim.metadata.image import TRANSACTION_VERSION
-from txnsim.on_demand import OnDemand
 from txnsim.security.options import NO_SECURITY
 from txnsim.server.cluster import SimCluster
-from txnsim.setting import Setting
-from txnsim.settings import CAPPED, Settings, replicas_wanted
-from txnsim.sizes import spoken_size
-from txnsim.version import VERSION
+from txnsim.settings import CAPPED, Setting, Settings, replicas_wanted
+from txnsim.text import spoken_size
 
 if TYPE_CHECKING:
     from txnsim.cli import _security_settings as security_settings

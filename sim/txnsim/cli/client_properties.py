@@ -14,7 +14,7 @@ from txnsim.config.client_settings import read_client_settings
 from txnsim.config.lookup import WrongValueError
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
-from txnsim.given_files import read_given
+from txnsim.files import read_given
 from txnsim.variables import BOOTSTRAP
 
 

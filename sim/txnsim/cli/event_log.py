@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from txnsim.cli._log_floods import Floods
 from txnsim.cli.output import may_colour
+from txnsim.extensions import OnDemand
 from txnsim.loggers import Logger, before_first_line
-from txnsim.on_demand import OnDemand
-from txnsim.printable import printable
 from txnsim.runtime.wall_clock import monotonic_ms
+from txnsim.text import printable
 
 if TYPE_CHECKING:
     import structlog

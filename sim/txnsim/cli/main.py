@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Final
 
+from txnsim import TXNSIM
 from txnsim.cli.commands import add_examples, commands, groups, table_of
 from txnsim.cli.output import complain
 from txnsim.cli.parsing import MISUSE_STATUS, CommandParser
 from txnsim.extensions import missing
+from txnsim.files import NO_ROOM, advice
 from txnsim.variables import unknown_variables
-from txnsim.version import TXNSIM
-from txnsim.written_files import NO_ROOM, advice
 
 CONVENIENCES: Final = ("hypothesis", "rich")
 """Packages that kio and structlog import where they are installed. No command uses what they are

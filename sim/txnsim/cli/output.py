@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from txnsim.printable import printable, printable_lines
-from txnsim.written_files import advice
+from txnsim.files import advice
+from txnsim.text import printable, printable_lines
 
 T = TypeVar("T")
 

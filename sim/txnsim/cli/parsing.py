@@ -68,7 +68,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            from txnsim.suggestions import unknown  # only in case of an error
+            from txnsim.text import unknown  # only in case of an error
 
             known = [str(choice) for choice in action.choices]
             if isinstance(action, argparse._SubParsersAction):

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim.written_files import FOR_ALL, FOR_ITS_OWNER, write_whole
+from txnsim.files import FOR_ALL, FOR_ITS_OWNER, write_whole
 
 _BYTES_MAX: Final = 1_000_000
 """A larger file is none of ours."""

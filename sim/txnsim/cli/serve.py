@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from txnsim.addresses import EVERYWHERE, PORT_MAX, read_host_and_port
 from txnsim.api.memory_mark import SHARE_OF_MACHINE, MemoryMark
 from txnsim.cli import _serve_load as serve_load
 from txnsim.cli import ready_file
@@ -30,7 +29,7 @@ from txnsim.cli.event_log import tell_left_out
 from txnsim.cli.output import complain
 from txnsim.cli.serving import long_running
 from txnsim.errors import ConfigError
-from txnsim.on_demand import OnDemand
+from txnsim.extensions import OnDemand
 from txnsim.releases import REFERENCE, RELEASES
 from txnsim.runtime import real
 from txnsim.runtime.polite_threads import politely
@@ -43,7 +42,7 @@ from txnsim.server.options import (
     check_release,
     topics_of,
 )
-from txnsim.sizes import read_size
+from txnsim.text import EVERYWHERE, PORT_MAX, read_host_and_port, read_size
 from txnsim.variables import words_of
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from txnsim.addresses import host_and_port, read_host_and_port
 from txnsim.client import requests
 from txnsim.client.authentication import Authentication
 from txnsim.client.connection import ClientSettings, Connection, Dial, dial_asyncio
@@ -50,6 +49,7 @@ from txnsim.runtime.rng import random_hex
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.tls import client_context
 from txnsim.runtime.trace import Tracer
+from txnsim.text import host_and_port, read_host_and_port
 from txnsim.types import TopicPartition
 
 BOOTSTRAP = -1

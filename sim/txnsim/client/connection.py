@@ -20,7 +20,6 @@ from typing import Any, Final, Protocol, cast
 
 import msgspec
 
-from txnsim.addresses import host_and_port
 from txnsim.client.authentication import RENEWAL_FACTOR, Authentication, ClientSecurity
 from txnsim.client.errors import (
     AuthenticationError,
@@ -45,6 +44,7 @@ from txnsim.errors import MalformedFrameError
 from txnsim.runtime.env import Clock, TimerHandle
 from txnsim.runtime.rng import random_hex
 from txnsim.runtime.trace import NO_CAUSE
+from txnsim.text import host_and_port
 from txnsim.wire.apis import api_name
 from txnsim.wire.codec import encode_request, read_response, request_schema
 from txnsim.wire.framing import FrameReader

@@ -13,8 +13,8 @@ from uuid import UUID
 
 import msgspec
 
-from txnsim.addresses import host_and_port
 from txnsim.errors import ErrorCode
+from txnsim.text import host_and_port
 from txnsim.types import TopicPartition
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from txnsim.client.errors import ErrorCode, NotSupportedError
 from txnsim.client.versions import ANY, Api, Request, VersionRange
-from txnsim.on_demand import OnDemand
+from txnsim.extensions import OnDemand
 from txnsim.types import TopicPartition
 from txnsim.wire.codec import build
 

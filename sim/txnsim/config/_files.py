@@ -29,7 +29,7 @@ from txnsim.config.complaints import in_words, place_of
 from txnsim.config.presets import PRESET, preset_named
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
-from txnsim.given_files import read_given
+from txnsim.files import read_given
 from txnsim.releases import REFERENCE
 from txnsim.security.options import NO_SECURITY, SecurityOptions
 from txnsim.settings import DEFAULTS, Settings, documentation

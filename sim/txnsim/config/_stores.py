@@ -16,7 +16,7 @@ import msgspec
 from txnsim.config.lookup import Lookup, WrongValueError
 from txnsim.config.properties import Property
 from txnsim.errors import pip_line
-from txnsim.given_files import read_given
+from txnsim.files import read_given
 
 _KEYSTORE: Final = "ssl.keystore."
 _TRUSTSTORE: Final = "ssl.truststore."

@@ -11,7 +11,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin
 
 from txnsim.errors import in_short
-from txnsim.suggestions import unknown
+from txnsim.text import unknown
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -13,7 +13,7 @@ import msgspec
 
 from txnsim.errors import ConfigError
 from txnsim.settings import DEFAULTS, Settings
-from txnsim.suggestions import unknown
+from txnsim.text import unknown
 
 PRESET: Final = "preset"
 """The name under which a preset stands among settings."""

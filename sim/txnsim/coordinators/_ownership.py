@@ -17,9 +17,8 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.placement import partition_for
 from txnsim.txn.state import TxnMetadata, TxnTransition
-from txnsim.types import BrokerId, CoordinatorEpoch, TransactionalId
+from txnsim.types import BrokerId, CoordinatorEpoch, TransactionalId, partition_for
 
 
 class Owned(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from txnsim.faults.rule import FaultRule
-from txnsim.suggestions import unknown
+from txnsim.text import unknown
 
 
 def doubt(

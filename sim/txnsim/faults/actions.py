@@ -14,7 +14,7 @@ import msgspec
 
 from txnsim.errors import ErrorCode
 from txnsim.faults.crossings import DamagedPart, RewriteHow, Rewriting, Slices
-from txnsim.suggestions import unknown
+from txnsim.text import unknown
 
 PAUSE_MS_MAX: Final = 10 * 366 * 86_400_000
 """Ten years, as far as a clock may be set."""

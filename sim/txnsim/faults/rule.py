@@ -17,7 +17,7 @@ from txnsim.faults.cluster_actions import ClusterAction, Crash, FillDisk
 from txnsim.faults.crossings import DamagedPart, RewriteHow
 from txnsim.faults.meanings import FROM_CLIENTS, KINDS, ROLES, WITH_API, refusal
 from txnsim.faults.points import FaultPoint
-from txnsim.suggestions import unknown
+from txnsim.text import unknown
 from txnsim.wire.apis import APIS, api_name
 from txnsim.wire.rewriting import LIST, NUMBER, answer_fields, misfit
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from txnsim.extensions import OnDemand
 from txnsim.group.consumer_records import (
     ClassicMetadata,
     CurrentDeleted,
@@ -35,7 +36,6 @@ from txnsim.group.consumer_records import (
     TopicsDeleted,
 )
 from txnsim.group.records import ClassicGroupDeleted, ClassicGroupStored, StoredMember
-from txnsim.on_demand import OnDemand
 
 if TYPE_CHECKING:
     from txnsim.wire.messages import consumer_group_records as schema

@@ -15,7 +15,6 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from txnsim.controller.elections import ElectionType, elect_leader
-from txnsim.durations import whole_ms
 from txnsim.errors import ConfigError, ErrorCode, Rejection
 from txnsim.http.messages import (
     Advance,
@@ -34,6 +33,7 @@ from txnsim.http.topics import known_partition, partition_of, partition_view
 from txnsim.runtime.env import Clock
 from txnsim.server.inputs import advance_with_breaks, input_event, shift
 from txnsim.server.member import Member, MemberState
+from txnsim.text import whole_ms
 from txnsim.types import BrokerId
 
 WAIT_MS: Final = 30_000

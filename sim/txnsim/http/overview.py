@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from txnsim import settings as settings_module
+from txnsim.extensions import OnDemand
 from txnsim.http.messages import Health
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.work_thread import beside
-from txnsim.on_demand import OnDemand
 from txnsim.runtime.polite_threads import politely
 from txnsim.runtime.turns import rest_where_due
 from txnsim.server.views.readings import counted_ids, readings

@@ -11,9 +11,9 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from txnsim.extensions import OnDemand
 from txnsim.http.messages import Problem
 from txnsim.mistakes import WrongValueError, converted
-from txnsim.on_demand import OnDemand
 from txnsim.runtime.turns import Pace
 
 responses: Final[Any] = OnDemand("starlette.responses")

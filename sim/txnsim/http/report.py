@@ -12,10 +12,10 @@ from typing import Final
 import msgspec
 
 from txnsim.http.messages import Fault
-from txnsim.printable import printable
 from txnsim.runtime.trace import Event, Tracer
 from txnsim.server.cluster import SimCluster
 from txnsim.server.views.waiting import waits_for
+from txnsim.text import printable
 from txnsim.trace.story import Sentence, story
 from txnsim.txn.state import PREPARED_STATES, TransactionState
 

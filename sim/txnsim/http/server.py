@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Final, Protocol, Self
 
-from txnsim.addresses import host_and_port
 from txnsim.errors import MissingExtraError, pip_line
 from txnsim.runtime.env import Tasks
 from txnsim.runtime.forked_processes import Nursery
 from txnsim.runtime.real import new_token, tcp_socket
 from txnsim.server.cluster import SimCluster
+from txnsim.text import host_and_port
 
 try:
     import anyio.lowlevel

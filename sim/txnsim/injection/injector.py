@@ -43,7 +43,7 @@ from txnsim.injection._stalls import Stalls
 from txnsim.injection.armed import ArmedRule, Held, Release
 from txnsim.runtime.env import Clock, Rng, Tasks
 from txnsim.runtime.trace import Tracer
-from txnsim.suggestions import unknown
+from txnsim.text import unknown
 from txnsim.types import BrokerId
 from txnsim.wire.apis import api_name
 

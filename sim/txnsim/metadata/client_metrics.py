@@ -18,14 +18,14 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.errors import CorruptBatchError, ErrorCode, PatternError, Rejection
+from txnsim.extensions import OnDemand
 from txnsim.metadata._config_values import Configs, invalid_request
 from txnsim.metadata.client_metrics_configs import (
     CLIENT_METRICS_CONFIGS,
     Subscription,
     subscription,
 )
-from txnsim.on_demand import OnDemand
-from txnsim.placement import java_hash
+from txnsim.types import java_hash
 from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, decompress
 
 crc32c: Final[Any] = OnDemand("crc32c")

@@ -18,7 +18,7 @@ from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.log_budget import PARTS, Look, by_partition, enforce, held_bytes
 from txnsim.replication.log_maintenance import LogMaintenance
 from txnsim.runtime.env import Environment
-from txnsim.sizes import spoken_size
+from txnsim.text import spoken_size
 from txnsim.types import BrokerId
 
 _log: Final = Logger("txnsim.logs")

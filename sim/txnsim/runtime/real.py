@@ -18,7 +18,6 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from txnsim.addresses import host_and_port
 from txnsim.faults.crossings import Interceptor
 from txnsim.runtime.clock import LoopClock
 from txnsim.runtime.env import Environment
@@ -27,6 +26,7 @@ from txnsim.runtime.rng import SeededRng, random_seed
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
 from txnsim.settings import DEFAULTS
+from txnsim.text import host_and_port
 from txnsim.types import BrokerId
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.errors import ConfigError
-from txnsim.on_demand import OnDemand
+from txnsim.extensions import OnDemand
 from txnsim.security.options import ClientAuth, ClientTls, TlsFiles, TlsPem
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from txnsim.files import FOR_ITS_OWNER, write_whole
 from txnsim.security.sasl import imported
-from txnsim.written_files import FOR_ITS_OWNER, write_whole
 
 if TYPE_CHECKING:
     from cryptography import x509

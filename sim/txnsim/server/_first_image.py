@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from txnsim.addresses import EVERYWHERE
 from txnsim.controller import controller
 from txnsim.metadata.image import CLIENT_LISTENER, BrokerImage, ClusterImage
 from txnsim.releases import Fleet
@@ -17,6 +16,7 @@ from txnsim.security.options import SecurityOptions
 from txnsim.server._channel_builder import first_credentials
 from txnsim.server._listener import Door
 from txnsim.settings import Settings
+from txnsim.text import EVERYWHERE
 
 if TYPE_CHECKING:
     from txnsim.server.loading import LoadedCluster

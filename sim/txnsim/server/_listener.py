@@ -11,7 +11,6 @@ from typing import Final, Protocol
 
 import msgspec
 
-from txnsim.addresses import host_and_port
 from txnsim.api.memory_mark import refusing
 from txnsim.api.registry import SHIPPED
 from txnsim.api.request import ApiTable
@@ -22,6 +21,7 @@ from txnsim.runtime.env import Environment, Listener
 from txnsim.server._channel_builder import ChannelBuilder
 from txnsim.server.outbox import HeldBytes
 from txnsim.settings import DEFAULTS, Settings
+from txnsim.text import host_and_port
 
 _log: Final = Logger(__name__)
 

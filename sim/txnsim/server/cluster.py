@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from txnsim.addresses import host_and_port
 from txnsim.api.registry import shipped
 from txnsim.api.request import ApiTable
 from txnsim.broker.broker import Broker
 from txnsim.controller import controller
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ConfigError, Rejection
+from txnsim.extensions import OnDemand
 from txnsim.faults.absent_targets import doubt
 from txnsim.faults.plan import FaultRule
 from txnsim.injection.injector import Injector
@@ -25,7 +25,6 @@ from txnsim.metadata.image import CLIENT_LISTENER, TopicImage
 from txnsim.node.controller_node import ControllerNode
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
-from txnsim.on_demand import OnDemand
 from txnsim.releases import Release, fleet_from, release_named
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replication.budget_keeper import BudgetKeeper
@@ -43,6 +42,7 @@ from txnsim.server.inputs import described, input_event
 from txnsim.server.member import Member, MemberState
 from txnsim.server.options import KIP_TEXT_PORT_DISTANCE, ClusterOptions, port_step
 from txnsim.server.snapshot import Snapshot, restored
+from txnsim.text import host_and_port
 from txnsim.txn.producer_ids import FIRST_PRODUCER_ID
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from txnsim import VERSION
 from txnsim.loggers import Logger
 from txnsim.runtime.env import Clock, Environment
 from txnsim.runtime.trace import RunInfo
 from txnsim.settings import DEFAULTS, documentation
-from txnsim.version import VERSION
 
 if TYPE_CHECKING:
     from txnsim.server.options import ClusterOptions

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from txnsim.addresses import host_and_port
 from txnsim.api.request import Handler, Request
 from txnsim.faults.subjects import Subject
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.server._request_log import outcome
+from txnsim.text import host_and_port
 from txnsim.wire.apis import FETCH, api_name
 
 if TYPE_CHECKING:

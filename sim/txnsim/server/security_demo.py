@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from txnsim.files import FOR_ITS_OWNER, write_whole
 from txnsim.security import sasl
 from txnsim.security.acls import (
     CLUSTER_NAME,
@@ -31,7 +32,6 @@ from txnsim.security.options import (
 )
 from txnsim.security.principals import user
 from txnsim.server._certificates import ORGANIZATION, Authority
-from txnsim.written_files import FOR_ITS_OWNER, write_whole
 
 LISTENERS: Final = {"SASL_PLAINTEXT": 200, "SASL_SSL": 300, "SSL": 400}
 """Name (and protocol) of a listener -> how far its first port is from the cluster's."""

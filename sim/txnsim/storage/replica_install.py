@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ConfigError
+from txnsim.files import whole, working_in
 from txnsim.storage import checkpoints, names
 from txnsim.storage.disks import StoredFolder, find_disks
 from txnsim.storage.lock import LOCK_NAME, is_in_use
@@ -30,7 +31,6 @@ from txnsim.storage.metadata_files import MetaProperties, decode_meta_properties
 from txnsim.storage.metadata_log import FOLDER_NAME, read_metadata_log
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import assign
-from txnsim.written_files import whole, working_in
 
 EPOCH: Final = 0
 """Leader epoch of all installed batches."""

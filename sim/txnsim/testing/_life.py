@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from txnsim.durations import whole_ms
 from txnsim.errors import ConfigError
 from txnsim.runtime.env import Clock
 from txnsim.server.inputs import advance, shift
 from txnsim.testing.event_loop import in_cluster_loop
 from txnsim.testing.rebuilt_cluster import ClusterPart
+from txnsim.text import whole_ms
 from txnsim.types import BrokerId, TopicPartition
 
 Duration = int | timedelta | str

@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim.suggestions import unknown
+from txnsim.text import unknown
 from txnsim.variables import OFF, OPTIONS, is_given, words_of
 
 KAFKA: Final = "KAFKA_"

@@ -22,7 +22,6 @@ from txnsim.controller.controller import NewTopic
 from txnsim.controller.growth import grown_topic
 from txnsim.errors import ConfigError, Rejection
 from txnsim.metadata.image import TopicImage
-from txnsim.placement import partition_for
 from txnsim.server.views.waiting import WAIT_MS, check_states, in_vain
 from txnsim.testing.event_loop import in_cluster_loop
 from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
@@ -32,6 +31,7 @@ from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     IsolationLevel,
     TopicPartition,
+    partition_for,
 )
 
 REPLICAS_MAX: Final = 3

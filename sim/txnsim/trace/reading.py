@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.errors import BadInputError
-from txnsim.given_files import lines_of
+from txnsim.files import lines_of
 from txnsim.runtime.trace import SCHEMA_VERSION, Event
 
 SCHEMAS: Final = (1, SCHEMA_VERSION)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.errors import CorruptBatchError
-from txnsim.on_demand import OnDemand
+from txnsim.extensions import OnDemand
 
 crc32c: Final[Any] = OnDemand("crc32c")
 

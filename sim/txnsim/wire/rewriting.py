@@ -10,7 +10,7 @@ from types import UnionType
 from typing import Any, Final
 
 from txnsim.errors import UnsupportedRequestError
-from txnsim.suggestions import unknown
+from txnsim.text import unknown
 from txnsim.wire import codec
 from txnsim.wire.codec import response_class
 from txnsim.wire.values import Rows

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.cli.output import tell
-from txnsim.given_files import read_given, read_whole
+from txnsim.files import read_given, read_whole
 
 if TYPE_CHECKING:
     from txnsim_lab.check.history import History

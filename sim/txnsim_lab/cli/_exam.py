@@ -15,7 +15,7 @@ import msgspec
 
 from txnsim.cli.output import print_json, print_line, print_table
 from txnsim.errors import ConfigError
-from txnsim.written_files import write_all, write_whole
+from txnsim.files import write_all, write_whole
 from txnsim_lab.cli import _exam_readers as exam_readers
 
 if TYPE_CHECKING:

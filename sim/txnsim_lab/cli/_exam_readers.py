@@ -12,7 +12,7 @@ import msgspec
 
 from txnsim.cli.output import print_json, print_line
 from txnsim.errors import ConfigError
-from txnsim.written_files import write_all, write_whole
+from txnsim.files import write_all, write_whole
 
 if TYPE_CHECKING:
     from txnsim_lab.exam.papers import Expected

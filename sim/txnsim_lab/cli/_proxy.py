@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.addresses import host_and_port
 from txnsim.cli import control_token, ready_file
 from txnsim.cli.client_properties import read_client_properties
 from txnsim.cli.collector import seldom_collected
@@ -27,6 +26,7 @@ from txnsim.http.server import LOOPBACK, ControlServer
 from txnsim.runtime import real
 from txnsim.runtime.trace import TraceLevel
 from txnsim.security.options import TlsFiles
+from txnsim.text import host_and_port
 from txnsim_lab.http.proxy import ProxyApi
 from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.proxy.options import (

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Final, Protocol
 
 from txnsim.client.admin import Admin
-from txnsim.placement import partition_for
 from txnsim.releases.kafka import REFERENCE
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.faults import AsyncFaults
@@ -20,6 +19,7 @@ from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     TopicPartition,
     TransactionalId,
+    partition_for,
 )
 from txnsim_lab.exam.results import NotAskedError
 

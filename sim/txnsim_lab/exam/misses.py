@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
+from txnsim import VERSION
 from txnsim.errors import ConfigError
 from txnsim.trace.reading import recording
-from txnsim.version import VERSION
 from txnsim_lab.exam.results import PAGE, Result, Sitting
 from txnsim_lab.http.page.one_file import one_file
 

@@ -14,10 +14,10 @@ from starlette.requests import Request
 
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
+from txnsim.extensions import OnDemand
 from txnsim.http.operation import PREFIX, Operation
 from txnsim.http.replies import Body, RefusedError
 from txnsim.http.wire_noun import WireNoun
-from txnsim.on_demand import OnDemand
 from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.observations import Seen
 from txnsim_lab.scenario.onlooker import ONLOOKER, look

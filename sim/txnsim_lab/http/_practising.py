@@ -13,10 +13,10 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
+from txnsim.extensions import OnDemand
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.replies import RefusedError
 from txnsim.http.wire_noun import outside_of
-from txnsim.on_demand import OnDemand
 from txnsim.server.cluster import SimCluster
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import errno
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
-from txnsim.addresses import PORT_MAX, host_and_port
 from txnsim.errors import ConfigError
 from txnsim.faults.points import CLIENT, PEER
 from txnsim.loggers import Logger
 from txnsim.runtime.trace import NO_CAUSE
+from txnsim.text import PORT_MAX, host_and_port
 from txnsim.wire.apis import API_VERSIONS
 from txnsim_lab.proxy import _crossings as crossings
 from txnsim_lab.proxy import addresses

@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
-from txnsim.addresses import EVERYWHERE, read_host_and_port
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ConfigError
 from txnsim.security.options import TlsFiles
+from txnsim.text import EVERYWHERE, read_host_and_port
 from txnsim_lab.proxy.addresses import Endpoint
 
 LOOPBACK: Final = "127.0.0.1"

@@ -11,7 +11,6 @@ from txnsim.client.requests import ConfigChange, incremental_alter_configs
 from txnsim.controller import growth
 from txnsim.errors import InvariantViolation, Rejection
 from txnsim.metadata.image import TopicImage
-from txnsim.placement import partition_for
 from txnsim.server.cluster import SimCluster
 from txnsim.server.inputs import input_event
 from txnsim.types import (
@@ -20,6 +19,7 @@ from txnsim.types import (
     ProducerEpoch,
     TopicPartition,
     TransactionalId,
+    partition_for,
 )
 from txnsim_lab.scenario._cluster_options import new_topic, replicas_from, topic_of
 from txnsim_lab.scenario._conditions import poll

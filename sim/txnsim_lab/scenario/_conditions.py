@@ -15,7 +15,7 @@ from txnsim.client.metadata import ClusterView, PartitionView
 from txnsim.client.positions import committed_positions
 from txnsim.client.waiting import Deadline, pause
 from txnsim.faults.plan import FaultRule
-from txnsim.suggestions import unknown
+from txnsim.text import unknown
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim_lab.scenario.answers import StoryFailedError
 from txnsim_lab.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage

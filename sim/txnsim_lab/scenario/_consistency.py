@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from txnsim.errors import ErrorCode
 from txnsim.releases.rules import documentation as rules_documentation
-from txnsim.suggestions import unknown
+from txnsim.text import unknown
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
 from txnsim_lab.check.anomaly import Kind
 from txnsim_lab.scenario._cluster_options import leaders_of

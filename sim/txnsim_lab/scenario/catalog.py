@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import txnsim_lab
 from txnsim.errors import ConfigError
-from txnsim.given_files import read_given
-from txnsim.suggestions import unknown
+from txnsim.files import read_given
+from txnsim.text import unknown
 
 if TYPE_CHECKING:
     from txnsim_lab.scenario.model import Scenario

@@ -19,10 +19,10 @@ from pydantic import (
     model_validator,
 )
 
-from txnsim.durations import FORMS, read_ms
 from txnsim.faults.plan import FaultRule
 from txnsim.mistakes import converted
 from txnsim.settings import Settings
+from txnsim.text import DURATION_FORMS, read_ms
 from txnsim.types import TopicPartition
 from txnsim_lab.check.observations import Position
 from txnsim_lab.scenario._notation.places import by_name, located, shown
@@ -94,7 +94,7 @@ def with_numbers(value: Any, settings: Settings) -> Any:
 def duration_ms(value: Any) -> Any:
     """``21m``, ``500ms``, ``-10s`` as milliseconds."""
     if not isinstance(value, str):
-        raise ValueError(f"expected a duration such as {FORMS}")
+        raise ValueError(f"expected a duration such as {DURATION_FORMS}")
     milliseconds = read_ms(value)
     if abs(milliseconds) > DURATION_MS_MAX:
         raise ValueError(f"{value} is more than {DURATION_DAYS_MAX}d, the longest duration")

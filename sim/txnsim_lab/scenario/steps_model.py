@@ -12,7 +12,7 @@ from typing import ClassVar, Final, Literal, Self, TypeVar
 from pydantic import Field, field_validator, model_validator
 
 from txnsim.faults.plan import FaultRule
-from txnsim.suggestions import unknown
+from txnsim.text import unknown
 from txnsim.txn.state import WIRE_NAMES
 from txnsim.types import PRODUCER_EPOCH_MAX, TopicPartition
 from txnsim_lab.check.observations import Position

@@ -17,7 +17,6 @@ from txnsim.group.shard import GroupShard
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import NO_EPOCH
 from txnsim.log.producer_state_manager import ProducerStateManager
-from txnsim.placement import partition_for
 from txnsim.server.cluster import SimCluster
 from txnsim.txn.log_reader import read_log
 from txnsim.txn.state import TransactionState, TxnMetadata, TxnTransition
@@ -28,6 +27,7 @@ from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     BrokerId,
     TopicPartition,
+    partition_for,
 )
 from txnsim.wire.batch import iter_batches, read_control_record
 

@@ -13,9 +13,8 @@ from txnsim.broker.broker import Broker
 from txnsim.group.shard import GroupShard
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import NO_LEADER, ClusterImage
-from txnsim.placement import partition_for
 from txnsim.server.cluster import SimCluster
-from txnsim.types import CONSUMER_OFFSETS_TOPIC, BrokerId, TopicPartition
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, BrokerId, TopicPartition, partition_for
 from txnsim.wire.batch import BatchHeader, iter_batches
 from txnsim_lab.check.observations import PositionsRead
 from txnsim_lab.simulation._promises import Broken

@@ -16,11 +16,11 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from txnsim import TXNSIM
 from txnsim.errors import ConfigError
+from txnsim.files import append, write_whole
 from txnsim.runtime.virtual.process import HASH_SEED
 from txnsim.runtime.wall_clock import cpu_ms
-from txnsim.version import TXNSIM
-from txnsim.written_files import append, write_whole
 from txnsim_lab.simulation._causes import causes_of
 from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation.drawing import Wanted, draw

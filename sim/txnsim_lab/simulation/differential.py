@@ -17,7 +17,7 @@ from txnsim.errors import ConfigError
 from txnsim.releases import release_named
 from txnsim.releases.rules import Rules
 from txnsim.runtime.trace import TraceLevel
-from txnsim.suggestions import unknown
+from txnsim.text import unknown
 from txnsim.trace.reading import recording
 from txnsim_lab.simulation._plan import Body, Plan
 from txnsim_lab.simulation._sentences import sentence_of

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
+from txnsim.files import write_all
 from txnsim.releases import REFERENCE, release_named
 from txnsim.runtime.trace import TraceLevel
-from txnsim.written_files import write_all
 from txnsim_lab.simulation._causes import Cause, causes_of
 from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation._sentences import sentence_of

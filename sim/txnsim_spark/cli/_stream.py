@@ -19,9 +19,9 @@ from txnsim.cli.client_properties import bootstrap_of, property_entries
 from txnsim.cli.output import complain, print_data, print_line, warn
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import ConfigError, TxnsimError
+from txnsim.files import append
 from txnsim.txn.open_txn_verdict import program_at
 from txnsim.variables import BOOTSTRAP
-from txnsim.written_files import append
 
 if TYPE_CHECKING:
     from txnsim_spark.streaming.events import StreamEvent

@@ -17,8 +17,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.placement import partition_for
-from txnsim.types import TopicPartition
+from txnsim.types import TopicPartition, partition_for
 
 COMMITTING: Final = "PrepareCommit"
 ABORTING: Final = "PrepareAbort"

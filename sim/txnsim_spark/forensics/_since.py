@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.errors import BadInputError
+from txnsim.files import write_whole
 from txnsim.wire.batch import read_batch_header
-from txnsim.written_files import write_whole
 from txnsim_spark.forensics.replica_state import Known, ReplicaState
 from txnsim_spark.scan.log_seek import header_at, last_place_of
 from txnsim_spark.stores.mirror import shown

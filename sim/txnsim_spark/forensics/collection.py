@@ -21,8 +21,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from txnsim.errors import BadInputError
+from txnsim.files import whole
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
-from txnsim.written_files import whole
 from txnsim_spark.engine import Progress
 from txnsim_spark.forensics._coordinator_log import Replayed, replayed
 from txnsim_spark.forensics._evidence import Assignment, StartBatch

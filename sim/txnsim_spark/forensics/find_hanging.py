@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
-from txnsim.durations import time_text
 from txnsim.storage.regular_file import expect
+from txnsim.text import time_text
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim_spark.engine import Engine, NewSession, Progress, Way, cost_of
 from txnsim_spark.forensics._coordinator_entries import Coordinators

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
+from txnsim.files import write_whole
 from txnsim.txn.open_txn_verdict import OpenTxnStatus, with_guess
 from txnsim.types import TopicPartition
-from txnsim.written_files import write_whole
 from txnsim_spark.engine import NewSession, Progress
 from txnsim_spark.figures import COLORS, figure
 from txnsim_spark.forensics.find_hanging import (

@@ -14,7 +14,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from txnsim.durations import time_text
+from txnsim.text import time_text
 from txnsim.txn.open_txn_verdict import repair_command
 from txnsim.types import TopicPartition
 from txnsim_spark.schemas import Bigint, Int, String, Table, columns_of

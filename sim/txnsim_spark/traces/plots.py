@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.written_files import write_all
+from txnsim.files import write_all
 from txnsim_spark.figures import COLORS, figure
 from txnsim_spark.traces.analyses import ANALYSES, BY_VERSION
 

@@ -8,8 +8,7 @@ from txnsim.broker._coordinator_host import CoordinatorHost
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.log.answers import Appended
 from txnsim.log.verification import SENTINEL
-from txnsim.placement import partition_for
-from txnsim.types import CONSUMER_OFFSETS_TOPIC, BrokerId
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, BrokerId, partition_for
 
 E = ErrorCode
 HOME = partition_for(GROUP, 3)

@@ -11,7 +11,6 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.offset_commands import CommittingProducer
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.verification import SENTINEL
-from txnsim.placement import partition_for
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     BrokerId,
@@ -20,6 +19,7 @@ from txnsim.types import (
     ProducerId,
     TopicPartition,
     TransactionalId,
+    partition_for,
 )
 
 E = ErrorCode

@@ -9,10 +9,9 @@ from tests.support.within import within
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
-from txnsim.placement import partition_for
 from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.types import TopicPartition
+from txnsim.types import TopicPartition, partition_for
 
 GHOST = {"transaction_version": 0, "settings": {"transaction.partition.verification.enable": False}}
 """A world in which transactions come to hang: no verification, no transactions v2."""

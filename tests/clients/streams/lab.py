@@ -24,7 +24,7 @@ from tests.clients.streams.plan import INSTANCES
 from tests.support.lived import Lived
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main as txnsim
-from txnsim.placement import partition_for
+from txnsim.types import partition_for
 
 APPLICATION_ID: Final = "counting"
 INPUT: Final = "words"

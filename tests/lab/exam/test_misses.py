@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 
 from tests.lab.exam.test_sitting import YES, driver
+from txnsim import VERSION
 from txnsim.errors import ConfigError
-from txnsim.version import VERSION
 from txnsim_lab.exam.misses import driver_sources, folders
 from txnsim_lab.exam.results import page
 from txnsim_lab.exam.sitting import chosen, sit

@@ -11,8 +11,7 @@ from tests.lab.simulation.test_invariants import PLACE, leader, use
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.markers import append_marker
 from txnsim.metadata.image import ClusterImage
-from txnsim.placement import partition_for
-from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition, partition_for
 from txnsim_lab.check.observations import Position, PositionsRead
 from txnsim_lab.simulation import _moments as moments
 from txnsim_lab.simulation._moments import Moments

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from txnsim.placement import partition_for
-from txnsim.types import TopicPartition
+from txnsim.types import TopicPartition, partition_for
 from txnsim_spark.forensics._coordinator_entries import (
     Coordinators,
     Entry,

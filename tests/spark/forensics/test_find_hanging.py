@@ -12,11 +12,11 @@ import pytest
 from tests.support.broker_dirs import BrokerDir, forget_the_end, move
 from tests.support.logs import NOW, LogDriver, plain
 from tests.support.no_spark import no_session
-from txnsim.durations import time_text
 from txnsim.errors import BadInputError, MissingExtraError
 from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names
+from txnsim.text import time_text
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
 from txnsim_spark import libraries

@@ -23,8 +23,13 @@ from txnsim.api.request import (
 from txnsim.controller.controller import name_complaint
 from txnsim.errors import ErrorCode
 from txnsim.metadata.image import NO_LEADER, PartitionImage, TopicImage
-from txnsim.placement import hash_bucket, hash_buckets
-from txnsim.types import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    INTERNAL_TOPICS,
+    TRANSACTION_STATE_TOPIC,
+    hash_bucket,
+    hash_buckets,
+)
 from txnsim.wire.codec import build
 
 KEY: Final = 3

@@ -13,7 +13,6 @@ from txnsim.api._prepared import only_error
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
-from txnsim.placement import partition_for
 from txnsim.txn.commands import AddPartitions
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
@@ -22,6 +21,7 @@ from txnsim.types import (
     TopicPartition,
     TransactionalId,
     TransactionVersion,
+    partition_for,
 )
 
 KEY: Final = 25

@@ -16,7 +16,7 @@ import msgspec
 
 from txnsim.cli.output import warn
 from txnsim.errors import ConfigError
-from txnsim.written_files import append
+from txnsim.files import append
 
 AUDIT_FILE: Final = Path("txnsim-repairs.jsonl")
 

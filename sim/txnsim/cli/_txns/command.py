@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from txnsim import TXNSIM
 from txnsim.cli._txns import commands as txns_commands
 from txnsim.cli._txns import kip_text as txns_kip_text
 from txnsim.cli._txns.audit import AUDIT_FILE
@@ -36,10 +37,9 @@ from txnsim.client.errors import (
     NotSupportedError,
     RequestTimeoutError,
 )
-from txnsim.durations import time_text
+from txnsim.text import time_text
 from txnsim.txn.open_txn_verdict import program_at
 from txnsim.variables import BOOTSTRAP
-from txnsim.version import TXNSIM
 
 FAILED: Final = 1
 """Exit status of what the cluster refuses."""

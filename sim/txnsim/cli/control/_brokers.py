@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from txnsim.addresses import host_and_port
 from txnsim.cli.control._words import duration_ms
 from txnsim.cli.control.port import Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
 from txnsim.cli.output import Columns, tell
+from txnsim.text import host_and_port
 
 PATIENCE_MORE_SECONDS: Final = 10
 WAIT_MS: Final = 30_000

@@ -9,7 +9,7 @@ from txnsim.cli.control._words import duration_ms
 from txnsim.cli.control.port import Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
 from txnsim.cli.output import tell
-from txnsim.durations import time_text
+from txnsim.text import time_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

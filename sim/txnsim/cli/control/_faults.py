@@ -14,7 +14,7 @@ from txnsim.cli.control.port import ControlPort, Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
 from txnsim.cli.output import Columns, table_of, tell
 from txnsim.errors import ConfigError
-from txnsim.given_files import GIVEN_BYTES_MAX, read_given
+from txnsim.files import GIVEN_BYTES_MAX, read_given
 
 PATIENCE_MORE_SECONDS: Final = 10
 WAIT_MS: Final = 30_000

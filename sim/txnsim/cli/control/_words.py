@@ -10,7 +10,7 @@ import re
 from argparse import ArgumentTypeError
 from typing import Final
 
-from txnsim.durations import read_ms
+from txnsim.text import read_ms
 
 _PARTITION_RE: Final = re.compile(r"(.+)-(\d{1,9})")
 

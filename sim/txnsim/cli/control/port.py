@@ -21,7 +21,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 from txnsim.cli.control_token import VARIABLE as TOKEN_VARIABLE
 from txnsim.cli.control_token import token_from
 from txnsim.errors import ConfigError, TxnsimError
-from txnsim.given_files import read_given
+from txnsim.files import read_given
 
 HTTP_VARIABLE: Final = "TXNSIM_HTTP"
 READY_FILE_VARIABLE: Final = "TXNSIM_READY_FILE"

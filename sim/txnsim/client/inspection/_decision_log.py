@@ -12,7 +12,6 @@ from txnsim.client.errors import ClientError, ErrorCode
 from txnsim.client.fetching import fetch
 from txnsim.client.offsets import EARLIEST, offset_of
 from txnsim.errors import CorruptLogRecordError
-from txnsim.placement import partition_for
 from txnsim.releases.rules import LATEST
 from txnsim.txn.log_format import decode_record, encode_key
 from txnsim.txn.past_decision import Noted
@@ -22,6 +21,7 @@ from txnsim.types import (
     IsolationLevel,
     TopicPartition,
     TransactionalId,
+    partition_for,
 )
 
 BEFORE_MS: Final = 3_600_000

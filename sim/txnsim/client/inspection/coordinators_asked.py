@@ -21,8 +21,7 @@ from txnsim.client.errors import (
     RetriableError,
 )
 from txnsim.client.inspection.txn_views import TransactionDescription
-from txnsim.placement import partition_for
-from txnsim.types import TRANSACTION_STATE_TOPIC
+from txnsim.types import TRANSACTION_STATE_TOPIC, partition_for
 
 if TYPE_CHECKING:
     from txnsim.client.cluster import Cluster

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Final
 
-from txnsim.addresses import host_and_port
 from txnsim.runtime.rng import SeededRng
 from txnsim.runtime.virtual._connection import (
     Address,
     VirtualConnection,
     VirtualTransport,
 )
+from txnsim.text import host_and_port
 
 LATENCY_US_DEFAULT: Final = (50, 500)
 """One way, drawn evenly: about what a local network has."""

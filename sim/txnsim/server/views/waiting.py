@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from txnsim.errors import ConfigError
 from txnsim.faults.subjects import Subject
 from txnsim.runtime.peer_call import Unanswered
-from txnsim.suggestions import unknown
+from txnsim.text import unknown
 from txnsim.txn.state import (
     NO_TIMESTAMP,
     PREPARED_STATES,

@@ -18,8 +18,8 @@ from txnsim.cli.output import (
 )
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import ConfigError
-from txnsim.suggestions import unknown
-from txnsim.written_files import write_whole
+from txnsim.files import write_whole
+from txnsim.text import unknown
 from txnsim_lab.cli._scenario import on_real_brokers, template
 from txnsim_lab.cli._scenario.matrix import matrix_of
 from txnsim_lab.cli._scenario.output import facts_of, progress_of, show_of, story_of, table_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from txnsim.errors import ConfigError
-from txnsim.written_files import write_whole
+from txnsim.files import write_whole
 
 _NAME_RE: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 

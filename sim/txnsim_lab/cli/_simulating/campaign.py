@@ -12,7 +12,7 @@ from txnsim.cli.output import misused, print_json, print_line, progress
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import BadInputError, ConfigError, MissingExtraError
 from txnsim.extensions import offered, require_libraries
-from txnsim.written_files import write_whole
+from txnsim.files import write_whole
 from txnsim_lab.cli._simulating.simulate import (
     FOUND_STATUS,
     add_wanted,

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from txnsim.cli.output import print_json, print_line
-from txnsim.durations import read_ms
 from txnsim.errors import ConfigError
 from txnsim.runtime.wall_clock import wall_ms
+from txnsim.text import read_ms
 
 if TYPE_CHECKING:
     from txnsim_lab.simulation.batch import Row, RowFile, Tally
@@ -165,7 +165,7 @@ def wanted_of(args: argparse.Namespace) -> Wanted:
     """
     from txnsim.releases import release_named
     from txnsim.releases.rules import Rules
-    from txnsim.suggestions import unknown
+    from txnsim.text import unknown
     from txnsim_lab.simulation.drawing import Wanted
     from txnsim_lab.simulation.guests import workload_named
 

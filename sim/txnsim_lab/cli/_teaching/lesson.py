@@ -13,7 +13,7 @@ import msgspec
 
 from txnsim.cli.output import Columns, print_text, tell
 from txnsim.errors import ConfigError
-from txnsim.written_files import write_whole
+from txnsim.files import write_whole
 from txnsim_lab.cli._scenario.output import event_of
 from txnsim_lab.cli._teaching.asking import (
     EndedError,

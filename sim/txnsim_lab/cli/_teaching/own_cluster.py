@@ -18,7 +18,7 @@ import msgspec
 from txnsim.cli.control.port import ControlPort
 from txnsim.cli.output import print_text
 from txnsim.errors import ConfigError
-from txnsim.written_files import whole, write_whole
+from txnsim.files import whole, write_whole
 from txnsim_lab.cli._teaching.asking import (
     LeftError,
     asked,

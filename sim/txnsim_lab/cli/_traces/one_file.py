@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import print_line, progress, warn
-from txnsim.written_files import write_whole
+from txnsim.files import write_whole
 
 if TYPE_CHECKING:
     from txnsim.trace.reading import Recording

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from txnsim.cli.collector import seldom_collected
 from txnsim.cli.output import print_data, print_json, print_line, progress, warn
 from txnsim.errors import ConfigError
-from txnsim.written_files import write_whole
+from txnsim.files import write_whole
 from txnsim_lab.cli._traces import one_file
 
 if TYPE_CHECKING:

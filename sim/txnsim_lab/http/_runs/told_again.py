@@ -8,8 +8,8 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from txnsim.extensions import OnDemand
 from txnsim.http.work_thread import WorkThread
-from txnsim.on_demand import OnDemand
 from txnsim.runtime.forked_processes import EndedError
 
 if TYPE_CHECKING:

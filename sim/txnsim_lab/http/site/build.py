@@ -28,7 +28,7 @@ import msgspec
 import txnsim
 import txnsim_lab
 from txnsim.errors import ConfigError
-from txnsim.written_files import working_in, write_all
+from txnsim.files import working_in, write_all
 from txnsim_lab.http.page._files import served
 from txnsim_lab.scenario.catalog import directory
 

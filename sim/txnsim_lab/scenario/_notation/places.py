@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.placement import partition_for
 from txnsim.settings import Settings
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     TRANSACTION_STATE_TOPIC,
     TopicPartition,
+    partition_for,
 )
 
 AT: Final = "@"

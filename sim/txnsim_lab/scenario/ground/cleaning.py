@@ -19,9 +19,8 @@ from txnsim.client.group_requests import delete_groups, list_groups
 from txnsim.client.inspection.txn_views import AbortSpec, ProducerState, TransactionDescription
 from txnsim.client.positions import ask_group_coordinator
 from txnsim.client.waiting import Deadline, pause
-from txnsim.placement import partition_for
 from txnsim.runtime.env import Clock
-from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition, partition_for
 from txnsim_lab.scenario.actors._operator import TIMEOUT_MS
 
 POLL_MS: Final = 100

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from txnsim.errors import ConfigError
+from txnsim.files import whole
 from txnsim.releases import REFERENCE
 from txnsim.releases.release import line_of
-from txnsim.written_files import whole
 
 OLDEST: Final = (3, 1)
 """The first whose brokers run on Java 17 and without ZooKeeper; KRaft is a preview up to 3.2, but

@@ -24,7 +24,6 @@ from txnsim.client.positions import group_coordinator
 from txnsim.client.requests import NewTopic
 from txnsim.client.waiting import Deadline, pause
 from txnsim.errors import ConfigError
-from txnsim.placement import partition_for
 from txnsim.runtime.env import Environment
 from txnsim.security.options import SecurityProtocol
 from txnsim.settings import Settings
@@ -33,6 +32,7 @@ from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     TopicPartition,
     TransactionalId,
+    partition_for,
 )
 from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.scenario._cluster_options import new_topic, topic_of

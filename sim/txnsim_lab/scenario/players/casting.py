@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ConfigError, MissingExtraError, pip_line
-from txnsim.suggestions import unknown
+from txnsim.text import unknown
 from txnsim_lab.scenario.players._base import PLAYERS, Part, Player
 from txnsim_lab.scenario.players._own import OwnPlayer
 from txnsim_lab.scenario.players._program import ProgramPlayer, words

@@ -18,7 +18,7 @@ import msgspec
 
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.faults.rule import FaultRule
-from txnsim.suggestions import unknown
+from txnsim.text import unknown
 from txnsim.trace.reading import Recording
 from txnsim_lab.scenario.catalog import directory
 from txnsim_lab.scenario.teaching.facts import fact, is_fact

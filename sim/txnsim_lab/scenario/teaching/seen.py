@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from txnsim.on_demand import OnDemand
+from txnsim.extensions import OnDemand
 from txnsim.types import TopicPartition
 from txnsim_lab.check.history import History
 

@@ -170,7 +170,7 @@ def _print(report: Report, *, everything: bool) -> None:
 
 def _below(one: Finding) -> Iterator[str]:
     """The lines below a finding: faults of the evidence, and what to do."""
-    from txnsim.durations import time_text
+    from txnsim.text import time_text
     from txnsim.txn.open_txn_verdict import with_guess
 
     if one.evidence.replicas.missing:
@@ -189,7 +189,7 @@ def _below(one: Finding) -> Iterator[str]:
 
 
 def summarize(report: Report) -> None:
-    from txnsim.durations import time_text
+    from txnsim.text import time_text
     from txnsim.txn.open_txn_verdict import OpenTxnStatus
     from txnsim_spark.forensics.identity import stale_words
 

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import Columns, print_line, print_text, table_of, warn
-from txnsim.durations import time_text
+from txnsim.text import time_text
 from txnsim_spark.cli.logs._find_hanging import HANGS, INCOMPLETE
 from txnsim_spark.cli.logs._searching import add_as_of, answering, find, search_of
 from txnsim_spark.cli.logs.spark import add_directories, add_master

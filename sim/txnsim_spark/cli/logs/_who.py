@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import print_line
-from txnsim.durations import time_text
+from txnsim.text import time_text
 from txnsim_spark.cli.logs._searching import answering
 from txnsim_spark.cli.logs.spark import add_directories
 

@@ -21,7 +21,7 @@ from txnsim.cli.control_token import token_from
 from txnsim.cli.output import complain, file_trouble, progress, tell
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import BadInputError, ConfigError
-from txnsim.written_files import whole, working_in
+from txnsim.files import whole, working_in
 
 if TYPE_CHECKING:
     from txnsim.storage.replica_install import Planted, Target

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 from tests.support.stories import call, sentences, small, told
-from txnsim.placement import partition_for
 from txnsim.settings import DEFAULTS
-from txnsim.types import TopicPartition
+from txnsim.types import TopicPartition, partition_for
 from txnsim_lab.scenario._notation import places
 from txnsim_lab.scenario.fields import with_numbers
 

@@ -1,17 +1,28 @@
-"""Files that commands write: whole or not there. Links and modes: cli/test_ready_file.py."""
+"""Files are written whole or not at all, and read up to a bound. Links: cli/test_ready_file.py."""
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 from pathlib import Path
 
 import pytest
 
 from tests.support.full_disk import little_room
+from txnsim import files
 from txnsim.cli.main import main
 from txnsim.errors import ConfigError
-from txnsim.written_files import append, whole, working_in, write_all, write_whole
+from txnsim.files import (
+    append,
+    lines_of,
+    read_given,
+    read_whole,
+    whole,
+    working_in,
+    write_all,
+    write_whole,
+)
 
 MUCH = b"x" * 2_000
 """More than there is room for."""
@@ -181,3 +192,30 @@ def test_a_command_names_the_file_says_what_to_do_and_leaves_nothing(
     assert "File too large" in said
     assert "make room, or name another place, and run the command again" in said
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+# Files that people name: so much of one is read, and no more
+
+
+def test_a_file_within_the_bound_is_read_whole(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"12345")
+    assert read_given(file, at_most=5) == b"12345"
+    with pytest.raises(OSError, match="too large") as caught:
+        read_given(file, at_most=4)
+    assert caught.value.errno == errno.EFBIG
+
+
+def test_a_device_has_no_end_and_is_not_read_to_it() -> None:
+    for read in (lambda file: read_whole(file), lambda file: list(lines_of(file))):
+        with open("/dev/zero", "rb") as endless, pytest.raises(OSError, match="too large"):
+            read(endless)
+
+
+def test_lines_are_bounded_each_and_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LINE_BYTES_MAX", 4)
+    monkeypatch.setattr(files, "LINES_BYTES_MAX", 8)
+    assert list(lines_of(io.BytesIO(b"abc\n\nde"))) == [b"abc\n", b"\n", b"de"]
+    for data in (b"abcd\n", b"abc\nabc\nd"):
+        with pytest.raises(OSError, match="too large"):
+            list(lines_of(io.BytesIO(data)))

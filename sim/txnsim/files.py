@@ -1,8 +1,11 @@
-"""Files that commands write: each is there whole, or not at all.
+"""Files of people: what is read is bounded, what is written is there whole or not at all.
 
-A file or a folder is made beside its place, and takes its name when all of it is there. So a full
-disk leaves nothing in part, what was there before stays, and the error names the place and says
-what to do next.
+Read: people name the files, and others may have written them. A device has no end, and a file can
+grow while it is read, so the size counts that is met.
+
+Written: a file or a folder is made beside its place, and takes its name when all of it is there.
+So a full disk leaves nothing in part, what was there before stays, and the error names the place
+and says what to do next.
 """
 
 from __future__ import annotations
@@ -12,10 +15,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 if TYPE_CHECKING:
     from txnsim.errors import ConfigError
+
+GIVEN_BYTES_MAX: Final = 64 << 20
+"""Of a configuration, a certificate, a rule, a story."""
+LINE_BYTES_MAX: Final = 64 << 20
+"""Of one line of a trace or a history."""
+LINES_BYTES_MAX: Final = 4 << 30
+"""Total size of all lines in bytes."""
 
 FOR_ALL: Final = 0o666
 """The mode of a file."""
@@ -23,6 +33,48 @@ FOR_ITS_OWNER: Final = 0o600
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """A full disk, a quota, a limit on the size of a file."""
 NEXT: Final = "make room, or name another place, and run the command again"
+
+
+# Read
+
+
+def read_given(path: Path, *, at_most: int = GIVEN_BYTES_MAX) -> bytes:
+    """All of a file.
+
+    Raises:
+        OSError: It can't be read, or is larger than that (EFBIG).
+    """
+    with path.open("rb") as file:
+        return read_whole(file, at_most=at_most)
+
+
+def read_whole(file: BinaryIO, *, at_most: int = GIVEN_BYTES_MAX) -> bytes:
+    """What is left of an open file.
+
+    Raises:
+        OSError: It can't be read, or is more than that (EFBIG).
+    """
+    data = file.read(at_most + 1)
+    if len(data) > at_most:
+        raise _too_large()
+    return data
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of an open file.
+
+    Raises:
+        OSError: It can't be read; a line, or the whole, is too large (EFBIG).
+    """
+    left = LINES_BYTES_MAX
+    while line := file.readline(LINE_BYTES_MAX + 1):
+        left -= len(line)
+        if len(line) > LINE_BYTES_MAX or left < 0:
+            raise _too_large()
+        yield line
+
+
+# Written
 
 
 def write_whole(path: Path, content: str | bytes, *, mode: int = FOR_ALL, what: str = "") -> None:
@@ -174,3 +226,7 @@ def _not_written(path: Path, error: OSError, what: str) -> ConfigError:
 
     left = "; nothing of it is there" if error.errno in NO_ROOM else ""
     return ConfigError(f"{what}{path}: {error.strerror}{left}{advice(error)}")
+
+
+def _too_large() -> OSError:
+    return OSError(errno.EFBIG, "File too large")

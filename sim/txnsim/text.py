@@ -1,0 +1,210 @@
+"""What people write and read: durations, sizes, addresses, names nearly right, text of others.
+
+Durations are whole milliseconds inside, sizes are bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from txnsim.extensions import OnDemand
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = OnDemand("difflib")
+
+
+# Durations and points in time
+
+UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+DURATION_FORMS: Final = "500ms, 30s, 21m, 2h or 7d"
+DIGITS_MAX: Final = 15
+"""Of a number: enough for any clock and any memory, and quick to read."""
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def read_ms(text: str) -> int:
+    """``21m``, ``500ms``, ``-10s`` in milliseconds.
+
+    Raises:
+        ValueError: It is none of these forms.
+    """
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = text[len(number) :]
+    digits = number.removeprefix("-")
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= DIGITS_MAX
+    if unit not in UNITS_MS or not is_number:
+        raise ValueError(f"{text!r} is no duration such as {DURATION_FORMS}")
+    return int(number) * UNITS_MS[unit]
+
+
+def whole_ms(given: object) -> int:
+    """A duration in milliseconds: a whole number of them, a ``timedelta``, or a text: ``2m``.
+
+    A clock that stands between two milliseconds would end up in records and on the wire, where
+    Kafka knows whole ones only.
+
+    Raises:
+        ValueError: It has another form, or is no whole number of milliseconds.
+    """
+    if isinstance(given, str):
+        return read_ms(given)
+    if isinstance(given, timedelta):
+        if given % _MILLISECOND:
+            raise ValueError(f"{given!r} is no whole number of milliseconds")
+        return given // _MILLISECOND
+    if isinstance(given, float) and given.is_integer():
+        return int(given)
+    if isinstance(given, int) and not isinstance(given, bool):
+        return given
+    raise ValueError(
+        f"{given!r} is no duration: expected a whole number of milliseconds, "
+        f"or a text such as {DURATION_FORMS}"
+    )
+
+
+def time_text(time_ms: int) -> str:
+    """A wall clock's time, of milliseconds since 1970, in UTC to the second (ISO 8601); as it is
+    where no calendar has it, as in a damaged file.
+    """
+    try:
+        return datetime.fromtimestamp(time_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return str(time_ms)
+
+
+# Sizes
+
+SIZE_UNITS: Final = {
+    "": 1,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+}
+SIZE_FORMS: Final = "128MiB, 1GB or 1073741824"
+
+
+def read_size(text: str) -> int:
+    """``128MiB``, ``1GB``, ``4096`` in bytes.
+
+    Raises:
+        ValueError: It is none of these forms.
+    """
+    unit = text.lstrip("0123456789")
+    number = text.removesuffix(unit) if unit else text
+    if unit not in SIZE_UNITS or not 0 < len(number) <= DIGITS_MAX:
+        raise ValueError(f"{text!r} is no size such as {SIZE_FORMS}")
+    return int(number) * SIZE_UNITS[unit]
+
+
+def spoken_size(size: int) -> str:
+    """Text of a size in the largest unit that gives a whole number."""
+    for unit, factor in sorted(SIZE_UNITS.items(), key=lambda one: -one[1]):
+        if unit and size and size % factor == 0:
+            return f"{size // factor} {unit}"
+    return f"{size} bytes"
+
+
+# Addresses: an IPv6 address stands in brackets (RFC 3986)
+
+PORT_MAX: Final = 65_535
+EVERYWHERE: Final = ("", "0.0.0.0", "::")
+"""Hosts to listen on that stand for every address of the machine: no client can connect to one."""
+
+
+def host_and_port(host: str, port: int | str) -> str:
+    """``host:port``, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def read_host_and_port(text: str) -> tuple[str, int] | None:
+    """Host and port of such a text; None where it is not of that form.
+
+    The host is without brackets. They may be missing, as Kafka's own Utils.getHost allows.
+    """
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
+        return None
+    return host, int(port)
+
+
+# Unknown names
+
+SIMILARITY: Final = 0.6
+SHORT_MAX: Final = 4
+SIMILARITY_OF_SHORT: Final = 0.5
+"""Of names of so many letters: ``TV1`` should find ``TV2``."""
+LIST_MAX: Final = 40
+"""A longer list of names is no help."""
+
+
+def unknown(what: str, given: str, known: Iterable[str]) -> str:
+    """Message with the nearest known name, and all known names if they are few."""
+    names = list(known)
+    folded = {name.lower(): name for name in names}
+    cutoff = SIMILARITY_OF_SHORT if len(given) <= SHORT_MAX else SIMILARITY
+    longer = [name for name in folded if given and name.startswith(given.lower())]
+    nearest = folded[longer[0]] if longer else _nearest(given, folded, cutoff)
+    hint = f"did you mean {nearest}? " if nearest else ""
+    listed = f"there are: {', '.join(names)}" if len(names) <= LIST_MAX else ""
+    return f"no {what} {given!r}; {hint}{listed}".rstrip("; ")
+
+
+def _nearest(given: str, folded: Mapping[str, str], cutoff: float) -> str | None:
+    """The most similar name; its words may stand in another order: FENCED_PRODUCER."""
+    found: list[tuple[float, str]] = []
+    for word, known in (
+        (given.lower(), folded),
+        (_in_order(given), {_in_order(name): name for name in folded.values()}),
+    ):
+        for name in difflib.get_close_matches(word, known, n=1, cutoff=cutoff):
+            ratio = difflib.SequenceMatcher(None, word, name).ratio()
+            found.append((-ratio, known[name]))
+    return min(found)[1] if found else None
+
+
+def _in_order(name: str) -> str:
+    """The words of a name in alphabetical order."""
+    return " ".join(sorted(re.split(r"[-_. ]+", name.lower())))
+
+
+# Text of others
+
+_ORDERS: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f"  # C0, DEL, C1
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # directions (Unicode TR 9)
+    "\u2028\u2029\ufeff\ud800-\udfff]"  # ends of lines, a mark, halves of characters
+)
+_IN_LAYOUT: Final = "\n\t"
+_WORDS: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+
+def printable(text: str) -> str:
+    """The text in one line, with escapes instead of characters that are orders.
+
+    An id, a topic or a client can have any name. On a terminal some characters are orders: they set
+    the title, clear the screen, move the cursor, turn the direction of a line, or begin another
+    line that looks like one of ours. Whatever is meant for people goes through here; what programs
+    read (JSON, exports) stays exact.
+    """
+    return _ORDERS.sub(_escape, text)
+
+
+def printable_lines(text: str) -> str:
+    """The same for a text whose line ends and tabs are ours."""
+    return _ORDERS.sub(lambda found: found[0] if found[0] in _IN_LAYOUT else _escape(found), text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found[0]
+    code = ord(character)
+    return _WORDS.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")

@@ -1,0 +1,207 @@
+"""Durations, sizes, addresses, unknown names and text of others, as people give and see them."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import timedelta
+
+import pytest
+
+from txnsim.errors import ErrorCode
+from txnsim.text import (
+    host_and_port,
+    printable,
+    printable_lines,
+    read_host_and_port,
+    read_size,
+    spoken_size,
+    time_text,
+    unknown,
+    whole_ms,
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "ms"),
+    [
+        (0, 0),
+        (-5, -5),
+        (60e3, 60_000),
+        (timedelta(minutes=1, milliseconds=2), 60_002),
+        (timedelta(seconds=1.5), 1_500),
+        (timedelta(seconds=-1), -1_000),
+        ("500ms", 500),
+        ("30s", 30_000),
+        ("2m", 120_000),
+        ("1h", 3_600_000),
+        ("-7d", -604_800_000),
+    ],
+)
+def test_whole_milliseconds(given: object, ms: int) -> None:
+    read = whole_ms(given)
+    assert read == ms
+    assert type(read) is int
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (1.5, "1.5 is no duration: expected a whole number of milliseconds, or a text such as"),
+        (float("nan"), "nan is no duration"),
+        (float("inf"), "inf is no duration"),
+        (True, "True is no duration"),
+        (None, "None is no duration"),
+        (timedelta(microseconds=1), "no whole number of milliseconds"),
+        ("2 minutes", "'2 minutes' is no duration such as 500ms, 30s, 21m, 2h or 7d"),
+        ("1.5s", "is no duration such as"),
+        ("60000", "is no duration such as"),
+        ("m", "is no duration such as"),
+        ("²s", "is no duration such as"),
+        ("9" * 16 + "s", "is no duration such as"),
+    ],
+)
+def test_what_is_no_whole_number_of_milliseconds_is_refused(given: object, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        whole_ms(given)
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "text"),
+    [
+        (0, "1970-01-01T00:00:00Z"),
+        (1_795_704_277_990, "2026-11-26T14:44:37Z"),
+        (-1, "1969-12-31T23:59:59Z"),
+        (10**15, "1000000000000000"),
+        (2**63 - 1, "9223372036854775807"),
+        (-(2**63), "-9223372036854775808"),
+    ],
+)
+def test_a_time_is_said_to_the_second_or_as_it_is_where_no_calendar_has_it(
+    time_ms: int, text: str
+) -> None:
+    assert time_text(time_ms) == text
+
+
+# Sizes as people write them
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("4096", 4_096),
+        ("2kB", 2_000),
+        ("1GB", 1_000_000_000),
+        ("3KiB", 3_072),
+        ("128MiB", 134_217_728),
+        ("1GiB", 1_073_741_824),
+        ("0", 0),
+    ],
+)
+def test_sizes_are_numbers_with_a_unit(text: str, size: int) -> None:
+    assert read_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MiB", "1 MiB", "1mib", "1.5GiB", "-1", "²", "1" * 16])
+def test_other_forms_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no size such as 128MiB, 1GB or 1073741824"):
+        read_size(text)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (134_217_728, "128 MiB"),
+        (1_000_000_000, "1 GB"),
+        (1_073_741_824, "1 GiB"),
+        (1_001, "1001 bytes"),
+        (0, "0 bytes"),
+    ],
+)
+def test_a_size_is_said_in_its_largest_whole_unit(size: int, text: str) -> None:
+    assert spoken_size(size) == text
+
+
+# Addresses as clients take them
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "text"),
+    [
+        ("127.0.0.1", 9092, "127.0.0.1:9092"),
+        ("kafka.test", 0, "kafka.test:0"),
+        ("::1", 9092, "[::1]:9092"),
+        ("fe80::1%eth0", 65_535, "[fe80::1%eth0]:65535"),
+    ],
+)
+def test_an_address_is_written_as_it_is_read(host: str, port: int, text: str) -> None:
+    assert host_and_port(host, port) == text
+    assert read_host_and_port(text) == (host, port)
+
+
+def test_brackets_may_be_missing() -> None:
+    assert read_host_and_port("::1:9092") == ("::1", 9092)
+
+
+@pytest.mark.parametrize("text", ["", "host", ":9092", "[]:9092", "host:", "host:65536", "host:٣"])
+def test_what_is_no_address(text: str) -> None:
+    assert read_host_and_port(text) is None
+
+
+# Unknown names
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("tv2", "no mode 'tv2'; did you mean TV2? there are: V-, TV2"),
+        ("TV1", "no mode 'TV1'; did you mean TV2? there are: V-, TV2"),
+        ("t", "no mode 't'; did you mean TV2? there are: V-, TV2"),
+        ("", "no mode ''; there are: V-, TV2"),
+        ("zebra", "no mode 'zebra'; there are: V-, TV2"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest_and_all(given: str, said: str) -> None:
+    assert unknown("mode", given, ("V-", "TV2")) == said
+
+
+def test_words_in_another_order_are_recognised() -> None:
+    errors = [error.name.upper() for error in ErrorCode]
+    assert unknown("error", "FENCD_PRODUCER", errors).endswith("did you mean PRODUCER_FENCED?")
+    assert unknown("error", "INVALID_TXN_STAT", errors).endswith("did you mean INVALID_TXN_STATE?")
+
+
+def test_a_long_list_is_left_out() -> None:
+    many = [f"name-{index}" for index in range(100)]
+    assert unknown("name", "name-x", many).startswith("no name 'name-x'; did you mean name-")
+    assert unknown("name", "zebra", many) == "no name 'zebra'"
+
+
+# What a terminal would obey is written out
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("orders-1 äöü 漢字 😀", "orders-1 äöü 漢字 😀"),
+        ("\x1b]0;title\x07", r"\x1b]0;title\x07"),
+        ("a\r\nERROR forged", r"a\r\nERROR forged"),
+        ("\x9b2J", r"\x9b2J"),
+        ("a\u202eb\u2066c", r"a\u202eb\u2066c"),
+        ("a\u2028b", r"a\u2028b"),
+        ("\x7f\x00\ud800", r"\x7f\x00\ud800"),
+    ],
+)
+def test_characters_that_are_orders_are_escaped(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_line_ends_and_tabs_of_a_layout_stay() -> None:
+    assert printable_lines("a\tb\nc\x1b[31m\rd") == "a\tb\nc\\x1b[31m\\rd"
+
+
+def test_none_is_left() -> None:
+    every = "".join(map(chr, range(0x3000)))
+    left = [c for c in printable(every) if unicodedata.category(c) in ("Cc", "Zl", "Zp")]
+    assert left == []
+    turns = {"RLO", "LRO", "RLE", "LRE", "RLI", "LRI", "FSI"}
+    assert not any(unicodedata.bidirectional(c) in turns for c in printable(every))
