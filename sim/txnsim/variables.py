@@ -20,7 +20,7 @@ OFF: Final = "off"
 _NEAR: Final = 0.8
 """How alike a misspelt name is, without the prefix: ``TOPIC``, but not ``PEER_BOOTSTRAP``."""
 
-_OF_KUBERNETES_RE: Final = re.compile(
+_OF_KUBERNETES: Final = (
     r"(TXNSIM|KAFKA)_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)"
 )
 """Set by Kubernetes in every pod beside a service that is named ``txnsim`` or ``kafka``."""
@@ -28,10 +28,12 @@ _OF_KUBERNETES_RE: Final = re.compile(
 
 def is_given(name: str, value: str, prefix: str = PREFIX) -> bool:
     """Whether a variable has the prefix and was not set by Kubernetes."""
-    from_kubernetes = _OF_KUBERNETES_RE.fullmatch(name) or (
-        name == f"{prefix}PORT" and "://" in value
+    if not name.startswith(prefix):
+        return False
+    return not (
+        # Compiled here, and kept by ``re``: a millisecond of every command that few of them need.
+        re.fullmatch(_OF_KUBERNETES, name) or (name == f"{prefix}PORT" and "://" in value)
     )
-    return name.startswith(prefix) and not from_kubernetes
 
 
 def unknown_variables(environment: Mapping[str, str]) -> str | None:

@@ -33,7 +33,7 @@ from txnsim.errors import ErrorCode
 from txnsim.faults.plan import FaultRule
 from txnsim.runtime.real import real_environment
 from txnsim.security.options import ClientTls, TlsFiles
-from txnsim.server._certificates import Authority
+from txnsim.server.security_demo import Authority
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.batch import Record, build_batch
 from txnsim_lab.proxy.addresses import Endpoint

@@ -19,7 +19,7 @@ from tests.support.txnsim_server import TxnsimServer, installed_txnsim
 from txnsim.cli.client_properties import read_client_properties
 from txnsim.client.cluster import Cluster
 from txnsim.client.producer import Producer
-from txnsim.server._certificates import Authority
+from txnsim.server.security_demo import Authority
 
 pytestmark = pytest.mark.real
 

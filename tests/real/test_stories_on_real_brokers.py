@@ -30,7 +30,7 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
-from txnsim.server._certificates import Authority
+from txnsim.server.security_demo import Authority
 
 pytestmark = pytest.mark.real
 

@@ -16,7 +16,7 @@ from tests.support.wires import API_VERSIONS, METADATA, Wire
 from tests.support.within import within
 from txnsim.metrics.requests import ApiMeter
 from txnsim.runtime.turns import REQUEST_NS
-from txnsim.server._intake import FRAME_BYTES
+from txnsim.server._connection import FRAME_BYTES
 from txnsim.server._listener import BrokerListener
 from txnsim.server.outbox import PART_BYTES
 from txnsim.types import TopicPartition

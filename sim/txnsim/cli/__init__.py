@@ -7,7 +7,7 @@
 - ``_txns``: transactions of any cluster; ``client_properties`` reads ``--command-config``.
 - ``control``: commands that ask the control port of a running simulator; ``control_token`` is what
   lets them in.
-- ``event_log``, ``_log_floods``: how logs look, and how they stay readable.
+- ``event_log``: how logs look, and how they stay readable.
 - ``_completion``: a script for shells.
 
 Each command has ``add_arguments(parser)`` and ``run(args) -> int``.

@@ -7,13 +7,14 @@ A line is an event with named values. Those that are bound while a request is ha
 from __future__ import annotations
 
 import logging
+import re
 import sys
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from enum import StrEnum
 from functools import partial
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from txnsim.cli._log_floods import Floods
 from txnsim.cli.output import may_colour
 from txnsim.extensions import OnDemand
 from txnsim.loggers import Logger, before_first_line
@@ -30,6 +31,16 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 LEVEL_DEFAULT: Final = "info"
 _FIRST: Final = ("timestamp", "level", "logger", "event")
 """Keys with which each line of JSON begins."""
+ONCE_MS: Final = 1_000
+KINDS_MAX: Final = 1_000
+"""Kinds that are remembered; more than the code can tell apart."""
+REASONS_MAX: Final = 20
+"""Of one event in a second; further ones share a line."""
+REASON_CHARACTERS_MAX: Final = 200
+OF_MANY: Final = {"txn.timed_out": "transactional_id"}
+"""Event -> the field used as its reason, unchanged."""
+_NUMBER_RE: Final = re.compile(r"\d+")
+_TROUBLE: Final = frozenset({"warning", "error", "critical"})
 
 
 class LogFormat(StrEnum):
@@ -92,10 +103,6 @@ def tell_left_out(*, at_once: bool = False) -> None:
         Logger(str(name)).warning(event, left_out=count)
 
 
-_floods = Floods(monotonic_ms)
-"""The rate limit of the last logging setup."""
-
-
 def _look(log_format: LogFormat) -> Iterable[Processor]:
     if log_format is LogFormat.CONSOLE:
         return (
@@ -131,3 +138,109 @@ def _in_order(
     _logger: Any, _method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
     return {**{key: event[key] for key in _FIRST}, **event}
+
+
+# Not too many of a kind
+
+Kind = tuple[object, ...]
+
+
+class Floods:
+    """Trouble of one kind is logged once per second; the rest is counted.
+
+    Anyone who can reach a port can cause a line of the log with a few bytes, and a traceback where
+    there is a bug. A kind is a logger, an event, the reason that it gives (numbers aside) and,
+    where there is an exception, its class and the line that raised it. What was left out is counted
+    in the next line of its kind (``left_out``), or by ``rest``. Levels below warning are logged as
+    they are, but for what thousands of transactions do at once (``OF_MANY``).
+    """
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        """``now_ms`` is a monotonic clock."""
+        self._now_ms = now_ms
+        self._told_ms: dict[Kind, int] = {}
+        self._left_out: dict[Kind, int] = {}
+        self._reasons: dict[Kind, tuple[int, set[str]]] = {}
+        """Since when, and which, per event: strangers choose what they send."""
+
+    def __call__(
+        self, logger: Any, _method: str, event: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        """Drop a line, or let it pass with the number of those that were dropped (structlog)."""
+        whose = OF_MANY.get(event["event"])
+        if event.get("level") not in _TROUBLE and whose is None:
+            return event
+        kind = (logger.name, event["event"], *_raised(event.get("exc_info")))
+        reason = event.get(whose or "reason")
+        if isinstance(reason, str):
+            reason = reason if whose else _NUMBER_RE.sub("#", reason)
+            kind = self._with_reason(kind, reason[:REASON_CHARACTERS_MAX])
+        left_out = self.admit(kind)
+        if left_out is None:
+            from structlog import DropEvent
+
+            raise DropEvent
+        if left_out:
+            event["left_out"] = left_out
+        return event
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """The same for lines of the standard library's (asyncio's own)."""
+        left_out = self.admit((record.name, record.msg, *_raised(record.exc_info)))
+        if left_out:
+            record.msg = f"{record.msg} ({left_out} more left out)"
+        return left_out is not None
+
+    def admit(self, kind: Kind) -> int | None:
+        """Lines of a kind suppressed since the last one; None if this line is suppressed too."""
+        now_ms = self._now_ms()
+        told_ms = self._told_ms.get(kind)
+        if told_ms is not None and now_ms - told_ms < ONCE_MS:
+            self._left_out[kind] = self._left_out.get(kind, 0) + 1
+            return None
+        if told_ms is None and len(self._told_ms) >= KINDS_MAX:
+            self._told_ms.clear()
+        self._told_ms[kind] = now_ms
+        return self._left_out.pop(kind, 0)
+
+    def _with_reason(self, kind: Kind, reason: str) -> Kind:
+        """The kind with its reason; without, above the limit of reasons in a second."""
+        now_ms = self._now_ms()
+        since_ms, told = self._reasons.get(kind, (now_ms, set()))
+        if now_ms - since_ms >= ONCE_MS:
+            since_ms, told = now_ms, set()
+        self._reasons[kind] = since_ms, told
+        if reason not in told and len(told) >= REASONS_MAX:
+            return kind
+        told.add(reason)
+        return (*kind, reason)
+
+    def rest(self, *, at_once: bool = False) -> list[tuple[Kind, int]]:
+        """Suppressed lines of kinds not logged for a second; of all kinds if ``at_once``."""
+        now_ms = self._now_ms()
+        found = [
+            (kind, count)
+            for kind, count in self._left_out.items()
+            if at_once or now_ms - self._told_ms.get(kind, 0) >= ONCE_MS
+        ]
+        for kind, _ in found:
+            del self._left_out[kind]
+        return found
+
+
+def _raised(exc_info: object) -> Kind:
+    """Class and place of an exception, in the forms that loggers are given."""
+    if exc_info is True:
+        exc_info = sys.exc_info()
+    error = exc_info[1] if isinstance(exc_info, tuple) else exc_info
+    if not isinstance(error, BaseException):
+        return ()
+    place: TracebackType | None = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = () if place is None else (place.tb_frame.f_code.co_filename, place.tb_lineno)
+    return (type(error), *where)
+
+
+_floods = Floods(monotonic_ms)
+"""The rate limit of the last logging setup."""

@@ -15,6 +15,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, assert_never
 
+import msgspec
+
 from txnsim.faults.actions import (
     Corrupt,
     CrossingAction,
@@ -39,9 +41,8 @@ from txnsim.faults.plan import Asked, FaultRule, asked_of, matches, strikes
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import told_of
 from txnsim.injection._running_actions import ClusterActs, ClusterControl
-from txnsim.injection._stalls import Stalls
 from txnsim.injection.armed import ArmedRule, Held, Release
-from txnsim.runtime.env import Clock, Rng, Tasks
+from txnsim.runtime.env import Clock, Rng, Tasks, TimerHandle
 from txnsim.runtime.trace import Tracer
 from txnsim.text import unknown
 from txnsim.types import BrokerId
@@ -525,3 +526,79 @@ def _facts(state: ArmedRule) -> dict[str, object]:
 
 def _stream(rule: FaultRule) -> str:
     return f"fault.{rule.id}"
+
+
+class StalledLine(msgspec.Struct, eq=False):
+    """Since a rule struck on it."""
+
+    line: str
+    by: ArmedRule
+    is_ending: bool = False
+    timer: TimerHandle | None = None
+
+
+class Stalls(msgspec.Struct, kw_only=True, eq=False):
+    """Every stalled line: connections and links that stop for a time (``faults.actions.Stall``).
+
+    Every message on a line crosses a fault point. So a whole line stops by letting each crossing on
+    it wait: the struck one first, then later ones, in order. When the stall ends, they go on in
+    that order, and the other rules judge each as it comes.
+    """
+
+    clock: Clock
+    """Monotonic clock for the duration of stalls."""
+    ended: Callable[[], None]
+    """Called after each has ended."""
+    released: Callable[[ArmedRule, int], int]
+    """Called with rule and hit number of each released crossing; returns the cause."""
+    _by_line: dict[str, StalledLine] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_line)
+
+    def at(self, crossing: Crossing) -> ArmedRule | None:
+        """The rule for which a crossing has to wait because its line is stalled."""
+        stall = self._by_line.get(crossing.line)
+        return None if stall is None else stall.by
+
+    def again(self, crossing: Crossing) -> ArmedRule | None:
+        """The rule that stalls a woken crossing: only a stall begun since then."""
+        stall = self._by_line.get(crossing.line)
+        return None if stall is None or stall.is_ending else stall.by
+
+    def begin(self, line: str, by: ArmedRule, lasts_ms: int | None) -> None:
+        """StalledLine a line from now on."""
+        stall = self._by_line[line] = StalledLine(line, by)
+        if lasts_ms is not None:
+            stall.timer = self.clock.call_later(lasts_ms, lambda: self._end(stall))
+
+    def end_all(self, by: ArmedRule) -> None:
+        """A rule was released: its lines go on."""
+        for stall in list(self._by_line.values()):
+            if stall.by is by:
+                self._end(stall)
+
+    def _end(self, stall: StalledLine) -> None:
+        if stall.timer is not None:
+            stall.timer.cancel()
+            stall.timer = None
+        if self._by_line.get(stall.line) is not stall:
+            return
+        stall.is_ending = True
+        for future, held in list(stall.by.held.items()):
+            if held.crossing.line == stall.line and not future.done():
+                stall.by.released += 1
+                del stall.by.held[future]
+                future.set_result((self.released(stall.by, held.hit), Pass()))
+        # Those that were woken go on in this turn of the loop. A crossing that comes before they
+        # have waits behind them.
+        asyncio.get_running_loop().call_soon(self._finish, stall)
+
+    def _finish(self, stall: StalledLine) -> None:
+        if self._by_line.get(stall.line) is not stall:
+            return  # one of them was stalled again
+        if any(held.crossing.line == stall.line for held in stall.by.held.values()):
+            self._end(stall)
+            return
+        del self._by_line[stall.line]
+        self.ended()

@@ -25,23 +25,24 @@ log moves the high watermark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from txnsim.errors import ErrorCode, InvariantViolation, Rejection
+from txnsim.errors import ErrorCode, InvariantViolation, MissingExtraError, Rejection
 from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log import _invariants as invariants
-from txnsim.log import _timestamps as timestamps
 from txnsim.log._epoch_cache import EpochCache
 from txnsim.log.answers import EpochEndOffset, LogRead, LogState, TimestampOffset
 from txnsim.log.config import LogConfig
 from txnsim.log.local_log import Allowance, LocalLog
 from txnsim.log.producer_state_manager import ProducerStateManager
-from txnsim.log.segment import Segment
+from txnsim.log.segment import Segment, max_timestamp_of
 from txnsim.log.txn_index import AbortedTxn
-from txnsim.log.unpacking import Steps
+from txnsim.log.unpacking import Steps, payload_in_steps
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.batch import read_batch_header
+from txnsim.wire.compression import DECOMPRESSED_MAX
+from txnsim.wire.records import stamps_in
 
 LATE_TRANSACTION_GRACE_MS: Final = 300_000
 """A transaction is late this long after the longest timeout that a producer may ask for
@@ -204,7 +205,7 @@ class PartitionLog:
         """The first record stamped ``timestamp_ms`` or later, unless it lies beyond what the reader
         may see.
         """
-        found = yield from timestamps.first_at_or_after(
+        found = yield from first_at_or_after(
             self.local.segments, timestamp_ms, start=self.log_start_offset
         )
         return self._found(found, self.latest(isolation, up_to_log_end=up_to_log_end))
@@ -215,7 +216,7 @@ class PartitionLog:
         """The record with the largest timestamp (KIP-734), deleted ones included until their
         segment is removed.
         """
-        found = yield from timestamps.first_of_max(self.local.segments)
+        found = yield from first_of_max(self.local.segments)
         return self._found(found, self.latest(isolation, up_to_log_end=up_to_log_end))
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
@@ -575,3 +576,80 @@ class PartitionLog:
             if batch is None
             else read_batch_header(batch).leader_epoch,
         )
+
+
+# By time (UnifiedLog.fetchOffsetByTimestamp, LogSegment.findOffsetByTimestamp)
+#
+# There is no time index within a segment: the headers are scanned. Only tools and consumers that
+# seek ask this, and a header costs less than a microsecond. Control records are found like others,
+# as on a real broker. A batch may hold hundreds of thousands of records, so they are read in steps;
+# the log may have changed in between, so the next batch is looked up again.
+
+Stamp = tuple[int, int]
+"""(timestamp, offset) of a record."""
+
+STEP_RECORDS: Final = 1_000
+_RECORD_NS: Final = 800
+
+
+def first_at_or_after(
+    segments: Iterable[Segment], timestamp: int, *, start: int
+) -> Steps[Stamp | None]:
+    """The first record at offset ``start`` or above that is stamped ``timestamp`` or later.
+
+    Only the first segment that reaches ``timestamp`` is asked, also where its records of that time
+    lie below ``start``.
+    """
+    found = (segment for segment in segments if segment.largest_timestamp >= timestamp)
+    segment = next(found, None)
+    at = start
+    while segment is not None:
+        index = _index_of(segment, at, timestamp)
+        if index is None:
+            break
+        at = segment.last_offset(index) + 1
+        stamp = yield from _first(
+            segment.batch(index), lambda stamp: stamp[0] >= timestamp and stamp[1] >= start
+        )
+        if stamp is not None:
+            return stamp
+    return None
+
+
+def first_of_max(segments: Iterable[Segment]) -> Steps[Stamp | None]:
+    """The first record that carries the largest timestamp of the log."""
+    segment = max(segments, key=lambda segment: segment.max_timestamp)
+    newest = segment.max_timestamp
+    index = _index_of(segment, segment.base_offset, newest)
+    if index is None:
+        return None
+    return (yield from _first(segment.batch(index), lambda stamp: stamp[0] == newest))
+
+
+def _index_of(segment: Segment, start: int, timestamp: int) -> int | None:
+    """The first batch with offsets of at least ``start`` that reaches the timestamp."""
+    for index in range(segment.index_of(start), len(segment)):
+        if max_timestamp_of(segment.batch(index)) >= timestamp:
+            return index
+    return None
+
+
+def _first(batch: bytes, is_wanted: Callable[[Stamp], bool]) -> Steps[Stamp | None]:
+    """The first matching record; of a batch without a codec, the header's values."""
+    header = read_batch_header(batch)
+    try:
+        payload = yield from payload_in_steps(header, batch, DECOMPRESSED_MAX)
+    except MissingExtraError:
+        # No codec: the first record carries the base timestamp, and the record with the largest one
+        # is unknown.
+        stamps = (
+            (header.base_timestamp_ms, header.base_offset),
+            (header.max_timestamp_ms, header.last_offset),
+        )
+        return next(filter(is_wanted, stamps), None)
+    for number, stamp in enumerate(stamps_in(payload, header), start=1):
+        if is_wanted(stamp):
+            return stamp
+        if not number % STEP_RECORDS:
+            yield STEP_RECORDS * _RECORD_NS
+    return None

@@ -17,9 +17,10 @@ and all that the header of a very large batch says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple, overload
 
 import msgspec
 
@@ -29,7 +30,6 @@ from txnsim.errors import (
     MissingExtraError,
     UnpacksTooLargeError,
 )
-from txnsim.log._record_errors import RecordErrors, Refused
 from txnsim.log.answers import NO_TIMESTAMP, UNKNOWN_OFFSET, AppendRejection
 from txnsim.log.config import NEVER_MS, LogConfig, TimestampType
 from txnsim.log.unpacking import Payload, Steps, at_once, payload_in_steps
@@ -536,3 +536,72 @@ def _dated(rejection: AppendRejection, log_start_offset: int) -> AppendRejection
     if rejection.error is ErrorCode.message_too_large:
         return rejection
     return msgspec.structs.replace(rejection, log_start_offset=log_start_offset)
+
+
+# Why records are refused
+
+
+class Refused(NamedTuple):
+    """The fields of a refused record."""
+
+    position: int
+    """In the batch."""
+    timestamp: int
+    key_size: int
+    """Bytes; -1 for null."""
+    value_size: int
+    """The same."""
+
+
+class RecordErrors(Sequence[tuple[int, str]]):
+    """(index in the batch, message) of each refused record (KIP-467).
+
+    A batch may hold hundreds of thousands of bad ones, and an answer names each of them. So of each
+    there are numbers here, 20 bytes, and its message is made when somebody asks for it.
+    """
+
+    __slots__ = ("_indexes", "_key_sizes", "_tell", "_timestamps", "_value_sizes")
+
+    def __init__(self, tell: Callable[[Refused], str]) -> None:
+        self._tell = tell
+        self._indexes = array("i")
+        self._timestamps = array("q")
+        self._key_sizes = array("i")
+        self._value_sizes = array("i")
+
+    def note(self, refused: Refused) -> None:
+        """One more."""
+        self._indexes.append(refused.position)
+        self._timestamps.append(refused.timestamp)
+        self._key_sizes.append(refused.key_size)
+        self._value_sizes.append(refused.value_size)
+
+    def __len__(self) -> int:
+        return len(self._indexes)
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        tell = self._tell
+        for refused in map(
+            Refused, self._indexes, self._timestamps, self._key_sizes, self._value_sizes
+        ):
+            yield refused.position, tell(refused)
+
+    @overload
+    def __getitem__(self, at: int) -> tuple[int, str]: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[tuple[int, str], ...]: ...
+
+    def __getitem__(self, at: int | slice) -> tuple[int, str] | tuple[tuple[int, str], ...]:
+        if isinstance(at, slice):
+            return tuple(self[each] for each in range(*at.indices(len(self))))
+        refused = Refused(
+            self._indexes[at], self._timestamps[at], self._key_sizes[at], self._value_sizes[at]
+        )
+        return refused.position, self._tell(refused)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash((len(self), self[:1]))

@@ -13,14 +13,14 @@ from typing import Final
 
 import msgspec
 
-_TOKEN: Final = re.compile(
+_TOKEN: Final = (
     r"(?P<blank>[\x00-\x20]+|//[^\r\n]*|/\*.*?(?:\*/|\Z)|/[^\r\n]*)"
     r"|(?P<quote>[\"'])(?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n])*)(?:(?P=quote)|(?=[\r\n])|\Z)"
     r"|(?P<word>[A-Za-z_$\u00a0-\U0010ffff][-\w$.]*)"
     r"|(?P<number>[-.]*\d[-\d.]*)"
-    r"|(?P<sign>.)",
-    re.DOTALL,
+    r"|(?P<sign>.)"
 )
+"""Compiled with the first login that is read: it takes as long as ten imports."""
 _ESCAPE: Final = re.compile(r"\\(?P<octal>[0-3]?[0-7]{1,2})|\\(?P<char>.)", re.DOTALL)
 _CONTROLS: Final = {
     "a": "\a",
@@ -88,7 +88,7 @@ _EQUALS: Final = _Token("=", is_word=False)
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    for match in _TOKEN.finditer(text):
+    for match in re.finditer(_TOKEN, text, re.DOTALL):
         if match["blank"] is not None:
             continue
         if match["quote"] is not None:

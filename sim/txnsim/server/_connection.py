@@ -13,6 +13,7 @@ next request is handled, and large answers go to the socket part by part, as the
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -26,10 +27,9 @@ from txnsim.metrics.requests import NO_METER, ApiMeter
 from txnsim.releases.exchanges import FORWARDED
 from txnsim.runtime.network import reset
 from txnsim.runtime.trace import NO_CAUSE
-from txnsim.runtime.turns import BYTE_NS, REQUEST_NS, Pace
+from txnsim.runtime.turns import BYTE_NS, REQUEST_NS, LargeReads, Pace
 from txnsim.security.principals import ANONYMOUS
 from txnsim.server._forwarding import complaint, controller_reached
-from txnsim.server._intake import FRAME_BYTES, LARGE_BYTES, Intake
 from txnsim.server._request_log import instead, logged, raise_bug, too_large
 from txnsim.server._sasl import SaslSession, SaslState, Then
 from txnsim.server.crossings import ClientCrossings, Struck, batch_in_answer
@@ -37,6 +37,7 @@ from txnsim.server.outbox import Outbox, whole
 from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened, tell_refused
 from txnsim.wire import codec
 from txnsim.wire.apis import FETCH
+from txnsim.wire.framing import FrameReader
 
 if TYPE_CHECKING:
     from txnsim.server._channel_builder import ChannelBuilder
@@ -45,6 +46,10 @@ if TYPE_CHECKING:
 _log: Final = Logger("txnsim.server")
 _ENCODED: Final = (bytes, NoResponse)
 """Types of replies that need no encoding."""
+LARGE_BYTES: Final = 256 << 10
+"""Received size from which an incomplete frame counts as large."""
+FRAME_BYTES: Final = 256
+"""What a request that waits counts for besides its bytes: an empty one takes room and time too."""
 
 
 class Connection(asyncio.Protocol):
@@ -600,3 +605,72 @@ class Connection(asyncio.Protocol):
     def _unmute(self) -> None:
         self._is_busy = False
         self.pump()
+
+
+class Intake:
+    """What a connection has sent, up to its handling; and whether its socket is read: not while too
+    much of it waits.
+
+    Counterpart: NetworkReceive, a connection that is muted, and ``queued.max.requests``.
+    """
+
+    __slots__ = ("frames", "is_in_line", "is_paused", "queued_bytes", "reader")
+
+    def __init__(self, frame_bytes_max: int) -> None:
+        self.reader = FrameReader(frame_bytes_max)
+        self.frames: deque[bytes] = deque()
+        """Whole requests that wait. The connection adds them and takes them up, and with them what
+        they count for.
+        """
+        self.queued_bytes = 0
+        """Bytes that the waiting frames count for."""
+        self.is_paused = False
+        """The socket is not read: too much waits."""
+        self.is_in_line = False
+        """It is not read: other large requests have their turns (``LargeReads``)."""
+
+    def forget(self) -> None:
+        """Nothing that waits will be handled."""
+        self.frames.clear()
+        self.queued_bytes = 0
+
+    def close(self) -> None:
+        """The connection is gone: nothing that waits will be handled, and nothing more will come.
+
+        What is collected of a frame may be 100 MB, and whoever still holds this may be long-lived.
+        """
+        self.forget()
+        self.reader.forget()
+
+    def keep_within(self, limit_bytes: int, transport: asyncio.Transport | None) -> None:
+        """Stop reading above the limit, go on below half of it."""
+        if transport is None or transport.is_closing():
+            return
+        waiting_bytes = self.queued_bytes
+        if waiting_bytes:
+            waiting_bytes += self.reader.buffered_bytes
+        if not self.is_paused and waiting_bytes > limit_bytes:
+            self.is_paused = True
+            if not self.is_in_line:
+                transport.pause_reading()
+        elif self.is_paused and waiting_bytes <= limit_bytes // 2:
+            self.is_paused = False
+            if not self.is_in_line:
+                transport.resume_reading()
+
+    def read_by_turns(
+        self, count: int, reads: LargeReads, transport: asyncio.Transport | None
+    ) -> None:
+        """So many bytes of a large frame have come: stop reading where others have their turns."""
+        if not reads.have_read(count) or self.is_in_line or self.is_paused:
+            return
+        if transport is None or transport.is_closing():
+            return
+        self.is_in_line = True
+        transport.pause_reading()
+        reads.wait(partial(self._leave_line, transport))
+
+    def _leave_line(self, transport: asyncio.Transport) -> None:
+        self.is_in_line = False
+        if not self.is_paused and not transport.is_closing():
+            transport.resume_reading()

@@ -7,7 +7,8 @@ What ``txnsim serve``, the scenarios, the control port and tests start. It only 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -21,28 +22,29 @@ from txnsim.extensions import OnDemand
 from txnsim.faults.absent_targets import doubt
 from txnsim.faults.plan import FaultRule
 from txnsim.injection.injector import Injector
-from txnsim.metadata.image import CLIENT_LISTENER, TopicImage
+from txnsim.metadata.image import CLIENT_LISTENER, BrokerImage, ClusterImage, TopicImage
 from txnsim.node.controller_node import ControllerNode
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
-from txnsim.releases import Release, fleet_from, release_named
+from txnsim.releases import Fleet, Release, fleet_from, release_named
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replication.budget_keeper import BudgetKeeper
 from txnsim.runtime.clock import SkewedClock
 from txnsim.runtime.env import Environment
-from txnsim.security.options import check_security
-from txnsim.server._channel_builder import ChannelBuilder, authorizer_of
+from txnsim.runtime.real import host_name
+from txnsim.security.acls import NO_ACLS
+from txnsim.security.options import SecurityOptions, check_security
+from txnsim.server._channel_builder import ChannelBuilder, authorizer_of, first_credentials
 from txnsim.server._cluster_control import SimClusterControl
 from txnsim.server._connection import Connection
-from txnsim.server._first_image import first_image, registered
 from txnsim.server._listener import BrokerListener, Door
-from txnsim.server._quiesce import end_starts, let_end, undisturb
 from txnsim.server._trace_snapshot import open_with_snapshot
 from txnsim.server.inputs import described, input_event
 from txnsim.server.member import Member, MemberState
 from txnsim.server.options import KIP_TEXT_PORT_DISTANCE, ClusterOptions, port_step
 from txnsim.server.snapshot import Snapshot, restored
-from txnsim.text import host_and_port
+from txnsim.settings import Settings
+from txnsim.text import EVERYWHERE, host_and_port
 from txnsim.txn.producer_ids import FIRST_PRODUCER_ID
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
@@ -53,12 +55,18 @@ from txnsim.types import (
 )
 
 if TYPE_CHECKING:
+    from txnsim.server.loading import LoadedCluster
+    from txnsim.server.options import ClusterOptions
+
+if TYPE_CHECKING:
     from txnsim.api.authorization import gate
     from txnsim.api.kip_text import table as kip_text
     from txnsim.server.loading import LoadedCluster
 else:
     gate = OnDemand("txnsim.api.authorization.gate")
     kip_text = OnDemand("txnsim.api.kip_text.table")
+TURNS_TO_END: Final = 20
+"""Turns of the loop after which every released task has ended, however deep."""
 
 
 class SimCluster:
@@ -585,3 +593,97 @@ class SimCluster:
             )
             if not isinstance(created, TopicImage):
                 raise ConfigError(f"topic {name}: {created.reason}")
+
+
+# What it starts with
+
+
+def first_image(
+    brokers: Sequence[BrokerImage],
+    *,
+    settings: Settings,
+    security: SecurityOptions,
+    fleet: Fleet,
+    salt: Callable[[int], bytes],
+    loaded: LoadedCluster | None = None,
+) -> ClusterImage:
+    """The metadata with these brokers: freshly formatted, or as their disks have been left."""
+    if loaded is None:
+        image = controller.initial_image(
+            cluster_id=settings.cluster_id,
+            brokers=tuple(brokers),
+            transaction_version=settings.transaction_version,
+            min_insync_replicas=settings.min_insync_replicas,
+            fleet=fleet,
+        )
+    else:
+        image = loaded.image
+        for broker in brokers:
+            # A registration's epoch is its offset in the metadata log.
+            image = image.with_broker(msgspec.structs.replace(broker, epoch=image.offset + 1))
+    image = image.with_acls(NO_ACLS.plus(security.acls))
+    if security.scram_users or security.scram_users_of:
+        image = image.with_scram(first_credentials(security, salt))
+    return image
+
+
+def registered(options: ClusterOptions, doors: Sequence[tuple[Door, ...]]) -> list[BrokerImage]:
+    """Each broker as clients see it."""
+    return [
+        BrokerImage(
+            broker_id=broker_id,
+            epoch=number,
+            host=_told(options, own[0], number)[0],
+            port=_told(options, own[0], number)[1],
+            addresses={
+                door.apis.listener: _told(options, door, number)
+                for door in own
+                if door.apis.listener != CLIENT_LISTENER
+            },
+        )
+        for number, (broker_id, own) in enumerate(zip(options.broker_ids, doors, strict=True), 1)
+    ]
+
+
+def _told(options: ClusterOptions, door: Door, number: int) -> tuple[str, int]:
+    """Host and port of a broker's listener, as clients get them."""
+    if options.advertised and door.apis.listener == CLIENT_LISTENER:
+        return options.advertised[number - 1]
+    own = None if door.channel_builder is None else door.channel_builder.listener
+    host, port = options.advertised_host or _reachable(door.host), options.advertised_port
+    if own is not None:
+        host, port = own.advertised_host or host, own.advertised_port
+    return host, door.port if port is None or options.brokers > 1 else port
+
+
+def _reachable(host: str) -> str:
+    """What clients get for a listening address; for "everywhere" this machine's name, as Kafka's
+    default is.
+    """
+    return host_name() if host in EVERYWHERE else host
+
+
+# Brought to rest, before it is made anew
+
+
+async def end_starts(members: Iterable[Member]) -> None:
+    """Kill the starting brokers: their ports are only partly open."""
+    starting = [member for member in members if member.state is MemberState.STARTING]
+    for member in starting:
+        await member.kill()
+    if starting:
+        await let_end()
+
+
+async def let_end() -> None:
+    """Release the held tasks, and wait until they have ended."""
+    for _ in range(TURNS_TO_END):
+        await asyncio.sleep(0)
+
+
+def undisturb(environment: Environment, nodes: Sequence[BrokerId]) -> None:
+    """Heal every link between these nodes, and set the cluster clock right."""
+    for source in nodes:
+        for target in nodes:
+            environment.network.heal(source, target)
+    environment.clock.shift(-environment.clock.advanced_ms)

@@ -9,23 +9,39 @@ controller's first steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from txnsim.controller.controller import internal_topic
+from txnsim.errors import ConfigError
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.configs import log_config
-from txnsim.metadata.image import ClusterImage, TopicImage
+from txnsim.metadata.image import (
+    KRAFT_VERSION,
+    NO_LEADER,
+    TRANSACTION_VERSION,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+)
 from txnsim.releases import Fleet
 from txnsim.releases.rules import LATEST
-from txnsim.server._stored_image import LoadedLog, Logs, described, restarted
 from txnsim.settings import Settings
 from txnsim.storage.disks import Disks, StoredFolder
 from txnsim.storage.replica_loading import Loss, load_replica
 from txnsim.txn.log_reader import read_log
 from txnsim.txn.producer_ids import BLOCK_LENGTH
-from txnsim.types import TRANSACTION_STATE_TOPIC, BrokerId, ProducerId, TopicPartition
+from txnsim.types import (
+    INTERNAL_TOPICS,
+    TRANSACTION_STATE_TOPIC,
+    BrokerId,
+    LeaderEpoch,
+    ProducerId,
+    TopicPartition,
+)
 
 DEVIATIONS: Final = (
     "`serve --load`: all brokers start at once and are in sync as the metadata log says, those that"
@@ -148,3 +164,190 @@ def _seen_ids(logs: Iterable[PartitionLog]) -> Iterator[int]:
         if log.topic_partition.topic == TRANSACTION_STATE_TOPIC:
             for entry in read_log(log.batches(), rules=LATEST).entries.values():
                 yield max(entry.producer_id, entry.next_producer_id)
+
+
+# What a cluster is, as its disks say. Pure
+
+
+class LoadedLog(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica on a broker's disk."""
+
+    topic_id: uuid.UUID
+    log: PartitionLog
+    high_watermark: int
+    """Last checkpointed value."""
+
+
+Logs = Mapping[BrokerId, Mapping[TopicPartition, LoadedLog]]
+"""What lies on each broker's disk."""
+
+
+def described(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage:
+    """Topics as they were, with only those replicas whose brokers are here.
+
+    Raises:
+        ConfigError: A partition could be led by none of these brokers, or they can't be of the
+            release that they are to run.
+    """
+    if disks.metadata is None:
+        return _derived(disks, settings=settings, fleet=fleet)
+    image = disks.metadata.image
+    for broker_id in disks.folders:
+        complaint = fleet.complaint(fleet.of(broker_id), image.features)
+        if complaint is not None:
+            raise ConfigError(f"broker {broker_id}: {complaint}")
+    held = {one.replica.topic_partition.topic for _, one in disks.all_folders()}
+    topics = {
+        name: msgspec.structs.replace(
+            topic,
+            partitions=tuple(
+                _within(one, frozenset(disks.folders), TopicPartition(name, index))
+                for index, one in enumerate(topic.partitions)
+            ),
+        )
+        for name, topic in image.topics.items()
+        if name in held
+    }
+    return msgspec.structs.replace(
+        image,
+        topics=topics,
+        topic_names={topic.topic_id: name for name, topic in topics.items()},
+        # Level 0 is a level, and the log begins without saying it.
+        features={**dict.fromkeys(fleet.new_cluster_levels(disks.folders), 0), **image.features},
+    )
+
+
+def _within(
+    partition: PartitionImage, here: frozenset[BrokerId], topic_partition: TopicPartition
+) -> PartitionImage:
+    """The partition without the absent brokers."""
+
+    def kept(ids: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
+        return tuple(one for one in ids if one in here)
+
+    if not kept(partition.isr) and not kept(partition.elr):
+        in_sync = partition.isr or partition.elr or partition.last_known_elr
+        raise ConfigError(
+            f"{topic_partition}: no directory of a broker that was in sync "
+            f"({', '.join(map(str, in_sync))}) is among those to load; without one it is not known "
+            "what was committed. Give it, too, or load other topics only (--load-topic)"
+        )
+    return msgspec.structs.replace(
+        partition,
+        replicas=kept(partition.replicas),
+        isr=kept(partition.isr),
+        elr=kept(partition.elr),
+        last_known_elr=kept(partition.last_known_elr),
+        removing=kept(partition.removing),
+        adding=kept(partition.adding),
+    )
+
+
+def _derived(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage:
+    """Topics as the folders show them; leaders are not known yet."""
+    replicas: dict[str, dict[int, list[BrokerId]]] = {}
+    ids: dict[str, uuid.UUID] = {}
+    for broker_id, folder in disks.all_folders():
+        where = folder.replica.topic_partition
+        replicas.setdefault(where.topic, {}).setdefault(where.partition, []).append(broker_id)
+        if folder.topic_id is not None:
+            known = ids.setdefault(where.topic, folder.topic_id)
+            if known != folder.topic_id:
+                raise ConfigError(
+                    f"{folder.replica.path}: topic {where.topic} has the id {folder.topic_id} here "
+                    f"and {known} elsewhere; only a metadata log could tell which one is there"
+                )
+    image = ClusterImage(cluster_id=disks.cluster_id)
+    chosen = {TRANSACTION_VERSION: settings.transaction_version, KRAFT_VERSION: 0}
+    for name, level in fleet.new_cluster_levels(disks.folders).items():
+        image = image.with_feature(name, min(level, chosen.get(name, level)))
+    for name, by_partition in sorted(replicas.items()):
+        made = internal_topic(name, image=image, settings=settings, brokers=len(disks.folders))
+        image = image.with_topic(
+            TopicImage(
+                name=name,
+                # As long as none is named, the same with every load.
+                topic_id=ids.get(name) or uuid.uuid5(uuid.NAMESPACE_OID, name),
+                partitions=_leaderless(name, by_partition),
+                configs={key: value for key, value in made.configs.items() if value is not None},
+                is_internal=name in INTERNAL_TOPICS,
+            )
+        )
+    return image
+
+
+def _leaderless(
+    topic: str, replicas: Mapping[int, Sequence[BrokerId]]
+) -> tuple[PartitionImage, ...]:
+    missing = set(range(max(replicas) + 1)) - set(replicas)
+    if missing:
+        raise ConfigError(
+            f"{TopicPartition(topic, min(missing))}: no directory to load holds a replica of it"
+        )
+    return tuple(
+        PartitionImage(
+            leader=NO_LEADER,
+            leader_epoch=LeaderEpoch(0),
+            partition_epoch=0,
+            replicas=tuple(brokers),
+            isr=tuple(brokers),
+        )
+        for _, brokers in sorted(replicas.items())
+    )
+
+
+# Who leads
+
+
+def restarted(image: ClusterImage, logs: Logs, *, knows_isr: bool) -> ClusterImage:
+    """Every partition has a leader under the next epoch.
+
+    Args:
+        image: As ``described`` it.
+        logs: Of each broker.
+        knows_isr: The ISRs in it are the controller's word.
+    """
+    changes: dict[TopicPartition, PartitionImage] = {}
+    for name, topic in image.topics.items():
+        for index, partition in enumerate(topic.partitions):
+            topic_partition = TopicPartition(name, index)
+            stored = {
+                one: logs[one][topic_partition]
+                for one in partition.replicas
+                if topic_partition in logs[one]
+            }
+            epoch = max(
+                (partition.leader_epoch, *(one.log.epochs.latest for one in stored.values()))
+            )
+            in_sync = partition.isr or partition.elr if knows_isr else _longest(stored)
+            leader = partition.leader if partition.leader in in_sync else in_sync[0]
+            changes[topic_partition] = msgspec.structs.replace(
+                partition,
+                leader=leader,
+                leader_epoch=LeaderEpoch(epoch + 1),
+                partition_epoch=partition.partition_epoch + 1,
+                isr=in_sync,
+                elr=tuple(one for one in partition.elr if one not in in_sync),
+                last_known_elr=(),
+                is_recovering=False,
+            )
+    return image.with_partitions(changes)
+
+
+def _longest(stored: Mapping[BrokerId, LoadedLog]) -> tuple[BrokerId, ...]:
+    """Who may be in sync, the one with the longest log of the newest epoch first; who ends below
+    what that one knows to be committed is not.
+    """
+
+    def length(broker_id: BrokerId) -> tuple[int, int, int]:
+        log = stored[broker_id].log
+        return log.epochs.latest, log.log_end_offset, -broker_id
+
+    ranked = sorted(stored, key=length, reverse=True)
+    committed = stored[ranked[0]].high_watermark
+    newest = stored[ranked[0]].log.epochs.latest
+    return tuple(
+        one
+        for one in ranked
+        if stored[one].log.epochs.latest == newest and stored[one].log.log_end_offset >= committed
+    )

@@ -10,8 +10,15 @@ import pytest
 import structlog
 
 from txnsim.cli import event_log
-from txnsim.cli._log_floods import KINDS_MAX, ONCE_MS, REASONS_MAX, Floods
-from txnsim.cli.event_log import LogFormat, set_up_logs, tell_left_out
+from txnsim.cli.event_log import (
+    KINDS_MAX,
+    ONCE_MS,
+    REASONS_MAX,
+    Floods,
+    LogFormat,
+    set_up_logs,
+    tell_left_out,
+)
 
 
 class Time:

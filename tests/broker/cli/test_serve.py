@@ -573,11 +573,7 @@ run_virtual(start, seed=1)
 """
 LATER = (
     *("txnsim.group.", "txnsim.coordinators.group.", "txnsim.api._transactions."),
-    *(
-        "txnsim.cli._security_settings",
-        "txnsim.server.security_demo",
-        "txnsim.server._certificates",
-    ),
+    *("txnsim.cli._security_settings", "txnsim.server.security_demo"),
     *("txnsim.http.", "txnsim.config.", "txnsim.storage.", "structlog", "pydantic", "yaml"),
 )
 """What is imported when somebody asks for it: a start should take no time."""

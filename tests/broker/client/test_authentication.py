@@ -23,7 +23,7 @@ from txnsim.runtime.real import RealClock
 from txnsim.runtime.tls import client_context, server_context
 from txnsim.security.login import Bearer, Password
 from txnsim.security.options import ClientAuth, ClientTls, SecurityProtocol, TlsFiles
-from txnsim.server._certificates import Authority
+from txnsim.server.security_demo import Authority
 
 PLAIN = ClientSecurity(
     protocol=SecurityProtocol.SASL_PLAINTEXT,

@@ -17,7 +17,7 @@ from txnsim.security.options import (
     TlsPem,
 )
 from txnsim.security.sasl import BearerRules
-from txnsim.server._certificates import Authority
+from txnsim.server.security_demo import Authority
 
 NOW_MS = 1_800_000_000_000
 SASL = "listeners=SASL_PLAINTEXT://:1\n"

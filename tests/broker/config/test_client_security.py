@@ -12,7 +12,7 @@ from txnsim.config.lookup import WrongValueError
 from txnsim.config.properties import parse_properties
 from txnsim.security.login import Bearer, Password
 from txnsim.security.options import ClientTls, SecurityProtocol
-from txnsim.server._certificates import Authority
+from txnsim.server.security_demo import Authority
 
 NOW_MS = 1_800_000_000_000
 ALICE = 'sasl.jaas.config=a.ScramLoginModule required username="alice" password="secret";\n'

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 from txnsim.config._stores import read_keystore, read_truststore
 from txnsim.config.lookup import Lookup, WrongValueError
 from txnsim.config.properties import Property
-from txnsim.server._certificates import Authority
+from txnsim.server.security_demo import Authority
 
 NOW_MS = 1_800_000_000_000
 

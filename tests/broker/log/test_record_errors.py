@@ -6,7 +6,7 @@ from sys import getsizeof
 
 import pytest
 
-from txnsim.log._record_errors import RecordErrors, Refused
+from txnsim.log.validation import RecordErrors, Refused
 
 
 def many(count: int) -> RecordErrors:

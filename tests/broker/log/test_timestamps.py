@@ -8,7 +8,7 @@ import pytest
 
 from txnsim.errors import MissingExtraError
 from txnsim.log import unpacking
-from txnsim.log._timestamps import STEP_RECORDS, first_at_or_after, first_of_max
+from txnsim.log.partition_log import STEP_RECORDS, first_at_or_after, first_of_max
 from txnsim.log.segment import Segment
 from txnsim.log.unpacking import at_once
 from txnsim.wire.batch import GZIP, Record, build_batch, read_batch_header

@@ -18,7 +18,7 @@ from txnsim.runtime.real import new_event_loop, real_environment
 from txnsim.runtime.tls import server_context
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.security.options import ClientAuth, TlsFiles
-from txnsim.server._certificates import Authority
+from txnsim.server.security_demo import Authority
 
 
 def real_network() -> Network:

@@ -13,7 +13,7 @@ import pytest
 from txnsim.errors import ConfigError
 from txnsim.runtime.tls import client_context, server_context
 from txnsim.security.options import ClientAuth, ClientTls, TlsFiles, TlsPem
-from txnsim.server._certificates import Authority, KeyPair
+from txnsim.server.security_demo import Authority, KeyPair
 
 HOST = "127.0.0.1"
 

@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 
 from txnsim.errors import MissingExtraError
-from txnsim.server._certificates import Authority
+from txnsim.server.security_demo import Authority
 
 NOW_MS = 1_700_000_000_000
 

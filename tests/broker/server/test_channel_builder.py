@@ -28,9 +28,9 @@ from txnsim.security.options import (
     TlsFiles,
 )
 from txnsim.security.scram import ScramMechanism, credential_of
-from txnsim.server._certificates import Authority
 from txnsim.server._channel_builder import authorizer_of, first_credentials
 from txnsim.server.cluster import SimCluster
+from txnsim.server.security_demo import Authority
 from txnsim.types import BrokerId
 from txnsim.wire import codec
 

@@ -12,8 +12,8 @@ from txnsim.metadata.image import BrokerImage, ClusterImage, TopicImage
 from txnsim.releases import Fleet, release_named
 from txnsim.runtime.real import host_name
 from txnsim.security.options import NO_SECURITY, SecurityOptions
-from txnsim.server._first_image import first_image, registered
 from txnsim.server._listener import Door
+from txnsim.server.cluster import first_image, registered
 from txnsim.server.loading import LoadedCluster
 from txnsim.server.options import ClusterOptions
 from txnsim.settings import Settings

@@ -4,7 +4,7 @@ import asyncio
 from unittest.mock import create_autospec
 
 from txnsim.runtime.turns import READ_BYTES, Turns
-from txnsim.server._intake import FRAME_BYTES, Intake
+from txnsim.server._connection import FRAME_BYTES, Intake
 
 
 def framed(size: int) -> bytes:

@@ -7,7 +7,7 @@ import asyncio
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.within import within
 from txnsim.node.peers import CONTROLLER_ID
-from txnsim.server._quiesce import TURNS_TO_END, end_starts, let_end, undisturb
+from txnsim.server.cluster import TURNS_TO_END, end_starts, let_end, undisturb
 from txnsim.server.member import MemberState
 from txnsim.types import BrokerId
 

@@ -22,7 +22,7 @@ from tests.support.metadata_logs import (
 from txnsim.errors import ConfigError
 from txnsim.metadata.image import ClusterImage, PartitionImage
 from txnsim.releases import Fleet
-from txnsim.server._stored_image import LoadedLog, described, restarted
+from txnsim.server.loading import LoadedLog, described, restarted
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.storage.disks import Disks, find_disks
 from txnsim.types import BrokerId, TopicPartition

@@ -17,7 +17,7 @@ from tests.fuzz.target import Target, Violation
 from txnsim.runtime.network import TlsGates
 from txnsim.runtime.tls import server_context
 from txnsim.security.options import ClientAuth, TlsFiles
-from txnsim.server._certificates import Authority
+from txnsim.server.security_demo import Authority
 
 _FLIGHTS_MAX: Final = 6
 _TURNS: Final = 12
