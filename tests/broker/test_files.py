@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.full_disk import little_room
+from tests.support.full_disk import full_device, little_room
 from txnsim import files
 from txnsim.cli.main import main
 from txnsim.errors import ConfigError
@@ -53,10 +53,11 @@ def test_a_file_that_has_no_room_is_not_left_in_part(tmp_path: Path) -> None:
     assert names(tmp_path) == ["out"]
 
 
-def test_a_device_that_is_full_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"/dev/full: No space left on device; nothing"):
-        write_whole(Path("/dev/full"), MUCH)
-    write_whole(Path("/dev/null"), MUCH)
+def test_a_device_that_is_full_is_named(tmp_path: Path) -> None:
+    device = full_device(tmp_path)
+    with pytest.raises(ConfigError, match=r"/full: No space left on device; nothing"):
+        write_whole(device, MUCH)
+    assert device.is_char_device()
 
 
 def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:

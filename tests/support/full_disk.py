@@ -1,13 +1,16 @@
 """A disk without room, for who is not root: a file may have so many bytes, and a write fails in the
-middle, as on a full disk.
+middle, as on a full disk; and a device that is full.
 """
 
 from __future__ import annotations
 
+import os
 import resource
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 
 @contextmanager
@@ -22,3 +25,16 @@ def little_room(file_bytes_max: int = 1_000) -> Iterator[None]:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         sys.dont_write_bytecode = not has_bytecode
+
+
+def full_device(folder: Path) -> Path:
+    """A device without room, to write to: one in a folder, where this process may make one. Such a
+    process could put a file at the place of the machine's own, were there a bug.
+    """
+    own = folder / "full"
+    try:
+        os.mknod(own, 0o600 | stat.S_IFCHR, os.makedev(1, 7))
+        own.open("wb").close()  # refused where the disk has no devices
+    except PermissionError:
+        return Path("/dev/full")
+    return own
