@@ -1,10 +1,9 @@
 """The arguments of a handler, and its answers.
 
-A handler module has a key (``KEY``), the versions it understands (``VERSIONS``), ``async def
-handle(request)`` and ``refuse(request, error)``, the answer that fails the whole request with one
-error: in each element where the schema has no top-level code, as Kafka's
-``AbstractRequest.getErrorResponse`` does. ``subject(request)`` returns the subject for fault plans:
-whom the request is about.
+A handler module has a key (``KEY``), ``async def handle(request)`` and ``refuse(request, error)``,
+the answer that fails the whole request with one error: in each element where the schema has no
+top-level code, as Kafka's ``AbstractRequest.getErrorResponse`` does. ``subject(request)`` returns
+the subject for fault plans: whom the request is about.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ from txnsim.security.acls import Operation
 from txnsim.security.principals import ANONYMOUS
 from txnsim.wire import codec
 from txnsim.wire.apis import API_VERSIONS, FETCH, api_name
+from txnsim.wire.registry import version_range
 
 NO_THROTTLE: Final = timedelta(0)
 
@@ -300,20 +300,16 @@ class Handler:
     check: Callable[[Any], None] | None
     """Raises MalformedFrameError where a message can't be read although its bytes can."""
 
-    def __init__(
-        self, *, key: int, module: str, versions: tuple[int, int], **instead: Callable[..., Any]
-    ) -> None:
+    def __init__(self, *, key: int, module: str, **instead: Callable[..., Any]) -> None:
         """A handler.
 
         Args:
             key: Of its API.
             module: By its whole name.
-            versions: The lowest and the highest that it understands.
             instead: Parts that take the place of those of the module.
         """
         self.key = key
         self.name = api_name(key)
-        self.versions = versions
         self._module = module
         self._instead = instead
         self.__dict__.update(instead)
@@ -323,6 +319,11 @@ class Handler:
         """The folder of its module: ``groups``."""
         return self._module.split(".")[-2].removeprefix("_")
 
+    @property
+    def versions(self) -> tuple[int, int]:
+        """The lowest and the highest that it understands: all that there are messages for."""
+        return version_range(self.key)
+
     def __getattr__(self, part: str) -> Any:
         if part not in _PARTS:
             raise AttributeError(part)
@@ -330,14 +331,9 @@ class Handler:
         setattr(self, part, found)
         return found
 
-    def but(self, *, versions: tuple[int, int] | None = None, **instead: Any) -> Handler:
+    def but(self, **instead: Any) -> Handler:
         """The same handler with other parts."""
-        return Handler(
-            key=self.key,
-            module=self._module,
-            versions=versions or self.versions,
-            **{**self._instead, **instead},
-        )
+        return Handler(key=self.key, module=self._module, **{**self._instead, **instead})
 
 
 def no_subject(_request: Request) -> Subject:

@@ -115,8 +115,7 @@ def offset_fetch(group_id: str, partitions: Iterable[TopicPartition], *, stable:
     """
     return asks(
         Api.OFFSET_FETCH,
-        # From 8 on several groups are asked at once, from 10 on topics go by id.
-        VersionRange(7 if stable else 2, 7),
+        VersionRange(7 if stable else 0, ANY.highest),
         group_id=group_id,
         topics=per_topic("OffsetFetchRequestTopic", partitions, under="partition_indexes"),
         require_stable=stable,

@@ -1,8 +1,6 @@
 """The API versions of this client, and the ones that a broker and this client have in common.
 
-Pure. Kafka's counterpart is ``NodeApiVersions.latestUsableVersion``; refusals use its words. The
-ranges are the versions that this client supports; ``AddPartitionsToTxn`` ends at 3, because later
-versions are for brokers (KIP-890).
+Pure. Kafka's counterpart is ``NodeApiVersions.latestUsableVersion``; refusals use its words.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ import msgspec
 
 from txnsim.client.errors import ClientTooOldError, NotSupportedError
 from txnsim.errors import ErrorCode
+from txnsim.wire.registry import version_range
 
 
 class VersionRange(msgspec.Struct, frozen=True):
@@ -25,62 +24,75 @@ class VersionRange(msgspec.Struct, frozen=True):
     highest: int
 
 
+_ALL: Final = 32767
+
+
 class Api(IntEnum):
-    """The APIs that this client uses: key, lowest and highest version that it speaks."""
+    """The APIs that this client uses, by their keys. It speaks every version there are messages
+    for (``wire.registry``). Where it does not, its own lowest or highest follows with the reason.
+    """
 
     ours: VersionRange
 
-    def __new__(cls, key: int, lowest: int, highest: int) -> Self:
+    def __new__(cls, key: int, lowest: int = 0, highest: int = _ALL) -> Self:
         """The number of an API, which knows its versions."""
         made = int.__new__(cls, key)
         made._value_ = key
-        made.ours = VersionRange(lowest, highest)
+        least, most = version_range(key)
+        made.ours = VersionRange(max(least, lowest), min(most, highest))
         return made
 
-    PRODUCE = 0, 3, 13
-    FETCH = 1, 4, 18
-    LIST_OFFSETS = 2, 1, 11
-    METADATA = 3, 1, 13
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    # 0 does not tell the controller.
+    METADATA = 3, 1
     # From 10 on topics go by id.
     OFFSET_COMMIT = 8, 2, 9
-    # Up to here a request is about one group; that is enough here.
+    # From 8 on a request is about several groups; one is enough here. 0 and 1 can't ask for all.
     OFFSET_FETCH = 9, 2, 7
-    FIND_COORDINATOR = 10, 1, 6
-    JOIN_GROUP = 11, 2, 9
-    HEARTBEAT = 12, 1, 4
-    LEAVE_GROUP = 13, 1, 5
-    SYNC_GROUP = 14, 1, 5
-    LIST_GROUPS = 16, 0, 4
+    # 0 knows groups alone.
+    FIND_COORDINATOR = 10, 1
+    # Below, answers have no throttle time.
+    JOIN_GROUP = 11, 2
+    HEARTBEAT = 12, 1
+    LEAVE_GROUP = 13, 1
+    SYNC_GROUP = 14, 1
+    LIST_GROUPS = 16
     # After 0 the tokens come without headers; every broker since 1.0 knows 1 (KIP-152).
-    SASL_HANDSHAKE = 17, 1, 1
+    SASL_HANDSHAKE = 17, 1
+    # 5 says nothing that is needed here, and costs a second request to brokers before 4.4.
     API_VERSIONS = 18, 0, 4
-    CREATE_TOPICS = 19, 2, 7
-    DELETE_TOPICS = 20, 1, 6
-    DELETE_RECORDS = 21, 0, 2
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
     # 6 is KIP-939's, which none up to 4.4 advertises: only two-phase commit asks for it.
-    INIT_PRODUCER_ID = 22, 0, 6
+    INIT_PRODUCER_ID = 22
+    # Later ones are for brokers (KIP-890).
     ADD_PARTITIONS_TO_TXN = 24, 0, 3
-    ADD_OFFSETS_TO_TXN = 25, 0, 4
-    END_TXN = 26, 0, 5
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
     # 0 is all that brokers before 2.8 have; Java's clients have dropped it with 4.0.
-    WRITE_TXN_MARKERS = 27, 0, 2
+    WRITE_TXN_MARKERS = 27
+    # From 6 on topics go by id.
     TXN_OFFSET_COMMIT = 28, 0, 5
-    DESCRIBE_CONFIGS = 32, 1, 4
-    SASL_AUTHENTICATE = 36, 0, 2
-    DELETE_GROUPS = 42, 0, 2
-    ELECT_LEADERS = 43, 1, 2
-    INCREMENTAL_ALTER_CONFIGS = 44, 0, 1
-    ALTER_PARTITION_REASSIGNMENTS = 45, 0, 1
-    UPDATE_FEATURES = 57, 0, 2
-    DESCRIBE_CLUSTER = 60, 0, 2
-    DESCRIBE_PRODUCERS = 61, 0, 0
+    DESCRIBE_CONFIGS = 32
+    SASL_AUTHENTICATE = 36
+    DELETE_GROUPS = 42
+    # 0 knows no unclean election.
+    ELECT_LEADERS = 43, 1
+    INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    UPDATE_FEATURES = 57
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
     # Kafka has 0 alone; 1 is the text of KIP-994, on the listener of --kip-text.
-    DESCRIBE_TRANSACTIONS = 65, 0, 1
-    LIST_TRANSACTIONS = 66, 0, 2
-    CONSUMER_GROUP_HEARTBEAT = 68, 0, 1
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    CONSUMER_GROUP_HEARTBEAT = 68
 
 
-ANY: Final = VersionRange(0, 32767)
+ANY: Final = VersionRange(0, _ALL)
 
 
 class ByHand(msgspec.Struct, frozen=True, kw_only=True):

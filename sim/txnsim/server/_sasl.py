@@ -21,11 +21,12 @@ from txnsim.security import sasl
 from txnsim.security.principals import ANONYMOUS, user
 from txnsim.wire import codec
 from txnsim.wire.apis import API_VERSIONS, api_name
+from txnsim.wire.registry import version_range
 
 SASL_HANDSHAKE: Final = 17
 SASL_AUTHENTICATE: Final = 36
-HANDSHAKE_VERSIONS: Final = (0, 1)
-AUTHENTICATE_VERSIONS: Final = (0, 2)
+HANDSHAKE_VERSIONS: Final = version_range(SASL_HANDSHAKE)
+AUTHENTICATE_VERSIONS: Final = version_range(SASL_AUTHENTICATE)
 SESSION_MS_MAX: Final = (2**63 - 1) // 1_000_000
 """A longer session does not fit into the nanoseconds in which Kafka counts."""
 REAUTHENTICATION_PAUSE_MS: Final = 1_000

@@ -52,6 +52,17 @@ def versions(api_key: int) -> tuple[int, ...]:
     return tuple(sorted(known))
 
 
+@cache
+def version_range(api_key: int) -> tuple[int, int]:
+    """The lowest and the highest version of an API that we have schemas for.
+
+    Handlers and our client go by it: nothing else says which versions they understand (Kafka's
+    ``validVersions``). A broker answers those of them that its release has.
+    """
+    known = versions(api_key)
+    return known[0], known[-1]
+
+
 def package_of(name: str) -> str:
     """kio's package for an API: ``EndTxn`` -> ``end_txn``."""
     return "".join("_" + c.lower() if c.isupper() else c for c in name).removeprefix("_")

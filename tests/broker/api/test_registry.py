@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 from pkgutil import iter_modules
 
+import msgspec
 import pytest
 
 from txnsim.api import _configs as configs
@@ -16,10 +17,11 @@ from txnsim.api import _partitions as partitions
 from txnsim.api import _records as records
 from txnsim.api import _transactions as transactions
 from txnsim.api import nodes
-from txnsim.api.registry import ACCEPTED, ADVERTISED, HANDLERS, shipped
+from txnsim.api.registry import ACCEPTED, ADVERTISED, HANDLERS, _accepted, shipped
 from txnsim.releases import RELEASES
 from txnsim.releases.kafka import REFERENCE, RELEASE_4_0
 from txnsim.wire import codec
+from txnsim.wire.registry import version_range
 
 
 def test_each_handler_module_has_its_row() -> None:
@@ -31,7 +33,6 @@ def test_each_handler_module_has_its_row() -> None:
                 found[module.KEY] = module
     assert found.keys() == HANDLERS.keys()
     for key, handler in HANDLERS.items():
-        assert handler.versions == found[key].VERSIONS, handler.name
         assert handler.handle is found[key].handle
         assert handler.refuse is found[key].refuse
 
@@ -78,6 +79,14 @@ def test_client_metrics_are_listed_only_where_telemetry_is_on() -> None:
     assert taken.advertised[71] == taken.accepted[72] == (0, 0)
     before = shipped(RELEASES["3.6"], telemetry=True)
     assert not {71, 72} & before.advertised.keys(), "KIP-714 came with Kafka 3.7"
+
+
+def test_what_is_answered_follows_from_messages_and_release() -> None:
+    versions = {**REFERENCE.api_versions, 66: (0, 9)}
+    newer = msgspec.structs.replace(REFERENCE, api_versions=versions)
+    answered = _accepted(newer, unstable=False, telemetry=False)
+    assert answered[66] == HANDLERS[66].versions == version_range(66) == (0, 2)
+    assert {**answered, 66: ACCEPTED[66]} == ACCEPTED
 
 
 @pytest.mark.parametrize("key", sorted(HANDLERS))

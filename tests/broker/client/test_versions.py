@@ -12,6 +12,7 @@ from txnsim.client.versions import (
     newer_features,
 )
 from txnsim.wire import codec
+from txnsim.wire.registry import version_range
 
 
 def test_the_highest_common_version_is_chosen() -> None:
@@ -50,6 +51,17 @@ def test_a_limit_of_ours_is_not_called_the_brokers(
     with pytest.raises(ClientTooOldError, match="This client speaks LIST_TRANSACTIONS up to") as it:
         choose_version(Api.LIST_TRANSACTIONS, {66: theirs}, within=within)
     assert it.value.error is ErrorCode.unsupported_version
+
+
+def test_the_client_speaks_every_version_that_there_are_messages_for() -> None:
+    behind = {api for api in Api if api.ours.highest < version_range(api)[1]}
+    assert behind == {
+        Api.OFFSET_COMMIT,
+        Api.OFFSET_FETCH,
+        Api.API_VERSIONS,
+        Api.ADD_PARTITIONS_TO_TXN,
+        Api.TXN_OFFSET_COMMIT,
+    }, "each says why, in client/versions.py"
 
 
 @pytest.mark.slow

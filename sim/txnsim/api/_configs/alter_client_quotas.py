@@ -20,7 +20,6 @@ from txnsim.metadata.quotas import (
 )
 
 KEY: Final = 49
-VERSIONS: Final = (0, 1)
 
 
 async def handle(request: Request) -> Reply:

@@ -25,7 +25,6 @@ from txnsim.errors import Rejection
 from txnsim.metadata.image import ClusterImage
 
 KEY: Final = 33
-VERSIONS: Final = (0, 2)
 
 refuse = refuse_each
 

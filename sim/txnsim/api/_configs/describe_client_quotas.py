@@ -12,7 +12,6 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.quotas import QuotaFilter, found_quotas
 
 KEY: Final = 48
-VERSIONS: Final = (0, 1)
 
 refuse = at_top(names_it=True, entries=None)
 

@@ -28,7 +28,6 @@ from txnsim.settings import documentation
 from txnsim.wire.codec import build
 
 KEY: Final = 32
-VERSIONS: Final = (1, 4)
 
 DEVIATIONS: Final = (
     "DescribeConfigs shows those broker configs that txnsim has, and no loggers; documentation is "

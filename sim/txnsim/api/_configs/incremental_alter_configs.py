@@ -24,7 +24,6 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage
 
 KEY: Final = 44
-VERSIONS: Final = (0, 1)
 
 refuse = refuse_each
 

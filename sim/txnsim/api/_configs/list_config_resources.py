@@ -14,7 +14,6 @@ from txnsim.errors import ErrorCode
 from txnsim.wire.codec import build
 
 KEY: Final = 74
-VERSIONS: Final = (0, 1)
 
 refuse = at_top(config_resources=())
 

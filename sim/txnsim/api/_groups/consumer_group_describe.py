@@ -21,7 +21,6 @@ from txnsim.group.consumer_records import TopicIdPartition
 from txnsim.wire.codec import build
 
 KEY: Final = 69
-VERSIONS: Final = (0, 1)
 
 CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1

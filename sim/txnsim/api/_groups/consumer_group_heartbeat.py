@@ -17,7 +17,6 @@ from txnsim.group.consumer_records import TopicIdPartition
 from txnsim.metadata.image import GROUP_VERSION
 
 KEY: Final = 68
-VERSIONS: Final = (0, 1)
 
 MEMBER_ID_REQUIRED_FROM: Final = 1
 

@@ -12,7 +12,6 @@ from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 
 KEY: Final = 42
-VERSIONS: Final = (0, 3)
 
 
 async def handle(request: Request) -> Reply:

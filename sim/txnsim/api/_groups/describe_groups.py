@@ -17,7 +17,6 @@ from txnsim.group.state import ClassicGroupState
 from txnsim.wire.codec import build
 
 KEY: Final = 15
-VERSIONS: Final = (0, 6)
 
 MISSING_GROUP_NAMED_FROM: Final = 6
 _OPERATIONS: Final = 3400

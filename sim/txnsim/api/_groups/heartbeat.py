@@ -14,7 +14,6 @@ from txnsim.errors import ErrorCode
 from txnsim.group.commands import Heartbeat
 
 KEY: Final = 12
-VERSIONS: Final = (0, 4)
 
 
 async def handle(request: Request) -> Reply:

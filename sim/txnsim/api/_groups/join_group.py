@@ -16,7 +16,6 @@ from txnsim.group.commands import JoinGroup, JoinReply
 from txnsim.wire.codec import builder
 
 KEY: Final = 11
-VERSIONS: Final = (0, 9)
 
 REBALANCE_TIMEOUT_FROM: Final = 1
 MEMBER_ID_REQUIRED_FROM: Final = 4

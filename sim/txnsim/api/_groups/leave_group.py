@@ -14,7 +14,6 @@ from txnsim.errors import ErrorCode
 from txnsim.group.commands import LeaveGroup
 
 KEY: Final = 13
-VERSIONS: Final = (0, 5)
 
 refuse = at_top(members=())
 

@@ -14,7 +14,6 @@ from txnsim.group.state import Group
 from txnsim.wire.codec import builder
 
 KEY: Final = 16
-VERSIONS: Final = (0, 5)
 
 refuse = at_top(groups=())
 

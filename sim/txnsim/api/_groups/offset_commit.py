@@ -16,7 +16,6 @@ from txnsim.errors import ErrorCode
 from txnsim.group.offset_commands import CommitOffsets
 
 KEY: Final = 8
-VERSIONS: Final = (2, 10)
 
 subject = of_topics
 

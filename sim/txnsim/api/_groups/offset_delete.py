@@ -16,7 +16,6 @@ from txnsim.group.offset_commands import DeleteOffsets
 from txnsim.types import TopicPartition
 
 KEY: Final = 47
-VERSIONS: Final = (0, 0)
 
 subject = of_topics
 refuse = at_top(topics=())

@@ -26,7 +26,6 @@ from txnsim.types import TopicPartition
 from txnsim.wire.codec import builder
 
 KEY: Final = 9
-VERSIONS: Final = (1, 10)
 
 TOP_LEVEL_ERROR_FROM: Final = 2
 GROUPS_FROM: Final = 8

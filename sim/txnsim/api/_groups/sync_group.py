@@ -14,7 +14,6 @@ from txnsim.errors import ErrorCode
 from txnsim.group.commands import SyncGroup, SyncReply
 
 KEY: Final = 14
-VERSIONS: Final = (0, 5)
 
 PROTOCOL_NAMED_FROM: Final = 5
 

@@ -14,7 +14,6 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.security.scram import Deletion, ScramCredential, Upsertion, alter, derived
 
 KEY: Final = 51
-VERSIONS: Final = (0, 0)
 
 
 async def handle(request: Request) -> Reply:

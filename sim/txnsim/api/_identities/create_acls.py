@@ -16,7 +16,6 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.security.acls import AclBinding, creation_complaint, is_for_filters
 
 KEY: Final = 30
-VERSIONS: Final = (1, 3)
 
 check = check_creations
 

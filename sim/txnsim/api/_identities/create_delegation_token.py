@@ -15,7 +15,6 @@ from txnsim.errors import ErrorCode
 from txnsim.security.principals import ANONYMOUS
 
 KEY: Final = 38
-VERSIONS: Final = (1, 3)
 
 USER: Final = "User"
 

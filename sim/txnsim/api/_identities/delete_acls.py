@@ -22,7 +22,6 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.security.acls import AclBinding, AclFilter, Acls
 
 KEY: Final = 31
-VERSIONS: Final = (1, 3)
 
 check = check_filters
 

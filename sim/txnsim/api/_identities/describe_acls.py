@@ -13,7 +13,6 @@ from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode
 
 KEY: Final = 29
-VERSIONS: Final = (1, 3)
 
 refuse = at_top(names_it=True, resources=())
 

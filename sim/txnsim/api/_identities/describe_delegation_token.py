@@ -13,7 +13,6 @@ from txnsim.api._identities.delegation_tokens import ask
 from txnsim.api.request import at_top
 
 KEY: Final = 41
-VERSIONS: Final = (1, 3)
 
 handle = ask
 refuse = at_top(tokens=())

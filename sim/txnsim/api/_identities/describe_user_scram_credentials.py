@@ -14,7 +14,6 @@ from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode
 
 KEY: Final = 50
-VERSIONS: Final = (0, 0)
 
 refuse = at_top(names_it=True, results=())
 

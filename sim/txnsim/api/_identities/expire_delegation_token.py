@@ -12,7 +12,6 @@ from typing import Final
 from txnsim.api._identities.delegation_tokens import ask, no_expiry
 
 KEY: Final = 40
-VERSIONS: Final = (1, 2)
 
 handle = ask
 refuse = no_expiry

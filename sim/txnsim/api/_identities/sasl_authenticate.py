@@ -15,7 +15,6 @@ from txnsim.errors import ErrorCode
 from txnsim.wire import codec
 
 KEY: Final = 36
-VERSIONS: Final = (0, 2)
 
 _TOO_LATE: Final = "SaslAuthenticate request received after successful authentication"
 

@@ -14,7 +14,6 @@ from txnsim.errors import ErrorCode
 from txnsim.wire import codec
 
 KEY: Final = 17
-VERSIONS: Final = (0, 1)
 
 
 async def handle(request: Request) -> Reply:

@@ -18,7 +18,6 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.types import BrokerId, TopicPartition
 
 KEY: Final = 45
-VERSIONS: Final = (0, 1)
 
 subject = of_topics
 

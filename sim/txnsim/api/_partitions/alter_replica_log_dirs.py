@@ -17,7 +17,6 @@ from txnsim.faults.subjects import Subject
 from txnsim.types import TopicPartition
 
 KEY: Final = 34
-VERSIONS: Final = (1, 2)
 
 
 async def handle(request: Request) -> Reply:

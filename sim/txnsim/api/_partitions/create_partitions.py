@@ -17,7 +17,6 @@ from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.types import BrokerId
 
 KEY: Final = 37
-VERSIONS: Final = (0, 3)
 
 DEVIATIONS: Final = (
     "Of the topics of one request that would get more than 10,000 partitions together, the one that"

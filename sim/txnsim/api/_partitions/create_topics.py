@@ -20,7 +20,6 @@ from txnsim.types import BrokerId
 from txnsim.wire.codec import build
 
 KEY: Final = 19
-VERSIONS: Final = (2, 7)
 
 DEVIATIONS: Final = (
     "A policy for topics is Java code that a broker loads (create.topic.policy.class.name); txnsim "

@@ -14,7 +14,6 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.wire.codec import build
 
 KEY: Final = 20
-VERSIONS: Final = (1, 6)
 
 BY_STATE_FROM: Final = 6
 DISABLED_KNOWN_FROM: Final = 3

@@ -18,7 +18,6 @@ from txnsim.types import TopicPartition
 from txnsim.wire.codec import build
 
 KEY: Final = 35
-VERSIONS: Final = (1, 5)
 
 subject = of_topics
 refuse = at_top(results=())

@@ -14,7 +14,6 @@ from txnsim.errors import ErrorCode
 from txnsim.metadata.image import NO_LEADER, TopicImage
 
 KEY: Final = 75
-VERSIONS: Final = (0, 0)
 
 
 async def handle(request: Request) -> Reply:

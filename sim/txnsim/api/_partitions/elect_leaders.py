@@ -19,7 +19,6 @@ from txnsim.faults.subjects import Subject
 from txnsim.types import TopicPartition
 
 KEY: Final = 43
-VERSIONS: Final = (0, 2)
 
 
 async def handle(request: Request) -> Reply:

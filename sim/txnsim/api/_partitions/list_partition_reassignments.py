@@ -18,7 +18,6 @@ from txnsim.metadata.image import PartitionImage
 from txnsim.types import TopicPartition
 
 KEY: Final = 46
-VERSIONS: Final = (0, 0)
 
 subject = of_topics
 

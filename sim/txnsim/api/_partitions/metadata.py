@@ -33,7 +33,6 @@ from txnsim.types import (
 from txnsim.wire.codec import build
 
 KEY: Final = 3
-VERSIONS: Final = (0, 13)
 
 NONE_MEANS_ALL_FROM: Final = 1
 TOPIC_IDS_FROM: Final = 10

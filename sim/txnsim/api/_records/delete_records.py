@@ -19,7 +19,6 @@ from txnsim.types import INTERNAL_TOPICS, TopicPartition
 from txnsim.wire.values import duration_ms
 
 KEY: Final = 21
-VERSIONS: Final = (0, 2)
 
 subject = of_topics
 

@@ -40,7 +40,6 @@ from txnsim.wire.codec import build
 from txnsim.wire.values import Batches
 
 KEY: Final = 1
-VERSIONS: Final = (4, 18)
 
 ANY_REPLICA_FROM: Final = 11
 TOPIC_IDS_FROM: Final = 13

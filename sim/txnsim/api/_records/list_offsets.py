@@ -23,7 +23,6 @@ from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.codec import build
 
 KEY: Final = 2
-VERSIONS: Final = (1, 11)
 
 subject = of_topics
 

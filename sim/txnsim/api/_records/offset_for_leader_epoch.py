@@ -17,7 +17,6 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.types import TopicPartition
 
 KEY: Final = 23
-VERSIONS: Final = (2, 4)
 
 subject = of_topics
 

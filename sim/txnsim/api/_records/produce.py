@@ -33,10 +33,10 @@ from txnsim.wire.batch_header import (
     read_batch_header,
 )
 from txnsim.wire.codec import build
+from txnsim.wire.registry import versions
 from txnsim.wire.values import Rows
 
 KEY: Final = 0
-VERSIONS: Final = (3, 13)
 
 DEVIATIONS: Final = (
     "Of a Produce with more than one batch for a partition, which is refused, 10,000 of these"
@@ -70,7 +70,7 @@ OPERATIONS: Final = {
     else TransactionOperation.GENERIC_ERROR_SUPPORTED
     if version == 11
     else TransactionOperation.DEFAULT_ERROR
-    for version in range(VERSIONS[0], VERSIONS[1] + 1)
+    for version in versions(KEY)
 }
 """What each version of Produce supports (KIP-890)."""
 

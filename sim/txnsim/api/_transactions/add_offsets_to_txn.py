@@ -25,7 +25,6 @@ from txnsim.types import (
 )
 
 KEY: Final = 25
-VERSIONS: Final = (0, 4)
 
 FENCED_KNOWN_FROM: Final = 2
 

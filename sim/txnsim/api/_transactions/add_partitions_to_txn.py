@@ -37,7 +37,6 @@ from txnsim.types import (
 from txnsim.wire.codec import encode_body, response_schema
 
 KEY: Final = 24
-VERSIONS: Final = (0, 5)
 
 FENCED_KNOWN_FROM: Final = 2
 BATCHED_FROM: Final = 4

@@ -18,7 +18,6 @@ from txnsim.log.producer_state import ProducerEntry
 from txnsim.types import TopicPartition
 
 KEY: Final = 61
-VERSIONS: Final = (0, 0)
 
 subject = of_topics
 

@@ -22,7 +22,6 @@ from txnsim.types import TransactionalId
 from txnsim.wire.codec import build
 
 KEY: Final = 65
-VERSIONS: Final = (0, 0)
 
 UNKNOWN_TIME: Final = -1
 

@@ -17,7 +17,6 @@ from txnsim.txn.commands import EndTxn
 from txnsim.types import ProducerEpoch, ProducerId, TransactionalId, TransactionVersion
 
 KEY: Final = 26
-VERSIONS: Final = (0, 5)
 
 NO_ERROR: Final = 0
 FENCED_KNOWN_FROM: Final = 2

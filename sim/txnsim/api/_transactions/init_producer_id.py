@@ -18,7 +18,6 @@ from txnsim.txn.commands import InitProducerId, PreparedKept
 from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TransactionalId
 
 KEY: Final = 22
-VERSIONS: Final = (0, 6)
 
 FENCED_KNOWN_FROM: Final = 4
 """Older versions get INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED."""

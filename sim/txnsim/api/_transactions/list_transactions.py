@@ -18,7 +18,6 @@ from txnsim.txn.list_filter import ListTransactions, bad_pattern
 from txnsim.types import ProducerId
 
 KEY: Final = 66
-VERSIONS: Final = (0, 2)
 
 refuse = at_top(unknown_state_filters=(), transaction_states=())
 

@@ -28,7 +28,6 @@ from txnsim.group.offset_commands import NO_GENERATION, CommitOffsets, Committin
 from txnsim.types import ProducerEpoch, ProducerId, TransactionalId
 
 KEY: Final = 28
-VERSIONS: Final = (0, 6)
 
 LOADING_KNOWN_FROM: Final = 2
 ABORTABLE_KNOWN_FROM: Final = 4

@@ -23,7 +23,6 @@ from txnsim.interbroker.transactions import (
 from txnsim.types import ProducerId, TopicPartition
 
 KEY: Final = 27
-VERSIONS: Final = (1, 2)
 
 DEVIATIONS: Final = (
     "Where a marker has none of its partitions here and comes last behind markers that are "

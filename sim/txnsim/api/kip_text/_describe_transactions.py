@@ -16,8 +16,6 @@ from txnsim.api.request import Reply, Request
 from txnsim.txn.commands import TransactionDescription
 from txnsim.txn.state import IDLE_STATES
 
-VERSIONS: Final = (0, 1)
-
 LAST_UPDATE_FROM: Final = 1
 
 _IDLE: Final = frozenset(state.wire_name for state in IDLE_STATES)

@@ -26,6 +26,7 @@ from txnsim.api.kip_text._errors import produce_error, server_failure
 from txnsim.api.registry import SHIPPED
 from txnsim.api.request import ApiTable, Handler, Reply, Request
 from txnsim.errors import ErrorCode
+from txnsim.wire.registry import version_range
 
 DEVIATIONS: Final = (
     "The listener of --kip-text speaks the versions of the release that brokers run by default, "
@@ -38,10 +39,10 @@ LISTENER: Final = "KIP_TEXT"
 INIT_PRODUCER_ID: Final = init_producer_id.KEY
 
 _RANGES: Final[Mapping[int, tuple[int, int]]] = {
-    INIT_PRODUCER_ID: init_producer_id.VERSIONS,
+    INIT_PRODUCER_ID: version_range(INIT_PRODUCER_ID),
     ADD_PARTITIONS_TO_TXN: (0, 4),
     end_txn.KEY: (0, 4),
-    DESCRIBE_TRANSACTIONS: describe_transactions.VERSIONS,
+    DESCRIBE_TRANSACTIONS: version_range(DESCRIBE_TRANSACTIONS),
 }
 """Versions where the texts count otherwise."""
 
@@ -78,10 +79,7 @@ _OWN: Final[Mapping[int, Mapping[str, Any]]] = {
         "subject": write_txn_markers.subject,
         "decode": write_txn_markers.decode,
     },
-    DESCRIBE_TRANSACTIONS: {
-        "handle": describe_transactions.handle,
-        "versions": describe_transactions.VERSIONS,
-    },
+    DESCRIBE_TRANSACTIONS: {"handle": describe_transactions.handle},
     LIST_TRANSACTIONS: {"handle": list_transactions.handle},
 }
 """API key -> the parts of the handler that follow the text."""

@@ -13,7 +13,6 @@ from txnsim.errors import ErrorCode
 from txnsim.wire.codec import build
 
 KEY: Final = 60
-VERSIONS: Final = (0, 2)
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2

@@ -16,7 +16,6 @@ from txnsim.metadata.image import BrokerImage
 from txnsim.wire.codec import build
 
 KEY: Final = 55
-VERSIONS: Final = (0, 2)
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 CONTROLLER_LISTENER: Final = "CONTROLLER"

@@ -22,7 +22,6 @@ from txnsim.security.acls import Operation
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TransactionalId
 
 KEY: Final = 10
-VERSIONS: Final = (0, 6)
 
 BATCHED_FROM: Final = 4
 SHARE_FROM: Final = 6

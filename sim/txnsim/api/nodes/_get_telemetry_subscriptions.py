@@ -15,7 +15,6 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.client_metrics import ACCEPTED, TelemetryClient
 
 KEY: Final = 71
-VERSIONS: Final = (0, 0)
 
 refuse = at_top(
     client_instance_id=None,

@@ -14,7 +14,6 @@ from txnsim.errors import ErrorCode
 from txnsim.metadata.client_metrics import Push
 
 KEY: Final = 72
-VERSIONS: Final = (0, 0)
 
 refuse = at_top()
 

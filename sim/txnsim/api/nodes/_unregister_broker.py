@@ -12,7 +12,6 @@ from txnsim.errors import ErrorCode
 from txnsim.types import BrokerId
 
 KEY: Final = 64
-VERSIONS: Final = (0, 0)
 
 refuse = at_top(error_message=None)
 

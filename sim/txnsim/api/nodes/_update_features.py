@@ -15,7 +15,6 @@ from txnsim.controller.features import UPGRADE, FeatureUpdate
 from txnsim.errors import ErrorCode, Rejection
 
 KEY: Final = 57
-VERSIONS: Final = (0, 2)
 
 UPGRADE_TYPES_FROM: Final = 1
 TOP_LEVEL_ONLY_FROM: Final = 2

@@ -18,7 +18,6 @@ from txnsim.errors import ErrorCode
 from txnsim.releases.exchanges import FORWARDED
 
 KEY: Final = 18
-VERSIONS: Final = (0, 5)
 
 DEVIATIONS: Final = (
     "Where the controller is of another release, a broker lists the APIs that the controller "
