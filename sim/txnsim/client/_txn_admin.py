@@ -59,6 +59,7 @@ from txnsim.client.requests import Marker
 from txnsim.client.session import identity_in
 from txnsim.client.waiting import Deadline
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
+from txnsim.wire.filters import TransactionFilters
 
 BATCH_MAX: Final = 500
 """Topics or partitions asked about in one request of a search (TransactionsCommand.MAX_BATCH_SIZE).
@@ -92,23 +93,19 @@ class TransactionAdmin:
 
     async def list_transactions(
         self,
+        filters: TransactionFilters | None = None,
         *,
-        states: Sequence[str] = (),
-        producer_ids: Sequence[int] = (),
-        duration_ms: int = -1,
-        pattern: str | None = None,
         broker_ids: Collection[int] | None = None,
         timeout_ms: float | None = None,
+        **named: Any,
     ) -> dict[int, tuple[TransactionListing, ...] | ClientError]:
         """Ask every broker for the transactions it coordinates.
 
         Args:
-            states: Only these; empty: all.
-            producer_ids: Only these; empty: all.
-            duration_ms: Only older ones; below 0: all (KIP-994).
-            pattern: RE2/J expression that the whole transactional id must match (KIP-1152).
+            filters: Only those that pass; all of them unless given.
             broker_ids: Ask these alone (text of KIP-664).
             timeout_ms: ``api_timeout_ms`` unless given.
+            named: Fields of ``TransactionFilters``, in place of ``filters``: ``pattern="sh.*"``.
 
         Returns:
             Broker id -> listings, or why that broker could not answer.
@@ -117,9 +114,7 @@ class TransactionAdmin:
         known = [broker.broker_id for broker in seen.brokers]
         wanted = known if broker_ids is None else list(dict.fromkeys(broker_ids))
         strangers = [one for one in wanted if one not in known]
-        request = requests.list_transactions(
-            states=states, producer_ids=producer_ids, duration_ms=duration_ms, pattern=pattern
-        )
+        request = requests.list_transactions(filters or TransactionFilters(**named))
 
         async def ask(
             broker_id: int, keys: Sequence[int]

@@ -19,6 +19,7 @@ from txnsim.client.versions import ANY, Api, Request, VersionRange
 from txnsim.extensions import OnDemand
 from txnsim.types import TopicPartition
 from txnsim.wire.codec import build
+from txnsim.wire.filters import TransactionFilters
 
 if TYPE_CHECKING:
     from txnsim.wire.messages import write_txn_markers_kip_664 as kip_664
@@ -131,6 +132,8 @@ def find_coordinator(transactional_ids: Sequence[str], *, within: VersionRange =
 
 
 # Transactions
+
+_ALL: Final = TransactionFilters()
 
 
 def init_producer_id(
@@ -266,13 +269,7 @@ def describe_transactions(transactional_ids: Sequence[str]) -> Request:
     return asks(Api.DESCRIBE_TRANSACTIONS, transactional_ids=tuple(transactional_ids))
 
 
-def list_transactions(
-    *,
-    states: Sequence[str] = (),
-    producer_ids: Sequence[int] = (),
-    duration_ms: int = -1,
-    pattern: str | None = None,
-) -> Request:
+def list_transactions(filters: TransactionFilters = _ALL) -> Request:
     """Ask one broker for the transactions it coordinates.
 
     A filter that the version chosen can't say is refused when the message is made, with a
@@ -280,30 +277,13 @@ def list_transactions(
     """
 
     def make(schema: ModuleType) -> Any:
-        version = schema.ListTransactionsRequest.__version__
-        if duration_ms >= 0 and version < 1:
-            raise NotSupportedError(_NO_DURATION, error=ErrorCode.unsupported_version)
-        if pattern and version < 2:
-            raise NotSupportedError(_NO_PATTERN, error=ErrorCode.unsupported_version)
-        return build(
-            schema.ListTransactionsRequest,
-            state_filters=tuple(states),
-            producer_id_filters=tuple(producer_ids),
-            duration_filter=duration_ms,
-            transactional_id_pattern=pattern or None,
-        )
+        kind = schema.ListTransactionsRequest
+        refusal = filters.refusal(kind.__version__)
+        if refusal is not None:
+            raise NotSupportedError(refusal, error=ErrorCode.unsupported_version)
+        return build(kind, **filters.fields())
 
     return Request(api=Api.LIST_TRANSACTIONS, build=make)
-
-
-_NO_DURATION: Final = (
-    "Duration filter can be set only when using API version 1 or higher. If client is connected to"
-    " an older broker, do not specify duration filter or set duration filter to -1."
-)
-_NO_PATTERN: Final = (
-    "Transactional ID pattern filter can be set only when using API version 2 or higher. If client"
-    " is connected to an older broker, do not specify the pattern filter."
-)
 
 
 # Records

@@ -16,19 +16,14 @@ import msgspec
 from txnsim.errors import ErrorCode, PatternError, Rejection
 from txnsim.patterns import Pattern, compiled
 from txnsim.txn.state import IDLE_STATES, WIRE_NAMES, TransactionState, TxnMetadata
-from txnsim.types import ProducerId
+from txnsim.wire.filters import TransactionFilters
 
 
-class ListTransactions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which transactional ids to list; a filter at its default lets everything pass."""
+class ListTransactions(TransactionFilters, frozen=True, kw_only=True):
+    """Which transactional ids to list: what the client says, and what it does not."""
 
-    state_names: tuple[str, ...] = ()
-    producer_ids: frozenset[ProducerId] = frozenset()
-    duration_ms: int = -1
-    """Transactions that started longer ago than this. Negative: off."""
     running_only: bool = False
     """Only transactions that are open or being ended (text of KIP-994)."""
-    id_pattern: str | None = None
     may_describe: Callable[[str], bool] | None = None
     """Decides which ids may be seen; others are not even matched with the pattern."""
 
@@ -41,6 +36,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """Names of states in the request that do not exist."""
     query: ListTransactions
     names: frozenset[str]
+    producer_ids: frozenset[int]
     pattern: Pattern | None
     now_ms: int
 
@@ -61,7 +57,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if query.running_only and txn.state in IDLE_STATES:
             return False
-        if query.producer_ids and txn.producer_id not in query.producer_ids:
+        if self.producer_ids and txn.producer_id not in self.producer_ids:
             return False
         # An Empty entry started at -1 and so always passes; a complete one counts from its old
         # start.
@@ -80,16 +76,17 @@ def list_transactions(
 ) -> Listing | Rejection:
     """Prepare a list."""
     try:
-        pattern = compiled(query.id_pattern) if query.id_pattern else None
+        pattern = compiled(query.pattern) if query.pattern else None
     except PatternError as error:
         return bad_pattern(query, error)
     return Listing(
         txns=txns,
         unknown_state_names=tuple(
-            name for name in dict.fromkeys(query.state_names) if name not in _KNOWN_NAMES
+            name for name in dict.fromkeys(query.states) if name not in _KNOWN_NAMES
         ),
         query=query,
-        names=frozenset(query.state_names),
+        names=frozenset(query.states),
+        producer_ids=frozenset(query.producer_ids),
         pattern=pattern,
         now_ms=now_ms,
     )
@@ -99,5 +96,5 @@ def bad_pattern(query: ListTransactions, error: PatternError) -> Rejection:
     """The refusal of its pattern."""
     return Rejection(
         error=ErrorCode.invalid_regular_expression,
-        reason=f"not a valid RE2/J expression: {query.id_pattern!r}: {error}",
+        reason=f"not a valid RE2/J expression: {query.pattern!r}: {error}",
     )

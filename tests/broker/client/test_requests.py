@@ -16,6 +16,7 @@ from txnsim.client.requests import ConfigChange, Marker, NewTopic
 from txnsim.client.versions import Api, Request, VersionRange, choose_version
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
+from txnsim.wire.filters import TransactionFilters
 
 P0, P1, Q0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 IDS = {"t": UUID(int=1), "u": UUID(int=2)}
@@ -43,7 +44,7 @@ ALL = {
     ),
     "producers": requests.describe_producers((P0, Q0)),
     "transactions": requests.describe_transactions(("a",)),
-    "list": requests.list_transactions(states=("Empty",), producer_ids=(1,)),
+    "list": requests.list_transactions(TransactionFilters(states=("Empty",), producer_ids=(1,))),
     "produce": requests.produce({P0: b"x"}, topic_ids=IDS, transactional_id="a"),
     "fetch": requests.fetch(
         {P0: 1, P1: 2, Q0: 3},
@@ -101,8 +102,8 @@ def test_a_request_survives_its_encoding(request_: Request, version: int) -> Non
     ("request_", "lowest"),
     [
         (requests.list_transactions(), 0),
-        (requests.list_transactions(duration_ms=0), 1),
-        (requests.list_transactions(pattern="x"), 2),
+        (requests.list_transactions(TransactionFilters(duration_ms=0)), 1),
+        (requests.list_transactions(TransactionFilters(pattern="x")), 2),
         (requests.list_offsets({P0: -1}, isolation_level=0, timeout_ms=1), 1),
         (requests.list_offsets({P0: -1}, isolation_level=1, timeout_ms=1), 2),
         (requests.list_offsets({P0: -3}, isolation_level=0, timeout_ms=1), 7),

@@ -12,7 +12,7 @@ from txnsim.txn.list_filter import (
     list_transactions,
 )
 from txnsim.txn.state import TransactionState, TxnMetadata
-from txnsim.types import ProducerId, TransactionalId
+from txnsim.types import TransactionalId
 
 
 def named(
@@ -41,21 +41,21 @@ def listed(query: ListTransactions) -> list[str]:
     ("query", "expected"),
     [
         (ListTransactions(), ["Orders", "orders-2", "payments"]),
-        (ListTransactions(state_names=("Ongoing", "Empty")), ["Orders", "orders-2"]),
-        (ListTransactions(state_names=("ongoing",)), []),
-        (ListTransactions(state_names=("Dead",)), []),
-        (ListTransactions(producer_ids=frozenset({ProducerId(3)})), ["payments"]),
+        (ListTransactions(states=("Ongoing", "Empty")), ["Orders", "orders-2"]),
+        (ListTransactions(states=("ongoing",)), []),
+        (ListTransactions(states=("Dead",)), []),
+        (ListTransactions(producer_ids=(3,)), ["payments"]),
         (ListTransactions(duration_ms=0), ["Orders", "orders-2", "payments"]),
         (ListTransactions(duration_ms=99), ["Orders", "orders-2", "payments"]),
         (ListTransactions(duration_ms=100), ["Orders", "payments"]),
         (ListTransactions(duration_ms=5_000), ["Orders"]),
         (ListTransactions(running_only=True), ["orders-2"]),
         (ListTransactions(running_only=True, duration_ms=100), []),
-        (ListTransactions(id_pattern=""), ["Orders", "orders-2", "payments"]),
-        (ListTransactions(id_pattern="orders"), []),
-        (ListTransactions(id_pattern="orders.*"), ["orders-2"]),
-        (ListTransactions(id_pattern="(?i)orders.*?"), ["Orders", "orders-2"]),
-        (ListTransactions(id_pattern=".*s", state_names=("Empty",)), ["Orders"]),
+        (ListTransactions(pattern=""), ["Orders", "orders-2", "payments"]),
+        (ListTransactions(pattern="orders"), []),
+        (ListTransactions(pattern="orders.*"), ["orders-2"]),
+        (ListTransactions(pattern="(?i)orders.*?"), ["Orders", "orders-2"]),
+        (ListTransactions(pattern=".*s", states=("Empty",)), ["Orders"]),
     ],
 )
 def test_every_filter_must_pass(query: ListTransactions, expected: list[str]) -> None:
@@ -63,7 +63,7 @@ def test_every_filter_must_pass(query: ListTransactions, expected: list[str]) ->
 
 
 def test_unknown_states_are_returned_once_and_match_nothing() -> None:
-    query = ListTransactions(state_names=("Open", "PrepareEpochFence", "Open"))
+    query = ListTransactions(states=("Open", "PrepareEpochFence", "Open"))
     listing = list_transactions(TXNS, query, now_ms=NOW_MS)
     assert isinstance(listing, Listing)
     assert listing.unknown_state_names == ("Open",)
@@ -72,7 +72,7 @@ def test_unknown_states_are_returned_once_and_match_nothing() -> None:
 
 @pytest.mark.parametrize("pattern", ["(?=a)", r"(a)\1", "a++", "["])
 def test_what_re2_does_not_compile_is_refused(pattern: str) -> None:
-    query = ListTransactions(id_pattern=pattern, state_names=("Open",))
+    query = ListTransactions(pattern=pattern, states=("Open",))
     answer = list_transactions(TXNS, query, now_ms=NOW_MS)
     assert isinstance(answer, Rejection)
     assert answer.error is ErrorCode.invalid_regular_expression
@@ -80,7 +80,7 @@ def test_what_re2_does_not_compile_is_refused(pattern: str) -> None:
 
 def test_a_listing_goes_by_the_committed_state() -> None:
     txn = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_ABORT)
-    listing = list_transactions([txn], ListTransactions(state_names=("Ongoing",)), now_ms=NOW_MS)
+    listing = list_transactions([txn], ListTransactions(states=("Ongoing",)), now_ms=NOW_MS)
     assert isinstance(listing, Listing)
     assert listing.has(txn)
 
@@ -93,7 +93,7 @@ def test_a_pattern_is_matched_with_ids_that_may_be_seen_and_with_no_others() -> 
         asked.append(name)
         return False
 
-    query = ListTransactions(id_pattern="(a?){1000}x", may_describe=may_describe)
+    query = ListTransactions(pattern="(a?){1000}x", may_describe=may_describe)
     txn = named("a" * 100_000, TransactionState.ONGOING)
     listing = list_transactions([txn], query, now_ms=NOW_MS)
     assert isinstance(listing, Listing)
@@ -102,7 +102,7 @@ def test_a_pattern_is_matched_with_ids_that_may_be_seen_and_with_no_others() -> 
 
 
 def test_a_pattern_that_would_take_long_for_an_id_is_refused() -> None:
-    query = ListTransactions(id_pattern="(a?){1000}x")
+    query = ListTransactions(pattern="(a?){1000}x")
     txn = named("a" * 100_000, TransactionState.ONGOING)
     listing = list_transactions([txn], query, now_ms=NOW_MS)
     assert isinstance(listing, Listing)

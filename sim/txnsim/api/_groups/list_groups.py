@@ -12,6 +12,7 @@ from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.state import Group
 from txnsim.wire.codec import builder
+from txnsim.wire.filters import GroupFilters
 
 KEY: Final = 16
 
@@ -20,9 +21,9 @@ refuse = at_top(groups=())
 
 async def handle(request: Request) -> Reply:
     """List what passes the filters."""
-    message = request.message
-    states = {state.lower() for state in getattr(message, "states_filter", ())}
-    types = {each.lower() for each in getattr(message, "types_filter", ())}
+    filters = GroupFilters.of(request.message)
+    states = {state.lower() for state in filters.states}
+    types = {each.lower() for each in filters.types}
     found = request.broker.groups.list()
     if isinstance(found, Rejection):
         return refuse(request, found.error)

@@ -9,39 +9,37 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import compress
-from typing import Final
+from typing import Any, Final
 
 from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode, PatternError, Rejection
 from txnsim.security.acls import Operation
 from txnsim.txn.list_filter import ListTransactions, bad_pattern
-from txnsim.types import ProducerId
 
 KEY: Final = 66
 
 refuse = at_top(unknown_state_filters=(), transaction_states=())
 
-OFF: Final = -1
-"""A duration that filters nothing."""
-
 
 async def handle(request: Request) -> Reply:
     """List what passes the filters."""
-    return await answer_query(request, duration_ms=getattr(request.message, "duration_filter", OFF))
+    return await answer_query(request)
 
 
-async def answer_query(request: Request, *, duration_ms: int, running_only: bool = False) -> Reply:
-    """The answer, with the filter by duration as the listener reads it."""
-    message, access = request.message, request.access
-    query = ListTransactions(
-        state_names=tuple(message.state_filters),
-        producer_ids=frozenset(map(ProducerId, message.producer_id_filters)),
-        duration_ms=duration_ms,
-        running_only=running_only,
-        id_pattern=getattr(message, "transactional_id_pattern", None),
+async def answer_query(request: Request, **instead: Any) -> Reply:
+    """The answer.
+
+    Args:
+        request: The request.
+        instead: Filters that the listener reads otherwise.
+    """
+    access = request.access
+    query = ListTransactions.of(
+        request.message,
         may_describe=None
         if access is None
         else partial(access.may_transactional_id, Operation.DESCRIBE),
+        **instead,
     )
     listing = request.broker.coordinator.list_transactions(query)
     if isinstance(listing, Rejection):

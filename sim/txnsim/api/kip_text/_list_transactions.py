@@ -6,13 +6,13 @@ Kafka takes -1 for off, lets 0 filter, and counts finished transactions from the
 
 from __future__ import annotations
 
-from txnsim.api._transactions.list_transactions import OFF, answer_query
+from txnsim.api._transactions.list_transactions import answer_query
 from txnsim.api.request import Reply, Request
+from txnsim.wire.filters import TransactionFilters
 
 
 async def handle(request: Request) -> Reply:
     """List what passes the filters."""
-    duration_ms = getattr(request.message, "duration_filter", OFF)
-    if duration_ms <= 0:
-        return await answer_query(request, duration_ms=OFF)
-    return await answer_query(request, duration_ms=duration_ms, running_only=True)
+    if TransactionFilters.of(request.message).duration_ms <= 0:
+        return await answer_query(request, duration_ms=TransactionFilters().duration_ms)
+    return await answer_query(request, running_only=True)

@@ -126,12 +126,14 @@ def _add_globals(parser: argparse.ArgumentParser, *, default: Any) -> None:
 def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--duration-filter",
+        dest="duration_ms",  # of TransactionFilters
         type=_long,
         metavar="MS",
         help="only transactions running longer than this; below 0: all",
     )
     parser.add_argument(
         "--transactional-id-pattern",
+        dest="pattern",
         metavar="REGEX",
         help="only transactional ids that match this RE2/J expression as a whole",
     )

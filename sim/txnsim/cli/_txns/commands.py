@@ -37,6 +37,7 @@ from txnsim.errors import ConfigError
 from txnsim.txn.open_txn_verdict import is_two_phase
 from txnsim.txn.past_decision import GUESSES
 from txnsim.types import TopicPartition
+from txnsim.wire.filters import TransactionFilters
 
 NONE: Final = "None"
 _MINUTE_MS: Final = 60_000
@@ -63,23 +64,14 @@ def failed(what: str, cause: ClientError) -> CommandFailure:
 class ListTransactions(msgspec.Struct, frozen=True, kw_only=True):
     """``list``."""
 
-    duration_ms: int | None = None
-    pattern: str | None = None
-    states: tuple[str, ...] = ()
-    producer_ids: tuple[int, ...] = ()
+    filters: TransactionFilters = TransactionFilters()
     broker_ids: tuple[int, ...] | None = None
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002 - all commands are called alike
         """Ask every broker."""
         what = "Failed to list transactions"
         try:
-            outcomes = await admin.list_transactions(
-                duration_ms=-1 if self.duration_ms is None else self.duration_ms,
-                pattern=self.pattern,
-                states=self.states,
-                producer_ids=self.producer_ids,
-                broker_ids=self.broker_ids,
-            )
+            outcomes = await admin.list_transactions(self.filters, broker_ids=self.broker_ids)
         except ClientError as error:
             raise failed(what, error) from error
         listings: list[TransactionListing] = []
@@ -378,12 +370,14 @@ def _list(args: argparse.Namespace) -> Command:
         raise ConfigError(
             f"--producer-ids: numbers are expected, not {args.kip_producer_ids!r}"
         ) from None
+    # Options are named for their filters; what is not given is off.
+    said = {name: getattr(args, name, None) for name in TransactionFilters.NAMES}
+    said |= {"states": txns_kip_text.listed(args.kip_states), "producer_ids": producer_ids}
+    if args.kip_duration is not None:
+        said["duration_ms"] = args.kip_duration
+    given = {name: value for name, value in said.items() if value is not None}
     return ListTransactions(
-        duration_ms=args.duration_filter if args.kip_duration is None else args.kip_duration,
-        pattern=args.transactional_id_pattern,
-        states=txns_kip_text.listed(args.kip_states),
-        producer_ids=producer_ids,
-        broker_ids=tuple(asked) if asked else None,
+        filters=TransactionFilters(**given), broker_ids=tuple(asked) if asked else None
     )
 
 
