@@ -1,7 +1,8 @@
 """The pages that are made from the code: ``python -m tests.docs --write``.
 
-Without ``--write`` it says which are out of date and exits with 1; ``tests/test_docs.py`` asks the
-same. A page whose source does not exist does not exist either.
+All are made before the first is written: if one can't be made, none is written. Without ``--write``
+it says which are out of date and exits with 1; ``tests/test_docs.py`` asks the same. A page whose
+source does not exist does not exist either.
 """
 
 from __future__ import annotations
@@ -64,22 +65,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--page", action="append", choices=PAGES, metavar="PAGE", help="this one; may be repeated"
     )
     options = parser.parse_args(arguments)
-    status = 0
+    made: dict[str, str | None] = {}
+    broken = 0
     for name in options.page or PAGES:
         try:
-            if expected(name) == current(name):
-                continue
-        except (OSError, SyntaxError) as error:
-            print(f"can't be made: {name}: {error}")
-            status = 1
-            continue
-        if options.write:
-            _write(name)
-            print(f"written: {name}")
-        else:
-            print(f"out of date: {name}")
-            status = 1
-    return status
+            made[name] = expected(name)
+        except Exception as error:  # noqa: BLE001 - whatever a page fails with, none is written
+            print(f"can't be made: {name}: {type(error).__name__}: {error}")
+            broken += 1
+    old = [name for name, text in made.items() if text != current(name)]
+    if options.write and not broken:
+        for name in old:
+            _write(name, made[name])
+    for name in old:
+        print(f"{'written' if options.write and not broken else 'out of date'}: {name}")
+    return int(bool(broken or (old and not options.write)))
 
 
 def expected(name: str) -> str | None:
@@ -93,8 +93,8 @@ def current(name: str) -> str | None:
     return path.read_text("utf-8") if path.exists() else None
 
 
-def _write(name: str) -> None:
-    path, text = ROOT / name, expected(name)
+def _write(name: str, text: str | None) -> None:
+    path = ROOT / name
     if text is None:
         path.unlink()
     else:

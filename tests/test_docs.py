@@ -15,13 +15,36 @@ from tests.docs import PAGES, ROOT
 from txnsim.settings import documentation
 from txnsim_lab.scenario import catalog
 
+SLOW = {"DEVIATIONS.md", "docs/teaching.md"}
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", sorted(PAGES))
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow if page in SLOW else ()) for page in sorted(PAGES)],
+)
 def test_a_generated_page_is_current(page: str) -> None:
     if page == "docs/cli.md" and sys.version_info >= (3, 13):
         pytest.skip("argparse prints options in another form since Python 3.13")
     assert docs.current(page) == docs.expected(page), "python -m tests.docs --write"
+
+
+def test_pages_are_written_all_or_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> str:
+        raise KeyError("a release that there is not")
+
+    monkeypatch.setattr(docs, "ROOT", tmp_path)
+    monkeypatch.setattr(docs, "PAGES", {"a.md": lambda: "a", "b.md": broken})
+    assert docs.main(["--write"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "can't be made: b.md: KeyError: 'a release that there is not'",
+        "out of date: a.md",
+    ]
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(docs, "PAGES", {"a.md": lambda: "a", "b.md": lambda: "b"})
+    assert docs.main(["--write"]) == 0
+    assert sorted(path.read_text("utf-8") for path in tmp_path.iterdir()) == ["a", "b"]
 
 
 def test_every_setting_says_what_it_does() -> None:

@@ -93,8 +93,8 @@ async def test_a_door_leads_to_the_doors_of_its_name(listener: str) -> None:
             broker.broker_id: broker.address(listener)
             for broker in cluster.metadata.image.alive_brokers()
         }
-        for api, version in (("Metadata", 9), ("DescribeCluster", 0)):
-            answer = await door.ask(api, version, topics=[])
+        for api, version, asked in (("Metadata", 9, {"topics": []}), ("DescribeCluster", 0, {})):
+            answer = await door.ask(api, version, **asked)
             told = {
                 getattr(one, "node_id", getattr(one, "broker_id", None)): (one.host, one.port)
                 for one in answer.brokers

@@ -192,10 +192,9 @@ def commit_values(
     values: dict[str, Any] = {
         "group_id": GROUP,
         "generation_id_or_member_epoch": -1,
-        "generation_id": -1,
+        **({"generation_id": -1} if "transactional_id" in more else {"retention_time": -1}),
         "member_id": "",
         "group_instance_id": None,
-        "retention_time": -1,
         "topics": [
             {
                 "name": name,

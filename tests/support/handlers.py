@@ -51,9 +51,11 @@ class Api:
     def request(self, api: str, version: int, *, client_id: str = "test", **values: Any) -> Request:
         """A request as the connection hands it to a handler."""
         key = KEYS[api]
-        # Without any time a request to the controller is refused.
-        values.setdefault("timeout", TIMEOUT_MS)
-        sent = message_from(codec.request_class(key, version), values)
+        cls = codec.request_class(key, version)
+        if "timeout" in cls.__dataclass_fields__:
+            # Without any time a request to the controller is refused.
+            values.setdefault("timeout", TIMEOUT_MS)
+        sent = message_from(cls, values)
         frame = codec.encode_request(key, version, 1, client_id, sent)[4:]
         header = codec.read_request_header(frame)
         return Request(

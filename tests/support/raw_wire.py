@@ -8,7 +8,7 @@ are left out, fields that are not given get zero, empty or the schema's default.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cache
 from typing import Any, Final
@@ -17,6 +17,8 @@ from tests.support.lived import Lived
 from tests.support.world import world
 from txnsim.wire import codec
 from txnsim.wire._schema import ENTITY, REQUIRED, FieldRow, describe
+from txnsim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
+from txnsim.wire.registry import versions
 
 Values = dict[str, Any]
 
@@ -152,7 +154,50 @@ _described = cache(describe)
 
 
 def message_from(cls: Any, values: Values) -> Any:
-    """A message of that class from plain values; dicts become the classes of their fields."""
+    """A message of that class from plain values; dicts become the classes of their fields.
+
+    Raises:
+        TypeError: No version of the message has a field of that name there.
+    """
+    refuse_unknown(cls, values)
+    return _made(cls, values)
+
+
+def refuse_unknown(cls: Any, values: Mapping[str, Any]) -> None:
+    """Refuse a field that no version of the message has: a slip of the pen would be left out.
+
+    Raises:
+        TypeError: With the field and those that there are.
+    """
+    _refuse((cls, *_siblings(cls)), values, cls.__name__)
+
+
+@cache
+def _siblings(cls: Any) -> tuple[Any, ...]:
+    """The message in every version that there is, and in the layout of KIP-664."""
+    is_request = cls.__header_schema__.__name__ == "RequestHeader"
+    find = codec.request_class if is_request else codec.response_class
+    by_text = (WriteTxnMarkersRequest,) if cls.__name__ == "WriteTxnMarkersRequest" else ()
+    return (*by_text, *(find(cls.__api_key__, one) for one in versions(cls.__api_key__)))
+
+
+def _refuse(classes: Iterable[Any], values: Mapping[str, Any], place: str) -> None:
+    rows: dict[str, list[FieldRow]] = {}
+    for cls in classes:
+        found = _described(cls)
+        for row in (*found.plain, *found.tagged):
+            rows.setdefault(row.name, []).append(row)
+    for name, value in values.items():
+        if name not in rows:
+            raise TypeError(f"{place} has no field {name}; it has {', '.join(sorted(rows))}")
+        inner = [row.entity for row in rows[name] if row.kind == ENTITY]
+        if inner:
+            for one in value if isinstance(value, list | tuple) else [value]:
+                if isinstance(one, Mapping):
+                    _refuse(inner, one, f"{place}.{name}")
+
+
+def _made(cls: Any, values: Values) -> Any:
     rows = _described(cls)
     fields = {}
     for row in (*rows.plain, *rows.tagged):
@@ -167,8 +212,8 @@ def _field(row: FieldRow, value: Any) -> Any:
     if value is None or row.kind != ENTITY:
         return tuple(value) if row.array and value is not None else value
     if row.array:
-        return tuple(message_from(row.entity, one) for one in value)
-    return message_from(row.entity, value)
+        return tuple(_made(row.entity, one) for one in value)
+    return _made(row.entity, value)
 
 
 def _zero(row: FieldRow) -> Any:
@@ -176,4 +221,4 @@ def _zero(row: FieldRow) -> Any:
         return ()
     if row.nullable or row.kind == "uuid":
         return None
-    return message_from(row.entity, {}) if row.kind == ENTITY else _ZEROS.get(row.kind, 0)
+    return _made(row.entity, {}) if row.kind == ENTITY else _ZEROS.get(row.kind, 0)

@@ -183,3 +183,23 @@ async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> N
     read = codec.read_response(0, 9, bytes(5) + b"".join(pieces))[1]
     found = read.responses[0].partition_responses[0].record_errors
     assert [one.batch_index for one in found] == list(range(50_000))
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "told"),
+    [
+        (26, {"transactional_ids": "t"}, "EndTxnRequest has no field transactional_ids; it has"),
+        (8, {"topics": [{"topic": "t"}]}, "OffsetCommitRequest.topics has no field topic;"),
+    ],
+)
+def test_the_helper_of_tests_takes_no_field_that_no_version_has(
+    key: int, values: dict[str, Any], told: str
+) -> None:
+    """It was left out as one of another version is, and the test asked something else."""
+    with pytest.raises(TypeError, match=told):
+        message_from(codec.request_class(key, 2), values)
+
+
+def test_the_helper_of_tests_takes_fields_of_other_versions() -> None:
+    old = message_from(codec.request_class(24, 0), {"transactions": [{"verify_only": True}]})
+    assert old.__version__ == 0

@@ -112,7 +112,7 @@ AT_THE_TOP: Final[dict[str, dict[str, Any]]] = {
     "UpdateFeatures": {"feature_updates": []},
 }
 RESOURCE: Final = {"resource_type": 2, "resource_name": "orders", "configs": []}
-TOPIC: Final = {"name": "orders", "count": 4, "assignments": None, "partitions": [{}]}
+TOPIC: Final = {"name": "orders", "count": 4, "assignments": None}
 IN_EACH: Final[dict[str, dict[str, Any]]] = {
     "AlterClientQuotas": {
         "entries": [
@@ -125,7 +125,7 @@ IN_EACH: Final[dict[str, dict[str, Any]]] = {
     "DeleteGroups": {"groups_names": ["a", "b"]},
     "DescribeGroups": {"groups": ["a", "b"]},
     "IncrementalAlterConfigs": {"resources": [RESOURCE] * 2},
-    "OffsetCommit": {**IN_GROUP, "topics": [TOPIC] * 2},
+    "OffsetCommit": {**IN_GROUP, "topics": [{"name": "orders", "partitions": [{}]}] * 2},
 }
 
 

@@ -8,26 +8,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
 from typing import Any, Final
 
 import msgspec
 
 from tests.conformance.casebook.batches import batch_from
-from txnsim.errors import ErrorCode, UnsupportedRequestError
+from tests.support.raw_wire import refuse_unknown
+from txnsim.errors import ErrorCode
 from txnsim.wire import codec
-from txnsim.wire._schema import ENTITY, describe
-from txnsim.wire.apis import APIS
+from txnsim.wire.registry import versions
 
 Variables = dict[str, Any]
 
 _VARIABLE: Final = re.compile(r"\$(\w+)(?:\.(\w+))?([+-]\d+)?")
-_VERSIONS_MAX: Final = 30
 
 
 class Producer(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,33 +127,7 @@ def check_fields(key: int, values: Mapping[str, Any]) -> None:
     Raises:
         CaseError: With the field and those that there are.
     """
-    _check(_classes(key), values, APIS[key][0])
-
-
-@cache
-def _classes(key: int) -> tuple[Any, ...]:
-    """The request in every version that there is."""
-    found = []
-    for version in range(_VERSIONS_MAX):
-        with contextlib.suppress(UnsupportedRequestError):
-            found.append(codec.request_class(key, version))
-    return tuple(found)
-
-
-_described = cache(describe)
-
-
-def _check(classes: Iterable[Any], values: Mapping[str, Any], place: str) -> None:
-    rows: dict[str, list[Any]] = {}
-    for cls in classes:
-        found = _described(cls)
-        for row in (*found.plain, *found.tagged):
-            rows.setdefault(row.name, []).append(row)
-    for name, value in values.items():
-        if name not in rows:
-            raise CaseError(f"{place} has no field {name}; it has {', '.join(sorted(rows))}")
-        inner = [row.entity for row in rows[name] if row.kind == ENTITY]
-        if inner:
-            for one in value if isinstance(value, list) else [value]:
-                if isinstance(one, Mapping):
-                    _check(inner, one, f"{place}.{name}")
+    try:
+        refuse_unknown(codec.request_class(key, versions(key)[-1]), values)
+    except TypeError as error:
+        raise CaseError(str(error)) from None

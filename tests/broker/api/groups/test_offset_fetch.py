@@ -14,21 +14,15 @@ E = ErrorCode
 
 def values(groups: GroupApi, *indexes: int, **more: Any) -> dict[str, Any]:
     """In both shapes."""
-    topics = [
-        {
-            "name": "orders",
-            "topic_id": groups.api.topic_id("orders"),
-            "partition_indexes": indexes or (0,),
-        }
-    ]
+    topic = {"name": "orders", "partition_indexes": indexes or (0,)}
     group = {
         "group_id": GROUP,
-        "topics": topics,
+        "topics": [{**topic, "topic_id": groups.api.topic_id("orders")}],
         "member_id": None,
         "member_epoch": -1,
         **more,
     }
-    return {"require_stable": False, "groups": [group], **group}
+    return {"require_stable": False, "groups": [group], "group_id": GROUP, "topics": [topic]}
 
 
 def only(answer: Any) -> Any:
