@@ -4,14 +4,19 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from tests.wire.golden.releases import PATCH_RELEASES, RECORDED, record
+from tests.wire.golden.releases import (
+    PATCH_RELEASES,
+    RECORDED,
+    as_differences,
+    as_text,
+    read,
+    record,
+)
 from txnsim.releases import RELEASES, Release
 
-GOLDEN = json.loads(RECORDED.read_text())
+GOLDEN = read()
 
 LEFT_OUT = {"4", "5", "6", "7", "56", "71", "72"}
 """Between brokers and controllers of ZooKeeper's time; telemetry, which needs a plugin."""
@@ -19,17 +24,31 @@ TO_THE_CONTROLLER = ("56", "62", "63", "67")
 """AlterPartition, BrokerRegistration, BrokerHeartbeat, AllocateProducerIds."""
 
 
-@pytest.fixture(params=list(RELEASES))
+@pytest.fixture(params=list(PATCH_RELEASES))
 def release(request: pytest.FixtureRequest) -> Release:
     return RELEASES[request.param]
 
 
 def test_every_release_line_is_there() -> None:
-    assert list(RELEASES) == list(PATCH_RELEASES) == list(GOLDEN)
+    """But for one whose jar can't be had yet: of such a one no test compares what it says."""
+    assert list(GOLDEN) == [name for name, one in RELEASES.items() if one.is_released]
+
+
+def test_a_line_is_kept_by_what_differs_from_the_one_before() -> None:
+    assert RECORDED.read_text() == as_text(as_differences(GOLDEN))
+    lines = {
+        "1": {"version": "1.0.0", "broker": {"2": [0, 1], "10": [0, 0]}, "controller": {}},
+        "2": {"version": "2.0.0", "broker": {"10": [0, 0]}, "controller": {"56": [0, 1]}},
+    }
+    assert as_differences(lines)["2"] == {
+        "version": "2.0.0",
+        "broker": {"2": None},
+        "controller": {"56": [0, 1]},
+    }
 
 
 def test_the_newest_patch_release_is_emulated(release: Release) -> None:
-    assert release.patch_release == PATCH_RELEASES[release.name] == GOLDEN[release.name]["version"]
+    assert release.patch_release == GOLDEN[release.name]["version"]
 
 
 def test_api_versions_are_those_of_its_clients_jar(release: Release) -> None:

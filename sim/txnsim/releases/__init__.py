@@ -14,14 +14,6 @@ from txnsim.releases._catalog import fleet_from, release_named
 from txnsim.releases._fleet import Fleet
 from txnsim.releases.kafka import (
     REFERENCE,
-    RELEASE_2_8,
-    RELEASE_3_6,
-    RELEASE_3_9,
-    RELEASE_4_0,
-    RELEASE_4_1,
-    RELEASE_4_2,
-    RELEASE_4_3,
-    RELEASE_4_4,
     RELEASES,
 )
 from txnsim.releases.release import FeatureRange, Release
@@ -31,14 +23,6 @@ __all__ = [
     "LATEST",
     "REFERENCE",
     "RELEASES",
-    "RELEASE_2_8",
-    "RELEASE_3_6",
-    "RELEASE_3_9",
-    "RELEASE_4_0",
-    "RELEASE_4_1",
-    "RELEASE_4_2",
-    "RELEASE_4_3",
-    "RELEASE_4_4",
     "FeatureRange",
     "Fleet",
     "Release",

@@ -12,8 +12,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from txnsim.releases.release import FeatureRange, Release, after, newer_than
-from txnsim.releases.rules import NO_RELEASE, Rules, RuleSwitch
+from txnsim.releases.release import FeatureRange, Release, after, rules_of
+from txnsim.releases.rules import REFERENCE_VERSION, RuleSwitch, text_of
 
 RELEASE_2_8: Final = Release(
     name="2.8",
@@ -78,11 +78,7 @@ RELEASE_2_8: Final = Release(
         62: (0, 0),  # BrokerRegistration
         63: (0, 0),  # BrokerHeartbeat
     },
-    rules=Rules(
-        **dict.fromkeys(newer_than("2.8.2"), False)
-        # The first is about transactions v2, which nothing before 4.0 has.
-        | {"fence_bumps_once": True, "leaderless_partitions_keep_markers": True}
-    ),
+    rules=rules_of("2.8.2"),
 )
 """The last line whose transactions need ZooKeeper: no features, no verification. Left out: the APIs
 between ZooKeeper's brokers and their controller (4 to 7 and 56), which clients never use.
@@ -284,8 +280,6 @@ RELEASE_4_3: Final = after(
     features={
         "metadata.version": FeatureRange(min_level=7, max_level=30, new_cluster_level=30),
     },
-    # What 4.2.2 got came after 4.3.1.
-    rules={"leaderless_partitions_keep_markers": False, "decompression_is_bounded": False},
 )
 
 RELEASE_4_4: Final = after(
@@ -307,11 +301,6 @@ RELEASE_4_4: Final = after(
     },
 )
 
-REFERENCE: Final = RELEASE_4_4
-"""Brokers run it unless another one is asked for, and a real broker of it decides what is right.
-Whatever follows the reference asks here: no other module knows its number.
-"""
-
 RELEASES: Final = {
     release.name: release
     for release in (
@@ -325,9 +314,18 @@ RELEASES: Final = {
         RELEASE_4_4,
     )
 }
-"""Name -> release, oldest first."""
+"""Name -> release, oldest first: the only list of them. The last is the newest, and need not be the
+reference.
+"""
+
+REFERENCE: Final = next(one for one in RELEASES.values() if one.patch_release == REFERENCE_VERSION)
+"""Brokers run it unless another one is asked for, and a real broker of it decides what is right."""
 
 
 def since(switch: RuleSwitch) -> str:
     """Since when releases have a switch on, for a reader who may know newer ones than we do."""
-    return f"none up to {REFERENCE.patch_release}" if switch.since == NO_RELEASE else switch.since
+    first = ", ".join(map(text_of, switch.since))
+    if not switch.until:
+        return first or f"none up to {REFERENCE.patch_release}"
+    last = f"up to {text_of(switch.until)}"
+    return f"{last}, and from {first} on" if first else last

@@ -7,16 +7,15 @@ unstable ones) and its ``Feature`` enumeration.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim.releases.rules import Rules, RuleSwitch, documentation
+from txnsim.releases.rules import Rules, documentation, numbers
 
 K = TypeVar("K", int, str)
 V = TypeVar("V")
@@ -51,6 +50,8 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     rules: Rules
     unstable: Mapping[int, int] = MappingProxyType({})
     """API key -> highest version where ``unstable.api.versions.enable`` opens one more."""
+    is_released: bool = True
+    """False: no jar of it can be had yet, so nothing could be compared with what is said of it."""
 
     def accepts(self, api_key: int, api_version: int) -> bool:
         """Whether a broker handles that API and version from a client, not only advertises it."""
@@ -78,7 +79,7 @@ def after(
     controller_api_versions: Mapping[int, tuple[int, int]] | None = None,
     features: Mapping[str, FeatureRange | None] | None = None,
     unstable: Mapping[int, int] | None = None,
-    rules: Mapping[str, bool] | None = None,
+    is_released: bool = True,
 ) -> Release:
     """The next release, given by its differences from the one before.
 
@@ -91,10 +92,8 @@ def after(
         controller_api_versions: The same as ``api_versions`` for requests to the controller.
         features: Features with new levels; None takes one away.
         unstable: API keys that ``unstable.api.versions.enable`` opens from now on.
-        rules: Switches that are turned, besides those that came in between (``RuleSwitch.since``).
+        is_released: Whether its jars can be had.
     """
-    came = set(newer_than(release.patch_release)) - set(newer_than(patch_release))
-    turned = dict.fromkeys(came, True) | dict(rules or {})
     return Release(
         name=name,
         patch_release=patch_release,
@@ -103,7 +102,8 @@ def after(
         controller_api_versions=_changed(release.controller_api_versions, controller_api_versions),
         features=_changed(release.features, features),
         unstable=_changed(release.unstable, unstable),
-        rules=msgspec.structs.replace(release.rules, **turned),
+        rules=rules_of(patch_release),
+        is_released=is_released,
     )
 
 
@@ -113,59 +113,28 @@ def _changed(before: Mapping[K, V], changes: Mapping[K, V | None] | None) -> Map
     return MappingProxyType(dict(sorted(kept.items())))
 
 
-_RELEASES_RE: Final = re.compile(r"\d+(\.\d+)+(, \d+(\.\d+)+)*")
-
-
 def line_of(version: str) -> tuple[int, int]:
     """Major and minor number: (4, 3) of ``4.3.1`` and of ``4.3``.
 
     Raises:
         ConfigError: It is no release.
     """
-    numbers = _numbers(version)
-    if len(numbers) < 2:
+    found = numbers(version)
+    if len(found) < 2:
         raise ConfigError(f"{version}: no release of Apache Kafka")
-    return numbers[0], numbers[1]
+    return found[0], found[1]
 
 
-def names_releases(switch: RuleSwitch) -> bool:
-    """Whether a switch says since which releases, and not a sentence."""
-    return bool(_firsts(switch.since))
-
-
-def came_later(switch: RuleSwitch, version: str) -> bool:
-    """Whether a release is older than all that brought a switch; False also where ``since`` is a
-    sentence, which no comparison can tell.
-
-    Args:
-        switch: As documented: ``3.1.2, 3.2`` is in 3.1.2, in 3.1.3 and in every line from 3.2 on.
-        version: Such as ``3.1.1``.
-    """
-    own, firsts = _numbers(version), _firsts(switch.since)
-    # A patch release brings it to its own line, the last one named to all later lines.
-    return (
-        bool(firsts)
-        and own < firsts[-1]
-        and not any(own[:-1] == one[:-1] and own >= one for one in firsts)
-    )
+def rules_of(version: str) -> Rules:
+    """What a release does, switch by switch."""
+    return Rules(**{name: switch.is_on(version) for name, switch in documentation().items()})
 
 
 @cache
 def newer_than(version: str) -> tuple[str, ...]:
     """The switches that came later than a release, in order of declaration."""
-    return tuple(name for name, switch in documentation().items() if came_later(switch, version))
-
-
-@cache
-def _firsts(since: str) -> tuple[tuple[int, ...], ...]:
-    """The releases that brought a switch; none where a sentence says it."""
-    if _RELEASES_RE.fullmatch(since) is None:
-        return ()
-    return tuple(_numbers(one) for one in since.split(", "))
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    try:
-        return tuple(map(int, version.split(".")))
-    except ValueError:
-        raise ConfigError(f"{version}: no release of Apache Kafka") from None
+    return tuple(
+        name
+        for name, switch in documentation().items()
+        if switch.since and not switch.is_on(version)
+    )

@@ -1,11 +1,9 @@
 """Behaviours of Kafka brokers before a fix: one named switch per behaviour.
 
-A core asks ``Rules`` where its releases differ and never knows a release's name. The defaults are
-those of the reference (``kafka.REFERENCE``). A release has the switches that came with it or before
-(``since``); its module says where it is otherwise. A scenario that shows a bug sets one by hand.
-Each switch is named for the behaviour of a broker of the reference (or, where that has the bug, for
-what it fails to do). Its ``RuleSwitch`` has the ticket and the release that brought it, and the
-behaviour before.
+A core asks ``Rules`` where its releases differ and never knows a release's name. A switch is one
+row here: from ``since`` and ``until`` follows in which releases it is on. The defaults are those of
+the reference. A scenario that shows a bug sets one by hand. Each switch is named for the behaviour
+of a broker of the reference (or, where that has the bug, for what it fails to do).
 
 The table for readers is ``docs/releases.md``.
 """
@@ -19,37 +17,85 @@ from typing import Final
 
 import msgspec
 
+from txnsim.errors import ConfigError
+
+REFERENCE_VERSION: Final = "4.4.0"
+"""What brokers run unless another release is asked for; a real broker of it decides what is right.
+Whatever follows the reference asks here or ``kafka.REFERENCE``: no other module knows its number.
+"""
+
+Numbers = tuple[int, ...]
+"""A release or a line of releases: (4, 2, 1), (4, 3)."""
+
 
 class RuleSwitch(msgspec.Struct, frozen=True):
     """What a reader needs to know of one switch."""
 
     ticket: str
     """Kafka's ticket or proposal."""
-    since: str
-    """First releases in which the switch is on: ``3.9.1, 4.0``. ``NO_RELEASE`` where none has it. A
-    sentence where neither says it, which no new release makes false; then the modules of the
-    releases do.
+    since: tuple[Numbers, ...]
+    """First releases in which the switch is on: a patch release brings it to its own line, the last
+    one named to all later lines. Empty: none does.
     """
+    until: Numbers
+    """Last line that had it before that: all up to it have it on. Empty: none had."""
     before: str
     """Behaviour while the switch is off."""
     after: str
     """Behaviour while the switch is on."""
 
+    def is_on(self, version: str) -> bool:
+        """Whether a release has the behaviour.
 
-NO_RELEASE: Final = "no release"
-"""Release of a switch that no release has; ``kafka.since`` holds the known state."""
+        Args:
+            version: Such as ``3.1.1``: with ``since`` 3.1.2 and 3.2 it has not, 3.1.3 has.
+        """
+        own = numbers(version)
+        if own[: len(self.until)] <= self.until and self.until:
+            return True
+        return bool(self.since) and (
+            own >= self.since[-1] or any(own[:-1] == one[:-1] and own >= one for one in self.since)
+        )
+
+
+def numbers(version: str) -> Numbers:
+    """The numbers of a release: (4, 3, 1) of ``4.3.1``.
+
+    Raises:
+        ConfigError: It is no release.
+    """
+    try:
+        return tuple(map(int, version.split(".")))
+    except ValueError:
+        raise ConfigError(f"{version}: no release of Apache Kafka") from None
+
+
+def text_of(release: Numbers) -> str:
+    """As it is written: ``4.3.1``."""
+    return ".".join(map(str, release))
+
 
 _switches: Final[list[RuleSwitch]] = []
 
 
-def _switch(ticket: str, since: str, *, after: str, before: str, on: bool = True) -> bool:
+def _switch(ticket: str, since: str = "", *, until: str = "", after: str, before: str) -> bool:
     """Note what there is to know of a switch (``documentation``).
+
+    Args:
+        ticket: As ``RuleSwitch`` has it.
+        since: Releases, separated by commas: ``3.9.1, 4.0``; none: no release has it.
+        until: A line: ``4.2``.
+        after: As ``RuleSwitch`` has it.
+        before: Likewise.
 
     Returns:
         Whether the reference has it on.
     """
-    _switches.append(RuleSwitch(ticket, since, before=before, after=after))
-    return on
+    first = tuple(numbers(one) for one in since.split(", ")) if since else ()
+    last = numbers(until) if until else ()
+    switch = RuleSwitch(ticket, first, last, before=before, after=after)
+    _switches.append(switch)
+    return switch.is_on(REFERENCE_VERSION)
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,10 +123,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     )
     late_commit_is_fenced: bool = _switch(
         "KAFKA-20785",
-        NO_RELEASE,
         after="under transactions v2 a late commit that meets a timeout's abort is PRODUCER_FENCED",
         before="it is INVALID_TXN_STATE, which clients take for fatal",
-        on=False,
     )
 
     # Coordinator: epochs and identities
@@ -107,6 +151,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     fence_bumps_once: bool = _switch(
         "KAFKA-19367",
         "4.0.1, 4.1",
+        until="3.9",  # which has no transactions v2
         after="a fence under transactions v2 raises the epoch by one",
         before="by two, and fails for good at epoch 32766",
     )
@@ -178,10 +223,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     loads_wait_for_replication: bool = _switch(
         "none: no ticket is known to us",
-        NO_RELEASE,
         after="a coordinator answers for its partition once all that it has read is replicated",
         before="it answers from what it has read to the end of the log, and that may be lost yet",
-        on=False,
     )
 
     # Coordinator: timers
@@ -227,14 +270,14 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     )
     leaderless_partitions_keep_markers: bool = _switch(
         "KAFKA-20734",
-        "up to 4.2",
+        until="4.2",
         after="a partition without a leader keeps its marker waiting",
         before="it counts as deleted and its marker is dropped: a hanging transaction",
-        on=False,
     )
     markers_follow_peer_version: bool = _switch(
         "KAFKA-20322",
-        "up to 4.1, where there was only one version, and from 4.2.1 on",
+        "4.2.1",
+        until="4.1",  # where there was only one version
         after="WriteTxnMarkers is sent in a version that the leader knows",
         before="always in the newest, which older leaders answer by closing the connection",
     )
@@ -540,10 +583,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     )
     last_markers_stay_whole: bool = _switch(
         "none: no ticket is known to us",
-        NO_RELEASE,
         after="the cleaner keeps the record of a marker whose batch has to stay",
         before="the batch stays without a record, so a replica that copies it learns no epoch",
-        on=False,
     )
     cut_transactions_begin_at_batch: bool = _switch(
         "KAFKA-17803",

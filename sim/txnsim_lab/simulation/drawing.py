@@ -114,8 +114,8 @@ def modes_of(as_version: str | None) -> tuple[str, ...]:
 def _older(as_version: str | None, mode: str) -> list[str]:
     """The releases before it whose brokers run the same generation."""
     names = [*RELEASES]
-    newest = REFERENCE.name if as_version is None else as_version
-    return [name for name in names[: names.index(newest)] if mode in modes_of(name)]
+    own = REFERENCE.name if as_version is None else as_version
+    return [name for name in names[: names.index(own)] if mode in modes_of(name)]
 
 
 def _topic(dice: Dice, brokers: int) -> Body:

@@ -19,16 +19,8 @@ from txnsim.interbroker.transactions import (
     WriteTxnMarkersCommand,
 )
 from txnsim.node.peers import ADD_PARTITIONS_TO_TXN, CONTROLLER_ID, VERIFICATION_FROM, Peers
-from txnsim.releases import (
-    RELEASE_2_8,
-    RELEASE_3_6,
-    RELEASE_4_1,
-    RELEASE_4_2,
-    RELEASE_4_4,
-    Fleet,
-    Rules,
-    fleet_from,
-)
+from txnsim.releases import Fleet, Rules, fleet_from
+from txnsim.releases.kafka import RELEASE_2_8, RELEASE_3_6, RELEASE_4_1, RELEASE_4_2, RELEASE_4_4
 from txnsim.runtime.env import Network
 from txnsim.types import BrokerId, CoordinatorEpoch, ProducerEpoch, ProducerId, TopicPartition
 

@@ -5,14 +5,8 @@ from __future__ import annotations
 import pytest
 
 from txnsim.errors import ConfigError
-from txnsim.releases import (
-    REFERENCE,
-    RELEASE_2_8,
-    RELEASE_3_6,
-    RELEASE_3_9,
-    RELEASES,
-    Fleet,
-)
+from txnsim.releases import REFERENCE, RELEASES, Fleet
+from txnsim.releases.kafka import RELEASE_2_8, RELEASE_3_6, RELEASE_3_9
 from txnsim.types import BrokerId
 
 ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)

@@ -39,5 +39,5 @@ def test_release_is_found_by_its_name() -> None:
     assert RELEASES[REFERENCE.name] is REFERENCE
 
 
-def test_the_newest_release_goes_by_the_newest_rules() -> None:
+def test_the_reference_goes_by_the_default_rules() -> None:
     assert REFERENCE.rules == LATEST

@@ -7,11 +7,11 @@ from txnsim.releases.release import (
     FeatureRange,
     Release,
     after,
-    came_later,
     line_of,
-    names_releases,
+    newer_than,
+    rules_of,
 )
-from txnsim.releases.rules import LATEST, NO_RELEASE, RuleSwitch
+from txnsim.releases.rules import LATEST, RuleSwitch, numbers
 
 RELEASE = Release(
     name="0.1",
@@ -44,13 +44,13 @@ def test_a_release_says_what_it_does_otherwise_than_the_one_before() -> None:
         patch_release="0.2.0",
         api_versions={7: (0, 0), 3: (1, 1), 0: None},
         features={"group.version": levels},
-        rules={"unverified_is_abortable": False},
     )
     assert (found.name, found.patch_release) == ("0.2", "0.2.0")
     assert list(found.api_versions.items()) == [(1, (2, 4)), (3, (1, 1)), (7, (0, 0))]
     assert found.refused_below == RELEASE.refused_below
     assert found.features == {"group.version": levels}
-    assert not found.rules.unverified_is_abortable
+    assert not found.rules.unverified_is_abortable, "which came with 3.8"
+    assert found.is_released
     assert (
         after(found, name="0.3", patch_release="0.3.0", features={"group.version": None}).features
         == {}
@@ -65,23 +65,42 @@ def test_a_line_has_two_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("since", "later_than", "in_"),
+    ("since", "until", "off", "on"),
     [
-        ("3.6", ["3.5.2", "2.8.0"], ["3.6.0", "3.10.0", "4.0.0"]),
+        ("3.6", "", ["3.5.2", "2.8.0"], ["3.6.0", "3.10.0", "4.0.0"]),
         (
             "3.0.2, 3.1.2, 3.2.1, 3.3",
+            "",
             ["3.0.1", "3.1.1", "3.2.0", "2.8.2"],
             ["3.0.2", "3.2.1", "3.3.0"],
         ),
-        ("3.9.2, 4.0.1, 4.1.1", ["3.9.1", "4.0.0", "4.1.0"], ["3.9.2", "4.0.2", "4.1.1", "4.2.0"]),
-        ("up to 4.2", [], ["3.1.0", "4.3.1"]),
-        (NO_RELEASE, [], ["4.3.1", "4.4.0"]),
+        ("3.9.2, 4.1.1", "", ["3.9.1", "4.0.2", "4.1.0"], ["3.9.2", "4.1.1", "4.2.0"]),
+        ("", "4.2", ["4.3.0", "5.0.0"], ["3.1.0", "4.2.9", "4.2"]),
+        ("4.2.1", "4.1", ["4.2.0"], ["2.8.2", "4.1.9", "4.2.1", "4.3.0"]),
+        ("", "", ["0.1", "4.3.1", "4.4.0"], []),
     ],
 )
-def test_a_release_has_what_came_before_it(
-    since: str, later_than: list[str], in_: list[str]
+def test_a_switch_is_on_until_a_line_and_since_some_releases(
+    since: str, until: str, off: list[str], on: list[str]
 ) -> None:
-    switch = RuleSwitch(ticket="KAFKA-1", since=since, before="", after="")
-    assert [one for one in later_than if not came_later(switch, one)] == []
-    assert [one for one in in_ if came_later(switch, one)] == []
-    assert names_releases(switch) is bool(later_than)
+    switch = RuleSwitch(
+        ticket="KAFKA-1",
+        since=tuple(numbers(one) for one in since.split(", ") if one),
+        until=numbers(until) if until else (),
+        before="",
+        after="",
+    )
+    assert [one for one in off if switch.is_on(one)] == []
+    assert [one for one in on if not switch.is_on(one)] == []
+
+
+def test_what_came_later_than_a_release_is_off_in_it() -> None:
+    later = newer_than("4.2.0")
+    assert {"markers_follow_peer_version", "fence_rotates_exhausted_id"} <= set(later)
+    assert not any(getattr(rules_of("4.2.0"), name) for name in later)
+    assert "leaderless_partitions_keep_markers" not in newer_than("4.3.1"), "it was lost"
+
+
+def test_text_that_is_no_release_is_refused() -> None:
+    with pytest.raises(ConfigError, match="x: no release of Apache Kafka"):
+        numbers("x")

@@ -1,8 +1,8 @@
 """Records what each Kafka release speaks: `python -m tests.wire.golden.releases`.
 
 The message specifications lie as JSON in the jar of every ``kafka-clients``, so no Java runs; Maven
-fetches the jars. The result, ``releases.json``, is committed and held
-against ``sim/txnsim/releases``.
+fetches the jars. The result, ``releases.json``, is committed and held against
+``sim/txnsim/releases``: of each line what differs from the one before, null for what is gone.
 """
 
 from __future__ import annotations
@@ -11,23 +11,18 @@ import json
 import re
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from tests.support.apache_kafka import CACHE, ApacheKafkaError, locked, output_of, tool
+from txnsim.releases import RELEASES
 
 HERE: Final = Path(__file__).resolve().parent
 RECORDED: Final = HERE / "releases.json"
 
 PATCH_RELEASES: Final = {
-    "2.8": "2.8.2",
-    "3.6": "3.6.2",
-    "3.9": "3.9.2",
-    "4.0": "4.0.2",
-    "4.1": "4.1.2",
-    "4.2": "4.2.2",
-    "4.3": "4.3.1",
-    "4.4": "4.4.0",
+    release.name: release.patch_release for release in RELEASES.values() if release.is_released
 }
 """Release line -> its newest patch release, which is the one that is emulated."""
 
@@ -35,6 +30,8 @@ _ZOOKEEPER_LINES: Final = frozenset({"2.8"})
 """Lines whose transactions need ZooKeeper: KRaft brokers know them from 3.0 on."""
 _SPEC: Final = re.compile(r"common/message/\w+Request\.json")
 _COMMENT: Final = re.compile(r"^\s*//.*$|(?<=[,{\[\]}])\s+//.*$", re.MULTILINE)
+
+_WHO: Final = ("broker", "controller")
 
 ApiVersions = dict[str, list[int]]
 
@@ -87,6 +84,34 @@ def record_all() -> dict[str, Any]:
     return {line: record(line) for line in PATCH_RELEASES}
 
 
+def as_differences(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Of each line what differs from the one before."""
+    lines: dict[str, Any] = {}
+    last: dict[str, ApiVersions] = {who: {} for who in _WHO}
+    for line, found in recorded.items():
+        lines[line] = {"version": found["version"]}
+        for who in _WHO:
+            gone = dict.fromkeys(last[who].keys() - found[who].keys())
+            changed = {key: one for key, one in found[who].items() if last[who].get(key) != one}
+            lines[line][who] = {
+                key: (changed | gone)[key] for key in sorted(changed | gone, key=int)
+            }
+            last[who] = found[who]
+    return lines
+
+
+def read() -> dict[str, Any]:
+    """What was recorded, each line whole."""
+    lines: dict[str, Any] = {}
+    last: dict[str, ApiVersions] = {who: {} for who in _WHO}
+    for line, found in json.loads(RECORDED.read_text()).items():
+        for who in _WHO:
+            merged = {**last[who], **found[who]}
+            last[who] = {key: [*merged[key]] for key in sorted(merged, key=int) if merged[key]}
+        lines[line] = {"version": found["version"], **last}
+    return lines
+
+
 def _read(text: str) -> dict[str, Any]:
     # 2.8's DescribeProducersRequest.json closes one bracket too many, which Jackson overlooks.
     spec, _ = json.JSONDecoder().raw_decode(_COMMENT.sub("", text).lstrip())
@@ -117,7 +142,7 @@ def as_text(recorded: dict[str, Any]) -> str:
 
 def main() -> int:
     """Replace what is committed."""
-    RECORDED.write_text(as_text(record_all()))
+    RECORDED.write_text(as_text(as_differences(record_all())))
     return 0
 
 

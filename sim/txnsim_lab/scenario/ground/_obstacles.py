@@ -11,7 +11,7 @@ import msgspec
 
 from txnsim.faults.points import PEER
 from txnsim.releases.kafka import REFERENCE, RELEASES, since
-from txnsim.releases.release import Release, line_of, names_releases, newer_than
+from txnsim.releases.release import Release, line_of, newer_than
 from txnsim.releases.rules import LATEST, Rules, documentation
 from txnsim.types import INTERNAL_TOPICS
 from txnsim_lab.proxy import meanings
@@ -107,10 +107,10 @@ def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> s
         if name == STRICT_MARKERS or getattr(here, name) is is_on:
             continue
         switch = documentation()[name]
-        if not names_releases(switch):
+        if switch.until or not switch.since:
             return f"{switch.ticket}: {since(switch)} {switch.after}; elsewhere {switch.before}"
         return (
-            f"{switch.ticket} came with {switch.since}: {switch.after if is_on else switch.before}"
+            f"{switch.ticket} came with {since(switch)}: {switch.after if is_on else switch.before}"
         )
     return None
 
