@@ -20,7 +20,7 @@ from typing import Final
 from txnsim import TXNSIM
 from txnsim.cli.commands import add_examples, commands, groups, table_of
 from txnsim.cli.output import complain
-from txnsim.cli.parsing import MISUSE_STATUS, CommandParser
+from txnsim.cli.parsing import MISUSE_STATUS, CommandParser, columns
 from txnsim.extensions import missing
 from txnsim.files import NO_ROOM, advice
 from txnsim.variables import unknown_variables
@@ -170,13 +170,12 @@ def _parser(chosen: str | None, module: ModuleType | None) -> CommandParser:
 
 def _lines(names: Sequence[str]) -> str:
     """Commands with what they do, as argparse lists them."""
-    import shutil  # for help alone
-    import textwrap
+    import textwrap  # for help alone
 
     known = commands()
     longest = max(map(len, known))
     indent = " " * (longest + 6)
-    width = shutil.get_terminal_size().columns - 2
+    width = columns() - 2
     return "\n".join(
         textwrap.fill(
             known[name][1],

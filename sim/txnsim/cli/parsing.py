@@ -8,6 +8,7 @@ be taken for ``--partitions`` of a later release.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,8 @@ from typing import Any, Final, NoReturn
 
 MISUSE_STATUS: Final = 2
 """Exit status of wrong arguments, of files that are not what they should be, of a missing extra."""
+
+COLUMNS_DEFAULT: Final = 80
 
 _WRONG_TYPE_RE: Final = re.compile(r"(.+): invalid (\w+) value: (.+)")
 _WORDS: Final = {"int": "a whole number", "number": "a whole number", "float": "a number"}
@@ -24,8 +27,26 @@ _NEGATIVE_RE: Final = re.compile(r"-\.?\d\S*")
 _REQUIRED: Final = "the following arguments are required: "
 
 
+def columns() -> int:
+    """As ``shutil.get_terminal_size`` finds them. argparse asks for each option of a command, and
+    that module takes longer to import than all options to add.
+    """
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given):
+        return int(given)
+    try:
+        found = 0 if sys.__stdout__ is None else os.get_terminal_size(sys.__stdout__.fileno())[0]
+    except (ValueError, OSError):  # it is closed, or no terminal
+        found = 0
+    return found or COLUMNS_DEFAULT
+
+
 class HelpFormatter(argparse.HelpFormatter):
     """Wraps the lines of a text one by one, and leaves those that are indented as they are."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        options.setdefault("width", columns() - 2)
+        super().__init__(prog, **options)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         import textwrap  # for help alone

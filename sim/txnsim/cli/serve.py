@@ -24,7 +24,7 @@ from txnsim.api.memory_mark import SHARE_OF_MACHINE, MemoryMark
 from txnsim.cli import _serve_load as serve_load
 from txnsim.cli import ready_file
 from txnsim.cli._serve_announce import announce
-from txnsim.cli.collector import pass_over_present, seldom_collected
+from txnsim.cli.collector import not_collected, pass_over_present, seldom_collected
 from txnsim.cli.event_log import tell_left_out
 from txnsim.cli.output import complain
 from txnsim.cli.serving import long_running
@@ -464,7 +464,8 @@ async def _serve_until(
             if args.http is not None:
                 # The control port is an extra and is imported after the brokers listen: clients
                 # need not wait for it.
-                from txnsim.http.server import LOOPBACK, ControlServer
+                with not_collected():
+                    from txnsim.http.server import LOOPBACK, ControlServer
 
                 server = ControlServer.of_simulated(
                     cluster,

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+
 import pytest
 
-from txnsim.cli.parsing import MISUSE_STATUS, CommandParser
+from txnsim.cli.parsing import MISUSE_STATUS, CommandParser, columns
 
 Captured = pytest.CaptureFixture[str]
 
@@ -69,3 +73,27 @@ def test_help_wraps_sentences_and_leaves_examples() -> None:
     told = parser.format_help()
     assert f"\nexamples:\n  {'x' * 200}\n" in told
     assert max(len(line) for line in told.splitlines() if "word" in line) <= 80
+
+
+@pytest.mark.parametrize("given", ["100", "0", "", "wide", "-5"])
+def test_help_is_as_wide_as_python_s_own(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", given)
+    assert columns() == shutil.get_terminal_size().columns
+
+
+def test_help_has_a_width_without_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(sys, "__stdout__", None)
+    assert columns() == shutil.get_terminal_size().columns
+
+
+def test_options_are_added_without_what_only_help_needs() -> None:
+    asked = """
+import sys
+from txnsim.cli.main import CONVENIENCES, parser_of
+sys.modules.update(dict.fromkeys(CONVENIENCES))
+parser_of("serve")
+print("shutil" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
