@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.log_data import TOPIC, small_batches
 from benchmarks.log_growth import LARGE
-from txnsim_spark.forensics._segment_reading import walked
+from txnsim_spark.forensics._read_compiled import walked
 from txnsim_spark.scan.sections import in_sections
 from txnsim_spark.scan.segments import SegmentFile, replicas_in, segments_of
 

@@ -25,8 +25,8 @@ from txnsim.storage import names
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim_spark import engine, planning
 from txnsim_spark.forensics._evidence import Status
+from txnsim_spark.forensics._read_compiled import walked
 from txnsim_spark.forensics._read_notes import Note, NoteKind
-from txnsim_spark.forensics._segment_reading import walked
 from txnsim_spark.forensics.collected_reading import find_hanging_in_archives
 from txnsim_spark.forensics.collection import collect, write_archive
 from txnsim_spark.forensics.find_hanging import NOT_JUDGED, Reading, Search, find_hanging

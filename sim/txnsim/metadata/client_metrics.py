@@ -19,12 +19,12 @@ import msgspec
 
 from txnsim.errors import CorruptBatchError, ErrorCode, PatternError, Rejection
 from txnsim.extensions import OnDemand
-from txnsim.metadata._config_values import Configs, invalid_request
 from txnsim.metadata.client_metrics_configs import (
     CLIENT_METRICS_CONFIGS,
     Subscription,
     subscription,
 )
+from txnsim.metadata.config_keys import Configs, invalid_request
 from txnsim.types import java_hash
 from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, decompress
 

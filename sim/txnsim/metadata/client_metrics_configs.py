@@ -13,14 +13,16 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import PatternError, Rejection
-from txnsim.metadata._config_values import (
+from txnsim.metadata.config_keys import (
+    ConfigKey,
     Configs,
+    ConfigSource,
+    ConfigType,
     elements,
     invalid_config,
     invalid_request,
     shown,
 )
-from txnsim.metadata.config_keys import ConfigKey, ConfigSource, ConfigType
 from txnsim.metadata.configs import ConfigValue, key_complaint, value_of
 from txnsim.patterns import Pattern, compiled
 

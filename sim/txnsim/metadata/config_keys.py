@@ -4,6 +4,7 @@ fall back to. A table; Kafka's counterpart is LogConfig's ConfigDef.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import IntEnum
 from functools import cache
@@ -12,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from txnsim.errors import ErrorCode, Rejection
 from txnsim.releases.rules import Rules
 
 
@@ -134,3 +136,38 @@ def topic_configs(rules: Rules) -> Mapping[str, ConfigKey]:
     if not rules.future_records_are_refused:
         keys[_AFTER_MAX] = msgspec.structs.replace(keys[_AFTER_MAX], default=LONG_MAX_TEXT)
     return MappingProxyType(keys)
+
+
+# How values are written, and how wrong ones are refused
+
+Configs = Mapping[str, str]
+"""Names of configs and their values as they were written."""
+
+_LIST_SEPARATOR: Final = re.compile(r"\s*,\s*")
+
+
+def elements(value: str) -> list[str]:
+    """A list as ConfigDef reads it, with the elements that are empty."""
+    trimmed = value.strip()
+    return _LIST_SEPARATOR.split(trimmed) if trimmed else []
+
+
+def shown(key: ConfigKey, value: str) -> str:
+    """A value as DescribeConfigs writes it."""
+    match key.type:
+        case ConfigType.LIST:
+            return ",".join(dict.fromkeys(elements(value)))
+        case ConfigType.INT:
+            return str(int(value))
+        case _:
+            return value.strip().lower() if key.type is ConfigType.BOOLEAN else value.strip()
+
+
+def invalid_request(reason: str) -> Rejection:
+    """INVALID_REQUEST."""
+    return Rejection(error=ErrorCode.invalid_request, reason=reason)
+
+
+def invalid_config(reason: str) -> Rejection:
+    """INVALID_CONFIG."""
+    return Rejection(error=ErrorCode.invalid_config, reason=reason)

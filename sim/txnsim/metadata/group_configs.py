@@ -15,7 +15,6 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import Rejection
-from txnsim.metadata._config_values import Configs, invalid_config, invalid_request, shown
 from txnsim.metadata.config_keys import (
     BOOLEAN,
     INT,
@@ -23,7 +22,11 @@ from txnsim.metadata.config_keys import (
     LONG,
     STRING,
     ConfigKey,
+    Configs,
     ConfigSource,
+    invalid_config,
+    invalid_request,
+    shown,
 )
 from txnsim.metadata.configs import (
     BROKER_CONFIGS,

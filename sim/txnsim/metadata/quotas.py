@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import Rejection
-from txnsim.metadata._config_values import invalid_request
+from txnsim.metadata.config_keys import invalid_request
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases.rules import LATEST, Rules
 

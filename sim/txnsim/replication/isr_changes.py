@@ -20,8 +20,8 @@ from txnsim.node.peers import Peers
 from txnsim.replica.partition import Partition
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.leader_appends import Watermarks
+from txnsim.runtime.clock import stood_still
 from txnsim.runtime.env import Clock, TimerHandle
-from txnsim.runtime.standstill import stood_still
 from txnsim.runtime.tasks import Pending
 from txnsim.settings import Settings
 from txnsim.types import BrokerId, TopicPartition

@@ -2,14 +2,14 @@
 
 - ``env``: the protocols, and the environment that joins them.
 - ``clock``, ``tasks``, ``network``, ``rng``: the classes over an event loop, any event loop.
+  ``clock`` sees, too, that the whole process stood still.
 - ``_peer_links`` carries requests between brokers: ``peer_call`` is one, ``_link_cuts`` are links
   that are cut or slow.
 - ``tls``: contexts of TLS; the handshake of a client is led by ``network``.
 - ``real``: put on the system's clocks, sockets and uvloop; ``wall_clock`` for programs without a
   loop.
 - ``virtual``: put on a loop whose clock jumps.
-- ``turns``, ``_unpacker``, ``polite_threads``: who goes first on the loop, and work beside it;
-  ``standstill`` sees that the whole process stood still.
+- ``turns``, ``_unpacker``, ``polite_threads``: who goes first on the loop, and work beside it.
 - ``forked_processes``: processes that begin at once.
 - ``trace``: the ordered event trace; ``trace_kinds`` lists what can happen, ``_trace_forms`` and
   ``_trace_ring`` keep it.

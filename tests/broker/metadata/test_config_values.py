@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from txnsim.errors import ErrorCode
-from txnsim.metadata._config_values import elements, invalid_config, invalid_request, shown
-from txnsim.metadata.config_keys import ConfigKey, ConfigType
+from txnsim.metadata.config_keys import (
+    ConfigKey,
+    ConfigType,
+    elements,
+    invalid_config,
+    invalid_request,
+    shown,
+)
 
 
 def test_a_list_keeps_elements_that_are_empty() -> None:

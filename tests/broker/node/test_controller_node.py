@@ -27,8 +27,8 @@ from txnsim.metadata.image import PartitionImage
 from txnsim.node.controller_node import HEARTBEAT_MS, ControllerNode
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
+from txnsim.runtime.clock import STANDSTILL_MS
 from txnsim.runtime.env import TimerHandle
-from txnsim.runtime.standstill import STANDSTILL_MS
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.settings import Settings

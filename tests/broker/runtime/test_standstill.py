@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.runtime.standstill import STANDSTILL_MS, stood_still
+from txnsim.runtime.clock import STANDSTILL_MS, stood_still
 
 
 @pytest.mark.parametrize(

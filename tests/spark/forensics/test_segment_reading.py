@@ -26,9 +26,8 @@ from tests.support.old_messages import old_message
 from tests.support.strides import every
 from txnsim.storage import names
 from txnsim.wire.batch import assign, read_batch_header
-from txnsim_spark.forensics._read_compiled import ReplicaRead, place_of, read_of
+from txnsim_spark.forensics._read_compiled import ReplicaRead, place_of, read_of, walked
 from txnsim_spark.forensics._read_notes import Note, NoteKind
-from txnsim_spark.forensics._segment_reading import walked
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
 from txnsim_spark.scan.sections import in_sections
 from txnsim_spark.scan.segments import SegmentFile, replicas_in, segments_of

@@ -9,18 +9,20 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
 import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
+from txnsim.errors import BadInputError
 from txnsim.http.messages import Problem
-from txnsim.http.operation import PREFIX, Noun, Responder
-from txnsim.http.replies import RefusedError, as_json, refused
+from txnsim.http.operation import PREFIX, Noun, Operation, Responder
+from txnsim.http.replies import Body, RefusedError, as_json, refused
 from txnsim.runtime.real import real_environment
+from txnsim.trace.reading import recording
 from txnsim_lab.http._explaining import ExplainRoutes
 from txnsim_lab.http._runs.lessons import LessonRoutes
 from txnsim_lab.http._runs.scenarios import ScenarioRoutes
-from txnsim_lab.http.site._opened import OpenedRoutes
 
 _PARAMETER: Final = re.compile(r"\\{(\w+)\\}")
 
@@ -108,3 +110,58 @@ def _request(
         "path_params": dict(parameters),
     }
     return Request(scope, receive)
+
+
+# Traces that a visitor opened from files; kept until the page is closed
+
+
+_NAMED: Final = "opened-"
+"""How their ids begin."""
+
+
+class OpenTrace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A trace's file."""
+
+    name: str
+    trace: str
+    """JSON lines."""
+
+
+class OpenedTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked about it names it by its id."""
+
+    id: str
+    events: int
+
+
+class OpenedRoutes(Noun):
+    """The routes."""
+
+    def __init__(self) -> None:
+        self._traces: list[bytes] = []
+
+    @Operation("post", f"{PREFIX}/traces", refusals=("422",))
+    async def open(self, _request: Request, body: Body[OpenTrace]) -> OpenedTrace:
+        """Keep a trace, so that questions about it are answered."""
+        wanted = await body.read()
+        content = wanted.trace.encode()
+        try:
+            run = recording(wanted.name, content.splitlines())
+        except BadInputError as error:
+            raise RefusedError(422, str(error)) from error
+        self._traces.append(content)
+        return OpenedTrace(id=f"{_NAMED}{len(self._traces)}", events=len(run.events))
+
+    def trace_of(self, request: Request) -> bytes | None:
+        """The trace that ``of`` of a request names; None where it names none of these.
+
+        Raises:
+            RefusedError: There is none of that id.
+        """
+        wanted = request.query_params.get("of", "")
+        if not wanted.startswith(_NAMED):
+            return None
+        number = wanted.removeprefix(_NAMED)
+        if not number.isdecimal() or not 1 <= int(number) <= len(self._traces):
+            raise RefusedError(404, f"no trace {wanted!r} was opened")
+        return self._traces[int(number) - 1]
