@@ -223,7 +223,7 @@ def test_an_installed_wheel_has_its_scenarios_and_runs_in_an_empty_directory(
         )
 
     shown = txnsim("scenario", "show", "z01")
-    file = installed / "txnsim" / "scenarios" / f"{STORY.name}.yaml"
+    file = installed / "txnsim_lab" / "scenarios" / f"{STORY.name}.yaml"
     assert shown.stdout.startswith(f"# {file}\n")
     done = txnsim("scenario", "run", "z01", "--mode", "TV2", "--quiet")
     assert done.returncode == 0, done.stderr
