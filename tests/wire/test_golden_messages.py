@@ -17,6 +17,7 @@ from _pytest.mark import ParameterSet
 
 from tests.wire.golden.record import API_KEYS, HERE
 from txnsim.errors import ErrorCode, MalformedFrameError
+from txnsim.releases import REFERENCE, RELEASES
 from txnsim.wire import registry
 from txnsim.wire.apis import APIS, api_name, is_flexible
 from txnsim.wire.codec import (
@@ -204,12 +205,23 @@ def test_request_headers_are_read_as_kafka_writes_them() -> None:
         assert is_flexible(line["api"], line["version"]) == (line["headerVersion"] == 2)
 
 
+def announced() -> set[tuple[int, int]]:
+    """Versions that only a release brings whose jar can't be had yet."""
+    return {
+        (key, version)
+        for release in RELEASES.values()
+        if not release.is_released
+        for key, (_, highest) in release.api_versions.items()
+        for version in range(REFERENCE.highest(key) + 1, highest + 1)
+    }
+
+
 def test_golden_bytes_cover_every_version_that_we_have_a_schema_for() -> None:
     recorded = {(line["api"], line["version"]) for line in LINES}
     ours = {(key, version) for key in API_KEYS for version in registry.versions(key)}
     # DescribeTransactions v1 exists in the text of KIP-994 only; Kafka never wrote one. v0 of
     # WriteTxnMarkers is gone since 4.0: its bytes are in a test of its own.
-    assert ours - recorded == {(27, 0), (65, 1)}
+    assert ours - recorded - announced() == {(27, 0), (65, 1)}
     # All that the reference has is here, unstable versions included: nothing is excepted.
     assert recorded - ours == set()
 

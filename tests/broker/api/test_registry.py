@@ -85,7 +85,8 @@ def test_what_is_answered_follows_from_messages_and_release() -> None:
     versions = {**REFERENCE.api_versions, 66: (0, 9)}
     newer = msgspec.structs.replace(REFERENCE, api_versions=versions)
     answered = _accepted(newer, unstable=False, telemetry=False)
-    assert answered[66] == HANDLERS[66].versions == version_range(66) == (0, 2)
+    assert answered[66] == HANDLERS[66].versions == version_range(66)
+    assert answered[66][1] < 9
     assert {**answered, 66: ACCEPTED[66]} == ACCEPTED
 
 
