@@ -1,8 +1,8 @@
 """The filters of requests that list something, each stated once: from the command line to the core.
 
 A filter is a field of a struct here, whose default lets everything pass, and its row in ``NAMES``:
-what the message calls it and since which version. Options, our client and the broker take over
-what stands here. Kafka's counterparts: ListTransactionsOptions, ListGroupsOptions, and the builders
+what the message and the command line call it, and since which version. Options, our client and the
+broker take over what stands here. Kafka's counterparts: ListTransactionsOptions, ListGroupsOptions, and the builders
 of their requests.
 """
 
@@ -23,6 +23,10 @@ class Name(msgspec.Struct, frozen=True):
     """First version of the request that has it."""
     refusal: str = ""
     """What Java's client says where a broker's version has it not."""
+    option: str = ""
+    """Of the command line; empty: there is none in Kafka's own tool."""
+    metavar: str | None = None
+    help: str = ""
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +82,9 @@ class TransactionFilters(Filters, frozen=True, kw_only=True):
                 "Duration filter can be set only when using API version 1 or higher. If client is "
                 "connected to an older broker, do not specify duration filter or set duration "
                 "filter to -1.",
+                option="--duration-filter",
+                metavar="MS",
+                help="only transactions running longer than this; below 0: all",
             ),
             "pattern": Name(
                 "transactional_id_pattern",
@@ -85,6 +92,9 @@ class TransactionFilters(Filters, frozen=True, kw_only=True):
                 "Transactional ID pattern filter can be set only when using API version 2 or "
                 "higher. If client is connected to an older broker, do not specify the pattern "
                 "filter.",
+                option="--transactional-id-pattern",
+                metavar="REGEX",
+                help="only transactional ids that match this RE2/J expression as a whole",
             ),
         }
     )

@@ -40,6 +40,7 @@ from txnsim.client.errors import (
 from txnsim.text import time_text
 from txnsim.txn.open_txn_verdict import program_at
 from txnsim.variables import BOOTSTRAP
+from txnsim.wire.filters import TransactionFilters
 
 FAILED: Final = 1
 """Exit status of what the cluster refuses."""
@@ -124,19 +125,16 @@ def _add_globals(parser: argparse.ArgumentParser, *, default: Any) -> None:
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--duration-filter",
-        dest="duration_ms",  # of TransactionFilters
-        type=_long,
-        metavar="MS",
-        help="only transactions running longer than this; below 0: all",
-    )
-    parser.add_argument(
-        "--transactional-id-pattern",
-        dest="pattern",
-        metavar="REGEX",
-        help="only transactional ids that match this RE2/J expression as a whole",
-    )
+    off = TransactionFilters()
+    for name, row in TransactionFilters.NAMES.items():
+        if row.option:
+            parser.add_argument(
+                row.option,
+                dest=name,
+                type=_long if isinstance(getattr(off, name), int) else str,
+                metavar=row.metavar,
+                help=row.help,
+            )
 
 
 def _add_describe_producers(parser: argparse.ArgumentParser) -> None:
