@@ -2,8 +2,8 @@
 
 A filter is a field of a struct here, whose default lets everything pass, and its row in ``NAMES``:
 what the message and the command line call it, and since which version. Options, our client and the
-broker take over what stands here. Kafka's counterparts: ListTransactionsOptions, ListGroupsOptions, and the builders
-of their requests.
+broker take over what stands here. Kafka's counterparts: ListTransactionsOptions, ListGroupsOptions,
+and the builders of their requests.
 """
 
 from __future__ import annotations

@@ -42,8 +42,15 @@ def test_no_common_version_says_what_was_needed(
     assert error.value.error == ErrorCode.unsupported_version
 
 
+NEWER = version_range(Api.LIST_TRANSACTIONS)[1] + 1
+
+
 @pytest.mark.parametrize(
-    ("theirs", "within"), [(VersionRange(3, 4), ANY), (VersionRange(0, 3), VersionRange(3, 3))]
+    ("theirs", "within"),
+    [
+        (VersionRange(NEWER, NEWER + 1), ANY),
+        (VersionRange(0, NEWER), VersionRange(NEWER, NEWER)),
+    ],
 )
 def test_a_limit_of_ours_is_not_called_the_brokers(
     theirs: VersionRange, within: VersionRange
