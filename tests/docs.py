@@ -451,10 +451,10 @@ def scenarios_page() -> str | None:
     from txnsim_lab.scenario.catalog import scenarios
     from txnsim_lab.scenario.model import HEALTHY, MODES
 
-    known = sorted(scenarios().values(), key=lambda one: (one.animal, one.aliases))
+    known = sorted(scenarios().values(), key=lambda one: (one.anomaly, one.aliases))
     rows = [
         (
-            one.animal,
+            one.anomaly,
             f"`{one.name}`",
             ", ".join(f"`{alias}`" for alias in one.aliases),
             _joined(one.goal),
@@ -463,7 +463,7 @@ def scenarios_page() -> str | None:
     ]
     cells = [
         (
-            f"{one.animal} `{one.name}`",
+            f"{one.anomaly} `{one.name}`",
             *(
                 "<br>".join(
                     f"{label.removeprefix(mode).strip('/') + ': ' if label != mode else ''}"

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from txnsim_lab.scenario.reading import read
-from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 HANGS: Final = "stuck-last-stable-offset"
@@ -42,7 +42,9 @@ def test_the_stories_of_the_page_come_to_what_it_says() -> None:
     for text in STORY.findall((ROOT / "docs/found.md").read_text("utf-8")):
         story = read("found.yaml", text)
         (run,) = story.runs
-        came_to[story.name] = tell_virtual(Telling(scenario=story, run=run, take="armed")).verdict
+        came_to[story.name] = run_in_virtual_time(
+            ScenarioRun(scenario=story, run=run, take="armed")
+        ).verdict
     assert {name: verdict.observed for name, verdict in came_to.items()} == {
         "no-leader-after-fewer-replicas": ("story-failed",),
         "cut-off-coordinator": ("false-fencing",),

@@ -250,9 +250,9 @@ def test_yaml_is_read_by_its_reader(tmp_path: Path) -> None:
 
 
 def test_the_readme_counts_the_anomalies() -> None:
-    animals = {one.animal for one in scenarios().values()}
+    anomalies = {one.anomaly for one in scenarios().values()}
     text = (ROOT / "README.md").read_text("utf-8")
-    assert f"It is one of {len(animals)} [documented anomalies]" in text
+    assert f"It is one of {len(anomalies)} [documented anomalies]" in text
 
 
 def test_files_that_are_named_exist() -> None:

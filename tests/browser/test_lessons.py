@@ -16,7 +16,7 @@ from tests.browser.test_page import press_until
 from tests.support.own_client import Shop, program_of_the_lesson
 from tests.support.txnsim_server import TxnsimServer, installed_txnsim
 from txnsim_lab.scenario.reading import read
-from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.teaching.lessons import lesson, lessons
 from txnsim_lab.scenario.teaching.played import played
 
@@ -81,7 +81,7 @@ def assert_story_can_be_played(server: TxnsimServer, page: Page, folder: Path) -
     with urllib.request.urlopen(f"{server.http}{link}", timeout=30) as answer:
         text = answer.read().decode()
     mine = read(str(folder / "my-l1.yaml"), text)
-    assert apart(tell_virtual, Telling(scenario=mine, run="V-")).as_declared
+    assert apart(run_in_virtual_time, ScenarioRun(scenario=mine, run="V-")).as_declared
 
 
 def apart(doing: Callable[[Any], Any], given: object) -> Any:

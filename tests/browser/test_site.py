@@ -24,7 +24,7 @@ from txnsim_lab.http.site.build import PACKED
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.reading import read
-from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -140,7 +140,7 @@ def test_without_a_network_stories_are_told_and_the_first_lesson_is_played_by_ke
         path = tmp_path / "my-l1.yaml"
         saving.value.save_as(path)
         mine = read(str(path), path.read_text("utf-8"))
-        assert apart(tell_virtual, Telling(scenario=mine, run="V-")).as_declared
+        assert apart(run_in_virtual_time, ScenarioRun(scenario=mine, run="V-")).as_declared
 
     play_first_lesson(page, see_story)
 

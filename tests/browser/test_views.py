@@ -88,7 +88,7 @@ def test_producers_stand_in_two_halves_and_every_move_of_the_machine_is_drawn(
     page.keyboard.press("8")
     page.wait_for_selector("table.zoo")
     columns = page.locator("table.zoo thead th").all_inner_texts()
-    assert columns == ["animal", "what happens", "V-", "V+", "TV2", "TV2+"]
+    assert columns == ["anomaly", "what happens", "V-", "V+", "TV2", "TV2+"]
     row = page.locator("table.zoo tr", has_text="z01").first
     cells = row.locator("td").all_inner_texts()
     assert [cell.split()[1] for cell in cells[2:]] == ["V-", "V+", "TV2", "TV2+"]

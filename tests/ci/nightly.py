@@ -72,7 +72,7 @@ def make_test(deadline: Deadline) -> PartOutcome:
 
 
 def repeated(deadline: Deadline) -> PartOutcome:
-    """Cases at levels where Kafka answered as at a higher one, every telling with another seed,
+    """Cases at levels where Kafka answered as at a higher one, every run with another seed,
     damage at more places, and clusters with further seeds: ``make test`` plays some of each.
     """
     where = [
@@ -87,7 +87,7 @@ def repeated(deadline: Deadline) -> PartOutcome:
 
 
 def lessons_and_site(deadline: Deadline) -> PartOutcome:
-    """Every lesson in a browser, the site without a network, every telling in its WebAssembly."""
+    """Every lesson in a browser, the site without a network, every run in its WebAssembly."""
     return in_a_browser("browser and nightly", deadline)
 
 

@@ -97,7 +97,7 @@ def test_findings_are_shrunk_on_the_workers(spark: SparkSession, tmp_path: Path)
     folder = Folder(tmp_path, Wanted())
     _, examine = elsewhere(SparkEngine(spark), Wanted(), cpu_s=LIMIT_S)
     (report,) = folder.reports([8], examine)
-    assert [cause.animals for cause in report.causes] == [("z23",)]
+    assert [cause.anomalies for cause in report.causes] == [("z23",)]
     assert report.shrunk is not None
     assert {Path(one).name for one in report.files} > {"seed-8.plan.json", "seed-8.trace.jsonl"}
 

@@ -24,11 +24,11 @@ from tests.real import verdicts
 from txnsim.cli.event_log import log_to_stderr
 from txnsim.runtime import real
 from txnsim_lab.scenario.catalog import find, scenarios
-from txnsim_lab.scenario.ground.comparison import Cell, beforehand, tell_on_apache, why_not
+from txnsim_lab.scenario.ground.comparison import Cell, beforehand, run_on_apache, why_not
 from txnsim_lab.scenario.ground.jars import version_of
 from txnsim_lab.scenario.model import HEALTHY, Scenario
 from txnsim_lab.scenario.players.casting import Casting
-from txnsim_lab.scenario.runner import RunResult, Telling
+from txnsim_lab.scenario.runner import RunResult, ScenarioRun
 
 PLAYED: Final = ("3.1.0", "3.5.2", "3.9.2", "4.0.2", "4.4.0")
 """Of the page's releases one of each generation; others are played by name."""
@@ -36,18 +36,18 @@ FAILED: Final = "story-failed"
 """The verdict where a story did not come about."""
 
 
-def plan_of(chosen: Sequence[Scenario], version: str) -> list[Telling]:
+def plan_of(chosen: Sequence[Scenario], version: str) -> list[ScenarioRun]:
     """Every story, run and take that real brokers of a release can play."""
     every = [
-        Telling(scenario=scenario, run=run, take=take)
-        for scenario in sorted(chosen, key=lambda one: (one.animal, one.name))
+        ScenarioRun(scenario=scenario, run=run, take=take)
+        for scenario in sorted(chosen, key=lambda one: (one.anomaly, one.name))
         for run in scenario.runs
         for take in scenario.takes
     ]
     return [one for one in every if why_not(one, version) is None]
 
 
-def play(version: str, plan: Sequence[Telling]) -> list[dict[str, Any]]:
+def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
     """Play them all, keep each result at once, and say how it goes.
 
     Returns:
@@ -58,8 +58,8 @@ def play(version: str, plan: Sequence[Telling]) -> list[dict[str, Any]]:
 
     def keep(cell: Cell) -> None:
         number = len(played) + 1
-        head = f"{version} {number}/{len(plan)} {cell.telling}"
-        row = row_of(msgspec.structs.replace(cell, simulated=simulated[str(cell.telling)]))
+        head = f"{version} {number}/{len(plan)} {cell.scenario_run}"
+        row = row_of(msgspec.structs.replace(cell, simulated=simulated[str(cell.scenario_run)]))
         played.append(row)
         verdicts.keep([row])
         agrees = row["simulated"] == row["real"]
@@ -71,20 +71,20 @@ def play(version: str, plan: Sequence[Telling]) -> list[dict[str, Any]]:
         for line in cell.left:
             print(f"    could not be cleaned: {line}", flush=True)
 
-    real.run(tell_on_apache(version, plan, Casting(player="own"), say=print, on_cell=keep))
+    real.run(run_on_apache(version, plan, Casting(player="own"), say=print, on_cell=keep))
     return played
 
 
 def row_of(cell: Cell) -> dict[str, Any]:
     """What is kept of a story that was played."""
-    telling = cell.telling
+    scenario_run = cell.scenario_run
     assert cell.simulated is not None
     return {
         "on": cell.on,
-        "animal": telling.scenario.animal,
-        "scenario": telling.scenario.name,
-        "run": telling.run,
-        "take": telling.take,
+        "animal": scenario_run.scenario.anomaly,
+        "scenario": scenario_run.scenario.name,
+        "run": scenario_run.run,
+        "take": scenario_run.take,
         "simulated": _verdicts(cell.simulated),
         "real": f"not played: {cell.why_not}" if cell.real is None else _verdicts(cell.real),
     }
@@ -103,9 +103,9 @@ def is_explained(row: Mapping[str, Any]) -> bool:
     return row["simulated"] == row["real"] or key in verdicts.DIFFERENCES
 
 
-def _key(version: str, telling: Telling) -> tuple[str, str, str, str]:
+def _key(version: str, scenario_run: ScenarioRun) -> tuple[str, str, str, str]:
     """``verdicts.key_of`` its row."""
-    return version, telling.scenario.name, telling.run, telling.take
+    return version, scenario_run.scenario.name, scenario_run.run, scenario_run.take
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -166,12 +166,12 @@ def table() -> tuple[Row, list[Row]]:
         found.setdefault((row["scenario"], row["run"], row["on"]), []).append(row)
     body: list[Row] = [
         (
-            scenario.animal,
+            scenario.anomaly,
             f"`{scenario.name}`",
             run,
             *(_cell(scenario, run, release, found) for release in RELEASES),
         )
-        for scenario in sorted(scenarios().values(), key=lambda one: (one.animal, one.name))
+        for scenario in sorted(scenarios().values(), key=lambda one: (one.anomaly, one.name))
         for run in scenario.runs
     ]
     return ("Anomaly", "Story", "Run", *RELEASES), body
@@ -199,8 +199,8 @@ def _cell(
 def existence() -> tuple[Row, list[Row]]:
     """Head and rows: what ended each anomaly, and which releases of the page have it."""
     body: list[Row] = []
-    every = sorted(scenarios().values(), key=lambda one: one.animal)
-    for animal, stories in groupby(every, key=lambda one: one.animal):
+    every = sorted(scenarios().values(), key=lambda one: one.anomaly)
+    for anomaly, stories in groupby(every, key=lambda one: one.anomaly):
         bad = [(one, name) for one in stories for name, run in one.runs.items() if run.verdict]
         off = dict.fromkeys(
             rule for one, name in bad for rule, is_on in one.runs[name].rules.items() if not is_on
@@ -212,7 +212,7 @@ def existence() -> tuple[Row, list[Row]]:
             if any(why_not_there(one, name, release) is None for one, name in bad)
         ]
         ended = ", ".join(f"{switch.ticket} ({since(switch)})" for switch in switches)
-        body.append((animal, ended, ", ".join(here)))
+        body.append((anomaly, ended, ", ".join(here)))
     return ("Anomaly", "Mended by (in)", "Of these releases, in"), body
 
 
@@ -245,9 +245,11 @@ def differences() -> str:
 def obstacles() -> tuple[Row, list[Row]]:
     """Head and rows: each story that real brokers can't play, and the step that is in the way."""
     body: list[Row] = []
-    for scenario in sorted(scenarios().values(), key=lambda one: (one.animal, one.name)):
+    for scenario in sorted(scenarios().values(), key=lambda one: (one.anomaly, one.name)):
         whys = {only_simulated(scenario, run, "armed", is_ours=True) for run in scenario.runs}
-        body += [(scenario.animal, f"`{scenario.name}`", why) for why in sorted(filter(None, whys))]
+        body += [
+            (scenario.anomaly, f"`{scenario.name}`", why) for why in sorted(filter(None, whys))
+        ]
     return ("Anomaly", "Story", "Why"), body
 
 

@@ -1,4 +1,4 @@
-"""Why things happened: in every telling of every story each event has its cause, and what matters
+"""Why things happened: in every run of every story each event has its cause, and what matters
 leads back to a root. And what a reader makes of the trace alone is what the brokers hold.
 """
 
@@ -17,15 +17,15 @@ from tests.support.trace_survey import (
     Survey,
     data,
     events_of,
-    first_tellings,
-    main_tellings,
-    tellings,
+    first_runs,
+    main_runs,
+    scenario_runs,
 )
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.trace_kinds import KINDS
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.runner import SEED_DEFAULT, Telling, tell_virtual
+from txnsim_lab.scenario.runner import SEED_DEFAULT, ScenarioRun, run_in_virtual_time
 
 RULES_MIN = 55
 """Different rows of docs/rules.md in the first take of each run of all stories, at brief."""
@@ -40,18 +40,18 @@ ELSEWHERE = {
     "msg.dup": "tests/broker/runtime/test_peer_links.py::test_a_copy_is_traced_before_it_arrives",
 }
 """Kinds that no story has, and the test in which they occur."""
-Choice = Callable[[Iterable[Scenario]], Iterator[Telling]]
+Choice = Callable[[Iterable[Scenario]], Iterator[ScenarioRun]]
 LEVELS = (TraceLevel.BRIEF, TraceLevel.FULL)
 
 
-def surveyed(told: Iterable[Telling], level: TraceLevel) -> tuple[Survey, list[str]]:
-    """The counts of these tellings, and where their traces tell another state than the live one."""
+def surveyed(told: Iterable[ScenarioRun], level: TraceLevel) -> tuple[Survey, list[str]]:
+    """The counts of these runs, and where their traces tell another state than the live one."""
     survey = Survey()
     differences = []
     seed = OTHER_SEED if level is TraceLevel.FULL else SEED_DEFAULT
-    for telling in told:
-        one = told_once(telling, level=level, seed=seed)
-        survey.take(str(telling), one.result.trace)
+    for scenario_run in told:
+        one = told_once(scenario_run, level=level, seed=seed)
+        survey.take(str(scenario_run), one.result.trace)
         differences += one.differences
     return survey, differences
 
@@ -59,10 +59,10 @@ def surveyed(told: Iterable[Telling], level: TraceLevel) -> tuple[Survey, list[s
 @pytest.mark.parametrize(
     ("level", "chosen"),
     [
-        pytest.param(TraceLevel.BRIEF, main_tellings, marks=pytest.mark.slow),
-        pytest.param(TraceLevel.BRIEF, tellings, marks=pytest.mark.thorough),
-        pytest.param(TraceLevel.FULL, first_tellings, marks=pytest.mark.slow),
-        pytest.param(TraceLevel.FULL, tellings, marks=pytest.mark.thorough),
+        pytest.param(TraceLevel.BRIEF, main_runs, marks=pytest.mark.slow),
+        pytest.param(TraceLevel.BRIEF, scenario_runs, marks=pytest.mark.thorough),
+        pytest.param(TraceLevel.FULL, first_runs, marks=pytest.mark.slow),
+        pytest.param(TraceLevel.FULL, scenario_runs, marks=pytest.mark.thorough),
     ],
 )
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
@@ -82,10 +82,10 @@ def test_every_event_has_a_cause_and_a_reader_knows_the_state(
 @pytest.mark.slow
 def test_every_kind_of_event_occurs_in_some_story_or_in_a_test_that_is_named() -> None:
     unseen = KINDS.keys() - ELSEWHERE.keys()
-    full = ((one, TraceLevel.FULL, OTHER_SEED) for one in first_tellings(SCENARIOS))
-    brief = ((one, TraceLevel.BRIEF, SEED_DEFAULT) for one in main_tellings(SCENARIOS))
-    for telling, level, seed in (*full, *brief):
-        trace = told_once(telling, level=level, seed=seed).result.trace
+    full = ((one, TraceLevel.FULL, OTHER_SEED) for one in first_runs(SCENARIOS))
+    brief = ((one, TraceLevel.BRIEF, SEED_DEFAULT) for one in main_runs(SCENARIOS))
+    for scenario_run, level, seed in (*full, *brief):
+        trace = told_once(scenario_run, level=level, seed=seed).result.trace
         unseen -= {kind for kind in unseen if f'"k":"{kind}"'.encode() in trace}
         if not unseen:
             break
@@ -100,8 +100,8 @@ def test_the_stories_show_many_rules() -> None:
     seen = set()
     for scenario in SCENARIOS:
         for run in scenario.runs:
-            telling = Telling(scenario=scenario, run=run, take=scenario.takes[0])
-            trace = told_once(telling, level=TraceLevel.BRIEF).result.trace
+            scenario_run = ScenarioRun(scenario=scenario, run=run, take=scenario.takes[0])
+            trace = told_once(scenario_run, level=TraceLevel.BRIEF).result.trace
             seen |= {data(event)["rule"] for event in events_of(trace)[1] if event.k in RULED}
     assert len(seen) >= RULES_MIN, seen
 
@@ -115,10 +115,10 @@ def test_kinds_that_are_explained_have_a_place_for_the_rule() -> None:
 def test_one_telling_leads_from_markers_and_bounds_to_requests(level: TraceLevel) -> None:
     """The same for one run, quickly; and what is walked back from does occur."""
     scenario = catalog.find("z01")[1]
-    telling = next(tellings([scenario]))
+    scenario_run = next(scenario_runs([scenario]))
     survey = Survey()
     with followed(level) as differences:
-        survey.take(str(telling), tell_virtual(telling, trace_level=level).trace)
+        survey.take(str(scenario_run), run_in_virtual_time(scenario_run, trace_level=level).trace)
     assert differences == []
     assert dict(survey.orphans) == {}, survey.examples
     assert dict(survey.strays) == {}

@@ -21,7 +21,7 @@ from tests.support.stories import late_produce, seen, sentences
 from txnsim_lab.check.observations import Searched, Wrote
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.players.casting import Casting
-from txnsim_lab.scenario.runner import RunResult, Telling, tell_real
+from txnsim_lab.scenario.runner import RunResult, ScenarioRun, run_in_real_time
 
 ROOT = Path(__file__).resolve().parents[2]
 STORY = catalog.find("late-produce-after-abort")[1]
@@ -48,7 +48,7 @@ def check(result: RunResult) -> None:
 async def test_every_take_comes_to_its_declared_verdict(run: str, player: str) -> None:
     casting = Casting(player=player)
     armed, disarmed, control = [
-        await tell_real(Telling(scenario=STORY, run=run, take=take), casting)
+        await run_in_real_time(ScenarioRun(scenario=STORY, run=run, take=take), casting)
         for take in ("armed", "disarmed", "control")
     ]
     for result in (armed, disarmed, control):
@@ -88,7 +88,7 @@ async def test_every_take_comes_to_its_declared_verdict(run: str, player: str) -
 async def test_the_story_tells_what_became_of_the_record_and_of_the_reader(
     run: str, fate: str, reader: str
 ) -> None:
-    result = await tell_real(Telling(scenario=STORY, run=run), Casting(player="own"))
+    result = await run_in_real_time(ScenarioRun(scenario=STORY, run=run), Casting(player="own"))
     check(result)
     told = sentences(result)
     hangs = run == "V-"
@@ -116,8 +116,8 @@ async def test_a_defence_that_is_missing_or_another_one_is_noticed(
         document["runs"][run].update(broken)
         document["steps"] = [one for one in document["steps"] if "reads" not in str(one)]
 
-    telling = Telling(scenario=late_produce(edit), run=run)
-    result = await tell_real(telling, Casting(player="own"))
+    scenario_run = ScenarioRun(scenario=late_produce(edit), run=run)
+    result = await run_in_real_time(scenario_run, Casting(player="own"))
     assert result.verdict.observed == verdict, result.verdict
 
 
@@ -129,8 +129,10 @@ async def test_a_program_of_somebody_else_can_play_the_application(run: str) -> 
     marker but the coordinator itself stands against the late record.
     """
     casting = Casting(program=f"'{sys.executable}' '{ROOT / 'tests/support/late_program.py'}'")
-    armed = await tell_real(Telling(scenario=STORY, run=run), casting)
-    disarmed = await tell_real(Telling(scenario=STORY, run=run, take="disarmed"), casting)
+    armed = await run_in_real_time(ScenarioRun(scenario=STORY, run=run), casting)
+    disarmed = await run_in_real_time(
+        ScenarioRun(scenario=STORY, run=run, take="disarmed"), casting
+    )
     check(armed)
     check(disarmed)
     assert armed.players == disarmed.players == ("a program",)

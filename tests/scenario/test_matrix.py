@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.told_once import OTHER_SEED, told_once
-from tests.support.trace_survey import first_tellings, main_tellings, tellings
+from tests.support.trace_survey import first_runs, main_runs, scenario_runs
 from txnsim.runtime.trace import TraceLevel
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.runner import RunResult, Telling, tell_virtual
+from txnsim_lab.scenario.runner import RunResult, ScenarioRun, run_in_virtual_time
 
 ROOT = Path(__file__).parents[2]
-Choice = Callable[[Iterable[Scenario]], Iterator[Telling]]
+Choice = Callable[[Iterable[Scenario]], Iterator[ScenarioRun]]
 SCENARIOS = tuple(catalog.scenarios().values())
 SOME = ("z01", "z05", "z12", "z16", "z21", "z26")
 """Applications, requests by hand, a reload, a cleaner, markers, positions."""
@@ -40,8 +40,8 @@ def complaint(result: RunResult) -> str:
 @pytest.mark.parametrize(
     "chosen",
     [
-        pytest.param(main_tellings, marks=pytest.mark.slow),
-        pytest.param(tellings, marks=pytest.mark.thorough),
+        pytest.param(main_runs, marks=pytest.mark.slow),
+        pytest.param(scenario_runs, marks=pytest.mark.thorough),
     ],
 )
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
@@ -54,8 +54,11 @@ def test_every_telling_comes_to_what_is_declared(scenario: Scenario, chosen: Cho
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
 def test_told_again_it_has_the_same_trace(scenario: Scenario) -> None:
-    (telling,) = first_tellings([scenario])
-    first, again = told_once(telling, level=TraceLevel.BRIEF).result, tell_virtual(telling)
+    (scenario_run,) = first_runs([scenario])
+    first, again = (
+        told_once(scenario_run, level=TraceLevel.BRIEF).result,
+        run_in_virtual_time(scenario_run),
+    )
     assert again.trace == first.trace
     assert again.history == first.history
 
@@ -64,23 +67,23 @@ def test_told_again_it_has_the_same_trace(scenario: Scenario) -> None:
 @pytest.mark.parametrize(
     "chosen",
     [
-        pytest.param(first_tellings, marks=pytest.mark.slow),
-        pytest.param(tellings, marks=pytest.mark.thorough),
+        pytest.param(first_runs, marks=pytest.mark.slow),
+        pytest.param(scenario_runs, marks=pytest.mark.thorough),
     ],
 )
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
 def test_verdicts_do_not_hang_on_the_seed(scenario: Scenario, chosen: Choice) -> None:
     """Other latencies, the same anomalies: nothing in a story may be a race."""
     results = [
-        told_once(telling, level=TraceLevel.FULL, seed=OTHER_SEED).result
-        for telling in chosen([scenario])
+        told_once(scenario_run, level=TraceLevel.FULL, seed=OTHER_SEED).result
+        for scenario_run in chosen([scenario])
     ]
     assert [complaint(result) for result in results if not result.as_declared] == []
 
 
-def hashes(tell: Callable[[Telling], RunResult]) -> dict[str, str]:
-    """The hash of trace and history of the first telling of each of ``SOME``."""
-    told = map(tell, first_tellings([catalog.find(name)[1] for name in SOME]))
+def hashes(tell: Callable[[ScenarioRun], RunResult]) -> dict[str, str]:
+    """The hash of trace and history of the first run of each of ``SOME``."""
+    told = map(tell, first_runs([catalog.find(name)[1] for name in SOME]))
     return {one.scenario: sha256(one.trace + one.history).hexdigest() for one in told}
 
 
@@ -90,7 +93,7 @@ def test_traces_do_not_depend_on_the_order_of_sets_either() -> None:
     """Python orders sets of strings anew in each process."""
     program = (
         "import json, tests.scenario.test_matrix as matrix\n"
-        "print(json.dumps(matrix.hashes(matrix.tell_virtual)))"
+        "print(json.dumps(matrix.hashes(matrix.run_in_virtual_time)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -101,6 +104,6 @@ def test_traces_do_not_depend_on_the_order_of_sets_either() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    here = hashes(lambda telling: told_once(telling, level=TraceLevel.BRIEF).result)
+    here = hashes(lambda scenario_run: told_once(scenario_run, level=TraceLevel.BRIEF).result)
     assert len(here) == len(SOME)
     assert json.loads(done.stdout.splitlines()[-1]) == here

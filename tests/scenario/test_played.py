@@ -25,7 +25,7 @@ from txnsim_lab.scenario.players._base import (
     Player,
 )
 from txnsim_lab.scenario.players.casting import Casting
-from txnsim_lab.scenario.runner import RunResult, Telling, tell_real, tell_virtual
+from txnsim_lab.scenario.runner import RunResult, ScenarioRun, run_in_real_time, run_in_virtual_time
 
 PATIENCE_SECONDS: Final = 30
 ATTEMPTS_MAX: Final = 20
@@ -137,7 +137,7 @@ def check(result: RunResult) -> None:
 async def test_kafka_python_commits_a_record_that_it_has_aborted(run: str) -> None:
     """z02: verification lets it through, as the partition is part of the next transaction."""
     late = story("late-produce")
-    armed = await tell_real(Telling(scenario=late, run=run), KAFKA_PYTHON)
+    armed = await run_in_real_time(ScenarioRun(scenario=late, run=run), KAFKA_PYTHON)
     check(armed)
     assert armed.players == ("kafka-python",)
     outcomes = {wrote.value: wrote.outcome for wrote in seen(armed, Wrote)}
@@ -146,7 +146,9 @@ async def test_kafka_python_commits_a_record_that_it_has_aborted(run: str) -> No
         ("T1", False, "ok"), ("T2", True, "ok"),
     ]  # fmt: skip
     assert "the released batch" in sentences(armed)
-    check(await tell_real(Telling(scenario=late, run=run, take="disarmed"), KAFKA_PYTHON))
+    check(
+        await run_in_real_time(ScenarioRun(scenario=late, run=run, take="disarmed"), KAFKA_PYTHON)
+    )
 
 
 @pytest.mark.slow
@@ -155,12 +157,12 @@ async def test_kafka_python_commits_a_record_that_it_has_aborted(run: str) -> No
 async def test_librdkafka_has_its_next_transaction_torn_by_its_first_commit(run: str) -> None:
     """z05: it loses patience, commits again on another connection, and is told of two successes."""
     late = story("late-commit")
-    armed = await tell_real(Telling(scenario=late, run=run), confluent())
+    armed = await run_in_real_time(ScenarioRun(scenario=late, run=run), confluent())
     check(armed)
     assert armed.players == ("confluent-kafka",)
     assert {wrote.outcome for wrote in seen(armed, Wrote)} == {"ok"}
     assert {end.outcome for end in seen(armed, Ended)} == {"ok"}
-    check(await tell_real(Telling(scenario=late, run=run, take="disarmed"), confluent()))
+    check(await run_in_real_time(ScenarioRun(scenario=late, run=run, take="disarmed"), confluent()))
 
 
 RUNS = [
@@ -178,16 +180,18 @@ OVER_TCP = "late-produce"
 @pytest.mark.slow
 @pytest.mark.parametrize("run", [one.values[1] for one in RUNS if one.values[0] == OVER_TCP])
 async def test_our_client_fares_likewise_and_is_protected_by_transactions_v2(run: str) -> None:
-    telling = Telling(scenario=story(OVER_TCP), run=run)
+    scenario_run = ScenarioRun(scenario=story(OVER_TCP), run=run)
     if run == "V-":
         # It raises its epoch after the abort, which the partition has not heard of (z02b).
-        assert telling.scenario.runs[run].verdict == ("aborted-read",)
-    check(await tell_real(telling, OWN))
-    check(await tell_real(Telling(scenario=story(OVER_TCP), run=run, take="disarmed"), OWN))
+        assert scenario_run.scenario.runs[run].verdict == ("aborted-read",)
+    check(await run_in_real_time(scenario_run, OWN))
+    check(
+        await run_in_real_time(ScenarioRun(scenario=story(OVER_TCP), run=run, take="disarmed"), OWN)
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("take", ["armed", "disarmed"])
 @pytest.mark.parametrize(("name", "run"), RUNS)
 def test_it_fares_likewise_in_virtual_time(name: str, run: str, take: str) -> None:
-    check(tell_virtual(Telling(scenario=story(name), run=run, take=take)))
+    check(run_in_virtual_time(ScenarioRun(scenario=story(name), run=run, take=take)))

@@ -11,7 +11,7 @@ import pytest
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.runtime.trace import TraceLevel
 from txnsim_lab.scenario import catalog, final_observation, runner
-from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.stage import Stage
 from txnsim_lab.trace.explain import lso_of
 from txnsim_lab.trace.faults_and_decisions import Remembered
@@ -38,9 +38,9 @@ def test_an_operator_and_a_reader_of_the_trace_hear_the_same(name: str, run: str
             told = lso_of(state, str(partition), at=0, remembered=remembered)
             said.append((asked.sentences, told.sentences))
 
-    telling = Telling(scenario=catalog.find(name)[1], run=run, take="armed")
+    scenario_run = ScenarioRun(scenario=catalog.find(name)[1], run=run, take="armed")
     with patch.object(runner, "look_twice", look):
-        tell_virtual(telling, trace_level=TraceLevel.FULL)
+        run_in_virtual_time(scenario_run, trace_level=TraceLevel.FULL)
     assert said
     for asked, told in said:
         assert told == asked

@@ -13,7 +13,7 @@ import yaml
 from tests.support.stories import small
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.reading import read
-from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -68,7 +68,7 @@ def test_what_is_shown_is_found() -> None:
 
 def check(place: str, run: str, take: str, seed: int) -> None:
     scenario = SHOWN[place]
-    told = tell_virtual(Telling(scenario=scenario, run=run, take=take), seed=seed)
+    told = run_in_virtual_time(ScenarioRun(scenario=scenario, run=run, take=take), seed=seed)
     said = FAILS.get(scenario.name)
     if said is None:
         assert told.as_declared, (run, take, seed, told.verdict)

@@ -11,7 +11,7 @@ import pytest
 
 from txnsim.cli.main import main
 from txnsim_lab.scenario.reading import read
-from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.steps_model import (
     CALLS,
     CLUSTER,
@@ -82,7 +82,7 @@ def test_the_application_is_convicted_where_it_does_not_go_back() -> None:
         "is: CompleteCommit", "is: [CompleteAbort, Empty]", 1
     )
     aborts = aborts.replace("committed: [bill 1, bill 2, bill 3]", "committed: [bill 3]")
-    lossy = tell_virtual(Telling(scenario=read("bills.yaml", aborts), run="TV2"))
+    lossy = run_in_virtual_time(ScenarioRun(scenario=read("bills.yaml", aborts), run="TV2"))
     assert lossy.verdict.observed == ("skipped-input",), lossy.verdict
     assert "has processed 0, 1" in lossy.verdict.because[0]
 

@@ -55,7 +55,7 @@ ZOO: Final = {
     "Z33": ("Y", "Y", "Y", "Y"),
     "Z34": ("Y", "Y", "Y", "Y"),
 }
-"""Animal -> what happens in each mode."""
+"""Anomaly -> what happens in each mode."""
 
 HAPPENS: Final = {
     "Y": ({True},),
@@ -67,35 +67,35 @@ HAPPENS: Final = {
 
 
 @cache
-def animals() -> dict[str, Scenario]:
-    """Each animal's own scenario; others with its number show further sides of it."""
+def anomalies() -> dict[str, Scenario]:
+    """Each anomaly's own scenario; others with its number show further sides of it."""
     return {
-        scenario.animal: scenario
+        scenario.anomaly: scenario
         for scenario in scenarios().values()
-        if scenario.animal.lower() in scenario.aliases
+        if scenario.anomaly.lower() in scenario.aliases
     }
 
 
 def test_every_animal_has_a_scenario() -> None:
-    assert sorted(animals()) == sorted(ZOO)
+    assert sorted(anomalies()) == sorted(ZOO)
 
 
-@pytest.mark.parametrize("animal", ZOO)
-def test_an_animal_happens_where_it_is_documented_to(animal: str) -> None:
+@pytest.mark.parametrize("anomaly", ZOO)
+def test_an_anomaly_happens_where_it_is_documented_to(anomaly: str) -> None:
     declared: dict[str, set[bool]] = defaultdict(set)
-    for run in animals()[animal].runs.values():
+    for run in anomalies()[anomaly].runs.values():
         declared[run.mode].add(bool(run.verdict))
     wrong = {
         mode: (expected, declared[mode])
-        for mode, expected in zip(MODES, ZOO[animal], strict=True)
+        for mode, expected in zip(MODES, ZOO[anomaly], strict=True)
         if declared[mode] not in HAPPENS[expected]
     }
     assert not wrong
 
 
-@pytest.mark.parametrize("animal", ZOO)
-def test_what_was_fixed_is_shown_with_the_fix_and_without(animal: str) -> None:
-    for label, run in animals()[animal].runs.items():
+@pytest.mark.parametrize("anomaly", ZOO)
+def test_what_was_fixed_is_shown_with_the_fix_and_without(anomaly: str) -> None:
+    for label, run in anomalies()[anomaly].runs.items():
         if label.endswith("/before"):
             assert run.verdict, "a pre-fix run shows the anomaly"
-            assert label.replace("/before", "/fixed") in animals()[animal].runs
+            assert label.replace("/before", "/fixed") in anomalies()[anomaly].runs

@@ -9,14 +9,14 @@ import pytest
 from txnsim.errors import ConfigError
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.model import Run, Scenario
-from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 
 RULES = {"loads_wait_for_replication": True}
 
 
 def told(run: Run) -> tuple[str, ...]:
     scenario: Scenario = find("z34")[1].model_copy(update={"runs": {"V+": run}})
-    return tell_virtual(Telling(scenario=scenario, run="V+")).verdict.observed
+    return run_in_virtual_time(ScenarioRun(scenario=scenario, run="V+")).verdict.observed
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from txnsim_lab.check.observations import Seen
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.reading import read
-from txnsim_lab.scenario.runner import RunResult, Telling, tell_virtual
+from txnsim_lab.scenario.runner import RunResult, ScenarioRun, run_in_virtual_time
 
 MODES = ("V-", "V+", "TV2", "TV2+")
 
@@ -48,7 +48,7 @@ def small(steps: Steps, **head: Any) -> Scenario:
 
 def told(steps: Steps, *, run: str = "V-", take: str = "armed", **head: Any) -> RunResult:
     """What a scenario of these steps comes to."""
-    return tell_virtual(Telling(scenario=small(steps, **head), run=run, take=take))
+    return run_in_virtual_time(ScenarioRun(scenario=small(steps, **head), run=run, take=take))
 
 
 def seen(result: RunResult, kind: type[Seen]) -> list[Any]:

@@ -19,11 +19,11 @@ import msgspec
 from txnsim.trace.reading import Recording
 from txnsim.trace.story import story
 from txnsim_lab.scenario.commands import PlannedStep
-from txnsim_lab.scenario.runner import tell_virtual
+from txnsim_lab.scenario.runner import run_in_virtual_time
 from txnsim_lab.scenario.stage import Stage
 from txnsim_lab.scenario.teaching.facts import fact
-from txnsim_lab.scenario.teaching.lessons import Told
-from txnsim_lab.scenario.teaching.played import PlayedError, so_far, telling_of
+from txnsim_lab.scenario.teaching.lessons import StoryRun
+from txnsim_lab.scenario.teaching.played import PlayedError, scenario_run_of, so_far
 from txnsim_lab.trace.state import TraceState, state_at
 
 PAGE: Final = "docs/ten-pictures.md"
@@ -41,7 +41,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     text: str
-    told: Told
+    told: StoryRun
     until: int
     tape: tuple[str, ...]
     """Partitions that are drawn."""
@@ -49,8 +49,8 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """Fact -> what the text says of it."""
 
 
-def _z01(run: str, take: str = "armed") -> Told:
-    return Told(scenario="z01", run=run, take=take)
+def _z01(run: str, take: str = "armed") -> StoryRun:
+    return StoryRun(scenario="z01", run=run, take=take)
 
 
 PICTURES: Final = (
@@ -67,7 +67,7 @@ PICTURES: Final = (
         title="A decided transaction owes markers",
         text="The coordinator has decided to commit, and the producer was answered. Each partition still waits for its marker. Until it"
         " comes, readers do not pass. That is not a hang: the coordinator knows what it owes, and sends it again.",
-        told=Told(scenario="z21", run="TV2"), until=7, tape=("t-0",),
+        told=StoryRun(scenario="z21", run="TV2"), until=7, tape=("t-0",),
         says={"state app": "PrepareCommit", "cause t-0": "marker outstanding"},
     ),
     Picture(
@@ -75,7 +75,7 @@ PICTURES: Final = (
         title="Readers stop at the last stable offset",
         text="A read_committed consumer reads up to the first open transaction of the partition. This holds for records of other producers, too. It sees no"
         " error, only nothing new.",
-        told=Told(scenario="z25", run="TV2"), until=6, tape=("t-0",),
+        told=StoryRun(scenario="z25", run="TV2"), until=6, tape=("t-0",),
         says={"lso t-0": "0", "withheld t-0": "2", "gets t-0": "nothing"},
     ),
     Picture(
@@ -131,7 +131,7 @@ PICTURES: Final = (
         title="A group's positions take part, too",
         text="An application that reads, works and writes commits its position in the same transaction. The position is pending until the"
         " marker comes to the partition of __consumer_offsets. So a hang there holds a whole group.",
-        told=Told(scenario="z26", run="V+/fixed"), until=5, tape=(),
+        told=StoryRun(scenario="z26", run="V+/fixed"), until=5, tape=(),
         says={"state app": "Ongoing"},
     ),
 )  # fmt: skip
@@ -160,7 +160,7 @@ def run_of(name: str) -> Recording:
     picture = next(one for one in PICTURES if one.name == name)
     pace = _Until(picture.until)
     with suppress(PlayedError):
-        tell_virtual(telling_of(picture.told), pace=pace)
+        run_in_virtual_time(scenario_run_of(picture.told), pace=pace)
     assert pace.found is not None, name
     return pace.found
 

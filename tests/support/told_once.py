@@ -19,7 +19,7 @@ import msgspec
 from tests.support.followed import followed
 from tests.support.shared_folder import FOLDER
 from txnsim.runtime.trace import TraceLevel
-from txnsim_lab.scenario.runner import SEED_DEFAULT, RunResult, Telling, tell_virtual
+from txnsim_lab.scenario.runner import SEED_DEFAULT, RunResult, ScenarioRun, run_in_virtual_time
 
 OTHER_SEED: Final = 20
 """Whole traces are recorded with this seed, so that verdicts are seen with two."""
@@ -29,22 +29,24 @@ Made = TypeVar("Made")
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """What one telling came to."""
+    """What one run came to."""
 
     result: RunResult
     differences: list[str]
     """Where its trace tells another state than the brokers hold, before or after the cure."""
 
 
-def told_once(telling: Telling, *, level: TraceLevel, seed: int = SEED_DEFAULT) -> Told:
+def told_once(scenario_run: ScenarioRun, *, level: TraceLevel, seed: int = SEED_DEFAULT) -> Told:
     """Tell a story of the catalogue in virtual time, unless a test of this run has done so."""
 
     def tell() -> Told:
         with followed(level) as differences:
-            result = tell_virtual(telling, seed=seed, trace_level=level)
+            result = run_in_virtual_time(scenario_run, seed=seed, trace_level=level)
         return Told(result=result, differences=differences)
 
-    name = f"{telling.scenario.name} {telling.run} {telling.take} {level.name} {seed}"
+    name = (
+        f"{scenario_run.scenario.name} {scenario_run.run} {scenario_run.take} {level.name} {seed}"
+    )
     return made_once(name, tell)
 
 

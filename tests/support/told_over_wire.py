@@ -17,7 +17,7 @@ from txnsim_lab.scenario.ground.cleaning import Left
 from txnsim_lab.scenario.ground.kafka import KafkaGround, kafka_ground
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.players.casting import Casting
-from txnsim_lab.scenario.runner import RunResult, Telling, casts_of, tell
+from txnsim_lab.scenario.runner import RunResult, ScenarioRun, casts_of, run_on
 
 PREFIX: Final = "mine-"
 
@@ -74,7 +74,7 @@ def told(
         for rule in faults:
             there.sim.injector.arm(rule)
         own = adapted(scenario, prefix)
-        telling = Telling(scenario=own, run=run, take=take)
+        scenario_run = ScenarioRun(scenario=own, run=run, take=take)
         ground = KafkaGround(
             there.env, there.proxy, own, prefix=prefix, settings=DEFAULTS, hands=Brokers(there.sim)
         )
@@ -82,8 +82,8 @@ def told(
         def left(lines: list[Left]) -> None:
             told.left = lines
 
-        casts = casts_of(telling, Casting(player="own"))
-        told.result = await tell(telling, there.env, casts, kafka_ground(ground, left=left))
+        casts = casts_of(scenario_run, Casting(player="own"))
+        told.result = await run_on(scenario_run, there.env, casts, kafka_ground(ground, left=left))
         if not looks:
             return
         env = there.env

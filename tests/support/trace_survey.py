@@ -23,7 +23,7 @@ from txnsim.runtime.trace_kinds import KINDS
 from txnsim.wire.apis import APIS
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 
 WALKED_BACK: Final = ("marker.acked", "txn.complete", "log.lso", "fault.hit")
 """Kinds from which a walk along the main causes must end at a root."""
@@ -47,28 +47,28 @@ SPELLINGS: Final = {
 """How a field is written, whatever the kind of its event."""
 
 
-def tellings(scenarios: Iterable[Scenario]) -> Iterator[Telling]:
+def scenario_runs(scenarios: Iterable[Scenario]) -> Iterator[ScenarioRun]:
     """Every run of these stories, in every take."""
     for scenario in scenarios:
         for run in scenario.runs:
             for take in scenario.takes:
-                yield Telling(scenario=scenario, run=run, take=take)
+                yield ScenarioRun(scenario=scenario, run=run, take=take)
 
 
-def main_tellings(scenarios: Iterable[Scenario]) -> Iterator[Telling]:
+def main_runs(scenarios: Iterable[Scenario]) -> Iterator[ScenarioRun]:
     """Every run of these stories in its first take, and the first run in every take: what another
     take changes is the same in every run.
     """
-    for one in tellings(scenarios):
+    for one in scenario_runs(scenarios):
         runs, takes = one.scenario.runs, one.scenario.takes
         if one.run == next(iter(runs)) or one.take == takes[0]:
             yield one
 
 
-def first_tellings(scenarios: Iterable[Scenario]) -> Iterator[Telling]:
+def first_runs(scenarios: Iterable[Scenario]) -> Iterator[ScenarioRun]:
     """The first run of these stories, in their first take: the one with the fault."""
     for scenario in scenarios:
-        yield Telling(scenario=scenario, run=next(iter(scenario.runs)), take=scenario.takes[0])
+        yield ScenarioRun(scenario=scenario, run=next(iter(scenario.runs)), take=scenario.takes[0])
 
 
 def events_of(trace: bytes) -> tuple[list[str], list[Event]]:
@@ -106,7 +106,7 @@ class Survey:
     """What was counted over many traces."""
 
     def __init__(self) -> None:
-        self.tellings = 0
+        self.runs = 0
         self.kinds: Counter[str] = Counter()
         self.orphans: Counter[str] = Counter()
         self.strays: Counter[str] = Counter()
@@ -123,7 +123,7 @@ class Survey:
     def take(self, name: str, trace: bytes) -> None:
         """Count one more trace."""
         nodes, events = events_of(trace)
-        self.tellings += 1
+        self.runs += 1
         for event in events:
             self.kinds[_name(event)] += 1
             if not event.p and not is_root(event, nodes[event.n]):
@@ -151,7 +151,7 @@ class Survey:
         total = sum(self.kinds.values())
         orphans = sum(self.orphans.values())
         seen = {name.partition(" ")[0] for name in self.kinds}
-        lines = [f"{self.tellings} tellings, {total} events, {orphans} without a cause"]
+        lines = [f"{self.runs} runs, {total} events, {orphans} without a cause"]
         lines += [
             f"  {count:7} of {self.kinds[name]:7} ({count / self.kinds[name]:4.0%}) {name}"
             f"   e.g. {self.examples[name]}"
@@ -193,8 +193,10 @@ def main(levels: Sequence[TraceLevel], every: int) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     for level in levels:
         survey = Survey()
-        for telling in islice(tellings(catalog.scenarios().values()), 0, None, every):
-            survey.take(str(telling), tell_virtual(telling, trace_level=level).trace)
+        for scenario_run in islice(scenario_runs(catalog.scenarios().values()), 0, None, every):
+            survey.take(
+                str(scenario_run), run_in_virtual_time(scenario_run, trace_level=level).trace
+            )
         sys.stdout.write(f"--- {level}\n{survey.report()}\n")
 
 

@@ -7,16 +7,16 @@ from functools import cache
 from txnsim.runtime.trace import TraceLevel
 from txnsim.trace.reading import Recording, recording
 from txnsim_lab.scenario import catalog
-from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 
 
 @cache
 def told(
     name: str = "z01", run: str = "V-", take: str = "armed", level: TraceLevel = TraceLevel.BRIEF
 ) -> bytes:
-    """The trace of a telling, as its file has it."""
-    telling = Telling(scenario=catalog.find(name)[1], run=run, take=take)
-    return tell_virtual(telling, trace_level=level).trace
+    """The trace of a run, as its file has it."""
+    scenario_run = ScenarioRun(scenario=catalog.find(name)[1], run=run, take=take)
+    return run_in_virtual_time(scenario_run, trace_level=level).trace
 
 
 def told_run(

@@ -100,7 +100,7 @@ class _Checks:
         self._topics = {name: topic.partitions for name, topic in scenario.topics.items()}
         """Topic -> highest number of partitions so far."""
         self._values: dict[tuple[TopicPartition, str], list[Only]] = {}
-        """Records by partition and value -> in which tellings they are written."""
+        """Records by partition and value -> in which runs they are written."""
 
     def step(self, place: Place, step: Step) -> Problems:
         words = self._scenario.words
@@ -247,7 +247,7 @@ class _Checks:
             before.append(only)
 
     def _together(self, one: Only, other: Only) -> bool:
-        """Whether some telling has steps that are meant for both."""
+        """Whether some run has steps that are meant for both."""
         scenario = self._scenario
         return any(
             scenario.meant_for(one, situation) and scenario.meant_for(other, situation)

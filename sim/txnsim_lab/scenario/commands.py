@@ -82,7 +82,7 @@ class Stopped(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Reason why the last command failed; the run is as before the command."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The run has ended."""
 
     result: bytes
@@ -98,7 +98,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     error: str
 
 
-State = Stopped | Told | Failed
+State = Stopped | RunEnded | Failed
 to_order: Final = msgspec.msgpack.Decoder(Order).decode
 to_command: Final = msgspec.msgpack.Decoder(Command).decode
 to_state: Final = msgspec.msgpack.Decoder(State).decode

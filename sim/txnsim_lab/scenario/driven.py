@@ -29,15 +29,15 @@ from txnsim_lab.scenario.commands import (
     Input,
     Order,
     PlannedStep,
+    RunEnded,
     Stopped,
-    Told,
     encode,
     to_command,
     to_order,
 )
 from txnsim_lab.scenario.given_inputs import GivenInputs, do_input
 from txnsim_lab.scenario.reading import read, read_step
-from txnsim_lab.scenario.runner import FAILED, Telling, tell_virtual
+from txnsim_lab.scenario.runner import FAILED, ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.stage import Stage
 from txnsim_lab.scenario.steps_model import Step
 from txnsim_lab.scenario.teaching.lessons import goals, is_reached
@@ -180,16 +180,18 @@ class Driver:
 
 def make(channel: Channel) -> None:
     """Make one run in this process, to the orders of the other end."""
-    tell_driven(channel, Checkpoints())
+    run_driven(channel, Checkpoints())
 
 
-def tell_driven(channel: Talk, checkpoints: Kept) -> None:
+def run_driven(channel: Talk, checkpoints: Kept) -> None:
     """Make one run, to the orders of the other end; its end is not the end of the orders."""
     order = to_order(channel.hear())
     driver = Driver(channel, order, checkpoints)
     try:
-        telling = Telling(scenario=read(POSTED, order.yaml), run=order.run, take=order.take)
-        result = tell_virtual(telling, seed=order.seed, pace=driver)
+        scenario_run = ScenarioRun(
+            scenario=read(POSTED, order.yaml), run=order.run, take=order.take
+        )
+        result = run_in_virtual_time(scenario_run, seed=order.seed, pace=driver)
     except Exception as error:  # noqa: BLE001 - a bug in a story is the answer to the one who asked
         channel.send(encode(Failed(error=f"{type(error).__name__}: {error}")))
         return
@@ -197,7 +199,9 @@ def tell_driven(channel: Talk, checkpoints: Kept) -> None:
         driver.take_back(result.verdict.because[0])
     encoded, refusal = encode(result), None
     while True:
-        ended = Told(result=encoded, back=driver.kept, inputs=tuple(driver.inputs), error=refusal)
+        ended = RunEnded(
+            result=encoded, back=driver.kept, inputs=tuple(driver.inputs), error=refusal
+        )
         channel.send(encode(ended))
         command = to_command(channel.hear())
         refusal = "the run has come to its end: step back first"
@@ -207,8 +211,8 @@ def tell_driven(channel: Talk, checkpoints: Kept) -> None:
 
 def warm_up() -> None:
     """Tell a story once, so that the children find imported what a run needs."""
-    telling = Telling(scenario=find(WARM_UP)[1], run=WARM_UP_RUN)
-    tell_virtual(telling)
+    scenario_run = ScenarioRun(scenario=find(WARM_UP)[1], run=WARM_UP_RUN)
+    run_in_virtual_time(scenario_run)
     gc.collect()
     gc.freeze()  # children share what there is, and no collection writes to it
 

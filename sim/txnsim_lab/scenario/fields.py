@@ -5,7 +5,7 @@ what differs between runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 from pydantic import (
@@ -42,9 +42,12 @@ class Model(BaseModel):
         arbitrary_types_allowed=True,
     )
 
+    former_names: ClassVar[Mapping[str, str]] = {}
+    """Names that fields had, and files may still use -> the names that they have."""
+
     @model_validator(mode="before")
     @classmethod
-    def _both_spellings(cls, value: Any) -> Any:
+    def _other_spellings(cls, value: Any) -> Any:
         """``transactional_id`` is ``transactional-id``: rules of faults are written so."""
         if not isinstance(value, dict):
             return value
@@ -52,7 +55,7 @@ class Model(BaseModel):
         made: dict[Any, Any] = {}
         for name, one in value.items():
             hyphened = name.replace("_", "-") if isinstance(name, str) else name
-            field = hyphened if hyphened in own else name
+            field = cls.former_names.get(name, hyphened if hyphened in own else name)
             if field in made:
                 raise ValueError(f"{field} is given twice")
             made[field] = one

@@ -36,6 +36,8 @@ def scenario_schema() -> dict[str, Any]:
     step = {"anyOf": [{"$ref": "#/$defs/Block"}, {"$ref": "#/$defs/Step"}]}
     for part in PARTS:
         schema["properties"][part]["items"] = step
+    for former, name in Scenario.former_names.items():
+        schema["properties"][former] = {**schema["properties"][name], "deprecated": True}
     return {"$schema": DIALECT, **schema, "title": "txnsim scenario", "$defs": definitions}
 
 

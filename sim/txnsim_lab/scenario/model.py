@@ -5,7 +5,8 @@ places of a file.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -76,7 +77,7 @@ class Actor(Model):
 
 
 class Run(Model):
-    """One telling: a world, and what it comes to there."""
+    """One declared run: a world, and what it comes to there."""
 
     mode: Literal["V-", "V+", "TV2", "TV2+"]
     title: str = ""
@@ -98,9 +99,10 @@ class Run(Model):
 class Scenario(Model):
     """One story."""
 
+    former_names: ClassVar[Mapping[str, str]] = {"animal": "anomaly"}
     name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
     aliases: tuple[str, ...] = ()
-    animal: str = ""
+    anomaly: str = ""
     """Its number in the zoo of anomalies; scenarios that share one are variants of each other."""
     title: str
     goal: str
@@ -175,5 +177,5 @@ class Scenario(Model):
         return self.meant_for(step.only, situation)
 
     def verdict_of(self, run: str, take: str) -> tuple[str, ...]:
-        """What is declared for a telling, before any cure."""
+        """What is declared for a run, before any cure."""
         return self.runs[run].verdict if take == "armed" else self.disarmed

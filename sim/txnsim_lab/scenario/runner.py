@@ -59,7 +59,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one run."""
 
     scenario: str
-    animal: str
+    anomaly: str
     run: str
     mode: str
     take: str
@@ -85,7 +85,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.verdict.as_declared and (self.cured is None or self.cured.as_declared)
 
 
-class Telling(msgspec.Struct, frozen=True, kw_only=True):
+class ScenarioRun(msgspec.Struct, frozen=True, kw_only=True):
     """A request to tell one run."""
 
     scenario: Scenario
@@ -101,8 +101,8 @@ class Telling(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.scenario.name} {self.run} {self.take}"
 
 
-def tell_virtual(
-    telling: Telling,
+def run_in_virtual_time(
+    scenario_run: ScenarioRun,
     *,
     seed: int = SEED_DEFAULT,
     trace_level: TraceLevel = TraceLevel.BRIEF,
@@ -111,44 +111,44 @@ def tell_virtual(
     """Tell a story once, in virtual time, with our own client as every application.
 
     Args:
-        telling: Which story, which run.
+        scenario_run: Which story, which run.
         seed: Of all chance in it: the same seed, the same trace.
         trace_level: How much of it is recorded.
         pace: Is asked before each step; the story goes straight on unless given.
     """
-    casts = casts_of(telling, Casting(player="own"))
+    casts = casts_of(scenario_run, Casting(player="own"))
     return run_virtual(
-        lambda environment: _on_simulated(telling, environment, casts, seed=seed, pace=pace),
+        lambda environment: _on_simulated(scenario_run, environment, casts, seed=seed, pace=pace),
         seed=seed,
         trace_level=trace_level,
     )
 
 
-async def tell_real(telling: Telling, casting: Casting | None = None) -> RunResult:
+async def run_in_real_time(scenario_run: ScenarioRun, casting: Casting | None = None) -> RunResult:
     """Tell a story once, in real time and over TCP.
 
     Raises:
         ConfigError: Who is wanted can't play it.
         MissingExtraError: Who is wanted is not installed.
     """
-    casts = casts_of(telling, casting or Casting())
+    casts = casts_of(scenario_run, casting or Casting())
     environment = real_environment(trace_level=TraceLevel.BRIEF, trace_ring_bytes=None)
-    return await _on_simulated(telling, environment, casts, seed=None)
+    return await _on_simulated(scenario_run, environment, casts, seed=None)
 
 
-def casts_of(telling: Telling, casting: Casting) -> dict[str, Cast]:
+def casts_of(scenario_run: ScenarioRun, casting: Casting) -> dict[str, Cast]:
     """Who plays each application.
 
     Raises:
         ConfigError: Who is wanted can't play it, or there is nothing to play.
         MissingExtraError: Who is wanted is not installed.
     """
-    scenario, able = telling.scenario, telling.scenario.runs[telling.run].players
+    scenario, able = scenario_run.scenario, scenario_run.scenario.runs[scenario_run.run].players
     found = {
         name: cast(
             tuple(one for one in actor.players if able is None or one in able),
             casting,
-            where=f"{scenario.name} {telling.run}",
+            where=f"{scenario.name} {scenario_run.run}",
         )
         for name, actor in scenario.actors.items()
         if actor.plays == "application"
@@ -159,20 +159,20 @@ def casts_of(telling: Telling, casting: Casting) -> dict[str, Cast]:
 
 
 async def _on_simulated(
-    telling: Telling,
+    scenario_run: ScenarioRun,
     environment: Environment,
     casts: Mapping[str, Cast],
     *,
     seed: int | None,
     pace: Pace | None = None,
 ) -> RunResult:
-    run = telling.scenario.runs[telling.run]
-    ground = simulated_ground(telling.scenario, run, environment)
-    return await tell(telling, environment, casts, ground, seed=seed, pace=pace)
+    run = scenario_run.scenario.runs[scenario_run.run]
+    ground = simulated_ground(scenario_run.scenario, run, environment)
+    return await run_on(scenario_run, environment, casts, ground, seed=seed, pace=pace)
 
 
-async def tell(
-    telling: Telling,
+async def run_on(
+    scenario_run: ScenarioRun,
     environment: Environment,
     casts: Mapping[str, Cast],
     opened: AbstractAsyncContextManager[Ground],
@@ -183,7 +183,7 @@ async def tell(
     """Tell a story once, wherever it stands.
 
     Args:
-        telling: Which story, which run.
+        scenario_run: Which story, which run.
         environment: The run's world. What its trace has already is left out of the result.
         casts: Who plays each application.
         opened: The cluster, which is opened here and closed afterwards.
@@ -193,14 +193,14 @@ async def tell(
     Raises:
         ConfigError: The cluster can't be what the story wants.
     """
-    scenario = telling.scenario
+    scenario = scenario_run.scenario
     situation = Situation(
-        run=telling.run,
-        mode=telling.mode,
-        take=telling.take,
+        run=scenario_run.run,
+        mode=scenario_run.mode,
+        take=scenario_run.take,
         program=any(one.program for one in casts.values()),
     )
-    environment.tracer.run = _info(telling, environment.tracer.run)
+    environment.tracer.run = _info(scenario_run, environment.tracer.run)
     start_ms = environment.clock.monotonic_ms()
     first = len(environment.tracer)
     recorder = Recorder(environment.clock, environment.tracer)
@@ -214,7 +214,7 @@ async def tell(
     except (ClientError, StoryFailedError) as error:
         notes.failure = str(error)
         notes.answered = answered(error)
-    verdict, cured = _verdicts(telling, recorder.history, notes)
+    verdict, cured = _verdicts(scenario_run, recorder.history, notes)
     tracer = environment.tracer
     for found in (verdict, cured):
         if found is not None:
@@ -223,10 +223,10 @@ async def tell(
     tracer.export(lines.append, verdict=", ".join(verdict.observed) or "healthy", first=first)
     return RunResult(
         scenario=scenario.name,
-        animal=scenario.animal,
-        run=telling.run,
-        mode=telling.mode,
-        take=telling.take,
+        anomaly=scenario.anomaly,
+        run=scenario_run.run,
+        mode=scenario_run.mode,
+        take=scenario_run.take,
         seed=seed,
         players=tuple(notes.players),
         verdict=verdict,
@@ -305,17 +305,17 @@ async def _end(built: Stage) -> None:
 
 
 def _verdicts(
-    telling: Telling, history: History, notes: _Notes
+    scenario_run: ScenarioRun, history: History, notes: _Notes
 ) -> tuple[JudgesResult, JudgesResult | None]:
-    scenario, take = telling.scenario, telling.take
-    expected = scenario.verdict_of(telling.run, take)
+    scenario, take = scenario_run.scenario, scenario_run.take
+    expected = scenario.verdict_of(scenario_run.run, take)
     if notes.before_cure is None:
         because = notes.failure or "the story did not come to its end"
         return JudgesResult(expected=expected, observed=(FAILED,), because=(because,)), None
     verdict = _judged(history.until(notes.before_cure), expected)
     if not scenario.cure:
         return verdict, None
-    declared = scenario.runs[telling.run].cured if take == "armed" else scenario.disarmed
+    declared = scenario.runs[scenario_run.run].cured if take == "armed" else scenario.disarmed
     after = expected if declared is None else declared
     if notes.failure is not None:
         return verdict, JudgesResult(expected=after, observed=(FAILED,), because=(notes.failure,))
@@ -342,13 +342,13 @@ def _judged(history: History, expected: tuple[str, ...]) -> JudgesResult:
     )
 
 
-def _info(telling: Telling, known: RunInfo) -> RunInfo:
+def _info(scenario_run: ScenarioRun, known: RunInfo) -> RunInfo:
     """The cluster adds its own part (``server.inputs``)."""
     return RunInfo(
-        scenario=telling.scenario.name,
+        scenario=scenario_run.scenario.name,
         seed=known.seed,
         clock=known.clock,
-        run=telling.run,
-        mode=telling.mode,
-        take=telling.take,
+        run=scenario_run.run,
+        mode=scenario_run.mode,
+        take=scenario_run.take,
     )

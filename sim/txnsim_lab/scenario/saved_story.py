@@ -15,7 +15,7 @@ from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.reading import read_step
 from txnsim_lab.scenario.steps_model import Step
 
-_LEFT_OUT = ("aliases", "animal", "symptoms", "sources", "control", "cure", "steps", "runs")
+_LEFT_OUT = ("aliases", "anomaly", "symptoms", "sources", "control", "cure", "steps", "runs")
 _TITLE = "A story of my own"
 
 

@@ -67,7 +67,7 @@ async def make(
 
 
 class _Story:
-    """One telling."""
+    """One scenario_run."""
 
     def __init__(
         self,

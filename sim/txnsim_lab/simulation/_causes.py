@@ -73,18 +73,18 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """Else a habit without whose acts it is."""
     ticket: str
     """Ticket of the switch; for a habit, a description."""
-    animals: tuple[str, ...]
+    anomalies: tuple[str, ...] = msgspec.field(name="animals")
     """Short names of the scenarios that show it: ``z27``."""
 
     def __str__(self) -> str:
-        names = " or ".join(self.animals) or "known, without a scenario"
+        names = " or ".join(self.anomalies) or "known, without a scenario"
         position = "on" if self.healthy else "off"
         without = f"with {self.switch} {position}" if self.switch else f"without {self.habit}"
         return f"{names} ({self.ticket}): healthy {without}"
 
     @property
     def name(self) -> str:
-        return " or ".join(self.animals) or self.switch or self.habit
+        return " or ".join(self.anomalies) or self.switch or self.habit
 
 
 CAUSES_MAX: Final = 4
@@ -143,7 +143,7 @@ def _count(played: Played) -> int:
 def _cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
     # Other keys are cleaned otherwise, and could heal what the cleaner has done.
     if kinds == (Kind.DIRTY_WRITE,) and (apart := with_own_keys(plan)) != plan:
-        cause = Cause(habit="shared keys", ticket=SHARED_KEYS, animals=())
+        cause = Cause(habit="shared keys", ticket=SHARED_KEYS, anomalies=())
         yield apart, partial(_given, cause)
     for name, now in sorted(_switches(plan), key=lambda one: one[0] not in FREQUENT):
         yield with_switch(plan, name, not now), partial(_of_switch, name, healthy=not now)
@@ -151,13 +151,13 @@ def _cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
     if not plan.world.settings.keys().isdisjoint(EXPIRATIONS):
         present.add(SHORT_EXPIRATIONS)
     present |= {habit for habit, is_it in BY_ACT.items() if any(map(is_it, plan.acts))}
-    for habit, (what, animals) in HARMFUL.items():
+    for habit, (what, anomalies) in HARMFUL.items():
         if habit in present:
-            cause = Cause(habit=habit, ticket=what, animals=animals)
+            cause = Cause(habit=habit, ticket=what, anomalies=anomalies)
             yield without_habit(plan, habit), partial(_given, cause)
     if (careful := with_care(plan)) != plan:
-        what, animals = HARMFUL["unknown-end"]
-        cause = Cause(habit="going on after errors", ticket=what, animals=animals)
+        what, anomalies = HARMFUL["unknown-end"]
+        cause = Cause(habit="going on after errors", ticket=what, anomalies=anomalies)
         yield careful, partial(_given, cause)
 
 
@@ -170,7 +170,7 @@ def _of_switch(name: str, *, healthy: bool) -> Cause:
         switch=name,
         healthy=healthy,
         ticket=documentation()[name].ticket,
-        animals=tuple(_animals(name, healthy=healthy)),
+        anomalies=tuple(_anomalies(name, healthy=healthy)),
     )
 
 
@@ -186,7 +186,7 @@ def _switches(plan: Plan) -> Iterator[tuple[str, bool]]:
             yield name, now
 
 
-def _animals(switch: str, *, healthy: bool) -> Iterator[str]:
+def _anomalies(switch: str, *, healthy: bool) -> Iterator[str]:
     """Scenarios that differ by this switch: healthy in one position alone."""
     if switch in SHOWN:
         yield SHOWN[switch]

@@ -16,7 +16,7 @@ import yaml
 
 from txnsim.errors import ConfigError
 from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.runner import FAILED, Telling, tell_virtual
+from txnsim_lab.scenario.runner import FAILED, ScenarioRun, run_in_virtual_time
 from txnsim_lab.simulation._plan import RUN, Body, Plan
 from txnsim_lab.simulation._sentences import sentence_of
 from txnsim_lab.simulation.play import Done, Played
@@ -71,7 +71,7 @@ def _verdict(plan: Plan, steps: Sequence[Body]) -> tuple[str, ...]:
     """Verdict of the judges on the steps; empty if the story can't be told."""
     try:
         scenario = Scenario.model_validate(_file(plan, steps, ()))
-        result = tell_virtual(Telling(scenario=scenario, run=RUN), seed=plan.seed)
+        result = run_in_virtual_time(ScenarioRun(scenario=scenario, run=RUN), seed=plan.seed)
     except (ConfigError, ValueError, KeyError):
         return ()
     observed = result.verdict.observed

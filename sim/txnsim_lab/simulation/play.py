@@ -36,7 +36,7 @@ from txnsim_lab.scenario.ground.simulated import SimulatedGround, simulated_grou
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.recorder import Recorder
-from txnsim_lab.scenario.runner import Telling, casts_of
+from txnsim_lab.scenario.runner import ScenarioRun, casts_of
 from txnsim_lab.scenario.stage import LOOKER, Stage, stage
 from txnsim_lab.scenario.steps import act, done, expected_error
 from txnsim_lab.scenario.steps_model import Step
@@ -258,7 +258,7 @@ class _Run:
         self._environment = environment
         self._start_us = environment.clock.monotonic_us()
         recorder = self._recorder = Recorder(environment.clock, environment.tracer)
-        telling = Telling(scenario=self._scenario, run=RUN)
+        scenario_run = ScenarioRun(scenario=self._scenario, run=RUN)
         situation = Situation(run=RUN, mode=self.plan.world.mode, take="armed")
         try:
             async with (
@@ -266,7 +266,7 @@ class _Run:
                 stage(
                     self._scenario,
                     situation,
-                    casts=casts_of(telling, Casting(player="own")),
+                    casts=casts_of(scenario_run, Casting(player="own")),
                     ground=ground,
                     recorder=recorder,
                 ) as built,

@@ -19,9 +19,9 @@ from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import (
     SEED_DEFAULT,
     RunResult,
-    Telling,
-    tell_real,
-    tell_virtual,
+    ScenarioRun,
+    run_in_real_time,
+    run_in_virtual_time,
 )
 
 
@@ -55,13 +55,13 @@ def run_scenario(
         MissingExtraError: The client that should play is not installed.
     """
     _path, scenario = find(name)
-    telling = Telling(scenario=scenario, run=_run_of(scenario, run), take=take)
+    scenario_run = ScenarioRun(scenario=scenario, run=_run_of(scenario, run), take=take)
     given = inputs_of(msgspec.json.encode(list(inputs)).decode())
     if over_tcp or player is not None:
         if given:
             raise ConfigError("inputs repeat a run in virtual time, not one over TCP")
-        return real.run(tell_real(telling, Casting(player=player)))
-    return tell_virtual(telling, seed=seed, pace=GivenInputs(given) if given else None)
+        return real.run(run_in_real_time(scenario_run, Casting(player=player)))
+    return run_in_virtual_time(scenario_run, seed=seed, pace=GivenInputs(given) if given else None)
 
 
 def _run_of(scenario: Scenario, run: str | None) -> str:

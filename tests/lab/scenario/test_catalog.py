@@ -86,6 +86,6 @@ def test_heads_say_what_the_models_say() -> None:
     for name, scenario in known.items():
         head = found[name]
         assert tuple(head.get("aliases", ())) == scenario.aliases
-        assert head.get("animal", "") == scenario.animal
+        assert head.get("anomaly", "") == scenario.anomaly
         assert head["title"] == scenario.title
         assert list(head["runs"]) == list(scenario.runs)

@@ -10,14 +10,14 @@ from txnsim.errors import ConfigError
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.commands import Input
 from txnsim_lab.scenario.given_inputs import GivenInputs, inputs_of
-from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 
 KILL = '[{"before": 2, "step": {"cluster": {"do": "kill", "broker": 3}}}]'
 
 
 def test_without_inputs_a_run_is_the_same_as_without_a_pace() -> None:
-    telling = Telling(scenario=find("z01")[1], run="V-")
-    assert tell_virtual(telling, pace=GivenInputs(())).trace == told()
+    scenario_run = ScenarioRun(scenario=find("z01")[1], run="V-")
+    assert run_in_virtual_time(scenario_run, pace=GivenInputs(())).trace == told()
 
 
 def test_inputs_are_read_from_what_the_page_gives() -> None:

@@ -59,6 +59,11 @@ def test_a_broken_one_is_not(broken: dict[str, Any]) -> None:
     assert complaints(document)
 
 
+def test_the_former_name_of_a_field_is_accepted_and_marked() -> None:
+    assert complaints({**yaml.safe_load(TEXT), "animal": "Z01"}) == []
+    assert scenario_schema()["properties"]["animal"]["deprecated"]
+
+
 def test_what_has_to_be_there_is_missed() -> None:
     assert len(complaints({"name": "x"})) >= 5
 

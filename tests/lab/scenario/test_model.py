@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.stories import call, small
+from txnsim.errors import ConfigError
 from txnsim_lab.scenario.fields import Situation
 from txnsim_lab.scenario.model import Actor
 
@@ -50,6 +51,12 @@ def test_everybodys_neighbours_are_there_without_being_declared() -> None:
     story = small([{"advance": "1s"}], actors={"reader": {"plays": "reader", "uncommitted": True}})
     assert story.cast["bystander"] == Actor(plays="bystander")
     assert story.cast["reader"].uncommitted
+
+
+def test_a_file_may_still_call_its_anomaly_an_animal() -> None:
+    assert small([{"advance": "1s"}], animal="Z01").anomaly == "Z01"
+    with pytest.raises(ConfigError, match="anomaly is given twice"):
+        small([{"advance": "1s"}], animal="Z01", anomaly="Z02")
 
 
 def test_verdicts_are_kinds_and_healthy_is_none_of_them() -> None:

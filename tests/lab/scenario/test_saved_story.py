@@ -3,7 +3,7 @@ from __future__ import annotations
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.commands import Input
 from txnsim_lab.scenario.reading import read
-from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.saved_story import saved
 
 
@@ -18,7 +18,7 @@ def test_what_was_done_to_a_run_becomes_steps_where_it_was_done() -> None:
     assert mine.steps[-1].advance == 300_000
     assert len(mine.steps) == 15
     for take in ("armed", "disarmed"):
-        assert tell_virtual(Telling(scenario=mine, run="V-", take=take)).as_declared
+        assert run_in_virtual_time(ScenarioRun(scenario=mine, run="V-", take=take)).as_declared
 
 
 def test_what_is_said_of_other_runs_is_left_out_and_durations_are_kept() -> None:
@@ -27,4 +27,6 @@ def test_what_is_said_of_other_runs_is_left_out_and_durations_are_kept() -> None
                  name="mine", verdict="false-fencing")  # fmt: skip
     assert "V+" not in text
     assert "transaction-timeout: 60s" in text or "60000ms" not in text  # the default is left out
-    assert tell_virtual(Telling(scenario=read("mine.yaml", text), run="TV2/before")).as_declared
+    assert run_in_virtual_time(
+        ScenarioRun(scenario=read("mine.yaml", text), run="TV2/before")
+    ).as_declared

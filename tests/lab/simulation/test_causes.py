@@ -17,7 +17,7 @@ def test_a_known_anomaly_is_known_by_the_rule_that_heals_it() -> None:
     (cause,) = causes_of(leaderless_plan())
     assert cause.switch == "leaderless_partitions_keep_markers"
     assert cause.healthy
-    assert cause.animals == ("z27",)
+    assert cause.anomalies == ("z27",)
     assert str(cause).startswith("z27 (KAFKA-20734): healthy with")
 
 
@@ -35,7 +35,7 @@ async def fails(_guest: object) -> None:
 def test_what_is_left_out_has_a_name_too() -> None:
     """Seed 287: a program adds no partition, and its record joins the transaction before."""
     (cause,) = causes_of(draw(287))
-    assert (cause.habit, cause.animals) == ("no-adds", ("z04",))
+    assert (cause.habit, cause.anomalies) == ("no-adds", ("z04",))
 
 
 @pytest.mark.costly
@@ -51,7 +51,7 @@ def test_a_switch_that_moves_things_in_time_is_no_cause() -> None:
 def test_a_hang_that_has_no_ticket_has_the_name_of_its_story() -> None:
     """Seed 2084 as 4.3: a coordinator answers from records that its next leader never had."""
     (cause,) = causes_of(draw(2084, Wanted(as_version="4.3")))
-    assert (cause.switch, cause.animals) == ("loads_wait_for_replication", ("z34",))
+    assert (cause.switch, cause.anomalies) == ("loads_wait_for_replication", ("z34",))
 
 
 @pytest.mark.costly

@@ -23,7 +23,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.costly
 def test_a_finding_is_named_shrunk_told_and_written(tmp_path: Path) -> None:
     report = report_on(7, Wanted(), folder=tmp_path / "out", shrinks=True)
-    assert [cause.animals for cause in report.causes] == [("z27",)]
+    assert [cause.anomalies for cause in report.causes] == [("z27",)]
     assert report.shrunk == 4
     assert report.steps is not None
     assert report.steps <= 8

@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.plans import leaderless_plan
 from txnsim_lab.scenario.reading import read
-from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 from txnsim_lab.simulation._plan import RUN
 from txnsim_lab.simulation._story import pytest_of, story_of
 from txnsim_lab.simulation.play import play
@@ -18,7 +18,7 @@ def test_a_run_becomes_a_scenario_that_has_the_same_verdict() -> None:
     assert story is not None
     assert story.steps <= 8
     scenario = read("found.yaml", story.text)
-    result = tell_virtual(Telling(scenario=scenario, run=RUN), seed=plan.seed)
+    result = run_in_virtual_time(ScenarioRun(scenario=scenario, run=RUN), seed=plan.seed)
     assert result.as_declared
     assert result.verdict.observed == story.verdict
     assert "stuck-last-stable-offset" in story.verdict

@@ -29,7 +29,7 @@ from txnsim_lab.scenario.catalog import find, heads, scenarios
 if TYPE_CHECKING:
     from txnsim_lab.scenario.given_inputs import GivenInputs
     from txnsim_lab.scenario.model import Scenario
-    from txnsim_lab.scenario.runner import RunResult, Telling
+    from txnsim_lab.scenario.runner import RunResult, ScenarioRun
 
 DIFFERENT_STATUS: Final = 1
 COLUMNS: Final[Columns[dict[str, Any]]] = {
@@ -66,8 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "name", nargs="+", help="a scenario's name or alias, or a YAML file; several"
     )
     _run_options(run_some)
-    tellings = run_some.add_argument_group("which tellings")
-    which = tellings.add_mutually_exclusive_group()
+    chosen = run_some.add_argument_group("which runs")
+    which = chosen.add_mutually_exclusive_group()
     which.add_argument("--armed", action="store_true", help="only with the fault")
     which.add_argument(
         "--disarmed", action="store_true", help="only without the fault, to see the difference"
@@ -161,7 +161,7 @@ def run(args: argparse.Namespace) -> int:
         case "run":
             return _run(tuple(find(name)[1] for name in args.name), args, table=table_of)
         case _:
-            every = sorted(scenarios().values(), key=lambda one: (one.animal, one.aliases))
+            every = sorted(scenarios().values(), key=lambda one: (one.anomaly, one.aliases))
             return _run(every, args, table=matrix_of)
 
 
@@ -173,7 +173,7 @@ def _list(args: argparse.Namespace) -> int:
         {
             "name": one["name"],
             "aliases": one.get("aliases", []),
-            "animal": one.get("animal", ""),
+            "animal": one.get("anomaly", ""),
             "title": one["title"],
             "runs": list(one["runs"]),
         }
@@ -214,10 +214,8 @@ def _check(args: argparse.Namespace) -> int:
             wrong += 1
             found.append({"file": name, "problems": str(error).splitlines()})
             continue
-        tellings = len(scenario.runs) * len(scenario.takes)
-        found.append(
-            {"file": str(path), "name": scenario.name, "tellings": tellings, "problems": []}
-        )
+        runs = len(scenario.runs) * len(scenario.takes)
+        found.append({"file": str(path), "name": scenario.name, "tellings": runs, "problems": []})
     if args.json:
         print_json(found)
     else:
@@ -225,7 +223,7 @@ def _check(args: argparse.Namespace) -> int:
             for problem in one["problems"]:
                 complain(problem)
             if not one["problems"]:
-                print_line(f"{one['file']}: {one['name']} is sound, {one['tellings']} tellings")
+                print_line(f"{one['file']}: {one['name']} is sound, {one['tellings']} runs")
     return MISUSE_STATUS if wrong else 0
 
 
@@ -249,7 +247,7 @@ def _run(
     return 0 if all(result.as_declared for result in results) else DIFFERENT_STATUS
 
 
-def _run_elsewhere(plan: Sequence[Telling], args: argparse.Namespace) -> int:
+def _run_elsewhere(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> int:
     from txnsim_lab.scenario.players.casting import Casting
     from txnsim_lab.scenario.runner import casts_of
 
@@ -257,20 +255,22 @@ def _run_elsewhere(plan: Sequence[Telling], args: argparse.Namespace) -> int:
         if getattr(args, option) is not None:
             raise ConfigError(f"--{option} is of no use with --on")
     casting = Casting(player=args.player or "own", program=args.program)
-    for telling in plan:
-        if any(one.plays == "application" for one in telling.scenario.actors.values()):
-            casts_of(telling, casting)  # a wish that can't be granted is refused before any run
+    for scenario_run in plan:
+        if any(one.plays == "application" for one in scenario_run.scenario.actors.values()):
+            casts_of(
+                scenario_run, casting
+            )  # a wish that can't be granted is refused before any run
     cells = on_real_brokers.run(plan, casting, args)
     is_well = all(cell.agrees and not cell.left for cell in cells)
     return 0 if is_well else DIFFERENT_STATUS
 
 
-def _plan(chosen: Sequence[Scenario], args: argparse.Namespace) -> list[Telling]:
-    from txnsim_lab.scenario.runner import Telling
+def _plan(chosen: Sequence[Scenario], args: argparse.Namespace) -> list[ScenarioRun]:
+    from txnsim_lab.scenario.runner import ScenarioRun
 
     takes = [take for take in TAKES if getattr(args, take)] or list(TAKES)
     plan = [
-        Telling(scenario=scenario, run=run_name, take=take)
+        ScenarioRun(scenario=scenario, run=run_name, take=take)
         for scenario in chosen
         for run_name in _runs(scenario, args, alone=len(chosen) == 1)
         for take in takes
@@ -312,48 +312,56 @@ def _can_play(scenario: Scenario, run_name: str, player: str) -> bool:
     )
 
 
-def _run_all(plan: Sequence[Telling], args: argparse.Namespace) -> list[RunResult]:
+def _run_all(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> list[RunResult]:
     from txnsim.runtime import real
     from txnsim_lab.scenario.players.casting import Casting
-    from txnsim_lab.scenario.runner import casts_of, tell_real
+    from txnsim_lab.scenario.runner import casts_of, run_in_real_time
 
     casting = Casting(player=args.player, program=args.program)
     is_real = args.real or args.player is not None or args.program is not None
     if is_real:
-        for telling in plan:
-            casts_of(telling, casting)  # a wish that can't be granted is refused before any run
+        for scenario_run in plan:
+            casts_of(
+                scenario_run, casting
+            )  # a wish that can't be granted is refused before any run
     if args.seeds is not None and (is_real or args.inputs is not None or args.seeds < 1):
         raise ConfigError("--seeds is a number from 1 on, and for virtual time without --inputs")
     pace = _pace_of(plan, args, is_real=is_real)
     results = []
     said: set[str] = set()
-    for number, telling in enumerate(plan, 1):
-        result = real.run(tell_real(telling, casting)) if is_real else _told(telling, args, pace)
+    for number, scenario_run in enumerate(plan, 1):
+        result = (
+            real.run(run_in_real_time(scenario_run, casting))
+            if is_real
+            else _simulated(scenario_run, args, pace)
+        )
         results.append(result)
         _write(args.trace, result, "jsonl", result.trace)
         _write(args.history, result, "history.jsonl", result.history)
         if args.quiet or args.json:
             warn(progress_of(result, number=number, of=len(plan)))
-        elif telling.take == "armed" or args.disarmed or args.control:
-            world = telling.scenario.runs[telling.run]
+        elif scenario_run.take == "armed" or args.disarmed or args.control:
+            world = scenario_run.scenario.runs[scenario_run.run]
             print_text(story_of(world, result, said=said))
     return results
 
 
-def _told(telling: Telling, args: argparse.Namespace, pace: GivenInputs | None) -> RunResult:
+def _simulated(
+    scenario_run: ScenarioRun, args: argparse.Namespace, pace: GivenInputs | None
+) -> RunResult:
     """The first recording that differs, over the seeds; the last one if none differs."""
-    from txnsim_lab.scenario.runner import tell_virtual
+    from txnsim_lab.scenario.runner import run_in_virtual_time
 
     seeds = [args.seed] if args.seeds is None else range(1, args.seeds + 1)
     for seed in seeds:
-        result = tell_virtual(telling, seed=seed, pace=pace)
+        result = run_in_virtual_time(scenario_run, seed=seed, pace=pace)
         if not result.as_declared:
             break
     return result
 
 
 def _pace_of(
-    plan: Sequence[Telling], args: argparse.Namespace, *, is_real: bool
+    plan: Sequence[ScenarioRun], args: argparse.Namespace, *, is_real: bool
 ) -> GivenInputs | None:
     if args.inputs is None:
         return None

@@ -35,7 +35,7 @@ def matrix_of(results: Sequence[RunResult]) -> str:
 
 def _name(row: dict[str, list[RunResult]]) -> list[str]:
     one = next(iter(row.values()))[0]
-    return [line for line in (one.animal, one.scenario) if line]
+    return [line for line in (one.anomaly, one.scenario) if line]
 
 
 def _cell(results: Sequence[RunResult]) -> list[str]:

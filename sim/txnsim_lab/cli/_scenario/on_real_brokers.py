@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from txnsim.client.connection import ClientSettings
     from txnsim_lab.scenario.ground.comparison import Cell
     from txnsim_lab.scenario.players.casting import Casting
-    from txnsim_lab.scenario.runner import RunResult, Telling
+    from txnsim_lab.scenario.runner import RunResult, ScenarioRun
 
 APACHE: Final = "apache-"
 HEADERS: Final = ("Scenario", "Run", "Take", "On", "Simulated", "Real", "")
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(plan: Sequence[Telling], casting: Casting, args: argparse.Namespace) -> list[Cell]:
+def run(plan: Sequence[ScenarioRun], casting: Casting, args: argparse.Namespace) -> list[Cell]:
     """Tell every story of a plan on both sides, and print what came of it.
 
     Raises:
@@ -72,7 +72,7 @@ def run(plan: Sequence[Telling], casting: Casting, args: argparse.Namespace) -> 
         try:
             if there is not None:
                 real.run(
-                    comparison.tell_on_cluster(
+                    comparison.run_on_cluster(
                         place,
                         plan,
                         casting,
@@ -83,7 +83,7 @@ def run(plan: Sequence[Telling], casting: Casting, args: argparse.Namespace) -> 
                     )
                 )
             else:
-                real.run(comparison.tell_on_apache(on, plan, casting, say=warn, on_cell=on_cell))
+                real.run(comparison.run_on_apache(on, plan, casting, say=warn, on_cell=on_cell))
         except KeyboardInterrupt:
             if args.json:  # a program learns what was done, and what is left
                 print_json([facts(cell) for cell in cells])
@@ -140,7 +140,7 @@ def _teller(
     said: set[str] = set()
 
     def on_cell(cell: Cell) -> None:
-        cell = msgspec.structs.replace(cell, simulated=simulated.get(str(cell.telling)))
+        cell = msgspec.structs.replace(cell, simulated=simulated.get(str(cell.scenario_run)))
         cells.append(cell)
         if args.json or cell.why_not == comparison.BROKEN_OFF:  # no table will say it
             for line in leftovers(cell):
@@ -149,9 +149,9 @@ def _teller(
             return
         if args.quiet or args.json:
             verdict = "agrees" if cell.agrees else "differs"
-            warn(f"{cell.telling} on {cell.on}: {verdict} ({cell.real.duration_ms} ms)")
+            warn(f"{cell.scenario_run} on {cell.on}: {verdict} ({cell.real.duration_ms} ms)")
         else:
-            world = cell.telling.scenario.runs[cell.telling.run]
+            world = cell.scenario_run.scenario.runs[cell.scenario_run.run]
             print_text(story_of(world, cell.real, said=said))
 
     return on_cell
@@ -165,7 +165,7 @@ def table(cells: Sequence[Cell]) -> str:
     rows = [_row(cell) for cell in cells]
     lines = [line.rstrip() for line in format_table(HEADERS, rows).rstrip("\n").splitlines()]
     for cell in cells:
-        name = f"{cell.telling} on {cell.on}"
+        name = f"{cell.scenario_run} on {cell.on}"
         if cell.real is not None and not cell.agrees:
             for found in (cell.real.verdict, cell.real.cured):
                 if found is not None:
@@ -175,7 +175,7 @@ def table(cells: Sequence[Cell]) -> str:
     if all(cell.simulated is None for cell in cells):
         return "\n".join(lines)
     agree = sum(cell.agrees for cell in told)
-    came = f"{agree} of {len(told)} tellings on real brokers agree with the simulator"
+    came = f"{agree} of {len(told)} runs on real brokers agree with the simulator"
     silent = sum(cell.real is None and cell.simulated is not None for cell in cells)
     lines.append(f"{came}; no verdict on {silent}" if silent else came)
     return "\n".join(lines)
@@ -185,7 +185,7 @@ def leftovers(cell: Cell) -> list[str]:
     """What could not be cleaned: each thing and why, and by which command it goes. Names and
     commands are not broken, so that they can be copied.
     """
-    name = f"{cell.telling} on {cell.on}"
+    name = f"{cell.scenario_run} on {cell.on}"
     lines: list[str] = []
     for one in cell.left:
         lines += [f"{name}: could not be cleaned: {one}", f"   {one.command}"]
@@ -193,7 +193,7 @@ def leftovers(cell: Cell) -> list[str]:
 
 
 def _row(cell: Cell) -> tuple[str, ...]:
-    telling = cell.telling
+    scenario_run = cell.scenario_run
     if cell.simulated is None:
         both, note = (NOT_TOLD, NOT_TOLD), cell.why_not
     elif cell.real is None:
@@ -201,7 +201,7 @@ def _row(cell: Cell) -> tuple[str, ...]:
     else:
         both = (verdicts(cell.simulated), verdicts(cell.real))
         note = "agrees" if cell.agrees else "differs"
-    return (telling.scenario.name, telling.run, telling.take, cell.on, *both, note)
+    return (scenario_run.scenario.name, scenario_run.run, scenario_run.take, cell.on, *both, note)
 
 
 def verdicts(result: RunResult) -> str:
@@ -213,10 +213,10 @@ def verdicts(result: RunResult) -> str:
 def facts(cell: Cell) -> dict[str, object]:
     """A cell for programs."""
     return {
-        "scenario": cell.telling.scenario.name,
-        "animal": cell.telling.scenario.animal,
-        "run": cell.telling.run,
-        "take": cell.telling.take,
+        "scenario": cell.scenario_run.scenario.name,
+        "animal": cell.scenario_run.scenario.anomaly,
+        "run": cell.scenario_run.run,
+        "take": cell.scenario_run.take,
         "on": cell.on,
         "agrees": cell.agrees if cell.real is not None else None,
         "why_not": cell.why_not,

@@ -157,7 +157,7 @@ def facts_of(result: RunResult) -> dict[str, object]:
     """A run for programs."""
     return {
         "scenario": result.scenario,
-        "animal": result.animal,
+        "animal": result.anomaly,
         "run": result.run,
         "mode": result.mode,
         "take": result.take,

@@ -39,7 +39,7 @@ runs:
   TV2: {mode: TV2, verdict: healthy}
 
 # What happens, in order. Nothing sleeps: a step waits until its condition holds.
-# `only: armed` keeps a step for the telling with the fault; without the fault it is left out.
+# `only: armed` keeps a step for the run with the fault; without the fault it is left out.
 steps:
   - call: {who: shop, do: init-producer-id}
   - say: The shop writes an order in a transaction.

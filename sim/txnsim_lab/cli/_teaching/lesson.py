@@ -28,9 +28,9 @@ from txnsim_lab.cli._teaching.asking import (
 if TYPE_CHECKING:
     from txnsim.trace.reading import Recording
     from txnsim_lab.scenario.commands import Input, PlannedStep
-    from txnsim_lab.scenario.runner import Telling
+    from txnsim_lab.scenario.runner import ScenarioRun
     from txnsim_lab.scenario.stage import Stage
-    from txnsim_lab.scenario.teaching.lessons import Beside, Lesson, Part, Told
+    from txnsim_lab.scenario.teaching.lessons import Beside, Lesson, Part, StoryRun
 
 LEFT_STATUS: Final = 1
 DEMO: Final = "demo"
@@ -84,16 +84,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _play(chosen: Lesson) -> int:
-    from txnsim_lab.scenario.runner import tell_virtual
+    from txnsim_lab.scenario.runner import run_in_virtual_time
     from txnsim_lab.scenario.teaching.played import PlayedError
 
     print_text(f"{chosen.title}\n" if chosen.id == DEMO else f"{chosen.id}: {chosen.title}\n")
     player = _Player(chosen)
     try:
-        while player.telling is not None:
+        while player.scenario_run is not None:
             player.prepare()
             try:
-                tell_virtual(player.telling, pace=player)
+                run_in_virtual_time(player.scenario_run, pace=player)
             except PlayedError:
                 continue
     except LeftError:
@@ -121,15 +121,15 @@ class _Player:
         self._begins = 0
         """The first part of the present story."""
         self.predictions: list[bool] = []
-        self.telling = self._telling(0)
+        self.scenario_run = self._scenario_run(0)
         """The scenario to play next; None at the end of the lesson."""
 
-    def _telling(self, part: int) -> Telling | None:
-        from txnsim_lab.scenario.teaching.played import telling_of
+    def _scenario_run(self, part: int) -> ScenarioRun | None:
+        from txnsim_lab.scenario.teaching.played import scenario_run_of
 
-        return None if part >= len(self._lesson.parts) else telling_of(self._story(part))
+        return None if part >= len(self._lesson.parts) else scenario_run_of(self._story(part))
 
-    def _story(self, part: int) -> Told:
+    def _story(self, part: int) -> StoryRun:
         return self._lesson.story_of(part)[0]
 
     def prepare(self) -> None:
@@ -153,7 +153,7 @@ class _Player:
             is_new = following < len(parts) and parts[following].story is not None
             if following == len(parts) or (is_new and following != self._begins):
                 self._told, self._inputs, self._begins = 0, [], following
-                self.telling = self._telling(following)
+                self.scenario_run = self._scenario_run(following)
                 raise PlayedError
             self._part = following
             if parts[following].goal:
@@ -256,11 +256,11 @@ class _Player:
         if word.lower() in ("n", "no", "q"):
             return
         path = Path(word or f"{name}.yaml")
-        assert self.telling is not None
+        assert self.scenario_run is not None
         text = saved(
-            self.telling.scenario,
-            self.telling.run,
-            self.telling.take,
+            self.scenario_run.scenario,
+            self.scenario_run.run,
+            self.scenario_run.take,
             self._inputs,
             name=name,
             verdict=part.saves,
@@ -289,13 +289,13 @@ class _Until:
             raise PlayedError
 
 
-def _told_beside(story: Told, beside: Beside) -> Recording:
-    from txnsim_lab.scenario.runner import tell_virtual
-    from txnsim_lab.scenario.teaching.played import PlayedError, telling_of
+def _told_beside(story: StoryRun, beside: Beside) -> Recording:
+    from txnsim_lab.scenario.runner import run_in_virtual_time
+    from txnsim_lab.scenario.teaching.played import PlayedError, scenario_run_of
 
     pace = _Until(beside.until)
     told = msgspec.structs.replace(story, run=beside.run)
     with contextlib.suppress(PlayedError):
-        tell_virtual(telling_of(told), pace=pace)
+        run_in_virtual_time(scenario_run_of(told), pace=pace)
     assert pace.found is not None
     return pace.found

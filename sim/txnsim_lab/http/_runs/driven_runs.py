@@ -14,7 +14,7 @@ from txnsim.runtime.forked_processes import EndedError
 from txnsim_lab.http._runs.posted_runs import result_of
 from txnsim_lab.http._runs.run_requests import RunRequest, Stop
 from txnsim_lab.http._runs.told_again import Player
-from txnsim_lab.scenario.commands import Command, Failed, Order, Stopped, Told, encode, to_state
+from txnsim_lab.scenario.commands import Command, Failed, Order, RunEnded, Stopped, encode, to_state
 
 DRIVEN_MAX: Final = 8
 """So many driven runs wait at once: each is a process with its checkpoints."""
@@ -45,7 +45,7 @@ class DrivenRun(RunRequest):
     """One of them. ``has_ended`` says that it stands still, at a step or at its end."""
 
     _child: Player | None = None
-    _state: Stopped | Told | None = None
+    _state: Stopped | RunEnded | None = None
     _refusal: str | None = None
     is_cancelled = False
 
@@ -81,9 +81,9 @@ class DrivenRun(RunRequest):
     def trace_of(self, label: str | None, take: str) -> bytes:
         """The trace up to the present step."""
         if isinstance(self._state, Stopped):
-            (telling,) = self.plan
-            if label not in (None, telling.run) or take != telling.take:
-                raise RefusedError(422, f"the run is {telling.run} {telling.take}")
+            (scenario_run,) = self.plan
+            if label not in (None, scenario_run.run) or take != scenario_run.take:
+                raise RefusedError(422, f"the run is {scenario_run.run} {scenario_run.take}")
             return self._state.trace
         return super().trace_of(label, take)
 

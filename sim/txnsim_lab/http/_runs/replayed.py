@@ -9,11 +9,11 @@ takes some hundredths of a second. For systems without fork, and for WebAssembly
 from __future__ import annotations
 
 from txnsim_lab.scenario.commands import Back, to_command
-from txnsim_lab.scenario.driven import tell_driven
+from txnsim_lab.scenario.driven import run_driven
 
 
 class _NoMore(BaseException):  # no bug of a story: what catches those must let it pass
-    """Leaves the telling once all commands are carried out, before the next one."""
+    """Leaves the run once all commands are carried out, before the next one."""
 
 
 class _Return(BaseException):
@@ -24,8 +24,8 @@ class _Return(BaseException):
         self.count = count
 
 
-class _Telling:
-    """One telling from the beginning: both ends of ``driven.Talk``, and its ``driven.Kept``."""
+class _Replay:
+    """One run from the beginning: both ends of ``driven.Talk``, and its ``driven.Kept``."""
 
     def __init__(self, orders: list[bytes]) -> None:
         self._orders = iter(orders)
@@ -73,18 +73,18 @@ class Replayed:
         return self._stand([message])
 
     def _stand(self, more: list[bytes]) -> list[bytes]:
-        telling = _Telling([self._order, *self._obeyed, *more])
+        replay = _Replay([self._order, *self._obeyed, *more])
         try:
-            tell_driven(telling, telling)
+            run_driven(replay, replay)
         except _NoMore:
-            if telling.kept > len(self._obeyed):
+            if replay.kept > len(self._obeyed):
                 self._obeyed += more
-            return [telling.last]
+            return [replay.last]
         except _Return as wanted:
-            refusal = [] if _is_back(more) else [telling.last]
-            self._obeyed = [*self._obeyed, *more][: telling.kept - wanted.count]
+            refusal = [] if _is_back(more) else [replay.last]
+            self._obeyed = [*self._obeyed, *more][: replay.kept - wanted.count]
             return [*refusal, *self._stand([])]
-        return [telling.last]
+        return [replay.last]
 
 
 def _is_back(more: list[bytes]) -> bool:

@@ -13,7 +13,7 @@ from txnsim.runtime.env import Clock
 from txnsim_lab.scenario.commands import Input, PlannedStep
 
 if TYPE_CHECKING:
-    from txnsim_lab.scenario.runner import JudgesResult, RunResult, Telling
+    from txnsim_lab.scenario.runner import JudgesResult, RunResult, ScenarioRun
 
 HEALTHY: Final = "healthy"
 
@@ -71,7 +71,7 @@ class RunsView(msgspec.Struct, frozen=True, kw_only=True):
 class RunRequest:
     """A request to run a scenario, while it is carried out and afterwards."""
 
-    def __init__(self, request_id: str, plan: Sequence[Telling], seed: int) -> None:
+    def __init__(self, request_id: str, plan: Sequence[ScenarioRun], seed: int) -> None:
         self.id = request_id
         self.plan = plan
         self.seed = seed

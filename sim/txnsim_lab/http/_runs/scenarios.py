@@ -44,7 +44,7 @@ from txnsim_lab.scenario.commands import MODULE, Back, Command, Drive, Go, Input
 
 if TYPE_CHECKING:
     from txnsim_lab.scenario.model import Scenario
-    from txnsim_lab.scenario.runner import RunResult, Telling
+    from txnsim_lab.scenario.runner import RunResult, ScenarioRun
 
 _log: Final = Logger("txnsim.http")
 
@@ -52,7 +52,7 @@ WAIT_MS: Final = 10_000
 WAIT_MS_MAX: Final = 300_000
 SEED_DEFAULT: Final = 1
 SEED_MAX: Final = 2**63 - 1
-TELLINGS_KEPT_MAX: Final = 50
+RUNS_KEPT_MAX: Final = 50
 """Requests to run that are remembered; the oldest that has ended makes room."""
 NDJSON: Final = "application/x-ndjson"
 YAML: Final = "application/yaml"
@@ -317,7 +317,7 @@ class ScenarioRoutes(Noun):
 
     # Running
 
-    async def _begin_driven(self, plan: Sequence[Telling], wanted: RunScenario) -> DrivenRun:
+    async def _begin_driven(self, plan: Sequence[ScenarioRun], wanted: RunScenario) -> DrivenRun:
         if len(plan) != 1:
             raise RefusedError(
                 422, f"a driven run is one run and one take, these are {len(plan)}: name them"
@@ -383,13 +383,13 @@ class ScenarioRoutes(Noun):
         return WithStatus(one.view(), 200 if one.has_ended else 202)
 
     def _make_room(self) -> None:
-        if len(self._requests) < TELLINGS_KEPT_MAX:
+        if len(self._requests) < RUNS_KEPT_MAX:
             return
         for key, one in self._requests.items():
             if one.is_over:
                 del self._requests[key]
                 return
-        raise RefusedError(409, f"{TELLINGS_KEPT_MAX} runs are waiting: wait for GET {PREFIX}/runs")
+        raise RefusedError(409, f"{RUNS_KEPT_MAX} runs are waiting: wait for GET {PREFIX}/runs")
 
     # Finding
 
@@ -424,14 +424,21 @@ class ScenarioRoutes(Noun):
 # Reading, in a thread
 
 
-def _story_of(telling: Telling, inputs: Sequence[Input], name: str, verdict: str) -> str:
+def _story_of(scenario_run: ScenarioRun, inputs: Sequence[Input], name: str, verdict: str) -> str:
     from txnsim_lab.scenario.saved_story import saved
 
-    return saved(telling.scenario, telling.run, telling.take, inputs, name=name, verdict=verdict)
+    return saved(
+        scenario_run.scenario,
+        scenario_run.run,
+        scenario_run.take,
+        inputs,
+        name=name,
+        verdict=verdict,
+    )
 
 
-def _plan(wanted: RunScenario) -> list[Telling]:
-    from txnsim_lab.scenario.runner import Telling
+def _plan(wanted: RunScenario) -> list[ScenarioRun]:
+    from txnsim_lab.scenario.runner import ScenarioRun
 
     scenario = _wanted(wanted)
     for label in wanted.runs:
@@ -443,7 +450,7 @@ def _plan(wanted: RunScenario) -> list[Telling]:
         if take not in TAKES:
             raise RefusedError(422, f"take is {take!r}, expected one of {', '.join(TAKES)}")
     plan = [
-        Telling(scenario=scenario, run=label, take=take)
+        ScenarioRun(scenario=scenario, run=label, take=take)
         for label in dict.fromkeys(wanted.runs or scenario.runs)
         for take in dict.fromkeys(wanted.takes)
         if take in scenario.takes

@@ -70,7 +70,7 @@ def one_file(
     contents = _Contents(
         remark=told,
         runs=tuple(
-            _Run(title=title, moments=tuple(moments(run, tell=_telling(tell, title))))
+            _Run(title=title, moments=tuple(moments(run, tell=_scenario_run(tell, title))))
             for title, run in shown
         ),
     )
@@ -109,7 +109,7 @@ def one_file(
 """
 
 
-def _telling(tell: Callable[[str], object], title: str) -> Callable[[int, int], object]:
+def _scenario_run(tell: Callable[[str], object], title: str) -> Callable[[int, int], object]:
     return lambda so, of: tell(f"{title}: {so:,} of {of:,} events explained …")
 
 

@@ -116,7 +116,7 @@ def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> s
 
 
 def only_simulated(scenario: Scenario, run_name: str, take: str, *, is_ours: bool) -> str | None:
-    """The first step of a telling that real brokers can't take, and why; None if they can all.
+    """The first step of a run that real brokers can't take, and why; None if they can all.
 
     Args:
         scenario: The story.

@@ -35,7 +35,7 @@ from txnsim_lab.scenario.ground.jars import fetch
 from txnsim_lab.scenario.ground.kafka import KafkaGround, kafka_ground
 from txnsim_lab.scenario.ground.started import RealCluster, apache_cluster, cluster_there
 from txnsim_lab.scenario.players.casting import Casting
-from txnsim_lab.scenario.runner import RunResult, Telling, casts_of, tell, tell_virtual
+from txnsim_lab.scenario.runner import RunResult, ScenarioRun, casts_of, run_in_virtual_time, run_on
 
 SHORT_SETTINGS: Final = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
@@ -70,9 +70,9 @@ CLEANER_LOAD: Final = 0.9
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """One telling, and what it came to on both sides."""
+    """One run, and what it came to on both sides."""
 
-    telling: Telling
+    scenario_run: ScenarioRun
     on: str
     """``4.0.2``, or the address of a cluster."""
     simulated: RunResult | None = None
@@ -102,9 +102,9 @@ Say = Callable[[str], object]
 # Releases that are started
 
 
-async def tell_on_apache(
+async def run_on_apache(
     version: str,
-    plan: Sequence[Telling],
+    plan: Sequence[ScenarioRun],
     casting: Casting,
     *,
     say: Say,
@@ -122,20 +122,20 @@ async def tell_on_apache(
     Raises:
         ConfigError: There is no Java or Maven, or a broker did not come up.
     """
-    worlds: dict[_World, list[Telling]] = {}
-    for telling in plan:
-        why = why_not(telling, version)
+    worlds: dict[_World, list[ScenarioRun]] = {}
+    for scenario_run in plan:
+        why = why_not(scenario_run, version)
         if why is not None:
-            on_cell(Cell(telling=telling, on=version, why_not=why))
+            on_cell(Cell(scenario_run=scenario_run, on=version, why_not=why))
         else:
-            worlds.setdefault(_world_of(telling), []).append(telling)
+            worlds.setdefault(_world_of(scenario_run), []).append(scenario_run)
     if not worlds:
         return
     libs = fetch(version, say=say)
     environment = real_environment(trace_level=TraceLevel.BRIEF, trace_ring_bytes=None)
     number = 0
-    for world, tellings in worlds.items():
-        say(f"starting Apache Kafka {version}: {world.brokers} brokers, {tellings[0].mode} …")
+    for world, scenario_runs in worlds.items():
+        say(f"starting Apache Kafka {version}: {world.brokers} brokers, {scenario_runs[0].mode} …")
         options = ApacheOptions(
             version=version,
             libs=libs,
@@ -147,22 +147,22 @@ async def tell_on_apache(
             there = _There(
                 environment=environment, cluster=cluster, casting=casting, on=version, say=say
             )
-            for telling in tellings:
+            for scenario_run in scenario_runs:
                 number += 1
                 prefix = f"cell{number}-"
-                on_cell(await _told(telling, there, prefix=prefix, left=[]))
+                on_cell(await _cell_of(scenario_run, there, prefix=prefix, left=[]))
 
 
 class _World(msgspec.Struct, frozen=True, kw_only=True):
-    """Tellings of one world share their brokers."""
+    """Runs of one world share their brokers."""
 
     brokers: int
     transaction_version: int
     properties: tuple[tuple[str, str], ...]
 
 
-def _world_of(telling: Telling) -> _World:
-    scenario, run = telling.scenario, telling.scenario.runs[telling.run]
+def _world_of(scenario_run: ScenarioRun) -> _World:
+    scenario, run = scenario_run.scenario, scenario_run.scenario.runs[scenario_run.run]
     given: Mapping[str, object] = {
         "transaction.state.log.num.partitions": TRANSACTION_LOG_PARTITIONS,
         "transaction.partition.verification.enable": VERIFICATION[run.mode],
@@ -187,23 +187,25 @@ def _world_of(telling: Telling) -> _World:
     )
 
 
-def simulated(telling: Telling, version: str) -> Telling:
-    """The same telling in the simulated world that a real release is held against."""
+def simulated(scenario_run: ScenarioRun, version: str) -> ScenarioRun:
+    """The same run in the simulated world that a real release is held against."""
     counterpart = counterpart_of(version)
-    scenario, run = telling.scenario, telling.scenario.runs[telling.run]
+    scenario, run = scenario_run.scenario, scenario_run.scenario.runs[scenario_run.run]
     strict = counterpart.effective.v2_markers_need_higher_epoch
     rules = {**counterpart.rules, STRICT_MARKERS: strict}
     world = run.model_copy(update={"as_version": counterpart.release.name, "rules": rules})
-    runs = {**scenario.runs, telling.run: world}
-    return msgspec.structs.replace(telling, scenario=scenario.model_copy(update={"runs": runs}))
+    runs = {**scenario.runs, scenario_run.run: world}
+    return msgspec.structs.replace(
+        scenario_run, scenario=scenario.model_copy(update={"runs": runs})
+    )
 
 
 # A cluster that is there
 
 
-async def tell_on_cluster(
+async def run_on_cluster(
     bootstrap: str,
-    plan: Sequence[Telling],
+    plan: Sequence[ScenarioRun],
     casting: Casting,
     *,
     settings: ClientSettings,
@@ -231,18 +233,25 @@ async def tell_on_cluster(
         there = _There(
             environment=environment, cluster=cluster, casting=casting, on=bootstrap, say=say
         )
-        for number, telling in enumerate(plan, 1):
-            why = why_not(telling, bootstrap, generation)
+        for number, scenario_run in enumerate(plan, 1):
+            why = why_not(scenario_run, bootstrap, generation)
             if why is not None:
-                on_cell(Cell(telling=telling, on=bootstrap, why_not=why))
+                on_cell(Cell(scenario_run=scenario_run, on=bootstrap, why_not=why))
                 continue
             prefix = f"txnsim-{token}-{number}-"
             say(f"topics, groups and transactional ids begin with {prefix}")
             left: list[Left] = []
             try:
-                cell = await _told(telling, there, prefix=prefix, left=left)
+                cell = await _cell_of(scenario_run, there, prefix=prefix, left=left)
             except BaseException:  # mostly Ctrl-C: what is left is told all the same
-                on_cell(Cell(telling=telling, on=bootstrap, why_not=BROKEN_OFF, left=tuple(left)))
+                on_cell(
+                    Cell(
+                        scenario_run=scenario_run,
+                        on=bootstrap,
+                        why_not=BROKEN_OFF,
+                        left=tuple(left),
+                    )
+                )
                 raise
             on_cell(cell)
 
@@ -260,27 +269,31 @@ class _There(msgspec.Struct, frozen=True, kw_only=True):
     say: Say
 
 
-async def _told(telling: Telling, there: _There, *, prefix: str, left: list[Left]) -> Cell:
+async def _cell_of(
+    scenario_run: ScenarioRun, there: _There, *, prefix: str, left: list[Left]
+) -> Cell:
     """Tell a story, and again while its brokers are in trouble; ``left`` gets what could not be
     cleaned, also where it is broken off.
     """
     trouble = ""
     for number in range(1, TRIES + 1):
         own = prefix if number == 1 else f"{prefix}{number}-"
-        cell = await _told_once(telling, there, prefix=own, left=left)
+        cell = await _cell_of_one_try(scenario_run, there, prefix=own, left=left)
         if there.cluster.brokers is not None:
             cell = _without(own, cell)
             await there.cluster.brokers.mend()
         trouble = "" if cell.real is None else cell.real.answered
         if trouble not in TROUBLES:
             return cell
-        there.say(f"{telling} on {there.on}: no verdict, brokers answer {trouble}")
+        there.say(f"{scenario_run} on {there.on}: no verdict, brokers answer {trouble}")
     why = f"no verdict: brokers answer {trouble}, {TRIES} times"
-    return Cell(telling=telling, on=there.on, why_not=why, left=tuple(left))
+    return Cell(scenario_run=scenario_run, on=there.on, why_not=why, left=tuple(left))
 
 
-async def _told_once(telling: Telling, there: _There, *, prefix: str, left: list[Left]) -> Cell:
-    scenario = adapted(telling.scenario, prefix)
+async def _cell_of_one_try(
+    scenario_run: ScenarioRun, there: _There, *, prefix: str, left: list[Left]
+) -> Cell:
+    scenario = adapted(scenario_run.scenario, prefix)
     environment, cluster, on = there.environment, there.cluster, there.on
     ground = KafkaGround(
         environment,
@@ -290,47 +303,49 @@ async def _told_once(telling: Telling, there: _There, *, prefix: str, left: list
         settings=DEFAULTS,
         hands=cluster.brokers,
     )
-    its_own = msgspec.structs.replace(telling, scenario=scenario)
+    its_own = msgspec.structs.replace(scenario_run, scenario=scenario)
     casts = casts_of(its_own, there.casting)
     try:
-        real = await tell(its_own, environment, casts, kafka_ground(ground, left=left.extend))
+        real = await run_on(its_own, environment, casts, kafka_ground(ground, left=left.extend))
     except ConfigError as error:
-        return Cell(telling=telling, on=on, why_not=str(error), left=tuple(left))
+        return Cell(scenario_run=scenario_run, on=on, why_not=str(error), left=tuple(left))
     began_ms = min((one.at_ms for one in real.story), default=0)
     sentences = tuple(
         msgspec.structs.replace(one, at_ms=one.at_ms - began_ms) for one in real.story
     )
     real = msgspec.structs.replace(real, story=sentences)
-    return Cell(telling=telling, on=on, real=real, left=tuple(left))
+    return Cell(scenario_run=scenario_run, on=on, real=real, left=tuple(left))
 
 
 def beforehand(
-    plan: Sequence[Telling], on: str, generation: Generation | None = None
+    plan: Sequence[ScenarioRun], on: str, generation: Generation | None = None
 ) -> dict[str, RunResult]:
-    """What the simulator comes to for each telling that will be played on real brokers, by the
-    telling's name; in virtual time, so outside of any event loop.
+    """What the simulator comes to for each run that will be played on real brokers, by the
+    run's name; in virtual time, so outside of any event loop.
     """
     return {
-        str(telling): tell_virtual(simulated(telling, on) if generation is None else telling)
-        for telling in plan
-        if why_not(telling, on, generation) is None
+        str(scenario_run): run_in_virtual_time(
+            simulated(scenario_run, on) if generation is None else scenario_run
+        )
+        for scenario_run in plan
+        if why_not(scenario_run, on, generation) is None
     }
 
 
-def why_not(telling: Telling, on: str, generation: Generation | None = None) -> str | None:
-    """Why a telling can't be played on real brokers; None if it can. Where it can't be played
-    with its fault, telling it without says nothing.
+def why_not(scenario_run: ScenarioRun, on: str, generation: Generation | None = None) -> str | None:
+    """Why a run can't be played on real brokers; None if it can. Where it can't be played
+    with its fault, a run without it says nothing.
     """
-    scenario, run = telling.scenario, telling.run
+    scenario, run = scenario_run.scenario, scenario_run.run
     is_ours = generation is None
     if generation is None:
         not_there = why_not_there(scenario, run, on)
     else:
         matter = markers_matter(scenario, run)
-        not_there = generation.why_not(telling.mode, markers_matter=matter)
+        not_there = generation.why_not(scenario_run.mode, markers_matter=matter)
     if not_there is not None:
         return not_there
-    for take in dict.fromkeys(("armed", telling.take)):
+    for take in dict.fromkeys(("armed", scenario_run.take)):
         why = only_simulated(scenario, run, take, is_ours=is_ours)
         if why is not None:
             return why

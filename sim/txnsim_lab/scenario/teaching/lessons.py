@@ -33,7 +33,7 @@ _OF_CLUSTERS: Final = (
 """Fields of a part that only lessons on a story, or on a cluster of one's own, have."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StoryRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which run of which story is played."""
 
     scenario: str
@@ -84,7 +84,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     say: str
     then: str
     """Text after the part; of a goal, after it is reached."""
-    story: Told | None = None
+    story: StoryRun | None = None
     """Another story begins here."""
     until: int = 0
     """Step before which the story stops; 0 leaves the story where it is."""
@@ -132,12 +132,12 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     id: str
     title: str
     minutes: int
-    story: Told | None = None
+    story: StoryRun | None = None
     cluster: OwnCluster | None = None
     """A lesson has a story or a cluster, never both."""
     parts: tuple[Part, ...]
 
-    def story_of(self, part: int) -> tuple[Told, int]:
+    def story_of(self, part: int) -> tuple[StoryRun, int]:
         """The story of a part, and the part that begins the story."""
         for number in range(min(part, len(self.parts) - 1), 0, -1):
             begun = self.parts[number].story

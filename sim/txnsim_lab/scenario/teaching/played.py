@@ -11,10 +11,10 @@ from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.commands import Input, PlannedStep
 from txnsim_lab.scenario.given_inputs import do_input
 from txnsim_lab.scenario.reading import read_step
-from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.stage import Stage
 from txnsim_lab.scenario.teaching.facts import fact
-from txnsim_lab.scenario.teaching.lessons import Lesson, Told, is_reached
+from txnsim_lab.scenario.teaching.lessons import Lesson, StoryRun, is_reached
 
 
 class PlayedPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,9 +31,9 @@ class PlayedError(Exception):
     """The wanted part of a story has been played: ends the run early."""
 
 
-def telling_of(story: Told) -> Telling:
+def scenario_run_of(story: StoryRun) -> ScenarioRun:
     """The run that a lesson names."""
-    return Telling(scenario=find(story.scenario)[1], run=story.run, take=story.take)
+    return ScenarioRun(scenario=find(story.scenario)[1], run=story.run, take=story.take)
 
 
 def so_far(stage: Stage) -> Recording:
@@ -47,7 +47,7 @@ def played(one: Lesson) -> dict[int, PlayedPart]:
     while len(found) < len(one.parts):
         story, _ = one.story_of(len(found))
         with suppress(PlayedError):
-            tell_virtual(telling_of(story), pace=_Solver(one, found))
+            run_in_virtual_time(scenario_run_of(story), pace=_Solver(one, found))
     return found
 
 

@@ -15,7 +15,7 @@ from txnsim_lab.cli._scenario import command as scenario_module
 from txnsim_lab.scenario import catalog, runner
 from txnsim_lab.scenario._pace import Pace
 from txnsim_lab.scenario.players.casting import Casting
-from txnsim_lab.scenario.runner import JudgesResult, RunResult, Telling
+from txnsim_lab.scenario.runner import JudgesResult, RunResult, ScenarioRun
 
 WRONG: dict[str, tuple[str, ...]] = {}
 Z01 = ["scenario", "run", "z01"]
@@ -38,43 +38,47 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     """Stories are not told, but come to what is declared."""
     seen = Told()
 
-    def tell_virtual(telling: Telling, *, seed: int, pace: Pace | None = None) -> RunResult:
+    def run_in_virtual_time(
+        scenario_run: ScenarioRun, *, seed: int, pace: Pace | None = None
+    ) -> RunResult:
         assert pace is None
-        seen.virtual.append((telling.run, telling.take, seed))
-        return result_of(telling)
+        seen.virtual.append((scenario_run.run, scenario_run.take, seed))
+        return result_of(scenario_run)
 
-    async def tell_real(telling: Telling, casting: Casting) -> RunResult:
-        seen.real.append((telling.run, telling.take, casting))
-        return result_of(telling)
+    async def run_in_real_time(scenario_run: ScenarioRun, casting: Casting) -> RunResult:
+        seen.real.append((scenario_run.run, scenario_run.take, casting))
+        return result_of(scenario_run)
 
-    monkeypatch.setattr(runner, "tell_virtual", tell_virtual)
-    monkeypatch.setattr(runner, "tell_real", tell_real)
+    monkeypatch.setattr(runner, "run_in_virtual_time", run_in_virtual_time)
+    monkeypatch.setattr(runner, "run_in_real_time", run_in_real_time)
     return seen
 
 
-def result_of(telling: Telling) -> RunResult:
-    expected = telling.scenario.verdict_of(telling.run, telling.take)
+def result_of(scenario_run: ScenarioRun) -> RunResult:
+    expected = scenario_run.scenario.verdict_of(scenario_run.run, scenario_run.take)
     return RunResult(
-        scenario=telling.scenario.name,
-        animal=telling.scenario.animal,
-        run=telling.run,
-        mode=telling.mode,
-        take=telling.take,
+        scenario=scenario_run.scenario.name,
+        anomaly=scenario_run.scenario.anomaly,
+        run=scenario_run.run,
+        mode=scenario_run.mode,
+        take=scenario_run.take,
         seed=1,
         players=("somebody",),
         verdict=JudgesResult(
             expected=expected,
-            observed=WRONG.get(telling.run, expected),
+            observed=WRONG.get(scenario_run.run, expected),
             because=("so it is",),
         ),
         cured=None,
         story=(
-            Sentence(at_ms=0, who="scenario", text=f"It was in {telling.run}.", is_narrated=True),
+            Sentence(
+                at_ms=0, who="scenario", text=f"It was in {scenario_run.run}.", is_narrated=True
+            ),
         ),
         remarks=(),
         duration_ms=5,
         history=b"seen\n",
-        trace=f"{telling.run} {telling.take}\n".encode(),
+        trace=f"{scenario_run.run} {scenario_run.take}\n".encode(),
     )
 
 
@@ -280,7 +284,7 @@ def test_every_file_is_checked_also_behind_a_wrong_one(
     assert main(["scenario", "check", str(wrong), "z01"]) == 2
     said = capsys.readouterr()
     assert f"{wrong}:1: goal: is missing" in said.err
-    assert said.out.endswith("late-produce-after-abort is sound, 12 tellings\n")
+    assert said.out.endswith("late-produce-after-abort is sound, 12 runs\n")
     assert main(["scenario", "check", "z01", "--json"]) == 0
     (one,) = json.loads(capsys.readouterr().out)
     assert (one["problems"], one["tellings"]) == ([], 12)

@@ -11,7 +11,7 @@ def test_an_anomaly_is_a_row_and_a_mode_a_column() -> None:
             result(run="V-/fixed", verdict=finding(())),
             result(run="TV2", mode="TV2", verdict=finding((), expected=("duplicate",))),
             result(take="disarmed", verdict=finding(())),
-            result(scenario="other", animal="", run="TV2+", mode="TV2+", verdict=finding(())),
+            result(scenario="other", anomaly="", run="TV2+", mode="TV2+", verdict=finding(())),
         ]
     ).splitlines()
     assert lines[0].split() == ["Scenario", "V-", "V+", "TV2", "TV2+"]

@@ -36,7 +36,7 @@ def test_a_story_is_told_on_both_sides_and_cleaned_up(
     out, err = capfd.readouterr()
     assert "topics, groups and transactional ids begin with txnsim-" in err
     assert "could not be cleaned" not in err
-    assert out.rstrip().endswith("1 of 1 tellings on real brokers agree with the simulator")
+    assert out.rstrip().endswith("1 of 1 runs on real brokers agree with the simulator")
     topics = kafka.cluster.metadata.image.topics
     assert [name for name in topics if name.startswith("txnsim-")] == []
 
@@ -87,7 +87,7 @@ def test_what_is_left_is_told_with_its_command_and_is_no_success(
     assert f"could not be cleaned: topic {prefix}t: " in out
     assert "TOPIC_DELETION_DISABLED" in out
     assert f"\n   kafka-topics.sh {where} --delete --topic {prefix}t\n" in out
-    assert "1 of 1 tellings on real brokers agree with the simulator" in out
+    assert "1 of 1 runs on real brokers agree with the simulator" in out
     (cell,) = json.loads(as_json)
     (left,) = cell["left"]
     assert left.keys() == {"kind", "name", "why", "command"}
@@ -125,7 +125,7 @@ def test_what_can_not_be_told_there_says_which_step_it_was(
         "step 1: it moves a leader of __transaction_state"
     ] * 3
     assert [cell["agrees"] for cell in cells] == [None] * 3
-    # It said "0 of 0 tellings agree", and ended with 0.
+    # It said "0 of 0 runs agree", and ended with 0.
     assert (
         f"txnsim: nothing was played on {kafka.bootstrap}: step 1: it moves a leader of "
         "__transaction_state. Name a run of the story that fits with --mode"
@@ -146,7 +146,7 @@ def test_another_verdict_is_told_with_its_reason(
     out = capfd.readouterr().out
     assert "differs" in out
     assert "commit is answered INVALID_TXN_STATE" in out
-    assert "0 of 1 tellings on real brokers agree" in out
+    assert "0 of 1 runs on real brokers agree" in out
 
 
 def test_modes_that_the_cluster_is_not_are_left_out(

@@ -23,7 +23,7 @@ def result(**changes: Any) -> RunResult:
     """An armed run in V- that came to what was declared."""
     given: dict[str, Any] = {
         "scenario": "late",
-        "animal": "Z01",
+        "anomaly": "Z01",
         "run": "V-",
         "mode": "V-",
         "take": "armed",

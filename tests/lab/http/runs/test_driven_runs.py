@@ -117,7 +117,7 @@ async def test_a_run_is_cancelled_and_only_so_many_wait(monkeypatch: pytest.Monk
 async def test_a_run_that_stands_still_makes_no_room_for_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(scenarios, "TELLINGS_KEPT_MAX", 1)
+    monkeypatch.setattr(scenarios, "RUNS_KEPT_MAX", 1)
     async with port() as client:
         begun = (await client.post(RUNS, json=Z01)).json()
         full = await client.post(RUNS, json={"name": "z01", "runs": ["V-"]})

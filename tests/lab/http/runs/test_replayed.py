@@ -18,9 +18,9 @@ from txnsim_lab.scenario.commands import (
     Failed,
     Go,
     Order,
+    RunEnded,
     State,
     Stopped,
-    Told,
     encode,
     to_state,
 )
@@ -99,8 +99,8 @@ async def test_a_run_told_again_answers_what_a_process_answers(nursery: Nursery)
     assert [type(one).__name__ for one in found] == [type(one).__name__ for one in expected]
     assert found == expected
     kinds = {type(one) for one in found}
-    assert kinds == {Stopped, Told, Failed}
-    refused = [one.error for one in found if isinstance(one, Stopped | Told) and one.error]
+    assert kinds == {Stopped, RunEnded, Failed}
+    refused = [one.error for one in found if isinstance(one, Stopped | RunEnded) and one.error]
     assert len(refused) == 3
 
 
@@ -128,7 +128,7 @@ async def test_only_so_many_stops_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
     commands: list[Command] = [wait, wait, wait, Go(steps=1), Back(count=1), wait, Go()]
     messages = [encode(an_order()), *(encode(one) for one in commands)]
     *stopped, ended = await asyncio.to_thread(told_again, messages)
-    assert isinstance(ended, Told)
+    assert isinstance(ended, RunEnded)
     assert [one.back for one in stopped if isinstance(one, Stopped)] == [0, 1, 2, 2, 2, 1, 2]
     refused = [one.error for one in stopped if isinstance(one, Stopped) and one.error]
     assert len(refused) == 2

@@ -92,7 +92,7 @@ async def test_a_bug_in_a_story_is_told_to_whoever_asked(monkeypatch: pytest.Mon
     def broken(*_args: object, **_options: object) -> None:
         raise ZeroDivisionError("told so")
 
-    monkeypatch.setattr("txnsim_lab.http._runs.replayed.tell_driven", broken)
+    monkeypatch.setattr("txnsim_lab.http._runs.replayed.run_driven", broken)
     monkeypatch.setattr(scenarios, "HAS_FORK", False)  # told in a thread, as on Windows
     async with port() as client:
         told = await until_done(client, await client.post(RUNS, json={"yaml": SHORT}))
@@ -103,7 +103,7 @@ async def test_a_bug_in_a_story_is_told_to_whoever_asked(monkeypatch: pytest.Mon
 
 
 async def test_the_oldest_requests_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scenarios, "TELLINGS_KEPT_MAX", 1)
+    monkeypatch.setattr(scenarios, "RUNS_KEPT_MAX", 1)
     wanted = {"yaml": SHORT, "runs": ["V-"]}
     async with port() as client:
         first = (await client.post(f"{RUNS}?wait_ms=0", json=wanted)).json()

@@ -10,7 +10,7 @@ from txnsim.errors import ConfigError
 from txnsim_lab.check.observations import Ended, Wrote
 from txnsim_lab.scenario._notation.blocks import rolled_out
 from txnsim_lab.scenario.reading import read
-from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 
 INIT = call("init-producer-id")
 
@@ -114,7 +114,7 @@ def test_the_seed_draws_the_order_of_a_block_and_a_part_keeps_its_own() -> None:
     scenario = small([{"any-order": [{"only": "armed", "steps": [one, two]}, three]}, four])
 
     def written(seed: int) -> str:
-        result = tell_virtual(Telling(scenario=scenario, run="V-"), seed=seed)
+        result = run_in_virtual_time(ScenarioRun(scenario=scenario, run="V-"), seed=seed)
         assert result.as_declared, result.verdict
         return "".join(one.value for one in seen(result, Wrote))
 

@@ -87,7 +87,7 @@ export const record = () =>
   });
 
 /** Whether nothing else was asked to be shown meanwhile. */
-const telling = (mine) => {
+const progressOf = (mine) => {
   let shownMs = 0;
   return (so) => {
     const now = performance.now();
@@ -107,7 +107,7 @@ async function kept(mine) {
     return null;
   }
   if (!answer.ok) throw new Error(answer.statusText);
-  const book = await readBook(answer, telling(mine));
+  const book = await readBook(answer, progressOf(mine));
   reading.value = 0;
   return book && { book, identity: identityOf(answer) };
 }
@@ -174,7 +174,7 @@ export async function listen() {
 export async function load(answer, kind) {
   generation += 1;
   const mine = generation;
-  const book = await readBook(answer, telling(mine));
+  const book = await readBook(answer, progressOf(mine));
   reading.value = 0;
   if (!book || mine !== generation) return false;
   put(book, kind);

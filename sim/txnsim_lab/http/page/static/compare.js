@@ -2,7 +2,7 @@
 // Two runs of one story beside each other: their steps by caption, what each shows at a step, and the
 // first step at which they differ, in one sentence.
 
-import { SHOWN_MAX, TELLING, coordinated, idsOf, isOwnerless, messages, otherwise, partitionsOf, stepAt } from "./stage.js";
+import { SHOWN_MAX, TXN_APIS, coordinated, idsOf, isOwnerless, messages, otherwise, partitionsOf, stepAt } from "./stage.js";
 import { asked, events, notes, stateAt, within } from "./store.js";
 import { tape } from "./tape.js";
 
@@ -80,7 +80,7 @@ function signs(book, number) {
     const refused = new Map();
     for (let n = from; n <= to; n += 1) {
       const { k, d } = events[n];
-      const api = k === "log.reject" ? "Produce" : k === "marker.refused" ? "WriteTxnMarkers" : k === "msg.send" && d.response && TELLING.has(d.api) ? d.api : null;
+      const api = k === "log.reject" ? "Produce" : k === "marker.refused" ? "WriteTxnMarkers" : k === "msg.send" && d.response && TXN_APIS.has(d.api) ? d.api : null;
       if (api && d.error && !PASSING.has(d.error)) refused.set(`${api} ${d.error}`, `${api} is refused with ${d.error}${d.reason ? `: ${d.reason}` : ""}.`);
     }
     return { trouble, refused, names: [...refused.keys()].sort(), states: Object.entries(now.transactions).map(([id, { state }]) => `${id} is ${state}`).sort(), records };

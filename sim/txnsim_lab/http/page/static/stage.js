@@ -25,7 +25,7 @@ const CLIENTS_MAX = 8;
 /** What clients ask only to find their way. */
 export const HOUSEKEEPING = new Set(["IncrementalAlterConfigs", "DescribeConfigs", "DescribeTransactions", "ListTransactions", "DescribeProducers", "ApiVersions", "Metadata", "FindCoordinator", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry", "DescribeCluster"]);
 /** What clients and coordinators send about transactions; the rest is housekeeping. */
-export const TELLING = new Set(["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce", "EndTxn", "WriteTxnMarkers"]);
+export const TXN_APIS = new Set(["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce", "EndTxn", "WriteTxnMarkers"]);
 const TROUBLE = { hanging: 0, unknown: 1, decided: 2, alive: 3 };
 const NO_TROUBLE = 4;
 
@@ -212,7 +212,7 @@ function lately(index, waiting) {
     else if (k === "marker.written") {
       const how = d.committed ? "COMMIT" : "ABORT";
       some.push({ key: one.i, how: "delivered", from: "coordinator", to: d.tp, label: `${how} marker`, said: `written at ${d.offset}`, rule: null, since: one, like: { point: "peer.request", api: "WriteTxnMarkers" } });
-    } else if (k === "msg.recv" && !d.response && TELLING.has(d.api) && d.peer?.startsWith("client/") && !waiting.has(one.i)) {
+    } else if (k === "msg.recv" && !d.response && TXN_APIS.has(d.api) && d.peer?.startsWith("client/") && !waiting.has(one.i)) {
       const error = answers.get(`${d.peer} ${d.correlation}`);
       const isRefused = Boolean(error) && error !== "NONE";
       add(one, isRefused ? "refused" : "delivered", isRefused ? error : sentOf(one));

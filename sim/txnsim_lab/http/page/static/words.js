@@ -56,7 +56,7 @@ export const WORDS = {
   "judges": "Functions that read what clients saw and say what went wrong, each kind by a name of its own.",
   "violation": "What judges found: something that transactions promise and that was not kept.",
   "verdict": "What the judges say of a run: healthy, or the violations that they found.",
-  "animal": "An anomaly of the zoo, as z01: a documented way in which transactions go wrong.",
+  "anomaly": "A way in which transactions go wrong. The zoo has the documented ones, by number: z01.",
   "runs and their verdicts": "A scenario's variants, by generation of the protocol, and what the judges say of each. before and fixed: without and with Kafka's correction.",
   "V-, V+": "Without verification, as before Apache Kafka 3.6; and with it (KIP-890, part 1).",
   "TV2, TV2+": "transaction.version 2 (KIP-890, part 2): the epoch rises with every transaction; and with markers that are strict about it.",

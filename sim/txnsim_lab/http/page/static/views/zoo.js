@@ -45,7 +45,7 @@ export function Zoo() {
     <p>Lessons: <${Lessons} /></p>
     <p role="status">${busy}</p>
     ${!known && html`<p class="hint">Reading the scenarios …</p>`}
-    ${known && html`<table class="wide zoo"><caption>Runs and their verdicts</caption><thead><tr><th>animal</th><th>what happens</th>${modesOf(known).map((mode) => html`<th>${mode}</th>`)}</tr></thead><tbody>
+    ${known && html`<table class="wide zoo"><caption>Runs and their verdicts</caption><thead><tr><th>anomaly</th><th>what happens</th>${modesOf(known).map((mode) => html`<th>${mode}</th>`)}</tr></thead><tbody>
       ${sorted(known).map((one) => html`<tr><td>${one.aliases.join(", ") || one.name}</td><td>${one.title}</td>${modesOf(known).map((mode) => html`<td>
         ${Object.entries(one.runs).filter(([run]) => modeOf(run) === mode).map(([run, verdict]) => html`
           <button class=${verdict === "healthy" ? "run healthy" : "run bad"} disabled=${busy !== ""} onClick=${() => start(one.name, run, "armed")}>

@@ -1,6 +1,6 @@
 """What the site tells is what is told here, byte by byte: its WebAssembly in Node.js.
 
-A module that a telling needs and the site lacks fails here, and is named.
+A module that a run needs and the site lacks fails here, and is named.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ import pytest
 
 from tests.support.re2j import recorded
 from tests.support.site import built_site, in_node
-from tests.support.trace_survey import first_tellings, tellings
+from tests.support.trace_survey import first_runs, scenario_runs
 from txnsim_lab.scenario import catalog
-from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.teaching.lessons import lessons
 from txnsim_lab.scenario.teaching.played import played
 
 pytestmark = pytest.mark.browser
 
 PARTS: Final = 8
-"""Tests that share all tellings: no test may take many minutes."""
+"""Tests that share all runs: no test may take many minutes."""
 TELL: Final = """
 import json
 from hashlib import sha256
 from txnsim.http.work_thread import in_a_turn
 from txnsim_lab.scenario import catalog
-from txnsim_lab.scenario.runner import Telling, tell_virtual
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 
 def told(name, run, take):
-    one = tell_virtual(Telling(scenario=catalog.find(name)[1], run=run, take=take))
+    one = run_in_virtual_time(ScenarioRun(scenario=catalog.find(name)[1], run=run, take=take))
     return sha256(one.trace + one.history).hexdigest()
 
 answer = json.dumps([await in_a_turn(lambda: told(*one)) for one in json.loads(given)])
@@ -81,14 +81,14 @@ def site() -> Path:
     return built_site()
 
 
-def hash_of(telling: Telling) -> str:
-    one = tell_virtual(telling)
+def hash_of(scenario_run: ScenarioRun) -> str:
+    one = run_in_virtual_time(scenario_run)
     return sha256(one.trace + one.history).hexdigest()
 
 
 @pytest.mark.costly
 def test_one_telling_of_each_story_is_the_same_in_webassembly(site: Path, tmp_path: Path) -> None:
-    assert_same(first_tellings(catalog.scenarios().values()), site, tmp_path)
+    assert_same(first_runs(catalog.scenarios().values()), site, tmp_path)
 
 
 def test_patterns_are_taken_refused_and_matched_as_by_re2j_in_webassembly(
@@ -103,11 +103,11 @@ def test_patterns_are_taken_refused_and_matched_as_by_re2j_in_webassembly(
 @pytest.mark.nightly
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_telling_is_the_same_in_webassembly(part: int, site: Path, tmp_path: Path) -> None:
-    every = tellings(catalog.scenarios().values())
+    every = scenario_runs(catalog.scenarios().values())
     assert_same(islice(every, part, None, PARTS), site, tmp_path)
 
 
-def assert_same(chosen: Iterable[Telling], site: Path, folder: Path) -> None:
+def assert_same(chosen: Iterable[ScenarioRun], site: Path, folder: Path) -> None:
     """Trace and history of each, byte by byte."""
     wanted = list(chosen)
     assert wanted
