@@ -66,7 +66,7 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim_lab/cli/_teaching/own_cluster.py": "tests/clients/test_own_cluster.py",
     "sim/txnsim_lab/cli/_teaching/asking.py": "tests/lab/cli/teaching/test_lesson.py",
     "sim/txnsim_lab/cli/_site.py": "tests/browser/test_site.py",
-    "sim/txnsim_lab/http/_runs/told_again.py": "tests/lab/http/runs/test_driven_runs.py",
+    "sim/txnsim_lab/http/_runs/players.py": "tests/lab/http/runs/test_driven_runs.py",
     "sim/txnsim_lab/http/site/_stand_ins/*.py": "tests/browser/test_site.py",
     "sim/txnsim_lab/http/_runs/run_requests.py": "tests/lab/http/runs/test_scenarios.py",
     "sim/txnsim_lab/scenario/driven.py": "tests/lab/http/runs/test_driven_runs.py",

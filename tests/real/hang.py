@@ -8,10 +8,10 @@ from typing import Final
 
 from txnsim.client import requests
 from txnsim.client.admin import Admin
+from txnsim.client.backoff import Deadline, pause
 from txnsim.client.errors import ErrorCode
 from txnsim.client.producer import Producer
 from txnsim.client.versions import VersionRange
-from txnsim.client.waiting import Deadline, pause
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 from txnsim.wire.batch import Record, build_batch
 

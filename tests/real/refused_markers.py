@@ -29,12 +29,12 @@ from tests.real.two_releases import PROPERTIES, SETTINGS
 from tests.support.apache_kafka import ApacheKafka
 from txnsim.client import requests
 from txnsim.client.admin import Admin
+from txnsim.client.backoff import pause
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, ErrorCode
 from txnsim.client.producer import Producer
 from txnsim.client.requests import NewTopic
 from txnsim.client.versions import VersionRange
-from txnsim.client.waiting import pause
 from txnsim.runtime import real
 from txnsim.types import BrokerId, ProducerIdAndEpoch, TopicPartition
 

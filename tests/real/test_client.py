@@ -10,6 +10,7 @@ from tests.real.conftest import SETTINGS, Target
 from tests.real.hang import VERIFICATION, make_hanging, produce_without_adding
 from tests.support.clusters import until_state, values
 from txnsim.client.admin import Admin
+from txnsim.client.backoff import pause
 from txnsim.client.cluster import Cluster
 from txnsim.client.consumer import Consumer
 from txnsim.client.errors import (
@@ -25,7 +26,6 @@ from txnsim.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, FoundOffset
 from txnsim.client.producer import Producer
 from txnsim.client.requests import NewTopic
 from txnsim.client.session import TxnProtocol
-from txnsim.client.waiting import pause
 from txnsim.types import IsolationLevel, TopicPartition
 
 FENCED = {ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch}

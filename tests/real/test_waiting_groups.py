@@ -24,7 +24,7 @@ from txnsim.runtime.rng import SeededRng
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim_spark.forensics.find_hanging import Search
 from txnsim_spark.questions.lost import lost
-from txnsim_spark.questions.waiting import waiting
+from txnsim_spark.questions.waiting_groups import waiting
 
 pytestmark = pytest.mark.real
 

@@ -23,6 +23,7 @@ from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main
 from txnsim.client import requests
 from txnsim.client.admin import Admin
+from txnsim.client.backoff import Deadline, pause
 from txnsim.client.cluster import Cluster
 from txnsim.client.consumer import Consumer
 from txnsim.client.errors import ClientError, ErrorCode
@@ -30,7 +31,6 @@ from txnsim.client.inspection.txn_views import OpenSince, ProducerState
 from txnsim.client.offsets import LATEST, list_offsets
 from txnsim.client.producer import Producer
 from txnsim.client.versions import ANY
-from txnsim.client.waiting import Deadline, pause
 from txnsim.types import IsolationLevel, ProducerIdAndEpoch, TopicPartition
 from txnsim.wire.batch import Record, build_batch
 

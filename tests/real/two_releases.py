@@ -28,13 +28,13 @@ from tests.support.apache_kafka import ApacheKafka
 from tests.support.zookeeper_kafka import ZookeeperKafka
 from txnsim.client import partition_requests, requests
 from txnsim.client.admin import TOPIC_RESOURCE, Admin
+from txnsim.client.backoff import pause
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError, ErrorCode
 from txnsim.client.producer import Producer
 from txnsim.client.requests import NewTopic
 from txnsim.client.versions import VersionRange
-from txnsim.client.waiting import pause
 from txnsim.runtime import real
 from txnsim.types import BrokerId, TopicPartition
 from txnsim.wire.batch import Record, build_batch

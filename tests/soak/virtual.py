@@ -21,9 +21,9 @@ from typing import Any, Final
 from tests.soak.trouble import ADVANCE_MS, AWAY_S, PAUSE_S, SET_BY_MS, drawn
 from tests.support.clusters import VirtualCluster, run_cluster
 from txnsim.client.admin import Admin
+from txnsim.client.backoff import pause
 from txnsim.client.errors import AbortableError, ClientError
 from txnsim.client.producer import Producer
-from txnsim.client.waiting import pause
 from txnsim.runtime.trace import TraceLevel
 from txnsim.types import BrokerId, TopicPartition
 

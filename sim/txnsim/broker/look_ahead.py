@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from txnsim.log.answers import AppendRejection
 from txnsim.log.unpacking import Steps, Unpacked, unpacked
 from txnsim.log.validation import newest_in_steps
-from txnsim.runtime.turns import SLICE_NS, Slices
+from txnsim.runtime.turns import SLICE_NS, TimeSlices
 from txnsim.wire.compression import Packed
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class LookAhead:
 
     def __init__(self, tasks: Tasks) -> None:
         self._unpacker = tasks.unpacker
-        self._slices = Slices(tasks.turns)
+        self._slices = TimeSlices(tasks.turns)
         self._spent_ns = 0
         self._has_room = False
         self.was_heavy = False

@@ -24,15 +24,19 @@ from txnsim.api.memory_mark import SHARE_OF_MACHINE, MemoryMark
 from txnsim.cli import _serve_load as serve_load
 from txnsim.cli import ready_file
 from txnsim.cli._serve_announce import announce
-from txnsim.cli.collector import not_collected, pass_over_present, seldom_collected
 from txnsim.cli.event_log import tell_left_out
+from txnsim.cli.garbage_collection import (
+    freeze_present_objects,
+    no_garbage_collection,
+    rare_garbage_collection,
+)
 from txnsim.cli.output import complain
 from txnsim.cli.serving import long_running
 from txnsim.errors import ConfigError
 from txnsim.extensions import OnDemand
 from txnsim.releases import REFERENCE, RELEASES
 from txnsim.runtime import real
-from txnsim.runtime.polite_threads import politely
+from txnsim.runtime.switch_interval import with_short_switch_interval
 from txnsim.runtime.trace import TraceLevel
 from txnsim.security.options import NO_SECURITY
 from txnsim.server.cluster import SimCluster
@@ -46,7 +50,7 @@ from txnsim.text import EVERYWHERE, PORT_MAX, read_host_and_port, read_size
 from txnsim.variables import words_of
 
 if TYPE_CHECKING:
-    from txnsim.runtime.forked_processes import Nursery
+    from txnsim.runtime.forked_processes import ForkServer
     from txnsim.server import security_demo
     from txnsim.server.security_demo import DemoFiles
     from txnsim.storage.disks import Disks
@@ -222,7 +226,7 @@ def run(args: argparse.Namespace) -> int:
         long_running.begin(args)
         disks = serve_load.disks_of(args)
         options = options_from(args, disks)
-        with seldom_collected(), _nursery(page=args.ui) as args.nursery:
+        with rare_garbage_collection(), _fork_server(page=args.ui) as args.fork_server:
             return real.run(_serve(options, args, disks))
     except BrokenPipeError:
         raise  # the reader of what we print has gone
@@ -232,7 +236,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _nursery(*, page: bool) -> Iterator[Nursery | None]:
+def _fork_server(*, page: bool) -> Iterator[ForkServer | None]:
     """The helper of the runs that the page will play, forked while there is no loop and no socket
     yet.
     """
@@ -241,15 +245,15 @@ def _nursery(*, page: bool) -> Iterator[Nursery | None]:
         return
     from txnsim.extensions import borrowed
     from txnsim.runtime.forked_processes import (
-        Nursery,  # both cost the start of a server without a page
+        ForkServer,  # both cost the start of a server without a page
     )
 
-    nursery = Nursery(borrowed("txnsim_lab.scenario.commands", "the page").MODULE)
-    nursery.fork()
+    fork_server = ForkServer(borrowed("txnsim_lab.scenario.commands", "the page").MODULE)
+    fork_server.fork()
     try:
-        yield nursery
+        yield fork_server
     finally:
-        nursery.close()
+        fork_server.close()
 
 
 def rewrite(arguments: Sequence[str]) -> list[str]:
@@ -464,7 +468,7 @@ async def _serve_until(
             if args.http is not None:
                 # The control port is an extra and is imported after the brokers listen: clients
                 # need not wait for it.
-                with not_collected():
+                with no_garbage_collection():
                     from txnsim.http.server import LOOPBACK, ControlServer
 
                 server = ControlServer.of_simulated(
@@ -473,7 +477,7 @@ async def _serve_until(
                     host=args.http_host or LOOPBACK,
                     token=args.token,
                     page=args.ui,
-                    nursery=args.nursery,
+                    fork_server=args.fork_server,
                 )
                 try:
                     await stack.enter_async_context(server)
@@ -488,8 +492,10 @@ async def _serve_until(
             if args.prepare is not None:
                 exercise = await args.prepare(cluster, None if server is None else server.url)
             announce(cluster, server, args, demo, exercise=exercise)
-            pass_over_present()
-            threading.Thread(target=politely, args=(_import_log,), daemon=True).start()
+            freeze_present_objects()
+            threading.Thread(
+                target=with_short_switch_interval, args=(_import_log,), daemon=True
+            ).start()
             _watch_memory(cluster)
             await stop.wait()
     finally:

@@ -6,7 +6,7 @@ no more than any client does.
 - ``connection``: one connection; requests, correlation ids, timeouts. ``versions`` are negotiated,
   ``authentication`` logs in, ``operator_login`` does so for an operator.
 - ``cluster``: bootstrap, leaders, coordinators, one connection per broker; ``metadata`` are its
-  values, ``waiting`` its pauses and deadlines, ``tracing`` its part of the trace.
+  values, ``backoff`` its pauses and deadlines, ``tracing`` its part of the trace.
 - ``producer``: plain, idempotent and transactional; its decisions are pure: ``session`` (identity,
   sequences, which transaction protocol) and ``reactions`` (what an error code means to a producer).
   ``coordinated`` asks its coordinator.

@@ -14,6 +14,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
+from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import LOST, Cluster
 from txnsim.client.errors import (
     ClientError,
@@ -24,7 +25,6 @@ from txnsim.client.errors import (
 )
 from txnsim.client.metadata import RETRIED_TOPIC_ERRORS
 from txnsim.client.reactions import UNSAID
-from txnsim.client.waiting import Deadline
 from txnsim.types import TopicPartition
 
 K = TypeVar("K", bound=Hashable)

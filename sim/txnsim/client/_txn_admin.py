@@ -28,6 +28,7 @@ from txnsim.client._by_key import (
     look_up_leaders,
     run_by_key,
 )
+from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, ConnectionLostError, ErrorCode, or_raised
 from txnsim.client.inspection.coordinators_asked import asked_while_all_serve, check_sight
@@ -57,7 +58,6 @@ from txnsim.client.inspection.txn_wording import (
 )
 from txnsim.client.requests import Marker
 from txnsim.client.session import identity_in
-from txnsim.client.waiting import Deadline
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 from txnsim.wire.filters import TransactionFilters
 

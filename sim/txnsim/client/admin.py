@@ -15,6 +15,7 @@ import msgspec
 
 from txnsim.client import offsets, requests
 from txnsim.client._txn_admin import TransactionAdmin
+from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import LOST
 from txnsim.client.errors import (
     ClientError,
@@ -28,7 +29,6 @@ from txnsim.client.metadata import BrokerAddress, PartitionView, TopicView, pars
 from txnsim.client.offsets import FoundOffset
 from txnsim.client.requests import ConfigChange, NewTopic
 from txnsim.client.versions import Request
-from txnsim.client.waiting import Deadline
 from txnsim.types import IsolationLevel, TopicPartition
 
 TOPIC_RESOURCE = 2

@@ -17,6 +17,7 @@ from typing import Any
 
 from txnsim.client import requests
 from txnsim.client.authentication import Authentication
+from txnsim.client.backoff import Backoff, Deadline
 from txnsim.client.connection import ClientSettings, Connection, Dial, dial_asyncio
 from txnsim.client.errors import (
     ClientError,
@@ -42,7 +43,6 @@ from txnsim.client.versions import (
     VersionRange,
     newer_features,
 )
-from txnsim.client.waiting import Backoff, Deadline
 from txnsim.errors import ConfigError
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.rng import random_hex

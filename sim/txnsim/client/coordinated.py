@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.client import requests
+from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import LOST, Cluster
 from txnsim.client.errors import (
     AbortableError,
@@ -26,7 +27,6 @@ from txnsim.client.errors import (
 from txnsim.client.reactions import UNSAID, Operation, Reaction, react
 from txnsim.client.session import NO_IDENTITY, EndPlan, TxnSession, identity_in, unexpected
 from txnsim.client.versions import Request
-from txnsim.client.waiting import Deadline
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 
 _ENDS: Final = frozenset({Operation.COMMIT, Operation.ABORT})

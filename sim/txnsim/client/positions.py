@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import LOST, Cluster
 from txnsim.client.errors import ClientError, ErrorCode, RetriableError, code_name
 from txnsim.client.group_requests import find_group_coordinator, offset_fetch
 from txnsim.client.versions import Request
-from txnsim.client.waiting import Deadline
 from txnsim.types import TopicPartition
 
 

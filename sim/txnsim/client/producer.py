@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from txnsim.client import requests
+from txnsim.client.backoff import Backoff, Deadline
 from txnsim.client.cluster import LOST, Cluster
 from txnsim.client.coordinated import Coordinated
 from txnsim.client.errors import (
@@ -42,7 +43,6 @@ from txnsim.client.session import (
     unexpected,
 )
 from txnsim.client.versions import ANY
-from txnsim.client.waiting import Backoff, Deadline
 from txnsim.types import (
     PRODUCER_EPOCH_MAX,
     ProducerEpoch,

@@ -24,7 +24,7 @@ from txnsim.http.topics import partition_of, replica_log
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import ProducerEntry
 from txnsim.runtime.turns import Pace, rest_where_due
-from txnsim.server.views.waiting import WAIT_MS, entry_of, until_state
+from txnsim.server.views.waiting_transactions import WAIT_MS, entry_of, until_state
 from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at
 from txnsim.txn.state import (
     NO_TIMESTAMP,

@@ -33,7 +33,7 @@ from txnsim.http.operation import JSON, Noun
 from txnsim.http.overview import LookRoutes
 from txnsim.http.replies import RefusedError, as_json, refused
 from txnsim.http.topics import TopicRoutes
-from txnsim.runtime.forked_processes import Nursery
+from txnsim.runtime.forked_processes import ForkServer
 from txnsim.server.cluster import SimCluster
 
 _NOUNS: Final[tuple[type[Noun], ...]] = (
@@ -93,14 +93,14 @@ def _description() -> bytes:
 class ControlApi:
     """The routes over one cluster."""
 
-    def __init__(self, cluster: SimCluster, nursery: Nursery | None = None) -> None:
+    def __init__(self, cluster: SimCluster, fork_server: ForkServer | None = None) -> None:
         """Args:
         cluster: Whose control port it is.
-        nursery: The helper of driven runs, if it was forked already.
+        fork_server: The helper of driven runs, if it was forked already.
         """
         self._cluster = cluster
         self._events = ReportedRoutes(cluster)
-        self._added = [one.Added(cluster, nursery) for one in offered("http.control_port")]
+        self._added = [one.Added(cluster, fork_server) for one in offered("http.control_port")]
         self._index = msgspec.json.format(
             msgspec.json.encode(
                 {

@@ -20,7 +20,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from txnsim.client.waiting import pause
+from txnsim.client.backoff import pause
 from txnsim.http.messages import fault
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import CURSOR_MAX, Body, RefusedError, digits_of, number_of

@@ -18,7 +18,7 @@ from txnsim.http.replies import Body, RefusedError, WithStatus, flag_of, number_
 from txnsim.injection.injector import CannotStrikeError, Injector
 from txnsim.runtime.env import Environment
 from txnsim.server.inputs import input_event
-from txnsim.server.views.waiting import WAIT_MS
+from txnsim.server.views.waiting_transactions import WAIT_MS
 
 WAIT_MS_MAX: Final = 300_000
 STRIKES_MAX: Final = 1_000_000

@@ -15,7 +15,7 @@ from txnsim.extensions import OnDemand
 from txnsim.http.messages import Health
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.work_thread import beside
-from txnsim.runtime.polite_threads import politely
+from txnsim.runtime.switch_interval import with_short_switch_interval
 from txnsim.runtime.turns import rest_where_due
 from txnsim.server.views.readings import counted_ids, readings
 from txnsim.settings import DEFAULTS
@@ -80,7 +80,9 @@ class LookRoutes(ClusterNoun):
         if len(found) <= WRITTEN_AT_ONCE:
             text = exposition.exposition(found)
         else:
-            text = await beside(partial(politely, partial(exposition.exposition, found)))
+            text = await beside(
+                partial(with_short_switch_interval, partial(exposition.exposition, found))
+            )
         return Response(text, media_type=exposition.CONTENT_TYPE)
 
     @Operation("get", f"{PREFIX}/cluster")

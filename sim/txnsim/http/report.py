@@ -14,7 +14,7 @@ import msgspec
 from txnsim.http.messages import Fault
 from txnsim.runtime.trace import Event, Tracer
 from txnsim.server.cluster import SimCluster
-from txnsim.server.views.waiting import waits_for
+from txnsim.server.views.waiting_transactions import waits_for
 from txnsim.text import printable
 from txnsim.trace.story import Sentence, story
 from txnsim.txn.state import PREPARED_STATES, TransactionState

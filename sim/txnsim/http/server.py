@@ -12,7 +12,7 @@ from typing import Final, Protocol, Self
 
 from txnsim.errors import MissingExtraError, pip_line
 from txnsim.runtime.env import Tasks
-from txnsim.runtime.forked_processes import Nursery
+from txnsim.runtime.forked_processes import ForkServer
 from txnsim.runtime.real import new_token, tcp_socket
 from txnsim.server.cluster import SimCluster
 from txnsim.text import host_and_port
@@ -90,7 +90,7 @@ class ControlServer:
         host: str = LOOPBACK,
         token: str | None = None,
         page: bool = False,
-        nursery: Nursery | None = None,
+        fork_server: ForkServer | None = None,
     ) -> Self:
         """The control port of a simulated cluster.
 
@@ -98,10 +98,10 @@ class ControlServer:
             cluster: Its tasks serve the port.
             port, host, token: As above.
             page: The page will be opened: what it needs is made ready at once.
-            nursery: The helper of driven runs, if it was forked already; it is closed with the
+            fork_server: The helper of driven runs, if it was forked already; it is closed with the
                 port.
         """
-        api = ControlApi(cluster, nursery)
+        api = ControlApi(cluster, fork_server)
         if page:
             api.warm_up()
         return cls(api, cluster.environment.tasks, port=port, host=host, token=token)

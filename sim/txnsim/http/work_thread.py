@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Final, TypeVar
 
-from txnsim.runtime.polite_threads import politely
+from txnsim.runtime.switch_interval import with_short_switch_interval
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ class WorkThread:
             if done.cancelled():
                 continue
             try:
-                tell = partial(_resolve, done, politely(work))
+                tell = partial(_resolve, done, with_short_switch_interval(work))
             except BaseException as error:  # noqa: BLE001 - it is the answer to the one who waits
                 tell = partial(_fail, done, error)
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits

@@ -21,7 +21,7 @@ from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
 from txnsim.node.crossings import Crossings, error_in, is_lost
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
-from txnsim.runtime.turns import SLICE_NS, Slices
+from txnsim.runtime.turns import SLICE_NS, TimeSlices
 from txnsim.types import TopicPartition
 
 RECORD_NS: Final = 15_000
@@ -95,7 +95,7 @@ class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
 
     async def _read_waiting(self) -> None:
         """Read the logs one after the other; wait where a slice of the turn is used up."""
-        slices, spent_ns = Slices(self.tasks.turns), 0
+        slices, spent_ns = TimeSlices(self.tasks.turns), 0
         while self._waiting:
             for records in self._waiting.popleft():
                 spent_ns += records * RECORD_NS

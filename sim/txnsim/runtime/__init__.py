@@ -9,7 +9,7 @@
 - ``real``: put on the system's clocks, sockets and uvloop; ``wall_clock`` for programs without a
   loop.
 - ``virtual``: put on a loop whose clock jumps.
-- ``turns``, ``_unpacker``, ``polite_threads``: who goes first on the loop, and work beside it.
+- ``turns``, ``_unpacker``, ``switch_interval``: who goes first on the loop, and work beside it.
 - ``forked_processes``: processes that begin at once.
 - ``trace``: the ordered event trace; ``trace_kinds`` lists what can happen, ``_trace_forms`` and
   ``_trace_ring`` keep it.

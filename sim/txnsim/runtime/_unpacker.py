@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
-from txnsim.runtime.polite_threads import politely
+from txnsim.runtime.switch_interval import with_short_switch_interval
 
 T = TypeVar("T")
 
@@ -65,7 +65,9 @@ class Unpacker:
         """
         if not self._in_thread:
             return work()
-        return await asyncio.get_running_loop().run_in_executor(self._begun(), politely, work)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._begun(), with_short_switch_interval, work
+        )
 
     def _begun(self) -> ThreadPoolExecutor:
         if self._thread is None:

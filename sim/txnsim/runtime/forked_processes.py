@@ -75,7 +75,7 @@ class _Forked:
             time.sleep(_POLL_S)
 
 
-class Nursery:
+class ForkServer:
     """The helper process, from the outside; started when the first child is wanted."""
 
     def __init__(self, module: str) -> None:

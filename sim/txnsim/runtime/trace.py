@@ -81,7 +81,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Snapshot = Callable[[], Iterable[Payload]]
-Later = Callable[[Callable[[], object]], object]
+Defer = Callable[[Callable[[], object]], object]
 
 _decode: Final = msgspec.json.Decoder(Event).decode
 _IMPORTANCE: Final = {name: kind.importance for name, kind in KINDS.items()}
@@ -137,7 +137,7 @@ class Tracer:
         """``waker`` in that scope."""
         self._floor = 0
         self._snapshot: Snapshot = tuple
-        self._later: Later = _at_once
+        self._defer: Defer = _at_once
         self._parts: Iterator[Payload] = iter(())
         """Of the newest snapshot, those that are not written yet."""
         self._snapshot_due: int | None = None
@@ -241,7 +241,7 @@ class Tracer:
         pending.clear()
         if self._snapshot_due is not None and self._written >= self._snapshot_due:
             self._snapshot_due = None
-            self._later(self.tell_snapshot)
+            self._defer(self.tell_snapshot)
 
     def node(self, name: str) -> int:
         """Index of a node, which is listed in the header from now on."""
@@ -252,15 +252,15 @@ class Tracer:
 
     # Beginning in the middle
 
-    def begin_with(self, snapshot: Snapshot, later: Later) -> None:
+    def begin_with(self, snapshot: Snapshot, defer: Defer) -> None:
         """Let recordings that begin in the middle open with a snapshot: when more is recorded than
         before, and again and again where a ring drops what is old.
 
         Args:
             snapshot: Makes the payloads of its parts, each when it is asked for.
-            later: Calls back in a later turn of the loop, for the next part.
+            defer: Calls back in a later turn of the loop, for the next part.
         """
-        self._snapshot, self._later = snapshot, later
+        self._snapshot, self._defer = snapshot, defer
         self._plan_snapshot(0)
 
     def tell_snapshot(self) -> None:
@@ -281,7 +281,7 @@ class Tracer:
         before = self._written
         self.emit("snapshot", "cluster", parents=(NO_CAUSE,), data=payload)
         self._keep(is_opening=bytes_before == 0)
-        self._later(partial(self._tell_part, parts, bytes_before + self._written - before))
+        self._defer(partial(self._tell_part, parts, bytes_before + self._written - before))
 
     def _plan_snapshot(self, snapshot_bytes: int) -> None:
         """The next one is due when it costs little beside what it opens."""

@@ -51,11 +51,13 @@ class Worker(Protocol):
     """A user of turns whose work exceeds one turn."""
 
     used_ns: int
-    """What it has been given since it began to wait among others (``contest``), counted from what
-    they had been given.
+    """What it has been given since it began to wait among others (``busy_period``), counted
+    from what they had been given.
     """
-    contest: int
-    """Number of the contest in which it waited last."""
+    busy_period: int
+    """Number of the busy period in which it waited last. One begins when somebody waits, and ends
+    when nobody does.
+    """
 
     def go_on(self, limit_ns: int) -> None:
         """Work on until ``Turns.spent_ns`` has reached ``limit_ns``, one piece of work at least;
@@ -67,7 +69,7 @@ class Turns:
     """The turns of one loop."""
 
     __slots__ = (
-        "_contest",
+        "_busy_period",
         "_context",
         "_is_due",
         "_least_ns",
@@ -86,7 +88,7 @@ class Turns:
         self.large: Final = LargeRequests(self)
         self.reads: Final = LargeReads(self)
         self._number = 0
-        self._contest = 1
+        self._busy_period = 1
         self._least_ns = 0
         self._is_due = False
         # One context for all who wait, as LoopTasks has for all that is due.
@@ -98,9 +100,9 @@ class Turns:
 
     def wait(self, worker: Worker, *, wanted_ns: int) -> None:
         """Give a worker that does not wait yet a later turn; ``wanted_ns`` is its next work."""
-        if worker.contest != self._contest or worker.used_ns < self._least_ns:
+        if worker.busy_period != self._busy_period or worker.used_ns < self._least_ns:
             # Newcomers are neither ahead of all others for long nor behind for what was before.
-            worker.contest, worker.used_ns = self._contest, self._least_ns
+            worker.busy_period, worker.used_ns = self._busy_period, self._least_ns
         self._number += 1
         heappush(self._waiting, (worker.used_ns + wanted_ns, self._number, worker))
         if not self._is_due:
@@ -127,7 +129,7 @@ class Turns:
         if waiting:
             self._loop.call_soon(self._turn, context=self._context)
         else:
-            self._contest += 1
+            self._busy_period += 1
 
 
 class LargeRequests:
@@ -136,23 +138,23 @@ class LargeRequests:
     They stand in a line. The first one has ``ROUND`` slices, then it goes to the end.
     """
 
-    __slots__ = ("_is_waiting", "_places", "_queue", "_turns", "contest", "used_ns")
+    __slots__ = ("_is_waiting", "_number_last", "_queue", "_turns", "busy_period", "used_ns")
 
     def __init__(self, turns: Turns) -> None:
-        self.used_ns = self.contest = 0
+        self.used_ns = self.busy_period = 0
         self._turns = turns
-        self._queue: list[tuple[int, Slices]] = []
-        self._places = 0
+        self._queue: list[tuple[int, TimeSlices]] = []
+        self._number_last = 0
         self._is_waiting = False
 
-    def place(self) -> int:
-        """At the end of the line."""
-        self._places += 1
-        return self._places
+    def next_number(self) -> int:
+        """A number at the end of the line."""
+        self._number_last += 1
+        return self._number_last
 
-    def wait(self, slices: Slices) -> None:
+    def wait(self, slices: TimeSlices) -> None:
         """Let a request have its next slice in a later turn."""
-        heappush(self._queue, (slices.place, slices))
+        heappush(self._queue, (slices.number, slices))
         if not self._is_waiting:
             self._is_waiting = True
             self._turns.wait(self, wanted_ns=SLICE_NS)
@@ -175,10 +177,10 @@ class LargeReads:
     next. After ``READ_BYTES`` of all of them they stand in a line, and one goes on in each turn.
     """
 
-    __slots__ = ("_bytes", "_line", "_turns", "contest", "used_ns")
+    __slots__ = ("_bytes", "_line", "_turns", "busy_period", "used_ns")
 
     def __init__(self, turns: Turns) -> None:
-        self.used_ns = self.contest = 0
+        self.used_ns = self.busy_period = 0
         self._turns = turns
         self._bytes = 0
         self._line: deque[Callable[[], None]] = deque()
@@ -203,13 +205,13 @@ class LargeReads:
             self._turns.wait(self, wanted_ns=SLICE_NS)
 
 
-class Slices:
+class TimeSlices:
     """The slices of one request that is a lot of work."""
 
-    __slots__ = ("_done", "_granted", "_turns", "place")
+    __slots__ = ("_done", "_granted", "_turns", "number")
 
     def __init__(self, turns: Turns) -> None:
-        self.place = turns.large.place()
+        self.number = turns.large.next_number()
         self._done = 0
         self._turns = turns
         self._granted: asyncio.Future[None] | None = None
@@ -223,7 +225,7 @@ class Slices:
     def grant(self) -> None:
         self._done += 1
         if self._done % ROUND == 0:
-            self.place = self._turns.large.place()
+            self.number = self._turns.large.next_number()
         if self._granted is not None and not self._granted.done():
             self._granted.set_result(None)
 
@@ -252,7 +254,7 @@ class Pace:
     )
 
     def __init__(self, turns: Turns, stopwatch_ns: Callable[[], int]) -> None:
-        self._slices = Slices(turns)
+        self._slices = TimeSlices(turns)
         self._stopwatch_ns = stopwatch_ns
         self._begun_ns = stopwatch_ns()
         self._elements = self._looks = 0

@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         *("_is_pumping", "_listener", "_local_ns", "_meter", "_meters", "_name"),
         *("_opened_at", "_outbox", "_peer", "_received_ns", "_request_bytes", "_response_bytes"),
         *("_sasl", "_send_buffer_bytes", "_stopwatch_ns", "_trace", "_turns", "_waits_for_turn"),
-        *("apis", "client_host", "contest", "link", "principal", "used_ns"),
+        *("apis", "client_host", "busy_period", "link", "principal", "used_ns"),
     )
 
     def __init__(
@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
         self._intake = Intake(listener.settings.socket_request_max_bytes)
         self._turns = listener.tasks.turns
         self._waits_for_turn = False
-        self.used_ns = self.contest = 0
+        self.used_ns = self.busy_period = 0
         self._is_busy = self._is_pumping = False
         self._outbox = Outbox(listener, go_on=self.go_on, give_up=self._give_up)
         self._send_buffer_bytes = listener.send_buffer_bytes

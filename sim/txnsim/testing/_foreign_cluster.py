@@ -30,7 +30,7 @@ from txnsim.injection.injector import Injector
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import real_environment
 from txnsim.server.cluster import SimCluster
-from txnsim.server.views.waiting import WAIT_MS
+from txnsim.server.views.waiting_transactions import WAIT_MS
 from txnsim.testing import _blocking as blocking
 from txnsim.testing._members import AsyncMembers
 from txnsim.testing.cluster import AsyncSimulatedKafka

@@ -12,7 +12,7 @@ from txnsim.faults.plan import FaultRule
 from txnsim.http.messages import Fault, fault
 from txnsim.injection.armed import ArmedRule
 from txnsim.mistakes import converted
-from txnsim.server.views.waiting import WAIT_MS
+from txnsim.server.views.waiting_transactions import WAIT_MS
 from txnsim.testing.event_loop import ClusterLoop, in_cluster_loop
 from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
 

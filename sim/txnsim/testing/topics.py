@@ -22,7 +22,7 @@ from txnsim.controller.controller import NewTopic
 from txnsim.controller.growth import grown_topic
 from txnsim.errors import ConfigError, Rejection
 from txnsim.metadata.image import TopicImage
-from txnsim.server.views.waiting import WAIT_MS, check_states, in_vain
+from txnsim.server.views.waiting_transactions import WAIT_MS, check_states, in_vain
 from txnsim.testing.event_loop import in_cluster_loop
 from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
 from txnsim.txn.past_decision import Decision

@@ -16,8 +16,8 @@ import msgspec
 
 from txnsim.cli import control_token, ready_file
 from txnsim.cli.client_properties import read_client_properties
-from txnsim.cli.collector import seldom_collected
 from txnsim.cli.event_log import tell_left_out
+from txnsim.cli.garbage_collection import rare_garbage_collection
 from txnsim.cli.output import complain, print_data, print_line, warn
 from txnsim.cli.serving import long_running
 from txnsim.client.connection import ClientSettings
@@ -141,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         long_running.begin(args)
         options = options_from(args)
-        with seldom_collected():
+        with rare_garbage_collection():
             return real.run(_stand(options, args))
     except BrokenPipeError:
         raise  # the reader of what we print has gone

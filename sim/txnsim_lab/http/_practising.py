@@ -20,9 +20,9 @@ from txnsim.http.wire_noun import outside_of
 from txnsim.server.cluster import SimCluster
 
 if TYPE_CHECKING:
-    from txnsim_lab.scenario import told_hang
+    from txnsim_lab.scenario import hanging_example
 else:
-    told_hang = OnDemand("txnsim_lab.scenario.told_hang")
+    hanging_example = OnDemand("txnsim_lab.scenario.hanging_example")
 
 PRACTISE_TIMEOUT_MS: Final = 10_000
 
@@ -47,7 +47,7 @@ class PractiseRoutes(ClusterNoun):
     @Operation("post", f"{PREFIX}/practise", refusals=("409", "503"))
     async def practise(self, _request: Request) -> Practised:
         """Make a hanging transaction on orders-0 and explain it in the trace; repeatable."""
-        if self._cluster.injector.get(told_hang.RULE) is not None:
+        if self._cluster.injector.get(hanging_example.RULE) is not None:
             raise RefusedError(409, "one is being made: wait until it hangs")
         number = next(self._made)
         id_ = "billing" if number == 1 else f"billing-{number}"
@@ -60,16 +60,16 @@ class PractiseRoutes(ClusterNoun):
                 503,
                 f"it could not be made: {why}; are brokers stopped, links cut or faults armed?",
             ) from error
-        return Practised(hangs=str(told_hang.TARGET), transactional_id=id_)
+        return Practised(hangs=str(hanging_example.TARGET), transactional_id=id_)
 
     async def _make_hang(self, transactional_id: str) -> None:
         def outside(client_id: str) -> Cluster:
             settings = ClientSettings(client_id=client_id)
             return outside_of(self._cluster, settings, traced=True)
 
-        async with outside(told_hang.CLIENT) as client:
-            topic = told_hang.TARGET.topic
+        async with outside(hanging_example.CLIENT) as client:
+            topic = hanging_example.TARGET.topic
             admin = Admin(client)
             if topic not in {one.name for one in await admin.describe_topics(None)}:
                 await admin.create_topic(topic, partitions=1)
-        await told_hang.make(self._cluster, outside, transactional_id=transactional_id)
+        await hanging_example.make(self._cluster, outside, transactional_id=transactional_id)

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from starlette.routing import Route
 
 from txnsim.http.operation import Noun
-from txnsim.runtime.forked_processes import Nursery
+from txnsim.runtime.forked_processes import ForkServer
 from txnsim.server.cluster import SimCluster
 from txnsim_lab.http._explaining import ExplainRoutes
 from txnsim_lab.http._judging import JudgingRoutes
@@ -36,9 +36,9 @@ class _Routed(Protocol):
 class Added:
     """The routes over one cluster."""
 
-    def __init__(self, cluster: SimCluster, nursery: Nursery | None) -> None:
+    def __init__(self, cluster: SimCluster, fork_server: ForkServer | None) -> None:
         self._cluster = cluster
-        self._scenarios = ScenarioRoutes(cluster.environment, nursery)
+        self._scenarios = ScenarioRoutes(cluster.environment, fork_server)
         self._explain = ExplainRoutes(
             cluster.environment.tracer, cluster.bootstrap, self._scenarios.trace_of
         )

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from txnsim.client import requests
+from txnsim.client.backoff import pause
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError, ConnectionLostError, RequestTimeoutError
-from txnsim.client.waiting import pause
 from txnsim.errors import ConfigError
 from txnsim.injection.injector import Injector
 from txnsim.runtime.env import Environment

@@ -14,5 +14,6 @@
 - ``driven``: a run that stops before a step, goes on and goes back; ``commands`` is what it is
   asked, ``_pace`` stops it, ``given_inputs`` does again what somebody did, ``saved_story`` keeps
   it.
-- ``teaching``: lessons. ``told_hang``, ``practise_situation``: what hangs on a running cluster.
+- ``teaching``: lessons. ``hanging_example``, ``practise_situation``: what hangs on a running
+  cluster.
 """

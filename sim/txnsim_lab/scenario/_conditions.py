@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from functools import partial
 from typing import Final
 
+from txnsim.client.backoff import Deadline, pause
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import FetchResult
 from txnsim.client.inspection.txn_views import ProducerState
 from txnsim.client.metadata import ClusterView, PartitionView
 from txnsim.client.positions import committed_positions
-from txnsim.client.waiting import Deadline, pause
 from txnsim.faults.plan import FaultRule
 from txnsim.text import unknown
 from txnsim.types import IsolationLevel, TopicPartition

@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
+from txnsim.client.backoff import Deadline, pause
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.txn_views import TransactionListing
-from txnsim.client.waiting import Deadline, pause
 from txnsim.types import IsolationLevel
 from txnsim_lab.scenario.stage import LOOKER, Stage
 

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
+from txnsim.client.backoff import pause
 from txnsim.client.tracing import ClientTrace
-from txnsim.client.waiting import pause
 from txnsim.errors import ConfigError
 from txnsim.faults.actions import Drop, Hold, Pass
 from txnsim.faults.meanings import FATES

@@ -5,8 +5,8 @@ cluster it happens in. It is drawn from the seed before the run (``drawing``), b
 fixed before any bug was looked for (``_defaults``). What actors do is said in the words of scenario
 files, and scenarios' actors do it; only here they act at once, and an error ends nothing.
 
-- ``drawing``, with ``_habits``, ``_disturbances``, ``_curiosity``, ``_later`` and ``_dice``: from a
-  seed to a plan; ``guests`` are workloads of users.
+- ``drawing``, with ``_habits``, ``_disturbances``, ``_curiosity``, ``_further_features`` and
+  ``_dice``: from a seed to a plan; ``guests`` are workloads of users.
 - ``play``: a plan in virtual time, within a ``_limit``; ``_asking`` is a curious client.
 - Findings are what judges of histories and ``_invariants`` hold against it; ``_moments``,
   ``_members`` and ``_promises`` look at what holds meanwhile.

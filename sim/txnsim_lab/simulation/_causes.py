@@ -21,13 +21,13 @@ from txnsim.releases.rules import LATEST, Rules, documentation
 from txnsim_lab.check.anomaly import Kind
 from txnsim_lab.check.judge import HEALTHY
 from txnsim_lab.scenario import catalog
-from txnsim_lab.simulation._later import EXPIRATIONS, SHORT_EXPIRATIONS
+from txnsim_lab.simulation._further_features import EXPIRATIONS, SHORT_EXPIRATIONS
 from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation._shrinking import (
     BY_ACT,
     EARLY_MARKERS,
     ONE_REPLICA,
-    later,
+    begun_later,
     with_care,
     with_own_keys,
     with_switch,
@@ -130,8 +130,8 @@ def _is_chance(plan: Plan, cure: _Cure, kinds: Collection[str]) -> bool:
     if cause().switch in ("", *FREQUENT):
         return False
     for track in range(len(plan.tracks)):
-        left = {*play(later(cured, track, SHIFT_MS)).kinds}
-        if not left.isdisjoint(kinds) and left <= {*play(later(plan, track, SHIFT_MS)).kinds}:
+        left = {*play(begun_later(cured, track, SHIFT_MS)).kinds}
+        if not left.isdisjoint(kinds) and left <= {*play(begun_later(plan, track, SHIFT_MS)).kinds}:
             return True
     return False
 

@@ -66,13 +66,13 @@ CLUSTER_FEATURES: Final[Mapping[str, float]] = {
     "slow-loading": 0.15,
 }
 
-LATER_FEATURES: Final[Mapping[str, float]] = {
+FURTHER_FEATURES: Final[Mapping[str, float]] = {
     "short-expirations": 0.1,
     "long-lived-ids": 0.08,
     "move-groups": 0.12,
     "rolling-upgrade": 0.05,
 }
-"""What seeds have besides, from a stream of its own (``later``)."""
+"""What seeds have besides, from a stream of its own (``_further_features``)."""
 
 TROUBLED: Final = 0.12
 """Of seeds, from a stream of its own as well."""

@@ -15,7 +15,7 @@ import msgspec
 
 from txnsim.errors import ConfigError
 from txnsim_lab.simulation._asking import ASK
-from txnsim_lab.simulation._later import EXPIRATIONS, SHORT_EXPIRATIONS
+from txnsim_lab.simulation._further_features import EXPIRATIONS, SHORT_EXPIRATIONS
 from txnsim_lab.simulation._plan import Act, Body, Plan, Track
 from txnsim_lab.simulation.play import Played, play
 
@@ -268,7 +268,7 @@ BY_ACT: Final[Mapping[str, Callable[[Act], bool]]] = {
 }
 
 
-def later(plan: Plan, track: int, ms: int) -> Plan:
+def begun_later(plan: Plan, track: int, ms: int) -> Plan:
     """The same plan, in which one track begins so much later."""
     tracks = list(plan.tracks)
     if acts := tracks[track].acts:

@@ -14,6 +14,7 @@ from txnsim.releases import REFERENCE, RELEASES, release_named
 from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation._dice import Dice
 from txnsim_lab.simulation._disturbances import POWER_FAILURE, disturber, has_disturber
+from txnsim_lab.simulation._further_features import with_amid, with_further_features
 from txnsim_lab.simulation._habits import (
     Scene,
     application,
@@ -24,7 +25,6 @@ from txnsim_lab.simulation._habits import (
     reader,
     wire,
 )
-from txnsim_lab.simulation._later import with_amid, with_later
 from txnsim_lab.simulation._plan import Body, Plan, Track, World
 
 STREAM: Final = "plan"
@@ -83,7 +83,7 @@ def draw(seed: int, wanted: Wanted = Wanted()) -> Plan:  # noqa: B008 - a frozen
         features=tuple(sorted(features)),
         workload=wanted.workload,
     )
-    return with_amid(with_later(plan, older=_older(wanted.as_version, mode)))
+    return with_amid(with_further_features(plan, older=_older(wanted.as_version, mode)))
 
 
 def _survives(topics: Mapping[str, Body], settings: Body, features: frozenset[str]) -> bool:

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import msgspec
 
+from txnsim.client.backoff import Deadline, pause
 from txnsim.client.errors import ClientError
 from txnsim.client.positions import committed_positions
-from txnsim.client.waiting import Deadline, pause
 from txnsim.errors import ConfigError
 from txnsim.loggers import before_first_line
 from txnsim.runtime.trace import TraceLevel
@@ -41,9 +41,9 @@ from txnsim_lab.scenario.stage import LOOKER, Stage, stage
 from txnsim_lab.scenario.steps import act, done, expected_error
 from txnsim_lab.scenario.steps_model import Step
 from txnsim_lab.simulation._asking import ASK, Curious
+from txnsim_lab.simulation._further_features import EXPIRATIONS, MONITOR
 from txnsim_lab.simulation._habits import OPERATOR, READER
 from txnsim_lab.simulation._invariants import violations
-from txnsim_lab.simulation._later import EXPIRATIONS, MONITOR
 from txnsim_lab.simulation._limit import OverLimitError, processor_limit
 from txnsim_lab.simulation._members import (
     NOT_FENCED,

@@ -28,7 +28,7 @@ from txnsim_spark.forensics.find_hanging import (
 from txnsim_spark.forensics.findings import Finding, PartitionFigures, Report
 from txnsim_spark.forensics.identity import stale_words
 from txnsim_spark.questions.positions import positions_in
-from txnsim_spark.questions.waiting import Waiting, waiting_by
+from txnsim_spark.questions.waiting_groups import Waiting, waiting_by
 from txnsim_spark.report_page._lives import Ended, Life, Lives
 from txnsim_spark.report_page._time_line import Bar, time_line
 from txnsim_spark.report_page.rendering import NOTHING, producer_text, rendered, time_text

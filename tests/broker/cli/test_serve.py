@@ -23,7 +23,7 @@ from tests.support.slow_machine import SLOW_S
 from tests.support.txnsim_server import TxnsimServer, TxnsimServerError
 from txnsim.cli import serve
 from txnsim.cli._serve_announce import STOCK_CLIENTS_FAIL
-from txnsim.cli.collector import THRESHOLDS
+from txnsim.cli.garbage_collection import THRESHOLDS
 from txnsim.cli.main import main
 from txnsim.cli.serve import options_from
 from txnsim.client.admin import Admin

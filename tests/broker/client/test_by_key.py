@@ -17,6 +17,7 @@ from txnsim.client._by_key import (
     look_up_leaders,
     run_by_key,
 )
+from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import (
@@ -27,7 +28,6 @@ from txnsim.client.errors import (
     RetriableError,
 )
 from txnsim.client.versions import Api
-from txnsim.client.waiting import Deadline
 from txnsim.types import TopicPartition
 
 E = ErrorCode

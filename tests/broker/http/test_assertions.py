@@ -122,7 +122,7 @@ async def test_a_topic_is_read_up_to_a_bound_and_beside_the_loop(
         threads.append(threading.current_thread().name)
         return work()
 
-    monkeypatch.setattr(unpacker, "politely", noted)
+    monkeypatch.setattr(unpacker, "with_short_switch_interval", noted)
     async with real_cluster(brokers=1, answer_max_bytes=2_000) as sim:
         api = ControlApi(sim)
         transport = httpx.ASGITransport(app=api.app())

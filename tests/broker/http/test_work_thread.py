@@ -7,7 +7,7 @@ import pytest
 from tests.support.learnt_structs import is_learnt
 from txnsim.faults.rule import FaultRule
 from txnsim.http.work_thread import WorkThread
-from txnsim.runtime.polite_threads import SWITCH_S
+from txnsim.runtime.switch_interval import SWITCH_S
 
 
 async def test_the_lock_changes_hands_often_while_there_is_work() -> None:

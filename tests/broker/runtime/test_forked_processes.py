@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from txnsim.runtime.forked_processes import Child, EndedError, Nursery
+from txnsim.runtime.forked_processes import Child, EndedError, ForkServer
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
 
@@ -42,18 +42,18 @@ if __name__ == "__main__":
 
 FORKED = """
 import asyncio, helper_of_this_test, os, sys, threading
-from txnsim.runtime.forked_processes import Nursery
+from txnsim.runtime.forked_processes import ForkServer
 
 helper_of_this_test.handle = lambda channel: channel.send(b"as it was imported here")
 
-async def hear(nursery):
-    child = await asyncio.to_thread(nursery.begin)
+async def hear(fork_server):
+    child = await asyncio.to_thread(fork_server.begin)
     print((await child.hear()).decode())
 
-nursery = Nursery("helper_of_this_test")
-nursery.fork()
-asyncio.run(hear(nursery))
-nursery.close()
+fork_server = ForkServer("helper_of_this_test")
+fork_server.fork()
+asyncio.run(hear(fork_server))
+fork_server.close()
 try:
     os.waitpid(-1, 0)
 except ChildProcessError:
@@ -63,8 +63,8 @@ FORKED_SAYS = "as it was imported here\nno process is left\n"
 
 
 @asynccontextmanager
-async def child_of(nursery: Nursery) -> AsyncIterator[Child]:
-    child = await asyncio.to_thread(nursery.begin)
+async def child_of(fork_server: ForkServer) -> AsyncIterator[Child]:
+    child = await asyncio.to_thread(fork_server.begin)
     assert await child.hear() == b"|"
     try:
         yield child
@@ -73,10 +73,10 @@ async def child_of(nursery: Nursery) -> AsyncIterator[Child]:
 
 
 @pytest.fixture
-def nursery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
+def fork_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
     (tmp_path / "helper_of_this_test.py").write_text(HELPER)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    one = Nursery("helper_of_this_test")
+    one = ForkServer("helper_of_this_test")
     yield one
     one.close()
 
@@ -102,8 +102,8 @@ async def say(child: Child, word: str) -> str:
     return (await child.hear()).decode()
 
 
-async def test_a_child_goes_back_to_any_moment_that_it_kept(nursery: Nursery) -> None:
-    async with child_of(nursery) as child:
+async def test_a_child_goes_back_to_any_moment_that_it_kept(fork_server: ForkServer) -> None:
+    async with child_of(fork_server) as child:
         assert await say(child, "a") == "a|"
         assert await say(child, "b") == "a b|"
         assert await say(child, "c") == "a b c|"
@@ -113,33 +113,35 @@ async def test_a_child_goes_back_to_any_moment_that_it_kept(nursery: Nursery) ->
         assert await say(child, "1") == "0 moments are kept, 1 back was asked for|"
 
 
-async def test_children_know_nothing_of_each_other(nursery: Nursery) -> None:
-    async with child_of(nursery) as one, child_of(nursery) as other:
+async def test_children_know_nothing_of_each_other(fork_server: ForkServer) -> None:
+    async with child_of(fork_server) as one, child_of(fork_server) as other:
         assert await say(one, "a") == "a|"
         assert await say(other, "b") == "b|"
 
 
-async def test_a_crash_and_a_kill_end_the_child_with_its_checkpoints(nursery: Nursery) -> None:
-    async with child_of(nursery) as child:
+async def test_a_crash_and_a_kill_end_the_child_with_its_checkpoints(
+    fork_server: ForkServer,
+) -> None:
+    async with child_of(fork_server) as child:
         await say(child, "a")
         with pytest.raises(EndedError):
             await say(child, "crash")
-    async with child_of(nursery) as child:
+    async with child_of(fork_server) as child:
         await say(child, "a")
         child.kill()
         with pytest.raises(EndedError):
             await child.hear()
 
 
-async def test_a_kill_before_the_first_message_ends_the_child(nursery: Nursery) -> None:
-    child = nursery.begin()
+async def test_a_kill_before_the_first_message_ends_the_child(fork_server: ForkServer) -> None:
+    child = fork_server.begin()
     child.kill()
     with pytest.raises(EndedError, match="was ended"):
         await child.send(b"a")
 
 
-async def test_a_kill_amid_the_first_message_ends_the_child(nursery: Nursery) -> None:
-    child = nursery.begin()
+async def test_a_kill_amid_the_first_message_ends_the_child(fork_server: ForkServer) -> None:
+    child = fork_server.begin()
     asyncio.get_running_loop().call_soon(child.kill)
     await child.send(b"a")
     with pytest.raises(EndedError):
@@ -147,10 +149,10 @@ async def test_a_kill_amid_the_first_message_ends_the_child(nursery: Nursery) ->
 
 
 async def test_a_helper_that_can_not_be_started_is_an_error() -> None:
-    nursery = Nursery("txnsim.no_such_module")
+    fork_server = ForkServer("txnsim.no_such_module")
     with pytest.raises(EndedError, match="helper process"):
-        await asyncio.to_thread(nursery.begin)
-    nursery.close()
+        await asyncio.to_thread(fork_server.begin)
+    fork_server.close()
 
 
 LARGE = """
@@ -177,12 +179,12 @@ async def test_a_child_may_not_take_all_memory(
 ) -> None:
     (tmp_path / "large_helper_of_this_test.py").write_text(LARGE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    nursery = Nursery("large_helper_of_this_test")
+    fork_server = ForkServer("large_helper_of_this_test")
     try:
-        async with child_of(nursery) as child:
+        async with child_of(fork_server) as child:
             assert await child.hear() == b"too much"
     finally:
-        nursery.close()
+        fork_server.close()
 
 
 STOPPED = """
@@ -190,10 +192,10 @@ import helper_of_this_test, os, signal
 from txnsim.runtime import forked_processes
 
 forked_processes.END_S = 0.05
-nursery = forked_processes.Nursery("helper_of_this_test")
-nursery.fork() if %(forked)r else nursery.warm_up()
-os.kill(getattr(nursery._process, "pid", 0) or nursery._process._pid, signal.SIGSTOP)
-nursery.close()
+fork_server = forked_processes.ForkServer("helper_of_this_test")
+fork_server.fork() if %(forked)r else fork_server.warm_up()
+os.kill(getattr(fork_server._process, "pid", 0) or fork_server._process._pid, signal.SIGSTOP)
+fork_server.close()
 try:
     os.waitpid(-1, 0)
 except ChildProcessError:

@@ -11,7 +11,7 @@ from txnsim.runtime.turns import (
     ROUND,
     SLICE_NS,
     Pace,
-    Slices,
+    TimeSlices,
     Turns,
 )
 
@@ -25,7 +25,7 @@ class Worker:
     def __init__(self, turns: Turns, log: list[str], name: str, pieces: int, *, wanted_ns: int = 0):
         self.turns, self.log, self.name = turns, log, name
         self.pieces, self.wanted_ns = pieces, wanted_ns
-        self.used_ns = self.contest = 0
+        self.used_ns = self.busy_period = 0
         self.on_done: Callable[[], None] = lambda: None
         turns.wait(self, wanted_ns=wanted_ns)
 
@@ -119,7 +119,7 @@ async def test_work_that_is_caused_in_a_turn_waits_for_the_next_one() -> None:
 
 async def slices_of(turns: Turns, log: list[str], name: str, count: int) -> None:
     """A large request."""
-    slices = Slices(turns)
+    slices = TimeSlices(turns)
     for _ in range(count):
         await slices.next()
         log.append(name)
@@ -163,7 +163,7 @@ async def test_a_small_request_waits_for_no_slice_of_a_large_one() -> None:
     turns.limit_ns = 2 * SLICE_NS
 
     async def work(name: str) -> None:
-        await Slices(turns).next()
+        await TimeSlices(turns).next()
         log.append(name)
 
     tasks = [asyncio.get_running_loop().create_task(work(f"large{at}")) for at in range(30)]
@@ -177,7 +177,7 @@ async def test_a_small_request_waits_for_no_slice_of_a_large_one() -> None:
 
 async def test_a_slice_that_is_not_waited_for_any_more_is_given_to_none() -> None:
     turns = Turns(asyncio.get_running_loop())
-    slices = Slices(turns)
+    slices = TimeSlices(turns)
     waiting = asyncio.get_running_loop().create_task(slices.next())
     await asyncio.sleep(0)
     waiting.cancel()

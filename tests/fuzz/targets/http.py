@@ -23,7 +23,7 @@ from tests.support.virtual_environment import around
 from txnsim.http.app import OPERATIONS, ControlApi
 from txnsim.http.openapi import document
 from txnsim.http.work_thread import WorkThread
-from txnsim.runtime.forked_processes import Nursery
+from txnsim.runtime.forked_processes import ForkServer
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual._loop import VirtualLoop
 from txnsim.server.cluster import SimCluster
@@ -93,7 +93,7 @@ class _World:
         )
         self.cluster = SimCluster(self.environment, options(brokers=1))
         self.run(self.cluster.start())
-        self.api = ControlApi(self.cluster, Nursery(MODULE))
+        self.api = ControlApi(self.cluster, ForkServer(MODULE))
         self.app = self.api.app()
 
     def run(self, awaitable: Any) -> Any:

@@ -12,13 +12,24 @@ from txnsim_lab.simulation import _curiosity as curiosity
 from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation import _dice as dice
 from txnsim_lab.simulation import _disturbances as disturbances
+from txnsim_lab.simulation import _further_features as further_features
 from txnsim_lab.simulation import _habits as habits
-from txnsim_lab.simulation import _later as later
 from txnsim_lab.simulation import _plan as plan
 from txnsim_lab.simulation import drawing, play
 
 DRAWN_FROM = (
-    *(asking, curiosity, defaults, dice, disturbances, drawing, habits, later, plan, play),
+    *(
+        asking,
+        curiosity,
+        defaults,
+        dice,
+        disturbances,
+        drawing,
+        habits,
+        further_features,
+        plan,
+        play,
+    ),
 )
 TICKET = re.compile(r"\b(?:KAFKA|KIP)-\d+|\bz\d\d\b", re.IGNORECASE)
 
@@ -32,13 +43,13 @@ def test_no_ticket_and_no_animal_is_named_where_runs_are_drawn() -> None:
 
 
 def test_no_switch_is_named_where_acts_are_drawn() -> None:
-    for module in (asking, curiosity, defaults, disturbances, habits, later):
+    for module in (asking, curiosity, defaults, disturbances, habits, further_features):
         source = inspect.getsource(module)
         assert [name for name in Rules.__struct_fields__ if name in source] == [], module.__name__
 
 
 def test_every_feature_is_drawn_for_something() -> None:
-    sources = "".join(map(inspect.getsource, (habits, drawing, later)))
-    for name in (*defaults.CLIENT_FEATURES, *defaults.LATER_FEATURES):
+    sources = "".join(map(inspect.getsource, (habits, drawing, further_features)))
+    for name in (*defaults.CLIENT_FEATURES, *defaults.FURTHER_FEATURES):
         assert f'"{name}"' in sources, name
     assert set(disturbances.MAKERS) == set(defaults.CLUSTER_FEATURES)

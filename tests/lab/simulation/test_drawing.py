@@ -9,7 +9,7 @@ from txnsim_lab.scenario.steps_model import Step
 from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation._asking import ASK
 from txnsim_lab.simulation._curiosity import CURIOUS
-from txnsim_lab.simulation._later import (
+from txnsim_lab.simulation._further_features import (
     AMID_FAULTS,
     AMID_TRANSACTIONS,
     BOTH_WAYS,
@@ -56,7 +56,7 @@ def test_seeds_leave_features_out_and_have_one_replica_mostly() -> None:
         plan = draw(seed)
         features.update(plan.features)
         replicas.update(topic["replication-factor"] for topic in plan.world.topics.values())
-    drawn = defaults.CLIENT_FEATURES, defaults.CLUSTER_FEATURES, defaults.LATER_FEATURES
+    drawn = defaults.CLIENT_FEATURES, defaults.CLUSTER_FEATURES, defaults.FURTHER_FEATURES
     known = {
         HELD,
         KEYED,

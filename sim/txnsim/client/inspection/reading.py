@@ -14,11 +14,11 @@ from typing import Final, TypeVar
 import msgspec
 
 from txnsim.client.admin import Admin
+from txnsim.client.backoff import Deadline
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import FETCH_BYTES_MAX, Beside, FetchResult, fetch
 from txnsim.client.isolation import ConsumedRecord
 from txnsim.client.offsets import EARLIEST
-from txnsim.client.waiting import Deadline
 from txnsim.errors import AnswerTooLargeError
 from txnsim.types import IsolationLevel, TopicPartition
 

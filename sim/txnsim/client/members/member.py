@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from txnsim.client.backoff import Backoff, Deadline, pause
 from txnsim.client.cluster import LOST, Cluster
 from txnsim.client.errors import ClientError, ErrorCode, IllegalUseError, RetriableError
 from txnsim.client.fetching import FetchResult, fetch
@@ -25,7 +26,6 @@ from txnsim.client.members.membership import GroupProtocol, MemberOptions, Membe
 from txnsim.client.members.requests import offset_commit
 from txnsim.client.offsets import EARLIEST, offset_of
 from txnsim.client.positions import ask_group_coordinator, committed_positions
-from txnsim.client.waiting import Backoff, Deadline, pause
 from txnsim.types import TopicPartition
 
 HEARTBEAT_MS: Final = 300

@@ -84,7 +84,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     leader_of: LeaderOf
     _completions: list[Debt] = []
     _flush_due: bool = False
-    _later: TimerHandle | None = None
+    _flush_timer: TimerHandle | None = None
     _stopped: bool = False
     _repeated: dict[TransactionalId, int] = {}
     """How often markers of a debt had to be sent again, for the trace."""
@@ -192,9 +192,9 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
 
     def stop(self) -> None:
         self._stopped = True
-        if self._later is not None:
-            self._later.cancel()
-            self._later = None
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
 
     # Sending
 
@@ -223,11 +223,11 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self._flush_later(RETRY_PAUSE_MS)
 
     def _flush_later(self, pause_ms: int) -> None:
-        if self._later is None and not self._stopped:
-            self._later = self.clock.call_later(pause_ms, self._on_later)
+        if self._flush_timer is None and not self._stopped:
+            self._flush_timer = self.clock.call_later(pause_ms, self._on_flush_timer)
 
-    def _on_later(self) -> None:
-        self._later = None
+    def _on_flush_timer(self) -> None:
+        self._flush_timer = None
         self.flush_soon()
 
     def _settle_gone(self, debt: Debt, gone: frozenset[TopicPartition]) -> None:

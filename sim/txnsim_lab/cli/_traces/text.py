@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.collector import seldom_collected
+from txnsim.cli.garbage_collection import rare_garbage_collection
 from txnsim.cli.output import print_data, print_json, print_line, progress, warn
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
     from txnsim.trace.reading import read
 
-    with seldom_collected():
+    with rare_garbage_collection():
         found = read(args.file)
     match args.action:
         case "open":

@@ -11,9 +11,9 @@ import msgspec
 
 from txnsim.http.replies import RefusedError
 from txnsim.runtime.forked_processes import EndedError
+from txnsim_lab.http._runs.players import Player
 from txnsim_lab.http._runs.posted_runs import result_of
 from txnsim_lab.http._runs.run_requests import RunRequest, Stop
-from txnsim_lab.http._runs.told_again import Player
 from txnsim_lab.scenario.commands import Command, Failed, Order, RunEnded, Stopped, encode, to_state
 
 DRIVEN_MAX: Final = 8

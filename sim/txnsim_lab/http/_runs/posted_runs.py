@@ -14,8 +14,8 @@ import msgspec
 
 from txnsim.runtime.env import Clock
 from txnsim.runtime.forked_processes import CHILD_BYTES_MAX, EndedError
+from txnsim_lab.http._runs.players import Player
 from txnsim_lab.http._runs.run_requests import RunRequest
-from txnsim_lab.http._runs.told_again import Player
 from txnsim_lab.scenario.commands import Failed, Order, Stopped, encode, to_state
 
 RUN_MS_MAX: Final = 300_000

@@ -2,7 +2,7 @@
 
 Each run plays in virtual time, in a cluster of its own and in a process of its own, one after the
 other; the brokers that serve clients go on meanwhile. Where the system can't fork it plays in a
-thread (``told_again``). Who asked waits for a while, or asks again. Files are read in a thread:
+thread (``players``). Who asked waits for a while, or asks again. Files are read in a thread:
 that takes longer than a broker may wait.
 """
 
@@ -26,7 +26,7 @@ from txnsim.http.replies import Body, OptionalBody, RefusedError, WithStatus, nu
 from txnsim.http.work_thread import WorkThread
 from txnsim.loggers import Logger
 from txnsim.runtime.env import Environment
-from txnsim.runtime.forked_processes import HAS_FORK, EndedError, Nursery
+from txnsim.runtime.forked_processes import HAS_FORK, EndedError, ForkServer
 from txnsim_lab.http._runs.driven_runs import (
     DRIVEN_MAX,
     STEPS_MAX,
@@ -36,9 +36,9 @@ from txnsim_lab.http._runs.driven_runs import (
     GoOn,
 )
 from txnsim_lab.http._runs.lessons import lesson_of
+from txnsim_lab.http._runs.players import Player, ReplayedPlayer
 from txnsim_lab.http._runs.posted_runs import PostedRun
 from txnsim_lab.http._runs.run_requests import RunRequest, RunsView, words_of
-from txnsim_lab.http._runs.told_again import Player, ToldAgain
 from txnsim_lab.scenario.catalog import of_name, scenarios
 from txnsim_lab.scenario.commands import MODULE, Back, Command, Drive, Go, Input, Order
 
@@ -122,10 +122,10 @@ _WHICH: Final = (
 class ScenarioRoutes(Noun):
     """The routes; the runs of one control port."""
 
-    def __init__(self, environment: Environment, nursery: Nursery | None = None) -> None:
+    def __init__(self, environment: Environment, fork_server: ForkServer | None = None) -> None:
         """Args:
         environment: Of the control port: its clock and its tasks.
-        nursery: The helper of driven runs, if it was forked already.
+        fork_server: The helper of driven runs, if it was forked already.
         """
         self._environment = environment
         self._thread = WorkThread("scenario")
@@ -133,8 +133,8 @@ class ScenarioRoutes(Noun):
         self._turn = asyncio.Lock()
         self._requests: dict[str, RunRequest] = {}
         self._helper = WorkThread("scenario-helper")
-        self._nursery = nursery or Nursery(MODULE)
-        self._has_nursery = nursery is not None
+        self._fork_server = fork_server or ForkServer(MODULE)
+        self._has_fork_server = fork_server is not None
         self._is_closed = False
         self._ids = count(1)
 
@@ -144,8 +144,8 @@ class ScenarioRoutes(Noun):
         for one in self._requests.values():
             if isinstance(one, DrivenRun | PostedRun):
                 one.cancel()
-        if self._has_nursery:
-            self._nursery.close()
+        if self._has_fork_server:
+            self._fork_server.close()
         for thread in (self._thread, self._reader, self._helper):
             thread.close()
 
@@ -301,9 +301,9 @@ class ScenarioRoutes(Noun):
 
     def warm_up(self) -> None:
         """Have the helper process of driven runs started, so that the first one begins at once."""
-        if self._has_nursery or not HAS_FORK:
+        if self._has_fork_server or not HAS_FORK:
             return
-        self._has_nursery = True
+        self._has_fork_server = True
 
         async def start() -> None:
             if self._is_closed:
@@ -311,7 +311,7 @@ class ScenarioRoutes(Noun):
             with contextlib.suppress(
                 asyncio.CancelledError, EndedError
             ):  # closed before it was ready
-                await self._helper.do(self._nursery.warm_up)
+                await self._helper.do(self._fork_server.warm_up)
 
         self._environment.tasks.spawn(start(), name="scenario-helper")
 
@@ -348,9 +348,9 @@ class ScenarioRoutes(Noun):
     async def _player(self) -> Player:
         """The player of the next run: a forked process, or a thread."""
         if not HAS_FORK:
-            return ToldAgain(self._thread)
-        self._has_nursery = True
-        return await self._helper.do(self._nursery.begin)
+            return ReplayedPlayer(self._thread)
+        self._has_fork_server = True
+        return await self._helper.do(self._fork_server.begin)
 
     async def _command(self, request: Request, command: Command) -> WithStatus[RunsView]:
         wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)

@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from txnsim.client.admin import TOPIC_RESOURCE, Admin
+from txnsim.client.backoff import Deadline, pause
 from txnsim.client.errors import ClientError
 from txnsim.client.requests import ConfigChange, describe_configs
-from txnsim.client.waiting import Deadline, pause
 from txnsim.runtime.env import Clock
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim_lab.scenario.answers import StoryFailedError

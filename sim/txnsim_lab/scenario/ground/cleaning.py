@@ -13,12 +13,12 @@ from typing import Final, Literal
 import msgspec
 
 from txnsim.client.admin import Admin
+from txnsim.client.backoff import Deadline, pause
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, ErrorCode, code_name
 from txnsim.client.group_requests import delete_groups, list_groups
 from txnsim.client.inspection.txn_views import AbortSpec, ProducerState, TransactionDescription
 from txnsim.client.positions import ask_group_coordinator
-from txnsim.client.waiting import Deadline, pause
 from txnsim.runtime.env import Clock
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition, partition_for
 from txnsim_lab.scenario.actors._operator import TIMEOUT_MS

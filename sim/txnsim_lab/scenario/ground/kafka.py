@@ -14,6 +14,7 @@ import msgspec
 
 from txnsim.client.admin import Admin
 from txnsim.client.authentication import ClientSecurity
+from txnsim.client.backoff import Deadline, pause
 from txnsim.client.errors import ClientError, code_name
 from txnsim.client.inspection.txn_views import TransactionListing
 from txnsim.client.partition_requests import (
@@ -22,7 +23,6 @@ from txnsim.client.partition_requests import (
 )
 from txnsim.client.positions import group_coordinator
 from txnsim.client.requests import NewTopic
-from txnsim.client.waiting import Deadline, pause
 from txnsim.errors import ConfigError
 from txnsim.runtime.env import Environment
 from txnsim.security.options import SecurityProtocol

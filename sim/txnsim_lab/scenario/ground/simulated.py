@@ -13,7 +13,7 @@ from txnsim.runtime.env import Environment
 from txnsim.server.cluster import SimCluster
 from txnsim.server.inputs import advance, input_event
 from txnsim.server.views.readings import late_transactions
-from txnsim.server.views.waiting import entry_of, waits_for
+from txnsim.server.views.waiting_transactions import entry_of, waits_for
 from txnsim.types import TopicPartition
 from txnsim_lab.scenario._cluster_options import new_topic, options_of
 from txnsim_lab.scenario._cluster_steps import act_on_cluster

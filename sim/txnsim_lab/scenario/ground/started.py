@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
+from txnsim.client.backoff import pause
 from txnsim.client.connection import ClientSettings
-from txnsim.client.waiting import pause
 from txnsim.errors import ConfigError
 from txnsim.runtime.env import Environment
 from txnsim_lab.proxy.fault_proxy import FaultProxy

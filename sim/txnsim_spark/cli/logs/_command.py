@@ -26,7 +26,7 @@ from txnsim_spark.cli.logs import _report as logs_report
 from txnsim_spark.cli.logs import _stores as stores
 from txnsim_spark.cli.logs import _timeline as logs_timeline
 from txnsim_spark.cli.logs import _verify as logs_verify
-from txnsim_spark.cli.logs import _waiting as logs_waiting
+from txnsim_spark.cli.logs import _waiting_groups as logs_waiting
 from txnsim_spark.cli.logs import _who as logs_who
 from txnsim_spark.cli.logs import _write as logs_write
 

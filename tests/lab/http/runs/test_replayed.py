@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from txnsim.runtime.forked_processes import HAS_FORK, EndedError, Nursery
+from txnsim.runtime.forked_processes import HAS_FORK, EndedError, ForkServer
 from txnsim_lab.http._runs.replayed import Replayed
 from txnsim_lab.scenario import driven
 from txnsim_lab.scenario.catalog import find
@@ -48,10 +48,10 @@ COMMANDS: Final[tuple[Command, ...]] = (
 
 
 @pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
+def fork_server() -> Iterator[ForkServer]:
     if not HAS_FORK:
         pytest.skip(reason="nothing to compare with: this system has no fork")
-    one = Nursery(MODULE)
+    one = ForkServer(MODULE)
     yield one
     one.close()
 
@@ -69,9 +69,9 @@ def an_order(**given: object) -> Order:
     )
 
 
-async def in_a_process(nursery: Nursery, messages: list[bytes]) -> list[State]:
+async def in_a_process(fork_server: ForkServer, messages: list[bytes]) -> list[State]:
     """What a process tells: of each message the last answer, and the failures before it."""
-    child = await asyncio.to_thread(nursery.begin)
+    child = await asyncio.to_thread(fork_server.begin)
     found = []
     try:
         for message in messages:
@@ -87,15 +87,15 @@ async def in_a_process(nursery: Nursery, messages: list[bytes]) -> list[State]:
     return found
 
 
-def told_again(messages: list[bytes]) -> list[State]:
+def players(messages: list[bytes]) -> list[State]:
     run = Replayed()
     return [to_state(answer) for message in messages for answer in run.tell(message)]
 
 
-async def test_a_run_told_again_answers_what_a_process_answers(nursery: Nursery) -> None:
+async def test_a_run_told_again_answers_what_a_process_answers(fork_server: ForkServer) -> None:
     messages = [encode(an_order()), *(encode(one) for one in COMMANDS)]
-    expected = await in_a_process(nursery, messages)
-    found = await asyncio.to_thread(told_again, messages)
+    expected = await in_a_process(fork_server, messages)
+    found = await asyncio.to_thread(players, messages)
     assert [type(one).__name__ for one in found] == [type(one).__name__ for one in expected]
     assert found == expected
     kinds = {type(one) for one in found}
@@ -104,20 +104,20 @@ async def test_a_run_told_again_answers_what_a_process_answers(nursery: Nursery)
     assert len(refused) == 3
 
 
-async def test_a_run_that_is_not_paused_takes_its_inputs(nursery: Nursery) -> None:
+async def test_a_run_that_is_not_paused_takes_its_inputs(fork_server: ForkServer) -> None:
     step = encode(an_order())
-    (stopped,) = await asyncio.to_thread(told_again, [step])
+    (stopped,) = await asyncio.to_thread(players, [step])
     assert isinstance(stopped, Stopped)
     messages = [encode(an_order(paused=False, inputs=({"before": 2, "step": {"advance": "2s"}},)))]
-    found = await asyncio.to_thread(told_again, messages)
-    assert found == await in_a_process(nursery, messages)
+    found = await asyncio.to_thread(players, messages)
+    assert found == await in_a_process(fork_server, messages)
 
 
-async def test_a_story_that_is_none_fails(nursery: Nursery) -> None:
+async def test_a_story_that_is_none_fails(fork_server: ForkServer) -> None:
     messages = [encode(an_order(yaml="name: none"))]
-    (failed,) = await asyncio.to_thread(told_again, messages)
+    (failed,) = await asyncio.to_thread(players, messages)
     assert isinstance(failed, Failed)
-    assert [failed] == await in_a_process(nursery, messages)
+    assert [failed] == await in_a_process(fork_server, messages)
 
 
 @pytest.mark.costly
@@ -127,7 +127,7 @@ async def test_only_so_many_stops_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
     wait = Drive(step={"advance": "1ms"})
     commands: list[Command] = [wait, wait, wait, Go(steps=1), Back(count=1), wait, Go()]
     messages = [encode(an_order()), *(encode(one) for one in commands)]
-    *stopped, ended = await asyncio.to_thread(told_again, messages)
+    *stopped, ended = await asyncio.to_thread(players, messages)
     assert isinstance(ended, RunEnded)
     assert [one.back for one in stopped if isinstance(one, Stopped)] == [0, 1, 2, 2, 2, 1, 2]
     refused = [one.error for one in stopped if isinstance(one, Stopped) and one.error]

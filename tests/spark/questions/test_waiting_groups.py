@@ -10,7 +10,7 @@ from tests.support.no_spark import no_session
 from tests.support.position_logs import HERE, at, offsets_log, sent
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics.find_hanging import Search
-from txnsim_spark.questions.waiting import Waiting, waiting
+from txnsim_spark.questions.waiting_groups import Waiting, waiting
 
 HOUR = 3_600_000
 

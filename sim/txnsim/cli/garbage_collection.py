@@ -14,7 +14,7 @@ objects take it some milliseconds. That a server makes no cycles: tests/simulati
 """
 
 
-def pass_over_present() -> None:
+def freeze_present_objects() -> None:
     """Never look at what there is by now: a server that has started has its modules and replicas,
     and keeps them. A look at 10,000 replicas took 140 ms.
     """
@@ -22,7 +22,7 @@ def pass_over_present() -> None:
 
 
 @contextlib.contextmanager
-def not_collected() -> Iterator[None]:
+def no_garbage_collection() -> Iterator[None]:
     """Imports, inside a server that has begun: modules stay, so there is nothing to collect. A look
     at them took 7 ms of a start with a control port.
     """
@@ -34,7 +34,7 @@ def not_collected() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def seldom_collected() -> Iterator[None]:
+def rare_garbage_collection() -> Iterator[None]:
     """Let the collector look seldom inside, and never at what is there already: the modules are
     nine of ten objects of a server, and stay.
     """

@@ -23,14 +23,14 @@ _workers: dict[int, float] = {}
 """Threads that work now -> the interval that the first of them found."""
 
 
-def politely(work: Callable[[], T]) -> T:
+def with_short_switch_interval(work: Callable[[], T]) -> T:
     """What ``work`` returns, or raises."""
-    with often_switched():
+    with short_switch_interval():
         return work()
 
 
 @contextmanager
-def often_switched() -> Iterator[None]:
+def short_switch_interval() -> Iterator[None]:
     """Let the loop have the lock soon, as long as this thread works."""
     me = threading.get_ident()
     with _lock:

@@ -12,7 +12,7 @@ from txnsim_spark.cli.logs._searching import add_as_of, answering, find, search_
 from txnsim_spark.cli.logs.spark import add_directories, add_master
 
 if TYPE_CHECKING:
-    from txnsim_spark.questions.waiting import Waiter, Waiting
+    from txnsim_spark.questions.waiting_groups import Waiter, Waiting
 
 DESCRIPTION: Final = (
     "Which consumer groups wait: where each of them stands, how far read_committed consumers still"
@@ -51,7 +51,7 @@ def _status(found: Waiting) -> int:
 
 
 def _read(args: argparse.Namespace) -> Waiting:
-    from txnsim_spark.questions.waiting import waiting
+    from txnsim_spark.questions.waiting_groups import waiting
 
     return find(args.master, waiting, search_of(args))
 

@@ -12,17 +12,17 @@ from txnsim.runtime.trace import TraceLevel
 from txnsim.server.cluster import SimCluster
 from txnsim.trace.reading import recording
 from txnsim.trace.story import story
-from txnsim_lab.scenario import told_hang
+from txnsim_lab.scenario import hanging_example
 from txnsim_lab.trace.state import state_at
 
-TOPIC = (told_hang.TARGET.topic, 1)
+TOPIC = (hanging_example.TARGET.topic, 1)
 
 
 async def test_it_hangs_and_nothing_else_is_made() -> None:
     async with real_cluster(topics=(TOPIC,), trace_level=TraceLevel.BRIEF) as sim:
         await told(sim, "billing")
-        assert [one.partition for one in await open_ones(sim)] == [told_hang.TARGET]
-        assert sim.injector.get(told_hang.RULE) is None
+        assert [one.partition for one in await open_ones(sim)] == [hanging_example.TARGET]
+        assert sim.injector.get(hanging_example.RULE) is None
         run = recording("the trace", b"".join(sim.environment.tracer.pieces()).splitlines())
         narrated = [one.text for one in story(run.events, run.nodes) if one.is_narrated]
         assert len(narrated) == 7
@@ -45,7 +45,7 @@ async def told(sim: SimCluster, transactional_id: str) -> None:
         settings = ClientSettings(client_id=client_id)
         return Cluster(sim.bootstrap, settings=settings, tracer=sim.environment.tracer)
 
-    await told_hang.make(sim, outside, transactional_id=transactional_id)
+    await hanging_example.make(sim, outside, transactional_id=transactional_id)
 
 
 async def open_ones(sim: SimCluster) -> list[OpenTransaction]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from txnsim.client.waiting import Backoff, Deadline, pause
+from txnsim.client.backoff import Backoff, Deadline, pause
 
 
 class Handle:

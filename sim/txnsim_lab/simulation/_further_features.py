@@ -55,7 +55,7 @@ _WRITES: Final = ("produce", "send", "commit-offsets")
 _Maker = Callable[[Dice, Scene, str], Steps]
 
 
-def with_later(plan: Plan, *, older: Sequence[str]) -> Plan:
+def with_further_features(plan: Plan, *, older: Sequence[str]) -> Plan:
     """The plan with what its seed has of these features.
 
     Args:
@@ -63,7 +63,7 @@ def with_later(plan: Plan, *, older: Sequence[str]) -> Plan:
         older: The releases from which its cluster can be upgraded.
     """
     dice = Dice(plan.seed, STREAM)
-    features = dice.left_in(defaults.LATER_FEATURES)
+    features = dice.left_in(defaults.FURTHER_FEATURES)
     world, tracks = plan.world, plan.tracks
     if SHORT_EXPIRATIONS in features:
         settings = {**world.settings, **dict(_short_expirations(dice))}

@@ -11,8 +11,8 @@ from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
 from tests.support.position_logs import HERE, at, offsets_log, sent
 from txnsim.cli.main import main
-from txnsim_spark.cli.logs._waiting import COLUMNS
-from txnsim_spark.questions.waiting import Waiter, Waiting
+from txnsim_spark.cli.logs._waiting_groups import COLUMNS
+from txnsim_spark.questions.waiting_groups import Waiter, Waiting
 
 AS_OF = str(NOW + 60_000)
 

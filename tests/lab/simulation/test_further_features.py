@@ -11,7 +11,7 @@ from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation._causes import _switches
 from txnsim_lab.simulation._curiosity import CURIOUS
 from txnsim_lab.simulation._disturbances import POWER_FAILURE
-from txnsim_lab.simulation._later import (
+from txnsim_lab.simulation._further_features import (
     AMID_FAULTS,
     AMID_TRANSACTIONS,
     BOTH_WAYS,
@@ -26,7 +26,7 @@ from txnsim_lab.simulation._later import (
     SHORT_EXPIRATIONS,
     TOGETHER,
     TROUBLED,
-    with_later,
+    with_further_features,
 )
 from txnsim_lab.simulation._plan import Act, Plan, Track, World
 from txnsim_lab.simulation._shrinking import without_habit
@@ -51,7 +51,7 @@ def answers(played: Played, habit: str, plan: Plan) -> list[str]:
 
 def test_a_seed_without_any_of_it_is_what_it_was() -> None:
     later = {
-        *defaults.LATER_FEATURES,
+        *defaults.FURTHER_FEATURES,
         HELD,
         KEYED,
         TOGETHER,
@@ -64,12 +64,12 @@ def test_a_seed_without_any_of_it_is_what_it_was() -> None:
     }
     plain = [plan for plan in map(draw, SEEDS) if later.isdisjoint(plan.features)]
     assert len(plain) > len(SEEDS) / 6
-    assert [with_later(plan, older=["4.3"]) for plan in plain] == plain
+    assert [with_further_features(plan, older=["4.3"]) for plan in plain] == plain
 
 
 @pytest.mark.costly
 def test_each_feature_is_in_some_seeds() -> None:
-    for feature, often in defaults.LATER_FEATURES.items():
+    for feature, often in defaults.FURTHER_FEATURES.items():
         count = len(list(having(feature)))
         assert 0 < count < len(SEEDS) * often * 2, feature
 

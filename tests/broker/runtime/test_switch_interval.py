@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from txnsim.runtime.polite_threads import SWITCH_S, often_switched
+from txnsim.runtime.switch_interval import SWITCH_S, short_switch_interval
 
 
 def test_the_last_of_several_gives_it_back() -> None:
@@ -16,7 +16,7 @@ def test_the_last_of_several_gives_it_back() -> None:
     both, seen = threading.Barrier(2), threading.Event()
 
     def work(*, is_last: bool) -> float:
-        with often_switched():
+        with short_switch_interval():
             both.wait(30)
             if is_last:
                 seen.wait(30)

@@ -36,7 +36,7 @@ class Player(Protocol):
     def kill(self) -> None: ...
 
 
-class ToldAgain:
+class ReplayedPlayer:
     """A run in a thread shared by all runs."""
 
     def __init__(self, thread: WorkThread) -> None:

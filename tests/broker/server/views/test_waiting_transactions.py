@@ -12,7 +12,7 @@ from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
 from txnsim.faults.actions import Drop, Hold
 from txnsim.faults.points import FaultPoint
-from txnsim.server.views.waiting import check_states, in_vain, until_state, waits_for
+from txnsim.server.views.waiting_transactions import check_states, in_vain, until_state, waits_for
 from txnsim.types import BrokerId, TopicPartition
 
 
