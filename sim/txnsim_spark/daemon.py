@@ -41,7 +41,7 @@ def load_kernels() -> None:
     kernel_crc.check_crcs(piece, numbers, numbers, numbers, np.empty(0, dtype=np.bool_))
 
 
-def hush(daemon: ModuleType | None = None) -> None:
+def end_quietly(daemon: ModuleType | None = None) -> None:
     """Have PySpark's daemon end without a word where Spark has closed its end of the pipe: Spark
     has what it wanted, and a worker on a busy machine may still say goodbye then. All other errors
     are printed.
@@ -80,7 +80,7 @@ def main() -> None:
     load_kernels()
     from pyspark import daemon
 
-    hush(daemon)
+    end_quietly(daemon)
     daemon.manager()
 
 

@@ -33,7 +33,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from txnsim.errors import BadInputError
-from txnsim_spark.daemon import hush
+from txnsim_spark.daemon import end_quietly
 from txnsim_spark.empty_reads import refuse_elsewhere
 from txnsim_spark.filters import taken_over
 from txnsim_spark.following import (
@@ -61,7 +61,7 @@ from txnsim_spark.schemas import TABLES
 from txnsim_spark.stores.reading import Stores, stores_of
 from txnsim_spark.stores.settings import StoreSettings
 
-hush()  # where Spark plans a read, this module is the first of ours
+end_quietly()  # where Spark plans a read, this module is the first of ours
 
 
 class Task(InputPartition):

@@ -96,7 +96,7 @@ except Exception:
 """PySpark's loop of one worker, whose other end Spark has closed."""
 
 
-def said(doing: str, hushed: str = "ours.hush(daemon)") -> str:
+def said(doing: str, hushed: str = "ours.end_quietly(daemon)") -> str:
     script = GOODBYE.format(doing=doing, hushed=hushed)
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
@@ -107,7 +107,9 @@ def said(doing: str, hushed: str = "ours.hush(daemon)") -> str:
 @pytest.mark.slow
 def test_a_worker_ends_quietly_where_spark_has_hung_up() -> None:
     doing = "outfile.write(b'bye')"
-    assert "BrokenPipeError" in said(doing, hushed=""), "PySpark says nothing: no need for hush"
+    assert "BrokenPipeError" in said(doing, hushed=""), (
+        "PySpark says nothing itself"
+    )
     assert said(doing) == ""
     assert "BrokenPipeError" in said("raise BrokenPipeError", hushed="")
     assert said("raise BrokenPipeError") == ""
@@ -123,5 +125,5 @@ def test_only_pysparks_own_program_is_hushed(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "__main__", program)
     for name, is_hushed in (("pytest", False), ("pyspark.daemon", True)):
         program.__spec__ = ModuleSpec(name, None)
-        daemon.hush()
+        daemon.end_quietly()
         assert ("print" in vars(program)) is is_hushed

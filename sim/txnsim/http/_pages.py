@@ -9,15 +9,15 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from txnsim.http.guard import Doorkeeper
+from txnsim.http.guard import AccessRules
 from txnsim.http.operation import PREFIX, Noun, Operation
 
 
 class PageRoutes(Noun):
     """The routes of one control port."""
 
-    def __init__(self, doorkeeper: Doorkeeper) -> None:
-        self._doorkeeper = doorkeeper
+    def __init__(self, access_rules: AccessRules) -> None:
+        self._access_rules = access_rules
 
     @Operation("post", f"{PREFIX}/session", status="204")
     async def session(self, _request: Request) -> Response:
@@ -25,7 +25,7 @@ class PageRoutes(Noun):
 
         There is no cookie where no token is wanted. The guard has let this caller in.
         """
-        cookie = self._doorkeeper.cookie
+        cookie = self._access_rules.cookie
         return Response(
             status_code=204,
             headers={"Cache-Control": "no-store"}

@@ -26,7 +26,7 @@ from txnsim.http._transactions import TransactionRoutes
 from txnsim.http.assertions import AssertionRoutes
 from txnsim.http.events import ReportedRoutes
 from txnsim.http.faults import FaultRoutes
-from txnsim.http.guard import Doorkeeper, Guard
+from txnsim.http.guard import AccessRules, Guard
 from txnsim.http.messages import Problem
 from txnsim.http.openapi import document
 from txnsim.http.operation import JSON, Noun
@@ -75,11 +75,11 @@ async def no_such_method(request: Request, _error: Exception) -> Response:
     return answer
 
 
-def application(*routes: Route, doorkeeper: Doorkeeper) -> Starlette:
+def application(*routes: Route, access_rules: AccessRules) -> Starlette:
     """Routes as an application, with what every control port answers to what it does not know."""
     return Starlette(
         routes=list(routes),
-        middleware=[Middleware(Guard, doorkeeper=doorkeeper)],
+        middleware=[Middleware(Guard, access_rules=access_rules)],
         exception_handlers={RefusedError: refused, 404: no_such_path, 405: no_such_method},
     )
 
@@ -114,15 +114,15 @@ class ControlApi:
             )
         )
 
-    def app(self, doorkeeper: Doorkeeper | None = None) -> Starlette:
+    def app(self, access_rules: AccessRules | None = None) -> Starlette:
         """The ASGI application.
 
         Args:
-            doorkeeper: What is asked of callers; unless given, that they call by a name of
+            access_rules: What is asked of callers; unless given, that they call by a name of
                 loopback.
         """
         cluster = self._cluster
-        doorkeeper = doorkeeper or Doorkeeper()
+        access_rules = access_rules or AccessRules()
         nouns = (
             LookRoutes(cluster),
             ClockRoutes(cluster),
@@ -135,14 +135,14 @@ class ControlApi:
             self._events,
             RoundRoutes(cluster),
             AssertionRoutes.of_simulated(cluster),
-            PageRoutes(doorkeeper),
+            PageRoutes(access_rules),
             *(noun for added in self._added for noun in added.nouns()),
         )
         return application(
             Route("/openapi.json", self.openapi),
             *(Route(path, self.index) for path in INDEX_PATHS),
             *(route for noun in nouns for route in noun.routes()),
-            doorkeeper=doorkeeper,
+            access_rules=access_rules,
         )
 
     def warm_up(self) -> None:

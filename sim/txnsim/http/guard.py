@@ -36,7 +36,7 @@ _WHERE: Final = (
 )
 
 
-class Doorkeeper:
+class AccessRules:
     """The access rules of a port: token, host and origin."""
 
     def __init__(self, *, token: str | None = None, is_loopback: bool = True) -> None:
@@ -85,16 +85,16 @@ class Doorkeeper:
 
 
 class Guard:
-    """The ASGI middleware that asks the doorkeeper."""
+    """The ASGI middleware that asks the access rules."""
 
-    def __init__(self, app: ASGIApp, *, doorkeeper: Doorkeeper) -> None:
+    def __init__(self, app: ASGIApp, *, access_rules: AccessRules) -> None:
         self._app = app
-        self._doorkeeper = doorkeeper
+        self._access_rules = access_rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or refuse it."""
         if scope["type"] == "http":
-            complaint = self._doorkeeper.complaint(scope["path"], Headers(scope=scope))
+            complaint = self._access_rules.complaint(scope["path"], Headers(scope=scope))
             if complaint is None and not scope["query_string"].isascii():
                 # A URL has no other bytes; starlette fails at them where it redirects.
                 complaint = (

@@ -29,13 +29,13 @@ except ImportError as error:
     raise MissingExtraError(f"the control port needs {error.name}: {pip_line('http')}") from error
 
 from txnsim.http.app import ControlApi
-from txnsim.http.guard import Doorkeeper, is_loopback
+from txnsim.http.guard import AccessRules, is_loopback
 
 
 class Api(Protocol):
     """What a control port answers with: ``ControlApi``, or that of a proxy."""
 
-    def app(self, doorkeeper: Doorkeeper) -> Starlette: ...
+    def app(self, access_rules: AccessRules) -> Starlette: ...
 
     def close(self) -> None:
         """End what streams."""
@@ -124,7 +124,7 @@ class ControlServer:
         if self.token is None and not is_near:
             self.token = new_token()
         config = uvicorn.Config(
-            self._api.app(Doorkeeper(token=self.token, is_loopback=is_near)),
+            self._api.app(AccessRules(token=self.token, is_loopback=is_near)),
             log_config=None,
             access_log=False,
             lifespan="off",

@@ -45,7 +45,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     is_empty: bool
 
 
-class Planted(msgspec.Struct, frozen=True, kw_only=True):
+class InstalledReplica(msgspec.Struct, frozen=True, kw_only=True):
     """The log installed in a folder."""
 
     directory: str
@@ -110,11 +110,11 @@ def _meta(log_dir: Path) -> MetaProperties:
     return decode_meta_properties(path.read_text(errors="replace"), place=str(path))
 
 
-def plant(
+def install(
     sources: Mapping[Path, Iterable[Target]],
     *,
     on_folder: Callable[[Target], object] = lambda _: None,
-) -> tuple[Planted, ...]:
+) -> tuple[InstalledReplica, ...]:
     """Fill folders with the replicas that lie in other log directories.
 
     All that takes room is written before anything is replaced.
@@ -143,7 +143,7 @@ def plant(
                 )
                 _make(*made[-1][1:])
         _note([(target, source) for target, source, _ in made], ready)
-        return tuple(_planted(*one) for one in made)
+        return tuple(_installed(*one) for one in made)
 
 
 def _make(source: StoredFolder, fresh: Path) -> None:
@@ -160,14 +160,14 @@ def _make(source: StoredFolder, fresh: Path) -> None:
         _write([epochs.encode()], fresh / names.LEADER_EPOCHS_NAME)
 
 
-def _planted(target: Target, source: StoredFolder, fresh: Path) -> Planted:
+def _installed(target: Target, source: StoredFolder, fresh: Path) -> InstalledReplica:
     folder = target.replica.path
     for path in sorted(folder.iterdir()):
         if _NUMBERED.fullmatch(path.name):
             path.unlink()
     for path in sorted(fresh.iterdir()):
         shutil.move(path, folder / path.name)
-    return Planted(
+    return InstalledReplica(
         directory=str(folder),
         files=sum(1 for path in folder.iterdir() if path.is_file()),
         bytes=source.size,
@@ -187,12 +187,12 @@ def _write(parts: Iterable[bytes], target: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _note(planted: Sequence[tuple[Target, StoredFolder]], ready: ExitStack) -> None:
+def _note(installed: Sequence[tuple[Target, StoredFolder]], ready: ExitStack) -> None:
     """Write the directories' checkpoints, which take effect when the stack ends: their old values
     are of other logs.
     """
     values: defaultdict[Path, dict[TopicPartition, int | None]] = defaultdict(dict)
-    for target, source in planted:
+    for target, source in installed:
         noted = source.noted
         for name, offset in (
             (names.HIGH_WATERMARKS_NAME, source.high_watermark),

@@ -21,7 +21,7 @@ from txnsim.http import app, openapi
 from txnsim.http.assertions import AssertionRoutes
 from txnsim.http.events import EventRoutes
 from txnsim.http.faults import FaultRoutes
-from txnsim.http.guard import Doorkeeper
+from txnsim.http.guard import AccessRules
 from txnsim.http.messages import Health
 from txnsim.http.operation import JSON, PREFIX, Noun, Operation
 from txnsim.http.overview import LookRoutes
@@ -80,7 +80,7 @@ class ProxyApi(Noun):
         self._events = EventRoutes(proxy.environment)
         self._openapi = msgspec.json.encode(document(has_peers=bool(proxy.options.peers)))
 
-    def app(self, doorkeeper: Doorkeeper | None = None) -> Starlette:
+    def app(self, access_rules: AccessRules | None = None) -> Starlette:
         """The ASGI application; the arguments are those of ``ControlApi.app``."""
         proxy = self._proxy
         judges, assertions = (
@@ -102,7 +102,7 @@ class ProxyApi(Noun):
         ]
         # Behind those that are there: whatever else a simulated cluster can be asked.
         missing = [_without(one) for one in app.OPERATIONS if one not in OPERATIONS]
-        return app.application(*known, *missing, doorkeeper=doorkeeper or Doorkeeper())
+        return app.application(*known, *missing, access_rules=access_rules or AccessRules())
 
     def close(self) -> None:
         """The control port closes: what streams comes to its end."""

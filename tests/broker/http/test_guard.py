@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from txnsim.http.guard import Doorkeeper, Guard, is_loopback
+from txnsim.http.guard import AccessRules, Guard, is_loopback
 
 TOKEN = "a-token-of-enough-letters"
 PATH = "/api/v1/reset"
-NEAR = Doorkeeper()
-FAR = Doorkeeper(token=TOKEN, is_loopback=False)
+NEAR = AccessRules()
+FAR = AccessRules(token=TOKEN, is_loopback=False)
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
-def status(keeper: Doorkeeper, path: str = PATH, **headers: str) -> int | None:
+def status(keeper: AccessRules, path: str = PATH, **headers: str) -> int | None:
     named = {"host": "localhost:9080"} | {k.replace("_", "-"): v for k, v in headers.items()}
     complaint = keeper.complaint(path, named)
     return None if complaint is None else complaint[0]
@@ -91,7 +91,7 @@ def test_the_cookie_stands_for_the_token_and_does_not_tell_it() -> None:
     pair = cookie.partition(";")[0]
     assert status(FAR, cookie=f"a=b; {pair}") is None
     assert status(FAR, cookie=pair + "x") == 401
-    assert status(Doorkeeper(token=TOKEN + "2"), cookie=pair) == 401
+    assert status(AccessRules(token=TOKEN + "2"), cookie=pair) == 401
     assert NEAR.cookie is None
 
 
@@ -129,7 +129,7 @@ async def test_a_query_that_is_not_ascii_is_refused_before_anybody_reads_it() ->
     async def receive() -> Any:
         return {"type": "http.request"}
 
-    guard = Guard(app, doorkeeper=NEAR)
+    guard = Guard(app, access_rules=NEAR)
     scope = {"type": "http", "path": PATH, "headers": [(b"host", b"localhost")]}
     await guard({**scope, "query_string": b"a=\xff"}, receive, send)
     assert sent[0]["status"] == 400

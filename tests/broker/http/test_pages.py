@@ -6,7 +6,7 @@ import httpx
 
 from tests.support.clusters import real_cluster
 from txnsim.http.app import ControlApi
-from txnsim.http.guard import Doorkeeper
+from txnsim.http.guard import AccessRules
 
 TOKEN = "a-token-of-enough-letters"
 SESSION = "/api/v1/session"
@@ -14,7 +14,7 @@ SESSION = "/api/v1/session"
 
 async def test_the_token_is_traded_for_a_cookie_that_opens_the_port() -> None:
     async with real_cluster(brokers=1) as sim:
-        app = ControlApi(sim).app(Doorkeeper(token=TOKEN, is_loopback=False))
+        app = ControlApi(sim).app(AccessRules(token=TOKEN, is_loopback=False))
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app=app), base_url="http://kafka.test:9080"
         ) as page:

@@ -15,7 +15,7 @@ from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
 from txnsim.storage.disks import find_disks
 from txnsim.storage.metadata_files import decode_partition_metadata
-from txnsim.storage.replica_install import Planted, find_targets, plant
+from txnsim.storage.replica_install import InstalledReplica, find_targets, install
 from txnsim.storage.replica_loading import load_replica
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import read_batch_header
@@ -51,17 +51,17 @@ def target(tmp_path: Path) -> Path:
     return path
 
 
-def planted(driver: LogDriver, target: Path) -> Planted:
+def installed(driver: LogDriver, target: Path) -> InstalledReplica:
     source = target.parent / "ours"
     write_disk(source, {("orders", 0): driver.log}, topic_ids={"orders": OURS})
     told: list[object] = []
-    (one,) = plant({source: find_targets([target], ["orders"])}, on_folder=told.append)
+    (one,) = install({source: find_targets([target], ["orders"])}, on_folder=told.append)
     assert len(told) == 1
     return one
 
 
 def test_the_broker_finds_the_records_as_its_own(driver: LogDriver, target: Path) -> None:
-    told = planted(driver, target)
+    told = installed(driver, target)
     ((_, orders), (_, other)) = find_disks([target]).all_folders()
     assert orders.topic_id == THEIRS
     assert orders.high_watermark == orders.noted.recovery_point == driver.log.log_end_offset
@@ -92,7 +92,7 @@ def test_the_broker_finds_the_records_as_its_own(driver: LogDriver, target: Path
 
 
 def test_only_the_leader_epoch_of_a_batch_is_another(driver: LogDriver, target: Path) -> None:
-    planted(driver, target)
+    installed(driver, target)
     data = b"".join(path.read_bytes() for path in sorted((target / "orders-0").glob("*.log")))
     ours = b"".join(driver.log.batches())
     at = 0
@@ -108,7 +108,7 @@ def test_what_was_there_is_gone_but_for_the_topics_id(driver: LogDriver, target:
     folder = target / "orders-0"
     (folder / f"{900:020d}.log").write_bytes(b"")
     (folder / f"{900:020d}.timeindex").write_bytes(b"")
-    planted(driver, target)
+    installed(driver, target)
     assert not list(folder.glob(f"{900:020d}.*"))
     text = (folder / "partition.metadata").read_text()
     assert decode_partition_metadata(text, place="") == THEIRS
@@ -121,14 +121,14 @@ def test_a_log_whose_beginning_was_deleted_comes_with_its_start(
     driver.log.raise_log_start(3)
     driver.log.local.cleaned_until = 1
     (target / "log-start-offset-checkpoint").unlink()
-    planted(driver, target)
+    installed(driver, target)
     ((_, orders), _) = find_disks([target]).all_folders()
     assert (orders.noted.log_start_offset, orders.noted.cleaned_until) == (3, 1)
     assert (target / "orders-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n0 3\n"
 
 
 def test_an_empty_log_takes_the_place_of_another(target: Path) -> None:
-    told = planted(LogDriver(), target)
+    told = installed(LogDriver(), target)
     assert (told.end_offset, told.bytes) == (0, 0)
     assert (target / "orders-0" / "leader-epoch-checkpoint").read_text() == "0\n0\n"
 

@@ -13,7 +13,7 @@ import pytest
 from tests.support.clusters import real_cluster
 from tests.support.wires import Wire
 from txnsim.http import app, openapi
-from txnsim.http.guard import Doorkeeper
+from txnsim.http.guard import AccessRules
 from txnsim_lab.http import proxy
 from txnsim_lab.http.proxy import ProxyApi
 from txnsim_lab.proxy.addresses import Endpoint
@@ -59,7 +59,7 @@ async def test_faults_health_looks_and_refusals() -> None:
         )
         await front.start()
         api = ProxyApi(front)
-        transport = httpx.ASGITransport(api.app(Doorkeeper(is_loopback=False)))
+        transport = httpx.ASGITransport(api.app(AccessRules(is_loopback=False)))
         async with httpx.AsyncClient(transport=transport, base_url="http://proxy") as client:
 
             async def ask(method: str, path: str, body: Any = None) -> tuple[int, Any]:

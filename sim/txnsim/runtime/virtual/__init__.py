@@ -3,7 +3,7 @@
 - ``run``: ``run_virtual(main, seed=7)``.
 - ``_loop``: the clock jumps to the next deadline; with nothing to wait for it raises.
 - ``net``, ``_connection``: addresses and connections in memory.
-- ``_ambient``: makes unmodified client libraries follow, by ``_doors`` in front of the process's
-  functions.
+- ``_ambient``: makes unmodified client libraries follow, by ``_thread_patches`` in front of
+  the process's functions.
 - ``process``: what of a process keeps a run from repeating in another one, and how to remove it.
 """

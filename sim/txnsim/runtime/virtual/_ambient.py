@@ -2,9 +2,9 @@
 
 Client libraries read ``time``, ``datetime``, ``random``, ``os.urandom``, ``uuid`` and ``secrets``
 directly. Inside a run these answer from the run's loop and seed, also by names and default
-arguments that a module bound before (``doors``), but only in the thread of the run: a web server, a
-test runner or a loop beside it keeps real time, and what it draws does not change the run.
-Everything is put back afterwards.
+arguments that a module bound before (``_thread_patches``), but only in the thread of the run: a web
+server, a test runner or a loop beside it keeps real time, and what it draws does not change the
+run. Everything is put back afterwards.
 
 Not covered: C extensions that ask the system themselves, unless ``Libraries`` knows them; the time
 that a processor has worked (``time.process_time``); a function that an object or a container took
@@ -31,7 +31,13 @@ import msgspec
 
 from txnsim.errors import NotSimulatedError, SimulationError
 from txnsim.runtime.rng import derive
-from txnsim.runtime.virtual._doors import NO_THREAD, Door, Function, Owner, Walk
+from txnsim.runtime.virtual._thread_patches import (
+    NO_THREAD,
+    Function,
+    ModuleWalk,
+    Owner,
+    ThreadPatch,
+)
 
 Nanoseconds = Callable[[], int]
 
@@ -62,25 +68,25 @@ class _Source(msgspec.Struct, frozen=True):
 
     owner: Any
     name: str
-    door: Door
+    patch: ThreadPatch
 
 
 def _sources() -> tuple[_Source, ...]:
     modules = ((time, _CLOCKS), (os, _ENTROPY), (random, _CHANCE), (uuid, ("uuid1",)))
     found = [
-        _Source(module, name, Door(getattr(module, name), _owner))
+        _Source(module, name, ThreadPatch(getattr(module, name), _owner))
         for module, names in modules
         for name in names
         if hasattr(module, name)
     ]
-    by_function = {id(one.door.function): one.door for one in found}
+    by_function = {id(one.patch.function): one.patch for one in found}
     # What random.SystemRandom, and with it secrets, draws from.
     found.append(_Source(random, "_urandom", by_function[id(os.urandom)]))
     return tuple(found)
 
 
 _SOURCES: Final = _sources()
-_walk: Final = Walk({id(one.door.function): one.door for one in _SOURCES})
+_walk: Final = ModuleWalk({id(one.patch.function): one.patch for one in _SOURCES})
 
 
 @contextmanager
@@ -105,13 +111,13 @@ def ambient_virtual(
         answers = _answers(monotonic_ns, wall_ns, _Chance(seed))
         with ExitStack() as stack:
             for one in _SOURCES:
-                stack.callback(setattr, one.door, "virtual", one.door.function)
-                one.door.virtual = answers[one.name]
+                stack.callback(setattr, one.patch, "virtual", one.patch.function)
+                one.patch.virtual = answers[one.name]
                 stack.callback(setattr, one.owner, one.name, getattr(one.owner, one.name))
-                setattr(one.owner, one.name, one.door.answer)
-            for place in _walk.places():
-                stack.callback(place.put, place.real)
-                place.put(place.lent)
+                setattr(one.owner, one.name, one.patch.answer)
+            for binding in _walk.bindings():
+                stack.callback(binding.put, binding.real)
+                binding.put(binding.patched)
             _lend_datetime(stack, wall_ns)
             _lend_seeds(stack, answers["seeds"])
             libraries = Libraries(stack, is_ours=_is_ours)

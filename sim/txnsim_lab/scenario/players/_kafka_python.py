@@ -27,14 +27,14 @@ CLOSE_SECONDS: Final = 1
 LINE_CHARACTERS_MAX: Final = 100
 
 
-class Ear(logging.Handler):
+class LogCollector(logging.Handler):
     """Keeps what the client logs, instead of having it printed into the story.
 
     The client logs under one name for the whole process: stories that are played at the same time
     hear each other.
     """
 
-    _listening: Final[list[Ear]] = []
+    _listening: Final[list[LogCollector]] = []
     _logger: Final = logging.getLogger("kafka")
 
     def __init__(self) -> None:
@@ -69,8 +69,8 @@ class KafkaPythonPlayer(Player):
         self._part = part
         self._producer: Any = None
         self._sent: Any = None
-        self._ear = Ear()
-        self._ear.open()
+        self._log_collector = LogCollector()
+        self._log_collector.open()
 
     async def begin(self) -> None:
         await _in_thread(self._begin)
@@ -120,11 +120,11 @@ class KafkaPythonPlayer(Player):
             if self._producer is not None:
                 await _in_thread(lambda: self._producer.close(CLOSE_SECONDS))
         finally:
-            self._ear.close()
+            self._log_collector.close()
 
     def remarks(self) -> tuple[str, ...]:
         """What the client logged, shortened, and why."""
-        return explain(self._ear.records)
+        return explain(self._log_collector.records)
 
 
 def explain(records: list[logging.LogRecord]) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
     with ExitStack() as stack:
         try:
-            stores.at_hand(args, stack)
+            stores.with_local_copies(args, stack)
             status: int = ACTIONS[args.action][0].run(args)
         except BrokenPipeError:
             raise  # the reader of what we print has gone

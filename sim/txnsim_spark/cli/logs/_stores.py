@@ -24,7 +24,7 @@ _CONFIGURED: Final = ("HADOOP_CONF_DIR", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR
 """In the environment: a session knows more settings than the arguments say."""
 
 
-def at_hand(args: argparse.Namespace, stack: ExitStack) -> None:
+def with_local_copies(args: argparse.Namespace, stack: ExitStack) -> None:
     """Have ``args.directory`` name folders of this machine that stand for those of stores.
 
     Args:

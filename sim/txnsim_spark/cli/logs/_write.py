@@ -24,7 +24,7 @@ from txnsim.errors import BadInputError, ConfigError
 from txnsim.files import whole, working_in
 
 if TYPE_CHECKING:
-    from txnsim.storage.replica_install import Planted, Target
+    from txnsim.storage.replica_install import InstalledReplica, Target
 
 DESCRIPTION: Final = (
     "Write the log directory of each broker of a running simulator as DIR/broker-ID"
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         _check(args)
         if args.into:
-            tell(args, _write_into(args), _planted)
+            tell(args, _write_into(args), _installed)
         else:
             tell(args, _write_apart(args), _written)
     except (HTTPError, URLError, OSError, tarfile.TarError, BadInputError) as error:
@@ -151,8 +151,8 @@ def _written(written: Sequence[dict[str, object]]) -> list[str]:
 # Directories of a stopped broker
 
 
-def _write_into(args: argparse.Namespace) -> list[Planted]:
-    from txnsim.storage.replica_install import find_targets, plant
+def _write_into(args: argparse.Namespace) -> list[InstalledReplica]:
+    from txnsim.storage.replica_install import find_targets, install
 
     targets = find_targets(args.into, args.topic)
     if not args.replace:
@@ -166,12 +166,12 @@ def _write_into(args: argparse.Namespace) -> list[Planted]:
         with working_in(Path(taken)):
             for broker, _ in led:
                 _write(args.url, broker, Path(taken) / str(broker))
-        planted = plant(
+        installed = install(
             {Path(taken) / str(broker): several for broker, several in led},
             on_folder=lambda target: progress(f"writing {target.replica.path}"),
         )
     progress("")
-    return sorted(planted, key=lambda one: one.directory)
+    return sorted(installed, key=lambda one: one.directory)
 
 
 def _by_leader(args: argparse.Namespace, targets: Sequence[Target]) -> dict[int, list[Target]]:
@@ -200,11 +200,11 @@ def _by_leader(args: argparse.Namespace, targets: Sequence[Target]) -> dict[int,
     return led
 
 
-def _planted(planted: Sequence[Planted]) -> list[str]:
+def _installed(installed: Sequence[InstalledReplica]) -> list[str]:
     return [
         f"{one.directory}: {one.files} files, {one.bytes} bytes of records, up to offset "
         f"{one.end_offset}"
-        for one in planted
+        for one in installed
     ]
 
 

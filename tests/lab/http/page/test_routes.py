@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.clusters import real_cluster
 from txnsim.http.app import ControlApi
-from txnsim.http.guard import Doorkeeper
+from txnsim.http.guard import AccessRules
 from txnsim_lab.http.page._files import LIBRARIES, files, script, served, version
 from txnsim_lab.http.page._routes import POLICY
 
@@ -81,7 +81,7 @@ async def test_files_are_answered_without_a_token_and_operations_are_not(
 ) -> None:
     async with real_cluster(brokers=1) as sim:
         api = ControlApi(sim)
-        app = api.app(Doorkeeper(token="a-token-of-enough-letters"))
+        app = api.app(AccessRules(token="a-token-of-enough-letters"))
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app=app), base_url="http://localhost"
         ) as page:

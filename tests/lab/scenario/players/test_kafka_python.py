@@ -12,7 +12,7 @@ from txnsim_lab.scenario.players.casting import Casting, cast
 pytest.importorskip("kafka", reason="the extra `demo` is not installed")
 
 from txnsim_lab.scenario.players._base import PLAYERS, Part
-from txnsim_lab.scenario.players._kafka_python import Ear, KafkaPythonPlayer, explain
+from txnsim_lab.scenario.players._kafka_python import KafkaPythonPlayer, LogCollector, explain
 
 P0 = TopicPartition("orders", 0)
 
@@ -47,7 +47,7 @@ def test_what_the_client_logs_is_kept_and_not_printed_while_somebody_listens(
 ) -> None:
     logger = logging.getLogger("kafka.producer")
     propagates = logging.getLogger("kafka").propagate
-    one, other = Ear(), Ear()
+    one, other = LogCollector(), LogCollector()
     one.open()
     other.open()
     logger.warning("heard by both")

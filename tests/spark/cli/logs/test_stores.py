@@ -6,14 +6,14 @@ import argparse
 from contextlib import ExitStack
 from pathlib import Path
 
-from txnsim_spark.cli.logs._stores import at_hand
+from txnsim_spark.cli.logs._stores import with_local_copies
 from txnsim_spark.cli.logs.spark import add_directories
 
 
 def test_directories_of_this_machine_start_nothing() -> None:
     args = argparse.Namespace(directory=[Path("a")], master=None)
     with ExitStack() as stack:
-        at_hand(args, stack)
+        with_local_copies(args, stack)
     assert args.directory == [Path("a")]
     assert args.master is None
 

@@ -1,11 +1,12 @@
 """Functions of the process that answer one thread differently.
 
 A library reads the time by ``time.time``, by a name that it bound before (``from time import
-time``), or by a default argument. A ``Door`` stands in front of such a function: it answers the
-thread of a virtual run from the run, and every other thread from the function itself. ``places_in``
-finds where modules have bound the function, so that the door can stand there as well.
+time``), or by a default argument. A ``ThreadPatch`` stands in front of such a function: it answers
+the thread of a virtual run from the run, and every other thread from the function itself.
+``bindings_in`` finds where modules have bound the function, so that the patch can stand there as
+well.
 
-A door belongs to the process, not to a run. What takes one during a run and keeps it (a module
+A patch belongs to the process, not to a run. What takes one during a run and keeps it (a module
 imported then, an object) gets the real function's answers again once the run is over.
 """
 
@@ -27,7 +28,7 @@ Function = Callable[..., Any]
 
 
 class Owner:
-    """Which thread the doors answer from the run; one object for all doors of the process."""
+    """Which thread the patches answer from the run; one object for all patches of the process."""
 
     __slots__ = ("thread",)
 
@@ -35,7 +36,7 @@ class Owner:
         self.thread = NO_THREAD
 
 
-class Door:
+class ThreadPatch:
     """A function of the process, and its virtual replacement in the run's thread."""
 
     __slots__ = ("_owner", "answer", "function", "virtual")
@@ -54,116 +55,116 @@ class Door:
         return self.function(*args, **options)
 
 
-class Place(msgspec.Struct, frozen=True):
+class Binding(msgspec.Struct, frozen=True):
     """Somewhere in a module where a function is bound."""
 
     put: Callable[[Any], object]
     real: Any
     """The object outside of a run."""
-    lent: Any
-    """The object with doors in place of its functions."""
+    patched: Any
+    """The object with patches in place of its functions."""
 
 
-Doors = Mapping[int, Door]
+Patches = Mapping[int, ThreadPatch]
 """By the identity of the function."""
 
 
-class Walk:
-    """Finds the places of all modules; each is looked into once."""
+class ModuleWalk:
+    """Finds the bindings of all modules; each is looked into once."""
 
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
-        self._known: dict[str, tuple[types.ModuleType, tuple[Place, ...]]] = {}
+    def __init__(self, patches: Patches) -> None:
+        self._patches = patches
+        self._known: dict[str, tuple[types.ModuleType, tuple[Binding, ...]]] = {}
 
-    def places(self) -> tuple[Place, ...]:
-        """Every place in the modules of today.
+    def bindings(self) -> tuple[Binding, ...]:
+        """Every binding in the modules of today.
 
         Modules of the standard library are left out: ``threading`` and ``queue`` wait by real time.
         What is being imported right now is looked at again next time, and so is ``__main__``.
         """
         known, self._known = self._known, {}
-        found: list[Place] = []
+        found: list[Binding] = []
         modules: dict[str, object] = dict(sys.modules)  # a program may put anything there
         for name, module in modules.items():
             if not isinstance(module, types.ModuleType):
                 continue
             before = known.get(name)
             if before is not None and before[0] is module:
-                places = before[1]
+                bindings = before[1]
             elif name.partition(".")[0] in sys.stdlib_module_names:
-                places = ()
+                bindings = ()
             else:
-                places = tuple(places_in(module, self._doors))
-            found += places
+                bindings = tuple(bindings_in(module, self._patches))
+            found += bindings
             if name != "__main__" and not _is_under_way(module):
-                self._known[name] = module, places
+                self._known[name] = module, bindings
         return tuple(found)
 
 
-def places_in(module: types.ModuleType, doors: Doors) -> Iterator[Place]:
-    """Where ``module`` has bound a function that has a door: names of the module and attributes of
+def bindings_in(module: types.ModuleType, patches: Patches) -> Iterator[Binding]:
+    """Where ``module`` has bound a function that has a patch: names of the module and attributes of
     its classes, default arguments and closures of functions.
     """
     namespace = vars(module)
     seen: set[int] = set()
     for name, value in list(namespace.items()):
-        if (door := doors.get(id(value))) is not None:
-            yield Place(partial(namespace.__setitem__, name), value, door.answer)
+        if (patch := patches.get(id(value))) is not None:
+            yield Binding(partial(namespace.__setitem__, name), value, patch.answer)
         elif isinstance(value, types.FunctionType):
             if value.__module__ == module.__name__:
-                yield from _places_of_function(value, doors, seen)
+                yield from _bindings_of_function(value, patches, seen)
         elif isinstance(value, type) and value.__module__ == module.__name__:
-            yield from _places_of_class(value, doors, seen)
+            yield from _bindings_of_class(value, patches, seen)
 
 
-def _places_of_class(owner: type, doors: Doors, seen: set[int]) -> Iterator[Place]:
+def _bindings_of_class(owner: type, patches: Patches, seen: set[int]) -> Iterator[Binding]:
     if id(owner) in seen:
         return
     seen.add(id(owner))
     for name, value in list(vars(owner).items()):
-        if (door := doors.get(id(value))) is not None:
-            yield Place(partial(setattr, owner, name), value, door.answer)
+        if (patch := patches.get(id(value))) is not None:
+            yield Binding(partial(setattr, owner, name), value, patch.answer)
             continue
         inner = value
         if isinstance(inner, staticmethod | classmethod):
             inner = inner.__func__
-            if (door := doors.get(id(inner))) is not None:
-                yield Place(partial(setattr, owner, name), value, type(value)(door.answer))
+            if (patch := patches.get(id(inner))) is not None:
+                yield Binding(partial(setattr, owner, name), value, type(value)(patch.answer))
                 continue
         if isinstance(inner, types.FunctionType):
-            yield from _places_of_function(inner, doors, seen)
+            yield from _bindings_of_function(inner, patches, seen)
         elif isinstance(inner, type) and inner.__qualname__ == f"{owner.__qualname__}.{name}":
-            yield from _places_of_class(inner, doors, seen)
+            yield from _bindings_of_class(inner, patches, seen)
 
 
-def _places_of_function(
-    function: types.FunctionType, doors: Doors, seen: set[int]
-) -> Iterator[Place]:
+def _bindings_of_function(
+    function: types.FunctionType, patches: Patches, seen: set[int]
+) -> Iterator[Binding]:
     if id(function) in seen:
         return
     seen.add(id(function))
     defaults = function.__defaults__
-    if defaults is not None and any(id(value) in doors for value in defaults):
-        lent = tuple(_lent(value, doors) for value in defaults)
-        yield Place(partial(setattr, function, "__defaults__"), defaults, lent)
+    if defaults is not None and any(id(value) in patches for value in defaults):
+        patched = tuple(_patched(value, patches) for value in defaults)
+        yield Binding(partial(setattr, function, "__defaults__"), defaults, patched)
     keywords = function.__kwdefaults__
-    if keywords is not None and any(id(value) in doors for value in keywords.values()):
-        by_name = {name: _lent(value, doors) for name, value in keywords.items()}
-        yield Place(partial(setattr, function, "__kwdefaults__"), keywords, by_name)
+    if keywords is not None and any(id(value) in patches for value in keywords.values()):
+        by_name = {name: _patched(value, patches) for name, value in keywords.items()}
+        yield Binding(partial(setattr, function, "__kwdefaults__"), keywords, by_name)
     for cell in function.__closure__ or ():
         try:
             value = cell.cell_contents
         except ValueError:
             continue  # not assigned yet
-        if (door := doors.get(id(value))) is not None:
-            yield Place(partial(setattr, cell, "cell_contents"), value, door.answer)
+        if (patch := patches.get(id(value))) is not None:
+            yield Binding(partial(setattr, cell, "cell_contents"), value, patch.answer)
         elif isinstance(value, types.FunctionType):
-            yield from _places_of_function(value, doors, seen)
+            yield from _bindings_of_function(value, patches, seen)
 
 
-def _lent(value: object, doors: Doors) -> object:
-    door = doors.get(id(value))
-    return value if door is None else door.answer
+def _patched(value: object, patches: Patches) -> object:
+    patch = patches.get(id(value))
+    return value if patch is None else patch.answer
 
 
 def _is_under_way(module: types.ModuleType) -> bool:

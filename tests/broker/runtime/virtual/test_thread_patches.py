@@ -1,4 +1,4 @@
-"""Doors in front of functions, and the places where modules have bound them."""
+"""Patches in front of functions, and the bindings where modules have bound them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from threading import get_ident
 
 import pytest
 
-from txnsim.runtime.virtual._doors import Door, Owner, Place, Walk, places_in
+from txnsim.runtime.virtual._thread_patches import (
+    Binding,
+    ModuleWalk,
+    Owner,
+    ThreadPatch,
+    bindings_in,
+)
 
 OWN_NAME = "a_module_of_this_test"
 
@@ -89,14 +95,14 @@ def module_of(source: str, name: str = OWN_NAME) -> types.ModuleType:
     return module
 
 
-def door_to(owner: Owner) -> Door:
-    door = Door(clock, owner)
-    door.virtual = lambda: "virtual"
-    return door
+def patch_of(owner: Owner) -> ThreadPatch:
+    patch = ThreadPatch(clock, owner)
+    patch.virtual = lambda: "virtual"
+    return patch
 
 
 def answers(module: types.ModuleType) -> dict[str, str]:
-    """What each place of ``SOURCE`` answers."""
+    """What each binding of ``SOURCE`` answers."""
     holder = module.Holder()
     return {
         "bound": module.bound(),
@@ -114,12 +120,12 @@ def answers(module: types.ModuleType) -> dict[str, str]:
 
 def test_only_the_owner_is_answered_from_the_run() -> None:
     owner = Owner()
-    door = door_to(owner)
-    assert door.answer() == "real"
+    patch = patch_of(owner)
+    assert patch.answer() == "real"
     owner.thread = get_ident()
-    assert door.answer() == "virtual"
+    assert patch.answer() == "virtual"
     seen: list[str] = []
-    thread = threading.Thread(target=lambda: seen.append(door.answer()))
+    thread = threading.Thread(target=lambda: seen.append(patch.answer()))
     thread.start()
     thread.join()
     assert seen == ["real"]
@@ -127,25 +133,25 @@ def test_only_the_owner_is_answered_from_the_run() -> None:
 
 def test_a_door_does_not_become_a_method_of_the_class_that_keeps_it() -> None:
     class Holder:
-        now: Callable[..., str] = door_to(Owner()).answer
+        now: Callable[..., str] = patch_of(Owner()).answer
 
     assert Holder().now() == "real"
 
 
 def test_each_place_of_a_module_is_found_and_put_back() -> None:
     owner = Owner()
-    door = door_to(owner)
+    patch = patch_of(owner)
     owner.thread = get_ident()
     module = module_of(SOURCE)
-    places = list(places_in(module, {id(clock): door}))
-    for place in places:
-        place.put(place.lent)
+    bindings = list(bindings_in(module, {id(clock): patch}))
+    for binding in bindings:
+        binding.put(binding.patched)
     assert answers(module) == dict.fromkeys(answers(module), "virtual")
     assert module.other is len
     assert module.by_default.__defaults__[1:] == (1,)
     assert module.by_keyword.__kwdefaults__["more"] == 2
-    for place in places:
-        place.put(place.real)
+    for binding in bindings:
+        binding.put(binding.real)
     assert answers(module) == dict.fromkeys(answers(module), "real")
     assert module.bound is clock
 
@@ -153,32 +159,32 @@ def test_each_place_of_a_module_is_found_and_put_back() -> None:
 def test_what_another_module_has_made_is_not_looked_into() -> None:
     module = module_of("def own(at=clock):\n    return at()")
     module.own.__module__ = "elsewhere"
-    assert list(places_in(module, {id(clock): door_to(Owner())})) == []
+    assert list(bindings_in(module, {id(clock): patch_of(Owner())})) == []
 
 
-def names(places: tuple[Place, ...]) -> list[object]:
-    return [place.real for place in places]
+def names(bindings: tuple[Binding, ...]) -> list[object]:
+    return [binding.real for binding in bindings]
 
 
 def test_a_walk_finds_new_modules_and_leaves_out_the_standard_library(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    walk = Walk({id(clock): door_to(Owner())})
-    before = walk.places()
+    walk = ModuleWalk({id(clock): patch_of(Owner())})
+    before = walk.bindings()
     monkeypatch.setitem(sys.modules, OWN_NAME, module_of("bound = clock"))
     monkeypatch.setitem(sys.modules, "queue.of_this_test", module_of("bound = clock"))
     monkeypatch.setitem(sys.modules, "not_a_module", object())  # type: ignore[arg-type]
-    assert names(walk.places()) == [*names(before), clock]
-    assert walk.places() == walk.places()
+    assert names(walk.bindings()) == [*names(before), clock]
+    assert walk.bindings() == walk.bindings()
 
 
 def test_what_is_being_imported_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    walk = Walk({id(clock): door_to(Owner())})
+    walk = ModuleWalk({id(clock): patch_of(Owner())})
     module = module_of("")
     module.__spec__ = types.SimpleNamespace(_initializing=True)  # type: ignore[assignment]
     monkeypatch.setitem(sys.modules, OWN_NAME, module)
-    before = len(walk.places())
+    before = len(walk.bindings())
     vars(module)["bound"] = clock
-    assert len(walk.places()) == before + 1
+    assert len(walk.bindings()) == before + 1
     module.__spec__ = None
-    assert len(walk.places()) == len(walk.places()) == before + 1
+    assert len(walk.bindings()) == len(walk.bindings()) == before + 1
