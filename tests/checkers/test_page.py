@@ -30,7 +30,7 @@ def test_each_observation_has_its_row_with_every_field() -> None:
     assert sentence is not None
     assert common <= set(re.findall(r"`([\w-]+)`", sentence[0]))
     for tag, kind in kinds.items():
-        assert set(kind.__struct_fields__) - common <= rows[tag], tag
+        assert set(kind.__struct_encode_fields__) - common <= rows[tag], tag
 
 
 def test_the_history_that_is_shown_comes_to_what_is_said() -> None:

@@ -131,7 +131,7 @@ def told(*, commit: bool) -> list[Seen]:
             group="z",
             topic="in",
             partition=0,
-            offset=5,
+            position=5,
         )
     )
     seen.append(Ended(at_ms=LATER_MS + 4, who="z", transaction="Z", commit=commit))

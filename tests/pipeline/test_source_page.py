@@ -84,7 +84,7 @@ def transactions() -> bytes:
 
 def offsets() -> bytes:
     commit = OffsetCommitted(
-        group_id="shippers", topic_partition=ORDERS, offset=4, commit_timestamp_ms=NOW
+        group_id="shippers", topic_partition=ORDERS, position=4, commit_timestamp_ms=NOW
     )
     group = ClassicGroupStored(group_id="shippers")
     return encode_group_batch([group, commit], now_ms=NOW, producer_id=7, producer_epoch=0)

@@ -64,7 +64,7 @@ def offsets() -> bytes:
     commit = OffsetCommitted(
         group_id="g",
         topic_partition=TopicPartition("orders", 0),
-        offset=4,
+        position=4,
         commit_timestamp_ms=NOW,
         topic_id=uuid.UUID(int=1),
     )

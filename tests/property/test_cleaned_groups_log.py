@@ -80,7 +80,7 @@ class Twins:
                 record = OffsetCommitted(
                     group_id=group,
                     topic_partition=partition,
-                    offset=self.number,
+                    position=self.number,
                     commit_timestamp_ms=self.now_ms,
                 )
                 self._append(record, producer)

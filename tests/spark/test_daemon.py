@@ -107,9 +107,7 @@ def said(doing: str, hushed: str = "ours.end_quietly(daemon)") -> str:
 @pytest.mark.slow
 def test_a_worker_ends_quietly_where_spark_has_hung_up() -> None:
     doing = "outfile.write(b'bye')"
-    assert "BrokenPipeError" in said(doing, hushed=""), (
-        "PySpark says nothing itself"
-    )
+    assert "BrokenPipeError" in said(doing, hushed=""), "PySpark says nothing itself"
     assert said(doing) == ""
     assert "BrokenPipeError" in said("raise BrokenPipeError", hushed="")
     assert said("raise BrokenPipeError") == ""

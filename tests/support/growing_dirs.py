@@ -81,7 +81,7 @@ def _committed(turn: int) -> bytes:
     commit = OffsetCommitted(
         group_id="readers",
         topic_partition=TopicPartition("orders", 0),
-        offset=turn,
+        position=turn,
         commit_timestamp_ms=turn,
     )
     records: list[GroupRecord] = [commit, ClassicGroupStored(group_id="readers")]

@@ -346,7 +346,7 @@ class HealthyCluster:
             group=producer.group,
             topic=INPUT.topic,
             partition=INPUT.partition,
-            offset=self._number,
+            position=self._number,
         )
 
     def _positions(self, who: str, producer: Producer, *, transaction: str | None) -> None:

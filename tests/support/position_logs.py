@@ -18,7 +18,7 @@ HERE: Final = TopicPartition("orders", 0)
 
 def at(offset: int, group: str = "g") -> OffsetCommitted:
     return OffsetCommitted(
-        group_id=group, topic_partition=HERE, offset=offset, commit_timestamp_ms=NOW
+        group_id=group, topic_partition=HERE, position=offset, commit_timestamp_ms=NOW
     )
 
 

@@ -88,7 +88,7 @@ class Told:
                 group="g",
                 topic="in",
                 partition=0,
-                offset=offset,
+                position=offset,
                 **more,
             )
         )

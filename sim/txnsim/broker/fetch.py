@@ -212,10 +212,10 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         log = self._log(command, wanted)
         if isinstance(log, Rejection):
             return None
-        if not log.log_start_offset <= wanted.offset <= log.log_end_offset:
+        if not log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset:
             return None
         readable = log.readable_bytes(
-            wanted.offset, command.isolation, up_to_log_end=command.is_to_log_end
+            wanted.fetch_offset, command.isolation, up_to_log_end=command.is_to_log_end
         )
         return min(readable, wanted.max_bytes)
 
@@ -267,7 +267,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         was_all_stable: bool,
     ) -> FetchOutcome:
         read = log.read(
-            wanted.offset,
+            wanted.fetch_offset,
             max_bytes=min(left.bytes, wanted.max_bytes),
             isolation=command.isolation,
             min_one_batch=left.must_progress,
@@ -335,7 +335,7 @@ def _divergence(log: PartitionLog, wanted: FetchPartition) -> FetchOutcome | Non
     epoch, end_offset = found.leader_epoch, found.end_offset
     if epoch < 0 or end_offset < 0:
         return FetchOutcome(error=ErrorCode.offset_out_of_range)
-    if epoch < wanted.last_fetched_epoch or end_offset < wanted.offset:
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
         return FetchOutcome(
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,

@@ -93,7 +93,7 @@ def member_of(
         is_welcome = rules.fenced_members_join_again or command.classic is not None
         return known if is_welcome else _check_epoch(known, command) or known
     speaks_classic = existing.uses_classic_protocol or command.classic is not None
-    if not speaks_classic and existing.epoch != LEFT_FOR_A_WHILE:
+    if not speaks_classic and existing.member_epoch != LEFT_FOR_A_WHILE:
         return Rejection(
             error=ErrorCode.unreleased_instance_id,
             reason=f"Static member {member_id} with instance id {instance_id} "
@@ -161,21 +161,21 @@ def _join_complaint(command: ConsumerHeartbeat) -> str | None:
 def _check_epoch(member: ConsumerMember, command: ConsumerHeartbeat) -> Rejection | None:
     """A member at its last epoch may have missed an answer; with anything else it is a zombie."""
     epoch = command.member_epoch
-    if epoch == member.epoch:
+    if epoch == member.member_epoch:
         return None
     if (
-        epoch < member.epoch
-        and epoch == member.previous_epoch
+        epoch < member.member_epoch
+        and epoch == member.previous_member_epoch
         and command.owned is not None
         and command.owned <= set(member.assigned)
     ):
         return None
-    word = "greater" if epoch > member.epoch else "smaller"
+    word = "greater" if epoch > member.member_epoch else "smaller"
     return Rejection(
         error=ErrorCode.fenced_member_epoch,
         reason=f"The consumer group member has a {word} member epoch ({epoch}) than the one known "
-        f"by the group coordinator ({member.epoch}). The member must abandon all its partitions "
-        "and rejoin.",
+        f"by the group coordinator ({member.member_epoch}). The member must abandon all its"
+        " partitions and rejoin.",
     )
 
 
@@ -184,7 +184,7 @@ def _replace(
 ) -> ConsumerMember:
     """Hand everything of a static member to its next life (GroupMetadataManager.replaceMember)."""
     group_id = group.group_id
-    new = msgspec.structs.replace(old, member_id=new_id, epoch=0, previous_epoch=0)
+    new = msgspec.structs.replace(old, member_id=new_id, member_epoch=0, previous_member_epoch=0)
     records += member_tombstones(group_id, old.member_id)
     records.append(subscription_record(group_id, new))
     records.append(target_record(group, new_id, group.target.get(old.member_id, frozenset())))
@@ -220,8 +220,8 @@ def current_record(group_id: str, member: ConsumerMember) -> CurrentStored:
     return CurrentStored(
         group_id=group_id,
         member_id=member.member_id,
-        epoch=member.epoch,
-        previous_epoch=member.previous_epoch,
+        member_epoch=member.member_epoch,
+        previous_member_epoch=member.previous_member_epoch,
         state=member.state,
         assigned=_epochs(member.assigned),
         pending_revocation=_epochs(member.pending_revocation),

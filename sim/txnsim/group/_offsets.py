@@ -34,10 +34,10 @@ class _Position(msgspec.Struct, eq=False):
     """Offset of the record that made it the position: the commit or the marker."""
     previous: _Position | None
 
-    def below(self, offset: int) -> OffsetCommitted | None:
-        """The position as of the records below ``offset``."""
+    def below(self, record_offset: int) -> OffsetCommitted | None:
+        """The position as of the records below ``record_offset``."""
         position: _Position | None = self
-        while position is not None and position.visible_from >= offset:
+        while position is not None and position.visible_from >= record_offset:
             position = position.previous
         return None if position is None else position.record
 
@@ -60,7 +60,7 @@ class Offsets(msgspec.Struct, eq=False):
         self,
         record: OffsetCommitted,
         *,
-        offset: int,
+        record_offset: int,
         producer_id: ProducerId | None,
         replicated: int,
     ) -> None:
@@ -68,29 +68,34 @@ class Offsets(msgspec.Struct, eq=False):
 
         Args:
             record: The commit.
-            offset: Its offset in the log.
+            record_offset: Its offset in the log.
             producer_id: The producer of its transaction; None outside of one.
             replicated: High watermark: an older position below it need not be kept.
         """
         if producer_id is None:
-            self._put(record, offset=offset, visible_from=offset, replicated=replicated)
+            self._put(
+                record,
+                record_offset=record_offset,
+                visible_from=record_offset,
+                replicated=replicated,
+            )
             return
         groups = self._pending.setdefault(producer_id, {})
-        groups.setdefault(record.group_id, {})[record.topic_partition] = (record, offset)
+        groups.setdefault(record.group_id, {})[record.topic_partition] = (record, record_offset)
         partitions = self._open.setdefault(record.group_id, {})
         partitions.setdefault(record.topic_partition, set()).add(producer_id)
 
-    def apply_delete(self, record: OffsetDeleted, *, offset: int, replicated: int) -> None:
+    def apply_delete(self, record: OffsetDeleted, *, record_offset: int, replicated: int) -> None:
         """A tombstone is in the log: it removes the position and the pending ones for it."""
         group_id, topic_partition = record.group_id, record.topic_partition
         positions = self._committed.get(group_id)
         held = None if positions is None else positions.get(topic_partition)
         if positions is not None and held is not None:
-            if offset < replicated or held.below(replicated) is None:
+            if record_offset < replicated or held.below(replicated) is None:
                 self._drop(group_id, topic_partition)
             else:
                 positions[topic_partition] = _Position(
-                    None, record_offset=offset, visible_from=offset, previous=held
+                    None, record_offset=record_offset, visible_from=record_offset, previous=held
                 )
         for producer_id in self._open.get(group_id, {}).get(topic_partition, set()).copy():
             self._close(group_id, topic_partition, producer_id)
@@ -100,7 +105,7 @@ class Offsets(msgspec.Struct, eq=False):
                 del groups[group_id]
 
     def apply_marker(
-        self, producer_id: ProducerId, *, committed: bool, offset: int, replicated: int
+        self, producer_id: ProducerId, *, committed: bool, marker_offset: int, replicated: int
     ) -> None:
         """The producer's transaction has ended here; one that has nothing pending changes nothing.
 
@@ -114,13 +119,16 @@ class Offsets(msgspec.Struct, eq=False):
                 held = self._committed.get(group_id, {}).get(topic_partition)
                 if held is None or held.record is None or record_offset > held.record_offset:
                     self._put(
-                        record, offset=record_offset, visible_from=offset, replicated=replicated
+                        record,
+                        record_offset=record_offset,
+                        visible_from=marker_offset,
+                        replicated=replicated,
                     )
 
     def pending_of(self, producer_id: ProducerId) -> tuple[tuple[str, TopicPartition, int], ...]:
         """(group, partition, offset) of what the producer's next marker decides."""
         return tuple(
-            (group_id, topic_partition, record.offset)
+            (group_id, topic_partition, record.position)
             for group_id, pending in self._pending.get(producer_id, {}).items()
             for topic_partition, (record, _) in pending.items()
         )
@@ -171,7 +179,7 @@ class Offsets(msgspec.Struct, eq=False):
     # Parts
 
     def _put(
-        self, record: OffsetCommitted, *, offset: int, visible_from: int, replicated: int
+        self, record: OffsetCommitted, *, record_offset: int, visible_from: int, replicated: int
     ) -> None:
         positions = self._committed.setdefault(record.group_id, {})
         held = positions.get(record.topic_partition)
@@ -180,7 +188,7 @@ class Offsets(msgspec.Struct, eq=False):
         if visible_from < replicated:
             held = None
         positions[record.topic_partition] = _Position(
-            record, record_offset=offset, visible_from=visible_from, previous=held
+            record, record_offset=record_offset, visible_from=visible_from, previous=held
         )
 
     def _drop(self, group_id: str, topic_partition: TopicPartition) -> None:

@@ -23,7 +23,7 @@ from txnsim.group.consumer_records import TopicIdPartition
 class Goal(msgspec.Struct, frozen=True, kw_only=True):
     """A member's target, and what it still waits for."""
 
-    epoch: int
+    assignment_epoch: int
     """Epoch of the target assignment."""
     partitions: frozenset[TopicIdPartition]
     subscribed: frozenset[uuid.UUID]
@@ -48,7 +48,7 @@ def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember | Rejection:
     """
     match member.state:
         case MemberState.STABLE:
-            if member.epoch != goal.epoch:
+            if member.member_epoch != goal.assignment_epoch:
                 return _next(member, goal)
             return _resubscribed(member, goal) if goal.subscription_changed else member
         case MemberState.UNREVOKED_PARTITIONS:
@@ -64,7 +64,7 @@ def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember | Rejection:
                     reason="The consumer group member is in a unknown state. The member must "
                     "abandon all its partitions and rejoin.",
                 )
-            return _next(msgspec.structs.replace(member, epoch=goal.epoch), goal)
+            return _next(msgspec.structs.replace(member, member_epoch=goal.assignment_epoch), goal)
         case _:
             assert_never(member.state)
 
@@ -82,9 +82,9 @@ def _next(member: ConsumerMember, goal: Goal) -> ConsumerMember:
     return msgspec.structs.replace(
         member,
         state=MemberState.STABLE if len(free) == len(wanted) else MemberState.UNRELEASED_PARTITIONS,
-        previous_epoch=member.epoch,
-        epoch=goal.epoch,
-        assigned={**kept, **dict.fromkeys(free, goal.epoch)},
+        previous_member_epoch=member.member_epoch,
+        member_epoch=goal.assignment_epoch,
+        assigned={**kept, **dict.fromkeys(free, goal.assignment_epoch)},
         pending_revocation={},
     )
 
@@ -100,7 +100,7 @@ def _resubscribed(member: ConsumerMember, goal: Goal) -> ConsumerMember:
     }
     if goal.still_has(lost):
         return _revoking(member, kept, lost)
-    return msgspec.structs.replace(member, previous_epoch=member.epoch, assigned=kept)
+    return msgspec.structs.replace(member, previous_member_epoch=member.member_epoch, assigned=kept)
 
 
 def _revoking(
@@ -109,7 +109,7 @@ def _revoking(
     return msgspec.structs.replace(
         member,
         state=MemberState.UNREVOKED_PARTITIONS,
-        previous_epoch=member.epoch,
+        previous_member_epoch=member.member_epoch,
         assigned=kept,
         pending_revocation=lost,
     )

@@ -159,7 +159,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             records=tuple(records),
             reply=HeartbeatReply(
                 member_id=updated.member_id,
-                member_epoch=updated.epoch,
+                member_epoch=updated.member_epoch,
                 assignment=tuple(sorted(updated.assigned)) if has_assignment else None,
                 heartbeat_interval_ms=self.intervals_of(group.group_id).heartbeat_interval_ms,
             ),
@@ -199,7 +199,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             if bumps_epoch or hashed != group.metadata_hash:
                 epoch += 1
                 records.append(
-                    EpochStored(group_id=group.group_id, epoch=epoch, metadata_hash=hashed)
+                    EpochStored(group_id=group.group_id, group_epoch=epoch, metadata_hash=hashed)
                 )
             group.refreshed_version = image.offset
         target_epoch, target = group.assignment_epoch, group.target.get(updated.member_id)
@@ -209,7 +209,9 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                 if group.target.get(each.member_id) != assigned[each.member_id]:
                     records.append(target_record(group, each.member_id, assigned[each.member_id]))
             records.append(
-                TargetEpochStored(group_id=group.group_id, epoch=epoch, timestamp_ms=now_ms)
+                TargetEpochStored(
+                    group_id=group.group_id, assignment_epoch=epoch, timestamp_ms=now_ms
+                )
             )
             target_epoch, target = epoch, assigned[updated.member_id]
         if not change.is_another and updated.is_reconciled_to(target_epoch):
@@ -217,7 +219,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         step = reconcile(
             updated,
             Goal(
-                epoch=target_epoch,
+                assignment_epoch=target_epoch,
                 partitions=target or frozenset(),
                 subscribed=_topic_ids(group, updated, image),
                 subscription_changed=change.is_another,
@@ -277,7 +279,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             return self.gone(group, [member], reply, image)
         waiting = msgspec.structs.replace(
             member,
-            epoch=LEFT_FOR_A_WHILE,
+            member_epoch=LEFT_FOR_A_WHILE,
             assigned=dict.fromkeys(member.assigned, 0),
             pending_revocation={},
         )
@@ -298,7 +300,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         member = group.members.get(timer.member_id)
         if member is None:
             return ConsumerOutcome()
-        if timer.kind is TimerKind.REVOCATION and member.epoch != timer.generation:
+        if timer.kind is TimerKind.REVOCATION and member.member_epoch != timer.generation:
             return ConsumerOutcome()
         return self.gone(group, [member], None, image)
 
@@ -330,9 +332,11 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                 records.append(RegexDeleted(group_id=group_id, regex=regex))
         hashed = topics_hash({name for each in left for name in group.topics_of(each)}, image)
         epoch = group.epoch + 1
-        records.append(EpochStored(group_id=group_id, epoch=epoch, metadata_hash=hashed))
+        records.append(EpochStored(group_id=group_id, group_epoch=epoch, metadata_hash=hashed))
         if not left and self.rules.last_leaver_ends_assignment:  # KAFKA-20442
-            records.append(TargetEpochStored(group_id=group_id, epoch=epoch, timestamp_ms=0))
+            records.append(
+                TargetEpochStored(group_id=group_id, assignment_epoch=epoch, timestamp_ms=0)
+            )
         return ConsumerOutcome(records=tuple(records), reply=reply, effects=effects)
 
     def _session(self, group_id: str, member: ConsumerMember) -> TimerSet:
@@ -360,7 +364,7 @@ def _revocation(group_id: str, member: ConsumerMember) -> TimerSet | TimerCancel
         group_id=group_id,
         member_id=member.member_id,
         delay_ms=member.rebalance_timeout_ms,
-        generation=member.epoch,
+        generation=member.member_epoch,
     )
 
 

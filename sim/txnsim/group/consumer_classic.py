@@ -71,7 +71,7 @@ class ClassicMembers(msgspec.Struct, eq=False):
             found = find_member(group, command.member_id, instance_id)
             if isinstance(found, Rejection):
                 return _refused(found.error)
-            epoch = found.epoch
+            epoch = found.member_epoch
         outcome = self.protocol.heartbeat(
             group,
             ConsumerHeartbeat(
@@ -125,14 +125,14 @@ class ClassicMembers(msgspec.Struct, eq=False):
             return SyncReply(error=member.error), ()
         assert member.classic is not None
         name, metadata = member.classic.protocols[0]
-        if command.generation != member.epoch:
+        if command.generation != member.member_epoch:
             return SyncReply(error=ErrorCode.illegal_generation), ()
         if command.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or (
             command.protocol not in (None, name)
         ):
             return SyncReply(error=ErrorCode.inconsistent_group_protocol), ()
         if (
-            group.assignment_epoch > member.epoch
+            group.assignment_epoch > member.member_epoch
             and member.state is not MemberState.UNREVOKED_PARTITIONS
         ):
             return SyncReply(error=ErrorCode.rebalance_in_progress), (_rejoin(group, member),)
@@ -153,11 +153,13 @@ class ClassicMembers(msgspec.Struct, eq=False):
         member = _classic_member(group, command.member_id, command.group_instance_id)
         if isinstance(member, Rejection):
             return member, ()
-        if command.generation != member.epoch:
-            reason = f"{member.member_id} is at epoch {member.epoch}, not {command.generation}"
+        if command.generation != member.member_epoch:
+            reason = (
+                f"{member.member_id} is at epoch {member.member_epoch}, not {command.generation}"
+            )
             return Rejection(error=ErrorCode.illegal_generation, reason=reason), ()
         if (
-            member.epoch >= group.assignment_epoch
+            member.member_epoch >= group.assignment_epoch
             and member.state is not MemberState.UNREVOKED_PARTITIONS
             and not (
                 member.state is MemberState.UNRELEASED_PARTITIONS and not _waits(group, member)

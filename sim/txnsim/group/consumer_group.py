@@ -67,8 +67,8 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member. ``assigned`` and ``pending_revocation`` are never changed in place."""
 
     member_id: str
-    epoch: int = 0
-    previous_epoch: int = -1
+    member_epoch: int = 0
+    previous_member_epoch: int = -1
     state: MemberState = MemberState.STABLE
     instance_id: str | None = None
     rack_id: str | None = None
@@ -88,9 +88,9 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it speaks the classic protocol within the group."""
         return self.classic is not None
 
-    def is_reconciled_to(self, epoch: int) -> bool:
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
         """Whether the member has reached its target of the epoch."""
-        return self.state is MemberState.STABLE and self.epoch == epoch
+        return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 
 
 class Resolved(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,8 +168,8 @@ class ConsumerGroup:
                 reason="OffsetCommit version 9 or above must be used by members using the "
                 "consumer group protocol",
             )
-        is_behind = generation < member.epoch and rules.members_behind_may_commit
-        if is_behind or generation == member.epoch:
+        is_behind = generation < member.member_epoch and rules.members_behind_may_commit
+        if is_behind or generation == member.member_epoch:
             return None
         return self._stale(member, generation)
 
@@ -181,7 +181,7 @@ class ConsumerGroup:
         (KIP-1251).
         """
         member = self.members.get(command.member_id)
-        if member is None or command.generation == member.epoch:
+        if member is None or command.generation == member.member_epoch:
             return None
         since = member.assigned.get(partition)
         if since is not None and since <= command.generation:
@@ -196,7 +196,7 @@ class ConsumerGroup:
         member = self.members.get(member_id or "")
         if member is None:
             return self.unknown(member_id or "")
-        return None if member.epoch == member_epoch else self._stale(member, member_epoch)
+        return None if member.member_epoch == member_epoch else self._stale(member, member_epoch)
 
     def check_offset_delete(self) -> Rejection | None:
         """Subscriptions are known, so that is decided topic by topic."""
@@ -294,9 +294,12 @@ class ConsumerGroup:
             case SubscriptionDeleted():
                 self._remove(record.member_id)
             case EpochStored():
-                self.epoch, self.metadata_hash = record.epoch, record.metadata_hash
+                self.epoch, self.metadata_hash = record.group_epoch, record.metadata_hash
             case TargetEpochStored():
-                self.assignment_epoch, self.assigned_at_ms = record.epoch, record.timestamp_ms
+                self.assignment_epoch, self.assigned_at_ms = (
+                    record.assignment_epoch,
+                    record.timestamp_ms,
+                )
             case TargetEpochDeleted():
                 self.assignment_epoch, self.assigned_at_ms = -1, 0
             case TargetStored():
@@ -355,13 +358,14 @@ class ConsumerGroup:
             reason=f"Member {member_id} is not a member of group {self.group_id}.",
         )
 
-    def _stale(self, member: ConsumerMember, epoch: int) -> Rejection:
+    def _stale(self, member: ConsumerMember, named_epoch: int) -> Rejection:
         error = ErrorCode.stale_member_epoch
         if member.uses_classic_protocol:
             error = ErrorCode.illegal_generation
         return Rejection(
             error=error,
-            reason=f"member {member.member_id} is at epoch {member.epoch}, not {epoch}",
+            reason=f"member {member.member_id} is at epoch {member.member_epoch}, not"
+            f" {named_epoch}",
         )
 
 
@@ -384,8 +388,8 @@ def _assigned(member: ConsumerMember, record: CurrentStored) -> ConsumerMember:
     known = record.state in MemberState.__members__.values()
     return msgspec.structs.replace(
         member,
-        epoch=record.epoch,
-        previous_epoch=record.previous_epoch,
+        member_epoch=record.member_epoch,
+        previous_member_epoch=record.previous_member_epoch,
         state=MemberState(record.state) if known else MemberState.UNKNOWN,
         assigned={(topic, index): epoch for topic, index, epoch in record.assigned},
         pending_revocation={
@@ -397,5 +401,5 @@ def _assigned(member: ConsumerMember, record: CurrentStored) -> ConsumerMember:
 def _left(member: ConsumerMember) -> ConsumerMember:
     """The member between the tombstones of its assignment and of itself."""
     return msgspec.structs.replace(
-        member, epoch=LEFT, previous_epoch=LEFT, assigned={}, pending_revocation={}
+        member, member_epoch=LEFT, previous_member_epoch=LEFT, assigned={}, pending_revocation={}
     )

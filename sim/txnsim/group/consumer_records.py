@@ -59,7 +59,7 @@ class SubscriptionDeleted(_OfMember, frozen=True, kw_only=True):
 class EpochStored(_OfGroup, frozen=True, kw_only=True):
     """The group's epoch, and the hash of the topic metadata behind it."""
 
-    epoch: int
+    group_epoch: int
     metadata_hash: int = 0
 
 
@@ -74,7 +74,7 @@ class TopicsDeleted(_OfGroup, frozen=True, kw_only=True):
 class TargetEpochStored(_OfGroup, frozen=True, kw_only=True):
     """The target assignment is complete for this epoch."""
 
-    epoch: int
+    assignment_epoch: int
     timestamp_ms: int = 0
 
 
@@ -96,8 +96,8 @@ class TargetDeleted(_OfMember, frozen=True, kw_only=True):
 class CurrentStored(_OfMember, frozen=True, kw_only=True):
     """A member's current assignment, and the partitions that it must revoke."""
 
-    epoch: int
-    previous_epoch: int
+    member_epoch: int
+    previous_member_epoch: int
     state: int
     assigned: Epochs = ()
     pending_revocation: Epochs = ()

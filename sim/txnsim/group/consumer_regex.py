@@ -144,7 +144,7 @@ def resolve(
     hashed = topics_hash(names, image)
     if records and (changed or hashed != group.metadata_hash):
         records.append(
-            EpochStored(group_id=group.group_id, epoch=group.epoch + 1, metadata_hash=hashed)
+            EpochStored(group_id=group.group_id, group_epoch=group.epoch + 1, metadata_hash=hashed)
         )
     return tuple(records)
 

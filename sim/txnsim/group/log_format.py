@@ -123,7 +123,7 @@ def _offset_value(record: OffsetCommitted) -> bytes:
         return _written(
             1,
             schema.OFFSET_COMMIT_VALUES[1](
-                offset=record.offset,
+                offset=record.position,
                 metadata=record.metadata,
                 commit_timestamp=record.commit_timestamp_ms,
                 expire_timestamp=record.expire_timestamp_ms,
@@ -132,7 +132,7 @@ def _offset_value(record: OffsetCommitted) -> bytes:
     return _written(
         4,
         schema.OFFSET_COMMIT_VALUES[4](
-            offset=record.offset,
+            offset=record.position,
             leader_epoch=record.leader_epoch,
             metadata=record.metadata,
             commit_timestamp=record.commit_timestamp_ms,
@@ -189,7 +189,7 @@ def _decode_offset(key: bytes, value: bytes | None) -> GroupRecord | None:
     return OffsetCommitted(
         group_id=place.group,
         topic_partition=topic_partition,
-        offset=found.offset,
+        position=found.offset,
         leader_epoch=getattr(found, "leader_epoch", -1),
         metadata=found.metadata,
         commit_timestamp_ms=found.commit_timestamp,

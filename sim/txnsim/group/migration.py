@@ -64,11 +64,11 @@ def upgrade(
         *(subscription_record(group.group_id, member) for member, _ in made),
         EpochStored(
             group_id=group.group_id,
-            epoch=group.generation,
+            group_epoch=group.generation,
             metadata_hash=topics_hash(names, image),
         ),
         *(target_record(target, member.member_id, assigned) for member, assigned in made),
-        TargetEpochStored(group_id=group.group_id, epoch=group.generation),
+        TargetEpochStored(group_id=group.group_id, assignment_epoch=group.generation),
         *(current_record(group.group_id, member) for member, _ in made),
     )
 
@@ -91,8 +91,8 @@ def _upgraded(
     return (
         ConsumerMember(
             member_id=member.member_id,
-            epoch=group.generation,
-            previous_epoch=group.generation,
+            member_epoch=group.generation,
+            previous_member_epoch=group.generation,
             instance_id=member.group_instance_id,
             rack_id=subscription.rack_id,
             client_id=member.client_id,

@@ -62,7 +62,7 @@ def decide_commit(
             OffsetCommitted(
                 group_id=command.group_id,
                 topic_partition=position.topic_partition,
-                offset=position.offset,
+                position=position.offset,
                 leader_epoch=max(position.leader_epoch, -1),
                 metadata=metadata,
                 commit_timestamp_ms=now_ms,
@@ -138,7 +138,7 @@ def _position(
         return Position(topic_partition=at)
     return Position(
         topic_partition=record.topic_partition,
-        offset=record.offset,
+        offset=record.position,
         leader_epoch=record.leader_epoch,
         metadata=record.metadata,
     )

@@ -100,14 +100,12 @@ KIND_OF: Final[Mapping[type, int]] = {
 
 _OURS: Final = {
     "assigned_partitions": "assigned",
-    "assignment_epoch": "epoch",
     "assignment_timestamp": "timestamp_ms",
     "classic_member_metadata": "classic",
     "current_state_timestamp": "state_timestamp_ms",
+    "epoch": "group_epoch",
     "group": "group_id",
-    "member_epoch": "epoch",
     "partitions_pending_revocation": "pending_revocation",
-    "previous_member_epoch": "previous_epoch",
     "rebalance_timeout": "rebalance_timeout_ms",
     "regular_expression": "regex",
     "session_timeout": "session_timeout_ms",

@@ -25,7 +25,7 @@ class OffsetCommitted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     group_id: str
     topic_partition: TopicPartition
-    offset: int
+    position: int
     leader_epoch: int = -1
     metadata: str = ""
     commit_timestamp_ms: int

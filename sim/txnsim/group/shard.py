@@ -65,7 +65,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
         self,
         record: GroupRecord,
         *,
-        offset: int,
+        record_offset: int,
         producer_id: ProducerId | None = None,
         replicated: int = LATEST,
     ) -> None:
@@ -74,26 +74,36 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
             case OffsetCommitted():
                 self.classic_or_new(record.group_id, now_ms=record.commit_timestamp_ms)
                 self.offsets.apply_commit(
-                    record, offset=offset, producer_id=producer_id, replicated=replicated
+                    record,
+                    record_offset=record_offset,
+                    producer_id=producer_id,
+                    replicated=replicated,
                 )
             case OffsetDeleted():
-                self.offsets.apply_delete(record, offset=offset, replicated=replicated)
+                self.offsets.apply_delete(
+                    record, record_offset=record_offset, replicated=replicated
+                )
             case ClassicGroupStored():
                 self.groups[record.group_id] = ClassicGroup.loaded(record)
             case ClassicGroupDeleted():
                 self.groups.pop(record.group_id, None)
             case _:
                 self._apply_consumer(record)
-        self.end_offset = offset + 1
+        self.end_offset = record_offset + 1
 
     def apply_marker(
-        self, producer_id: ProducerId, *, committed: bool, offset: int, replicated: int = LATEST
+        self,
+        producer_id: ProducerId,
+        *,
+        committed: bool,
+        marker_offset: int,
+        replicated: int = LATEST,
     ) -> None:
         """A producer's transaction ended on this partition."""
         self.offsets.apply_marker(
-            producer_id, committed=committed, offset=offset, replicated=replicated
+            producer_id, committed=committed, marker_offset=marker_offset, replicated=replicated
         )
-        self.end_offset = max(self.end_offset, offset + 1)  # it may come late
+        self.end_offset = max(self.end_offset, marker_offset + 1)  # it may come late
 
     def read(self, chunks: Iterable[bytes]) -> Iterator[int]:
         """Become what the log says, a batch at a time; each step yields how many records it has
@@ -153,7 +163,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
         control = read_control_record(chunk, position)
         if control is not None and control.is_marker:
             self.apply_marker(
-                ProducerId(producer_id), committed=control.type == 1, offset=base_offset
+                ProducerId(producer_id), committed=control.type == 1, marker_offset=base_offset
             )
 
     def _load_batch(self, chunk: bytes, position: int, producer_id: ProducerId | None) -> None:
@@ -164,4 +174,4 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
                 )
             found = decode_record(record.key, record.value)
             if found is not None:
-                self.apply(found, offset=record.offset, producer_id=producer_id)
+                self.apply(found, record_offset=record.offset, producer_id=producer_id)

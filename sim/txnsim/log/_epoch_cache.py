@@ -26,22 +26,24 @@ class EpochCache:
 
     # Commands
 
-    def assign(self, epoch: int, start_offset: int) -> None:
-        """Epoch ``epoch`` writes from ``start_offset`` on; entries that contradict it are dropped.
+    def assign(self, leader_epoch: int, start_offset: int) -> None:
+        """``leader_epoch`` writes from ``start_offset`` on; entries that contradict it are dropped.
 
-        Nothing changes if the newest entry is this epoch already
+        Nothing changes if the newest entry is of this epoch already
         (LeaderEpochFileCache.isUpdateNeeded).
         """
-        assert epoch >= 0
+        assert leader_epoch >= 0
         assert start_offset >= 0
-        if self._epochs and self._epochs[-1] == epoch and self._starts[-1] <= start_offset:
+        if self._epochs and self._epochs[-1] == leader_epoch and self._starts[-1] <= start_offset:
             return
-        while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= start_offset):
+        while self._epochs and (
+            self._epochs[-1] >= leader_epoch or self._starts[-1] >= start_offset
+        ):
             self._epochs.pop()
             self._starts.pop()
-        self._epochs.append(epoch)
+        self._epochs.append(leader_epoch)
         self._starts.append(start_offset)
-        self.latest = epoch
+        self.latest = leader_epoch
 
     def truncate_to(self, offset: int) -> None:
         """Forget epochs that begin at ``offset`` or above."""
@@ -63,19 +65,19 @@ class EpochCache:
 
     # Queries
 
-    def end_offset_for(self, epoch: int, *, log_end_offset: int) -> tuple[int, int]:
+    def end_offset_for(self, leader_epoch: int, *, log_end_offset: int) -> tuple[int, int]:
         """(epoch, end offset) for a requested epoch, by the rules of
         LeaderEpochFileCache.endOffsetFor.
 
         The epoch in the answer is the largest known one that is not above the requested one.
         """
-        if epoch == UNDEFINED or not self._epochs or epoch > self._epochs[-1]:
+        if leader_epoch == UNDEFINED or not self._epochs or leader_epoch > self._epochs[-1]:
             return (UNDEFINED, UNDEFINED)
-        if epoch == self._epochs[-1]:
-            return (epoch, log_end_offset)
-        higher = bisect_right(self._epochs, epoch)
+        if leader_epoch == self._epochs[-1]:
+            return (leader_epoch, log_end_offset)
+        higher = bisect_right(self._epochs, leader_epoch)
         if higher == 0:
-            return (epoch, self._starts[0])
+            return (leader_epoch, self._starts[0])
         return (self._epochs[higher - 1], self._starts[higher])
 
     def epoch_of(self, offset: int) -> int:

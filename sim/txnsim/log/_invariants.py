@@ -118,9 +118,11 @@ def _check_aborted(state: LogState, name: str) -> None:
 
 def _check_epochs(state: LogState, name: str) -> None:
     """Strictly rising in both columns."""
-    for column in zip(*state.epochs, strict=True):
+    for column in zip(*state.leader_epochs, strict=True):
         _require(
-            list(column) == sorted(set(column)), name, f"leader epochs {state.epochs} do not rise"
+            list(column) == sorted(set(column)),
+            name,
+            f"leader epochs {state.leader_epochs} do not rise",
         )
 
 
@@ -162,7 +164,7 @@ def _check_bytes(
     The cache may begin behind the log, or know nothing: deleted records that are back after a crash
     are unknown to it, as on a real broker.
     """
-    cache_start = state.epochs[0][1] if state.epochs else state.log_end_offset
+    cache_start = state.leader_epochs[0][1] if state.leader_epochs else state.log_end_offset
     known_from = max(state.log_start_offset, cache_start)
     for earlier, later in pairwise(headers):
         _require(
@@ -176,7 +178,8 @@ def _check_bytes(
         )
         if header.base_offset >= known_from:
             epoch = max(
-                (epoch for epoch, start in state.epochs if start <= header.base_offset), default=-1
+                (epoch for epoch, start in state.leader_epochs if start <= header.base_offset),
+                default=-1,
             )
             _require(
                 epoch == header.leader_epoch,

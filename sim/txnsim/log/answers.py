@@ -93,5 +93,5 @@ class LogState(msgspec.Struct, frozen=True, kw_only=True):
     unreplicated: tuple[tuple[int, int], ...]
     """(first offset, offset of the marker), by first offset."""
     aborted: tuple[AbortedTxn, ...]
-    epochs: tuple[tuple[int, int], ...]
+    leader_epochs: tuple[tuple[int, int], ...]
     """(leader epoch, its first offset)."""

@@ -41,7 +41,7 @@ class LogLoader:
         config: LogConfig,
         start_offset: int,
         log_start_offset: int,
-        epochs: Iterable[tuple[int, int]],
+        leader_epochs: Iterable[tuple[int, int]],
         snapshots: Iterable[Snapshot],
     ) -> None:
         """Begin with the files beside the segments."""
@@ -52,7 +52,7 @@ class LogLoader:
             start_offset=start_offset,
         )
         self._log_start_offset = log_start_offset
-        for epoch, first_offset in epochs:
+        for epoch, first_offset in leader_epochs:
             self.log.epochs.assign(epoch, first_offset)
         for offset, entries in snapshots:
             self.log.producers.snapshots.take(offset, entries)

@@ -248,7 +248,7 @@ class PartitionLog:
             ongoing=producers.ongoing(),
             unreplicated=producers.unreplicated(),
             aborted=self.local.index.entries(),
-            epochs=self.epochs.entries(),
+            leader_epochs=self.epochs.entries(),
         )
 
     def check_invariants(self) -> None:

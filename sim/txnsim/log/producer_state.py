@@ -145,7 +145,7 @@ class ProducerState:
                 producer_epoch=batch.producer_epoch,
                 coordinator_epoch=batch.coordinator_epoch,
                 committed=batch.committed,
-                offset=batch.base_offset,
+                marker_offset=batch.base_offset,
                 timestamp=batch.timestamp_ms,
             )
         base_offset, last_offset = batch.base_offset, batch.last_offset
@@ -177,7 +177,7 @@ class ProducerState:
         producer_epoch: int,
         coordinator_epoch: int,
         committed: bool,
-        offset: int,
+        marker_offset: int,
         timestamp: int,
     ) -> AbortedTxn | None:
         """A marker of this producer is in the log; it ends the producer's transaction, if one is
@@ -199,16 +199,16 @@ class ProducerState:
             return None
         entry.txn_first_offset = NO_OFFSET
         del self._ongoing[first_offset]
-        self.ended[first_offset] = offset
+        self.ended[first_offset] = marker_offset
         if committed:
             return None
         return AbortedTxn(
             producer_id=producer_id,
             first_offset=first_offset,
-            last_offset=offset,
+            last_offset=marker_offset,
             # The producer's own transaction is gone from `ongoing`, so the first of the rest is
             # another's.
-            last_stable_offset=next(iter(self._ongoing), offset + 1),
+            last_stable_offset=next(iter(self._ongoing), marker_offset + 1),
         )
 
     def release_below(self, offset: int) -> None:

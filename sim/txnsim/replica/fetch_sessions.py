@@ -57,16 +57,16 @@ _Rank = tuple[bool, int, int]
 """The rank of a session at eviction: privileged, partitions, id (EvictableKey)."""
 
 
-def next_epoch(epoch: int) -> int:
+def next_session_epoch(session_epoch: int) -> int:
     """The next epoch; it wraps to 1, never to 0 or -1 (FetchMetadata.nextEpoch)."""
-    return 1 if epoch == _INT32_MAX else epoch + 1
+    return 1 if session_epoch == _INT32_MAX else session_epoch + 1
 
 
 class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a Fetch request that sessions are about."""
 
     session_id: int
-    epoch: int
+    session_epoch: int
     asked: Asked
     """The listed partitions in order."""
     forgotten: tuple[PartitionKey, ...] = ()
@@ -116,7 +116,7 @@ class Incremental(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[PartitionKey, ...]
     partitions: tuple[FetchPartition, ...]
     session: Session
-    epoch: int
+    session_epoch: int
     """The session's epoch as long as no other request comes in between."""
 
 
@@ -191,7 +191,7 @@ class Session:
     is_privileged: bool
     created_ms: int
     last_used_ms: int
-    epoch: int = next_epoch(INITIAL_EPOCH)
+    epoch: int = next_session_epoch(INITIAL_EPOCH)
     """Epoch that the next request must carry."""
     partitions: dict[PartitionKey, CachedPartition] = field(default_factory=dict)
     rank: _Rank | None = None
@@ -364,16 +364,16 @@ class FetchSessions:
             # Kafka runs into an IndexOutOfBoundsException there.
             return ErrorCode.unknown_server_error
         session = shard.sessions.get(request.session_id)
-        if request.epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session is not None:
                 shard.remove(session)
-            if request.epoch == FINAL_EPOCH:
+            if request.session_epoch == FINAL_EPOCH:
                 return Sessionless.of(request.asked)
             keys, partitions = tuple(request.asked), tuple(request.asked.values())
             return Opening(keys=keys, partitions=partitions, request=request)
         if session is None:
             return ErrorCode.fetch_session_id_not_found
-        if request.epoch != session.epoch:
+        if request.session_epoch != session.epoch:
             return ErrorCode.invalid_fetch_session_epoch
         if request.by_topic_ids != session.by_topic_ids:
             return ErrorCode.fetch_session_topic_id_error
@@ -383,13 +383,17 @@ class FetchSessions:
             return ErrorCode.fetch_session_id_not_found  # its reader asks for all of them anew
         if not session.partitions:
             shard.remove(session)
-            session.epoch = next_epoch(session.epoch)  # a request that still waits gets an error
+            session.epoch = next_session_epoch(
+                session.epoch
+            )  # a request that still waits gets an error
             # A partition that was listed and forgotten in one request is still read.
             return Sessionless.of(request.asked)
         shard.touch(session, now_ms)
-        session.epoch = next_epoch(session.epoch)
+        session.epoch = next_session_epoch(session.epoch)
         keys, partitions = session.wanted(topic_names)
-        return Incremental(keys=keys, partitions=partitions, session=session, epoch=session.epoch)
+        return Incremental(
+            keys=keys, partitions=partitions, session=session, session_epoch=session.epoch
+        )
 
     def conclude(self, plan: Plan, outcomes: Sequence[FetchOutcome], *, now_ms: int) -> Conclusion:
         """The answer, given the outcome of each planned partition."""
@@ -397,7 +401,7 @@ class FetchSessions:
         match plan:
             case Incremental():
                 session = plan.session
-                if session.epoch != plan.epoch:
+                if session.epoch != plan.session_epoch:
                     return Conclusion(
                         error=ErrorCode.invalid_fetch_session_epoch,
                         session_id=session.session_id,

@@ -34,7 +34,7 @@ class FetchPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The offset and the size limit of the fetch of one partition."""
 
     topic_partition: TopicPartition
-    offset: int
+    fetch_offset: int
     max_bytes: int
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1

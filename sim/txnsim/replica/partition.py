@@ -314,19 +314,19 @@ class Follower(msgspec.Struct, eq=False):
     def fetched(
         self,
         *,
-        offset: int,
+        fetch_offset: int,
         log_start_offset: int,
         leader_end: int,
         broker_epoch: int,
         now_ms: int,
     ) -> None:
-        """A fetch at ``offset`` proves all records below (Replica.updateFetchStateOrThrow)."""
-        if offset >= leader_end:
+        """It proves all records below ``fetch_offset`` (Replica.updateFetchStateOrThrow)."""
+        if fetch_offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
-        elif offset >= self.last_fetch_leader_end:
+        elif fetch_offset >= self.last_fetch_leader_end:
             # It now has all records that existed at its last fetch: then it was up to date.
             self.caught_up_ms = max(self.caught_up_ms, self.last_fetch_ms)
-        self.log_end_offset = offset
+        self.log_end_offset = fetch_offset
         self.log_start_offset = log_start_offset
         self.broker_epoch = broker_epoch
         self.last_fetch_leader_end = leader_end

@@ -223,7 +223,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             end_before, start_before = follower.log_end_offset, follower.log_start_offset
             follower.reader = session
             follower.fetched(
-                offset=offset,
+                fetch_offset=offset,
                 log_start_offset=wanted.log_start_offset,
                 leader_end=end,
                 broker_epoch=replica_epoch,

@@ -97,7 +97,7 @@ def partition_files(log: PartitionLog, *, topic_id: uuid.UUID) -> Iterator[Store
         yield from _segment_files(segment, aborted, index_interval_bytes=interval)
     for offset, entries in log.producers.snapshots_with(log.log_end_offset):
         yield StoredFile.of(file_name(offset, SNAPSHOT_SUFFIX), producer_snapshot.encode(entries))
-    epochs = checkpoints.encode_leader_epochs(state.epochs)
+    epochs = checkpoints.encode_leader_epochs(state.leader_epochs)
     yield StoredFile.of(LEADER_EPOCHS_NAME, epochs.encode())
     yield StoredFile.of(PARTITION_METADATA_NAME, encode_partition_metadata(topic_id).encode())
 

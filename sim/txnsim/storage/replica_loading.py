@@ -108,7 +108,7 @@ def _load(
         config=config,
         start_offset=first,
         log_start_offset=noted.log_start_offset,
-        epochs=_epochs(replica.path, losses),
+        leader_epochs=_epochs(replica.path, losses),
         snapshots=_snapshots(files, losses),
     )
     _load_segments(

@@ -93,9 +93,11 @@ def end_kept(
     return Decision(records=(record,), reply=following, effects=MARKERS_OWED)
 
 
-def refuse_more(txn: TxnMetadata, producer_id: ProducerId, epoch: ProducerEpoch) -> Rejection:
+def refuse_more(
+    txn: TxnMetadata, producer_id: ProducerId, producer_epoch: ProducerEpoch
+) -> Rejection:
     """Nothing is written in a transaction that was kept, under whatever identity."""
-    refusal = _refuse_stranger(txn, producer_id, epoch)
+    refusal = _refuse_stranger(txn, producer_id, producer_epoch)
     return _invalid(txn, "can only be ended") if refusal is None else refusal
 
 
@@ -123,7 +125,7 @@ def _following(held: ProducerIdAndEpoch, fresh: ProducerId | None) -> ProducerId
 
 
 def _refuse_stranger(
-    txn: TxnMetadata, producer_id: ProducerId, epoch: ProducerEpoch
+    txn: TxnMetadata, producer_id: ProducerId, producer_epoch: ProducerEpoch
 ) -> Rejection | None:
     if txn.pending_state is not None:
         return concurrent(txn, "")
@@ -131,8 +133,8 @@ def _refuse_stranger(
     as_held = replace(txn, producer_id=held.producer_id, producer_epoch=held.producer_epoch)
     if producer_id != held.producer_id:
         return other_producer(as_held, producer_id, "")
-    if epoch != held.producer_epoch:
-        return fenced(as_held, epoch, "")
+    if producer_epoch != held.producer_epoch:
+        return fenced(as_held, producer_epoch, "")
     return None
 
 

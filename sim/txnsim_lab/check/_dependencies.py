@@ -116,7 +116,7 @@ def _replaced_positions(
     set_to: dict[tuple[str, TopicPartition, int], int] = defaultdict(int)
     for _, sent in history.all_of(SentOffsets):
         if sent.outcome is not Outcome.FAILED:
-            set_to[sent.group, sent.place, sent.offset] += 1
+            set_to[sent.group, sent.place, sent.position] += 1
     got: dict[tuple[str, str, TopicPartition], tuple[int, int]] = {}
     found = []
     for index, seen in enumerate(history):
@@ -126,7 +126,7 @@ def _replaced_positions(
         elif isinstance(seen, SentOffsets) and seen.transaction in committed:
             version, at = got.get((seen.transaction, seen.group, seen.place), (-1, -1))
             unique = set_to[seen.group, seen.place, version] < 2
-            if at >= 0 and version != seen.offset and unique and seen.outcome is Outcome.OK:
+            if at >= 0 and version != seen.position and unique and seen.outcome is Outcome.OK:
                 register = (f"the position of {seen.group}", seen.place, version)
                 found.append((seen.transaction, register, [at, index]))
     return found

@@ -258,9 +258,9 @@ class _Identity:
         self._producer_id = -1
         self._lowest = self._highest = -1
 
-    def is_given(self, producer_id: int, epoch: int) -> None:
+    def is_given(self, producer_id: int, producer_epoch: int) -> None:
         self._producer_id = producer_id
-        self._lowest = self._highest = epoch
+        self._lowest = self._highest = producer_epoch
 
     def is_acknowledged(self, seen: Answer) -> None:
         """The brokers have taken something with this epoch; an end may raise it."""

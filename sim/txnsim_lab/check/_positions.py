@@ -21,7 +21,7 @@ def positions_before_decision(history: History) -> tuple[Anomaly, ...]:
     """
     senders: dict[tuple[str, TopicPartition, int], list[tuple[int, SentOffsets]]] = {}
     for index, sent in history.all_of(SentOffsets):
-        senders.setdefault((sent.group, sent.place, sent.offset), []).append((index, sent))
+        senders.setdefault((sent.group, sent.place, sent.position), []).append((index, sent))
     transactions = history.transactions()
     found = []
     for index, read in history.all_of(PositionsRead):

@@ -42,10 +42,10 @@ class _Group(msgspec.Struct):
     index: int = -1
     """The observation that shows it."""
 
-    def is_in_force(self, offset: int, index: int) -> None:
+    def is_in_force(self, position: int, index: int) -> None:
         """Note a position."""
-        if offset > self.reached:
-            self.reached, self.index = offset, index
+        if position > self.reached:
+            self.reached, self.index = position, index
 
 
 def skipped_input(history: History) -> tuple[Anomaly, ...]:
@@ -87,14 +87,14 @@ def _groups(history: History) -> dict[tuple[str, TopicPartition], _Group]:
     for index, sent in history.all_of(SentOffsets):
         group = found[sent.group, sent.place]
         group.senders.add(sent.who if sent.member is None else sent.member)
-        group.sent.add(sent.offset)
+        group.sent.add(sent.position)
         group.transactions.add(sent.transaction)
         transaction = history.transaction_of(sent)
         fate = None if transaction is None else transaction.fate
         if sent.outcome is not Outcome.FAILED and (fate is None or not fate.aborted):
-            group.vouched = max(group.vouched, sent.offset)
+            group.vouched = max(group.vouched, sent.position)
         if sent.outcome is Outcome.OK and (fate is None or fate.committed):
-            group.is_in_force(sent.offset, index)
+            group.is_in_force(sent.position, index)
     for index, read in history.all_of(PositionsRead):
         for position in () if read.error else read.positions:
             known = found.get((read.group, position.place))

@@ -132,7 +132,7 @@ class SentOffsets(OnPartition, frozen=True, kw_only=True, tag="sent-offsets"):
 
     transaction: str | None = None
     group: str
-    offset: int
+    position: int = msgspec.field(name="offset")
     outcome: Outcome = Outcome.OK
     error: str = ""
     producer_id: int | None = None

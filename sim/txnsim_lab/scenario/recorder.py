@@ -191,14 +191,14 @@ class Recorder:
         member: str | None = None,
     ) -> None:
         """TxnOffsetCommit was answered, or given up; or OffsetCommit, which has no identity."""
-        for place, offset in offsets.items():
+        for place, position in offsets.items():
             self._add(
                 SentOffsets,
                 who,
                 place=place,
                 transaction=transaction,
                 group=group,
-                offset=offset,
+                position=position,
                 answer=answer,
                 identity=identity,
                 member=member,

@@ -125,9 +125,11 @@ def old_generation(asked: Asked | None, cluster: SimCluster) -> str:
     if known is None:
         return f"{said} as {member.member_id}, which is no member"
     behind_may = rules.members_behind_may_commit
-    if member.generation > known.epoch or (member.generation < known.epoch and not behind_may):
-        return f"{said} at epoch {member.generation} of a member at epoch {known.epoch}"
-    if member.generation == known.epoch:
+    if member.generation > known.member_epoch or (
+        member.generation < known.member_epoch and not behind_may
+    ):
+        return f"{said} at epoch {member.generation} of a member at epoch {known.member_epoch}"
+    if member.generation == known.member_epoch:
         return ""
     topics = cluster.metadata.image.topics
     for place in places:
@@ -136,7 +138,7 @@ def old_generation(asked: Asked | None, cluster: SimCluster) -> str:
         if topic is not None and (since is None or since > member.generation):
             return (
                 f"{said} on {place} at epoch {member.generation} of a member at epoch"
-                f" {known.epoch}, which has not had the partition since"
+                f" {known.member_epoch}, which has not had the partition since"
             )
     return ""
 

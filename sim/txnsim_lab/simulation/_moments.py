@@ -184,7 +184,7 @@ def _early(read: PositionsRead, log: PartitionLog) -> Iterator[Broken]:
     def note() -> None:
         for place, offset in told.items():
             known = again.offsets.committed(read.group, place)
-            if known is not None and known.offset == offset:
+            if known is not None and known.position == offset:
                 replicated.add(place)
 
     batches = [
@@ -198,7 +198,7 @@ def _early(read: PositionsRead, log: PartitionLog) -> Iterator[Broken]:
                 note()
     for place, offset in told.items():
         known = again.offsets.committed(read.group, place)
-        if place not in replicated and known is not None and known.offset == offset:
+        if place not in replicated and known is not None and known.position == offset:
             yield (
                 EARLY_POSITION,
                 f"{read.who} was told {offset} of {read.group} on {place}, which is not replicated"

@@ -110,7 +110,7 @@ def _alone(sent: SentOffsets) -> _Sent:
     is_taken, asked_ms = sent.outcome is Outcome.OK, sent.asked_ms or 0
     latest_ms = sent.at_ms if is_taken else _EVER
     return _Sent(
-        offset=sent.offset,
+        offset=sent.position,
         who=sent.who,
         earliest_ms=asked_ms,
         latest_ms=latest_ms,
@@ -131,7 +131,7 @@ def _within(sent: SentOffsets, transaction: Transaction) -> _Sent:
     granted = any(end.outcome is Outcome.OK and end.commit for _, end in transaction.ends)
     asked_ms = min((end.asked_ms or 0 for _, end in transaction.ends), default=0)
     return _Sent(
-        offset=sent.offset,
+        offset=sent.position,
         who=sent.who,
         earliest_ms=asked_ms,
         latest_ms=_EVER,

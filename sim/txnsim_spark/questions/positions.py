@@ -72,7 +72,7 @@ class PositionFolder:
             match found:
                 case OffsetCommitted():
                     target[found.group_id, found.topic_partition] = Position(
-                        offset=found.offset,
+                        offset=found.position,
                         committed_at_ms=found.commit_timestamp_ms,
                         record_offset=record.offset,
                     )

@@ -130,7 +130,7 @@ class Producers:
                 producer_epoch=row[kernel.PRODUCER_EPOCH],
                 coordinator_epoch=row[kernel.COORDINATOR_EPOCH],
                 committed=row[kernel.CONTROL_TYPE] == COMMIT,
-                offset=row[kernel.BASE_OFFSET],
+                marker_offset=row[kernel.BASE_OFFSET],
                 timestamp=row[kernel.MAX_TIMESTAMP],
             )
         except KeyError:  # in damaged logs two transactions begin at one offset

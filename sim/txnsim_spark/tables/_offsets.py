@@ -90,7 +90,7 @@ def row_of(record: Record, batch: Ints) -> OffsetRow:
         committed_topic=None if place is None else place.topic_partition.topic,
         committed_partition=None if place is None else place.topic_partition.partition,
         committed_topic_id=None if commit is None else _uuid_or_none(commit.topic_id),
-        committed_offset=None if commit is None else commit.offset,
+        committed_offset=None if commit is None else commit.position,
         committed_leader_epoch=None if commit is None else or_none(commit.leader_epoch),
         committed_metadata=None if commit is None else commit.metadata,
         commit_timestamp_ms=None if commit is None else or_none(commit.commit_timestamp_ms),

@@ -35,7 +35,7 @@ async def leader() -> Leader:
 def wanted(topic_partition: TopicPartition = P0, offset: int = 0, **more: Any) -> FetchPartition:
     return FetchPartition(
         topic_partition=topic_partition,
-        offset=offset,
+        fetch_offset=offset,
         max_bytes=more.pop("max_bytes", 1 << 20),
         **more,
     )

@@ -303,7 +303,7 @@ class _LateReplica:
     def catch_up(self) -> None:
         log, clock = self.partition.log, self._leader.clock
         self.partition.followers[BrokerId(2)].fetched(
-            offset=log.log_end_offset,
+            fetch_offset=log.log_end_offset,
             log_start_offset=0,
             leader_end=log.log_end_offset,
             broker_epoch=2,

@@ -137,7 +137,7 @@ def test_before_kafka_19233_a_member_that_is_known_did_not_join_again() -> None:
     driver.join("b", "t")
     driver.beat("a", 2, owned=parts("t", 0, 1, 2, 3))
     driver.beat("a", 2, owned=frozenset(driver.group.members["a"].assigned))
-    assert driver.group.members["a"].epoch == 3
+    assert driver.group.members["a"].member_epoch == 3
     refused = driver.join("a", "t")
     assert isinstance(refused, Rejection)
     assert refused.error is E.fenced_member_epoch
@@ -294,7 +294,7 @@ def test_only_a_member_that_missed_one_answer_may_be_an_epoch_behind(
     driver.join("b", "t")
     driver.beat("a", 2)
     driver.beat("a", 2, owned=parts("t", 0, 1))
-    assert driver.group.members["a"].epoch == 3
+    assert driver.group.members["a"].member_epoch == 3
     assert error(driver.beat("a", epoch, owned=owned)) is expected
 
 
@@ -422,7 +422,13 @@ def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
     driver.join("a", "t")
     from txnsim.group.consumer_records import CurrentStored
 
-    driver.write((CurrentStored(group_id="g", member_id="a", epoch=2, previous_epoch=0, state=99),))
+    driver.write(
+        (
+            CurrentStored(
+                group_id="g", member_id="a", member_epoch=2, previous_member_epoch=0, state=99
+            ),
+        )
+    )
     assert error(driver.beat("a", 2)) is E.fenced_member_epoch
 
 

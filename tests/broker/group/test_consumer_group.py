@@ -51,8 +51,8 @@ def with_members() -> ConsumerGroup:
             CurrentStored(
                 group_id="g",
                 member_id=member_id,
-                epoch=5,
-                previous_epoch=4,
+                member_epoch=5,
+                previous_member_epoch=4,
                 state=0,
                 assigned=((topic_id(member_id), 0, 3),),
             )
@@ -179,7 +179,7 @@ def test_a_member_between_its_tombstones_has_nothing() -> None:
     group = with_members()
     group.apply(CurrentDeleted(group_id="g", member_id="new"))
     member = group.members["new"]
-    assert (member.epoch, member.assigned) == (LEFT, {})
+    assert (member.member_epoch, member.assigned) == (LEFT, {})
     assert group.owner_of((topic_id("new"), 0)) is None
 
 
@@ -191,8 +191,8 @@ def test_who_has_a_partition_follows_from_the_last_record() -> None:
             CurrentStored(
                 group_id="g",
                 member_id=member_id,
-                epoch=1,
-                previous_epoch=0,
+                member_epoch=1,
+                previous_member_epoch=0,
                 state=0,
                 assigned=((*partition, 1),),
             )
@@ -223,8 +223,8 @@ def test_an_instance_taken_over_is_not_lost_with_its_last_member() -> None:
 
 def test_a_group_looked_at_ahead_stays_as_it_is() -> None:
     group = with_members()
-    group.apply(EpochStored(group_id="g", epoch=5))
-    group.apply(TargetEpochStored(group_id="g", epoch=5))
+    group.apply(EpochStored(group_id="g", group_epoch=5))
+    group.apply(TargetEpochStored(group_id="g", assignment_epoch=5))
     later = group.after(
         [
             SubscriptionDeleted(group_id="g", member_id="new"),

@@ -94,7 +94,7 @@ def test_leaving_an_expression_deletes_it_with_its_last_user() -> None:
     assert driver.group.resolved == {}
     assert RegexDeleted(group_id="g", regex="ord.*") in driver.log
     driver.now_ms += REFRESH_MIN_MS + 1
-    driver.beat("a", driver.group.members["a"].epoch, topic_regex="o.*")
+    driver.beat("a", driver.group.members["a"].member_epoch, topic_regex="o.*")
     driver.look_up()
     assert list(driver.group.resolved) == ["o.*"]
     driver.beat("a", -1)
@@ -121,7 +121,7 @@ def test_new_topics_are_looked_for_but_not_too_often() -> None:
     driver.now_ms += REFRESH_MIN_MS + 1
     driver.beat("a", epoch)
     driver.look_up()
-    told = driver.told(driver.beat("a", driver.group.members["a"].epoch))
+    told = driver.told(driver.beat("a", driver.group.members["a"].member_epoch))
     assert len(told.assignment or ()) == 2
     driver.now_ms += REFRESH_MIN_MS + 1
     driver.beat("a", told.member_epoch)

@@ -41,7 +41,7 @@ def test_members_go_on_with_what_they_were_assigned() -> None:
     made = upgraded(group)
     (member,) = made.members.values()
     assert (made.epoch, made.assignment_epoch, made.state_name) == (1, 1, "Stable")
-    assert (member.epoch, member.previous_epoch, member.instance_id) == (1, 1, "i")
+    assert (member.member_epoch, member.previous_member_epoch, member.instance_id) == (1, 1, "i")
     assert set(member.assigned) == parts("orders", 0, 2)
     assert made.target[member.member_id] == parts("orders", 0, 2)
     assert member.topic_names == {"orders"}

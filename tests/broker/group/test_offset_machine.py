@@ -47,14 +47,14 @@ SUBSCRIBED = bytes.fromhex("0000 00000001 0001 74")
 def shard_with(*records: object, pending: tuple[OffsetCommitted, ...] = ()) -> GroupShard:
     shard = GroupShard(partition=0, coordinator_epoch=0)
     for index, record in enumerate(records):
-        shard.apply(record, offset=index)  # type: ignore[arg-type]
+        shard.apply(record, record_offset=index)  # type: ignore[arg-type]
     for index, record in enumerate(pending):
-        shard.apply(record, offset=100 + index, producer_id=ProducerId(7))
+        shard.apply(record, record_offset=100 + index, producer_id=ProducerId(7))
     return shard
 
 
 def committed(where: TopicPartition = P0, **more: object) -> OffsetCommitted:
-    values = {"offset": 5, "commit_timestamp_ms": 1_000, **more}
+    values = {"position": 5, "commit_timestamp_ms": 1_000, **more}
     return OffsetCommitted(group_id="g", topic_partition=where, **values)  # type: ignore[arg-type]
 
 
@@ -195,7 +195,7 @@ def test_a_missing_or_dead_group_has_no_positions() -> None:
 
 
 def test_who_requires_stable_positions_waits_for_transactions() -> None:
-    shard = shard_with(committed(), pending=(committed(offset=9),))
+    shard = shard_with(committed(), pending=(committed(position=9),))
     assert fetch(shard, P0)[0].offset == 5
     (unstable,) = fetch(shard, P0, require_stable=True)
     assert (unstable.offset, unstable.error) == (-1, E.unstable_offset_commit)
@@ -204,7 +204,7 @@ def test_who_requires_stable_positions_waits_for_transactions() -> None:
 
 def test_positions_above_the_high_watermark_are_for_those_who_require_stable_ones() -> None:
     shard = GroupShard(partition=0, coordinator_epoch=0)
-    shard.apply(committed(), offset=7, replicated=7)
+    shard.apply(committed(), record_offset=7, replicated=7)
     command = FetchOffsets(group_id="g", partitions=(P0,))
     unstable = FetchOffsets(group_id="g", partitions=(P0,), require_stable=True)
     assert fetch_offsets(shard, command, replicated=7) == (Position(topic_partition=P0),)

@@ -21,23 +21,23 @@ def commit(
     replicated: int = LATEST,
 ) -> None:
     record = OffsetCommitted(
-        group_id="g", topic_partition=where, offset=position, commit_timestamp_ms=1
+        group_id="g", topic_partition=where, position=position, commit_timestamp_ms=1
     )
-    offsets.apply_commit(record, offset=at, producer_id=pid, replicated=replicated)
+    offsets.apply_commit(record, record_offset=at, producer_id=pid, replicated=replicated)
 
 
 def delete(offsets: Offsets, *, at: int, replicated: int = LATEST) -> None:
     record = OffsetDeleted(group_id="g", topic_partition=P0)
-    offsets.apply_delete(record, offset=at, replicated=replicated)
+    offsets.apply_delete(record, record_offset=at, replicated=replicated)
 
 
 def end(offsets: Offsets, *, at: int, committed: bool = True, replicated: int = LATEST) -> None:
-    offsets.apply_marker(PID, committed=committed, offset=at, replicated=replicated)
+    offsets.apply_marker(PID, committed=committed, marker_offset=at, replicated=replicated)
 
 
 def position(offsets: Offsets, below: int = LATEST) -> int | None:
     found = offsets.committed("g", P0, below=below)
-    return None if found is None else found.offset
+    return None if found is None else found.position
 
 
 def has_any(offsets: Offsets) -> bool:
@@ -50,7 +50,7 @@ def test_the_last_commit_is_the_position() -> None:
     commit(offsets, 5, at=0)
     commit(offsets, 3, at=1)
     assert position(offsets) == 3
-    assert [each.offset for each in offsets.all_committed("g")] == [3]
+    assert [each.position for each in offsets.all_committed("g")] == [3]
     assert has_any(offsets)
     assert offsets.groups() == ("g",)
 

@@ -33,8 +33,8 @@ def member(
 ) -> ConsumerMember:
     return ConsumerMember(
         member_id="m",
-        epoch=epoch,
-        previous_epoch=4,
+        member_epoch=epoch,
+        previous_member_epoch=4,
         state=state,
         assigned=assigned or {},
         pending_revocation=pending or {},
@@ -54,7 +54,7 @@ def step(
     after = reconcile(
         before,
         Goal(
-            epoch=epoch,
+            assignment_epoch=epoch,
             partitions=target,
             subscribed=subscribed,
             subscription_changed=changed,
@@ -73,32 +73,40 @@ def test_a_member_at_its_target_stays_as_it_is() -> None:
 
 def test_what_is_free_is_taken_at_once() -> None:
     after = step(member(assigned=at(3, 1)), parts(1, 2))
-    assert (after.epoch, after.previous_epoch, after.state) == (6, 5, S.STABLE)
+    assert (after.member_epoch, after.previous_member_epoch, after.state) == (6, 5, S.STABLE)
     assert after.assigned == {(T, 1): 3, (T, 2): 6}
 
 
 def test_what_is_lost_has_to_be_given_up_before_the_epoch_moves_on() -> None:
     after = step(member(assigned=at(3, 1, 2)), parts(2, 3))
-    assert (after.epoch, after.previous_epoch, after.state) == (5, 5, S.UNREVOKED_PARTITIONS)
+    assert (after.member_epoch, after.previous_member_epoch, after.state) == (
+        5,
+        5,
+        S.UNREVOKED_PARTITIONS,
+    )
     assert after.assigned == at(3, 2)
     assert after.pending_revocation == at(3, 1)
     assert step(after, parts(2, 3), owned=parts(1, 2)) is after
     assert step(after, parts(2, 3)) is after  # it has not said anything
     done = step(after, parts(2, 3), owned=parts(2))
-    assert (done.epoch, done.state, done.pending_revocation) == (6, S.STABLE, {})
+    assert (done.member_epoch, done.state, done.pending_revocation) == (6, S.STABLE, {})
     assert done.assigned == {(T, 2): 3, (T, 3): 6}
 
 
 def test_what_was_given_up_already_is_not_asked_for() -> None:
     after = step(member(assigned=at(3, 1, 2)), parts(2), owned=parts(2))
-    assert (after.epoch, after.state, after.assigned) == (6, S.STABLE, at(3, 2))
+    assert (after.member_epoch, after.state, after.assigned) == (6, S.STABLE, at(3, 2))
 
 
 def test_what_others_still_have_is_waited_for_at_the_new_epoch() -> None:
     after = step(member(), parts(1, 2), taken=parts(2))
-    assert (after.epoch, after.state, after.assigned) == (6, S.UNRELEASED_PARTITIONS, at(6, 1))
+    assert (after.member_epoch, after.state, after.assigned) == (
+        6,
+        S.UNRELEASED_PARTITIONS,
+        at(6, 1),
+    )
     waiting = step(after, parts(1, 2), taken=parts(2))
-    assert (waiting.epoch, waiting.previous_epoch, waiting.state) == (
+    assert (waiting.member_epoch, waiting.previous_member_epoch, waiting.state) == (
         6,
         6,
         S.UNRELEASED_PARTITIONS,
@@ -143,7 +151,7 @@ def test_a_member_in_a_state_of_a_later_release_begins_anew(
     outcome = reconcile(
         member(S.UNKNOWN),
         Goal(
-            epoch=6,
+            assignment_epoch=6,
             partitions=parts(1),
             subscribed=frozenset({T}),
             owned=owned,
@@ -156,4 +164,4 @@ def test_a_member_in_a_state_of_a_later_release_begins_anew(
 
 def test_a_member_in_an_unknown_state_that_has_nothing_goes_on() -> None:
     after = step(member(S.UNKNOWN), parts(1), owned=frozenset())
-    assert (after.epoch, after.assigned, after.state) == (6, at(6, 1), S.STABLE)
+    assert (after.member_epoch, after.assigned, after.state) == (6, at(6, 1), S.STABLE)

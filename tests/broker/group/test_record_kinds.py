@@ -29,8 +29,8 @@ T = uuid.UUID(int=1)
 U = uuid.UUID(int=2)
 
 RECORDS: list[ConsumerRecord] = [
-    EpochStored(group_id="g", epoch=3, metadata_hash=-7),
-    EpochStored(group_id="g", epoch=3),
+    EpochStored(group_id="g", group_epoch=3, metadata_hash=-7),
+    EpochStored(group_id="g", group_epoch=3),
     EpochDeleted(group_id="g"),
     SubscriptionStored(
         group_id="g",
@@ -47,15 +47,15 @@ RECORDS: list[ConsumerRecord] = [
     ),
     SubscriptionStored(group_id="g", member_id="m", client_id="c", client_host="/h"),
     SubscriptionDeleted(group_id="g", member_id="m"),
-    TargetEpochStored(group_id="g", epoch=4, timestamp_ms=9),
+    TargetEpochStored(group_id="g", assignment_epoch=4, timestamp_ms=9),
     TargetEpochDeleted(group_id="g"),
     TargetStored(group_id="g", member_id="m", partitions=((T, 0), (T, 2), (U, 1))),
     TargetDeleted(group_id="g", member_id="m"),
     CurrentStored(
         group_id="g",
         member_id="m",
-        epoch=5,
-        previous_epoch=4,
+        member_epoch=5,
+        previous_member_epoch=4,
         state=1,
         assigned=((T, 0, 3), (T, 2, 5), (U, 1, 5)),
         pending_revocation=((U, 0, 1),),

@@ -30,7 +30,7 @@ PID = ProducerId(7)
 
 def committed(offset: int, group_id: str = "g") -> OffsetCommitted:
     return OffsetCommitted(
-        group_id=group_id, topic_partition=P, offset=offset, commit_timestamp_ms=5
+        group_id=group_id, topic_partition=P, position=offset, commit_timestamp_ms=5
     )
 
 
@@ -70,7 +70,7 @@ class Log:
 
 def position(shard: GroupShard) -> int | None:
     found = shard.offsets.committed("g", P)
-    return None if found is None else found.offset
+    return None if found is None else found.position
 
 
 def test_a_commit_makes_a_simple_group() -> None:
@@ -170,7 +170,7 @@ def test_records_of_the_consumer_protocol_make_its_group_and_take_it_away() -> N
     log.add(
         ClassicGroupDeleted(group_id="g"),
         SubscriptionStored(group_id="g", member_id="m", client_id="c", client_host="/h"),
-        EpochStored(group_id="g", epoch=3),
+        EpochStored(group_id="g", group_epoch=3),
     )
     shard = log.load()
     group = shard.groups["g"]
@@ -184,7 +184,7 @@ def test_records_of_the_consumer_protocol_make_its_group_and_take_it_away() -> N
 
 def test_a_group_of_the_consumer_protocol_takes_commits() -> None:
     log = Log()
-    log.add(EpochStored(group_id="g", epoch=3), committed(5))
+    log.add(EpochStored(group_id="g", group_epoch=3), committed(5))
     shard = log.load()
     assert isinstance(shard.groups["g"], ConsumerGroup)
     assert position(shard) == 5

@@ -55,10 +55,10 @@ def test_the_log_itself_is_sound(driver: LogDriver) -> None:
         ({"ongoing": ((1, 2),)}, "the list says"),
         ({"unreplicated": ((4, 4),)}, "ends nothing that began before"),
         ({"unreplicated": ((2, 3),)}, "below high watermark"),
-        ({"epochs": ((0, 0), (0, 3))}, "do not rise"),
-        ({"epochs": ((0, 3), (1, 3))}, "do not rise"),
-        ({"epochs": ((0, 0), (1, 3))}, "is of leader epoch 0, the cache says 1"),
-        ({"epochs": ((1, 0),)}, "batch at 0 is of leader epoch 0, the cache says 1"),
+        ({"leader_epochs": ((0, 0), (0, 3))}, "do not rise"),
+        ({"leader_epochs": ((0, 3), (1, 3))}, "do not rise"),
+        ({"leader_epochs": ((0, 0), (1, 3))}, "is of leader epoch 0, the cache says 1"),
+        ({"leader_epochs": ((1, 0),)}, "batch at 0 is of leader epoch 0, the cache says 1"),
         ({"log_end_offset": 6}, "the last batch ends at 6"),
     ],
 )
@@ -73,7 +73,7 @@ def test_epochs_of_deleted_records_may_be_unknown(
     driver: LogDriver, epochs: tuple[tuple[int, int], ...]
 ) -> None:
     """Deleted records are back after a crash; a truncation may then empty the cache."""
-    judge(driver, epochs=epochs)
+    judge(driver, leader_epochs=epochs)
 
 
 def test_an_offset_held_back_by_nothing_is_found() -> None:

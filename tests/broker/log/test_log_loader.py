@@ -39,7 +39,7 @@ def begun(
         config=log.config,
         start_offset=0,
         log_start_offset=start,
-        epochs=log.snapshot().epochs,
+        leader_epochs=log.snapshot().leader_epochs,
         snapshots=log.producers.snapshots_with(log.log_end_offset)
         if snapshots is None
         else snapshots,
@@ -100,13 +100,13 @@ def test_a_recovered_segment_tells_the_leader_epochs_that_the_file_lacks(
         config=LogConfig(rules=LATEST),
         start_offset=0,
         log_start_offset=0,
-        epochs=(),
+        leader_epochs=(),
         snapshots=(),
     )
     for segment in driver.log.local.segments:
         loader.recover_segment(segment.base_offset, stored(segment), modified_ms=NOW, now_ms=NOW)
     loader.finish(recovery_point=0, cleaned_until=2, was_clean=False, now_ms=NOW)
-    assert loader.log.snapshot().epochs == driver.log.snapshot().epochs
+    assert loader.log.snapshot().leader_epochs == driver.log.snapshot().leader_epochs
     assert (loader.log.local.recovery_point, loader.log.local.cleaned_until) == (0, 2)
 
 
@@ -120,9 +120,9 @@ def test_recovery_forgets_snapshots_behind_its_segment(driver: LogDriver) -> Non
 
 
 def test_epochs_that_wrote_nothing_are_forgotten(driver: LogDriver) -> None:
-    before = driver.log.snapshot().epochs
+    before = driver.log.snapshot().leader_epochs
     driver.log.become_leader(9)
-    assert loaded(driver.log).snapshot().epochs == before
+    assert loaded(driver.log).snapshot().leader_epochs == before
 
 
 def test_a_higher_start_than_the_oldest_segment_is_believed(driver: LogDriver) -> None:
@@ -131,7 +131,7 @@ def test_a_higher_start_than_the_oldest_segment_is_believed(driver: LogDriver) -
         loader.load_segment(segment.base_offset, stored(segment), aborted=(), modified_ms=NOW)
     loader.finish(recovery_point=0, cleaned_until=None, was_clean=True, now_ms=NOW)
     assert (loader.log.log_start_offset, loader.log.high_watermark) == (3, 3)
-    assert loader.log.snapshot().epochs[0] == (0, 3)
+    assert loader.log.snapshot().leader_epochs[0] == (0, 3)
 
 
 def test_a_log_that_ends_below_its_start_is_emptied(driver: LogDriver) -> None:

@@ -373,7 +373,7 @@ def test_a_replica_that_leads_again_keeps_its_guards_and_open_transactions(
     assert driver.log.leader_epoch == 3
     assert driver.log.leader_epoch_start_offset == 1
     assert [read_batch_header(data).leader_epoch for data in driver.log.batches()] == [0, 3, 3]
-    assert driver.log.snapshot().epochs == ((0, 0), (3, 1))
+    assert driver.log.snapshot().leader_epochs == ((0, 0), (3, 1))
 
 
 def test_the_same_epoch_again_moves_nothing_and_a_lower_one_is_a_bug(driver: LogDriver) -> None:
@@ -520,7 +520,7 @@ def test_starting_over_keeps_only_guards(driver: LogDriver) -> None:
     assert driver.append(batch(0, pid=2, transactional=True), guard=guard) == 0
     state = driver.log.snapshot()
     assert (state.log_start_offset, state.log_end_offset) == (50, 51)
-    assert state.epochs == ((0, 50),)
+    assert state.leader_epochs == ((0, 50),)
 
 
 # Deletion and expiry

@@ -56,7 +56,7 @@ def marker(
         producer_epoch=epoch,
         coordinator_epoch=coordinator_epoch,
         committed=committed,
-        offset=offset,
+        marker_offset=offset,
         timestamp=timestamp,
     )
     if aborted is None:

@@ -50,7 +50,7 @@ def test_a_log_is_made_once_and_belongs_to_its_topics_id() -> None:
 
 def test_a_fresh_replica_knows_no_leader_epoch() -> None:
     log = log_of(BrokerLogs(DEFAULTS, LATEST), image_of())
-    assert (log.epochs.latest, log.snapshot().epochs) == (-1, ())
+    assert (log.epochs.latest, log.snapshot().leader_epochs) == (-1, ())
 
 
 def test_a_deleted_topic_leaves_nothing() -> None:

@@ -22,7 +22,7 @@ from txnsim.replica.fetch_sessions import (
     Opening,
     Sessionless,
     SessionRequest,
-    next_epoch,
+    next_session_epoch,
 )
 from txnsim.replica.fetch_values import (
     FetchOutcome,
@@ -46,7 +46,7 @@ def wanted(key: PartitionKey, offset: int = 0, naming: Naming = Naming.NAMED) ->
     name = key[0] if isinstance(key[0], str) else "t"
     return FetchPartition(
         topic_partition=TopicPartition("" if naming is Naming.NO_NAME else name, key[1]),
-        offset=offset,
+        fetch_offset=offset,
         max_bytes=1000,
         naming=naming,
     )
@@ -85,7 +85,7 @@ class Reader:
                 asked[key] = wanted(key)
         request = SessionRequest(
             session_id=self.session_id,
-            epoch=self.epoch,
+            session_epoch=self.epoch,
             asked=asked,
             forgotten=tuple(forget),
             by_topic_ids=self.by_ids,
@@ -111,7 +111,7 @@ class Reader:
         concluded = self.cache.conclude(plan, found, now_ms=self.now_ms)
         if concluded.session_id:
             self.session_id = concluded.session_id
-            self.epoch = next_epoch(self.epoch)
+            self.epoch = next_session_epoch(self.epoch)
         return concluded
 
 
@@ -126,7 +126,7 @@ def listed(concluded: Conclusion) -> list[int]:
     ("epoch", "following"), [(0, 1), (1, 2), (2**31 - 2, 2**31 - 1), (2**31 - 1, 1)]
 )
 def test_epochs_wrap_to_one(epoch: int, following: int) -> None:
-    assert next_epoch(epoch) == following
+    assert next_session_epoch(epoch) == following
 
 
 def test_a_session_goes_on_after_the_last_epoch() -> None:
@@ -222,7 +222,7 @@ def test_an_incremental_fetch_reads_what_was_listed_before_and_now() -> None:
     plan = reader.plan(wanted(B, 7), C)
     assert isinstance(plan, Incremental)
     assert plan.keys == (A, B, C)
-    assert [one.offset for one in plan.partitions] == [0, 7, 0]
+    assert [one.fetch_offset for one in plan.partitions] == [0, 7, 0]
 
 
 def test_what_is_listed_and_forgotten_is_forgotten() -> None:
@@ -380,7 +380,7 @@ def test_an_unknown_id_stays_in_the_session_until_it_has_a_name() -> None:
     plan = reader.plan()
     assert isinstance(plan, Incremental)
     (found,) = plan.partitions
-    assert (found.naming, found.topic_partition, found.offset) == (
+    assert (found.naming, found.topic_partition, found.fetch_offset) == (
         Naming.NAMED,
         TopicPartition("t", 0),
         4,
@@ -405,10 +405,14 @@ def test_a_name_that_was_found_stays_and_may_mean_another_topic() -> None:
 def test_the_zero_id_has_no_name() -> None:
     reader = Reader(sessions(), by_ids=True)
     zero = FetchPartition(
-        topic_partition=TopicPartition("", 0), offset=0, max_bytes=1, naming=Naming.NO_NAME
+        topic_partition=TopicPartition("", 0), fetch_offset=0, max_bytes=1, naming=Naming.NO_NAME
     )
     request = SessionRequest(
-        session_id=0, epoch=0, asked={(None, 0): zero}, by_topic_ids=True, is_privileged=False
+        session_id=0,
+        session_epoch=0,
+        asked={(None, 0): zero},
+        by_topic_ids=True,
+        is_privileged=False,
     )
     plan = reader.cache.plan(request, topic_names=NAMES, now_ms=0)
     assert isinstance(plan, Opening)

@@ -69,7 +69,7 @@ class Led:
 
     def fetched(self, broker: BrokerId, offset: int, *, now_ms: int = 50, start: int = 0) -> bool:
         self.partition.followers[broker].fetched(
-            offset=offset,
+            fetch_offset=offset,
             log_start_offset=start,
             leader_end=self.log.log_end_offset,
             broker_epoch=broker * 10,
@@ -338,7 +338,11 @@ def follower(broker_id: BrokerId = B2, *, offset: int = 0, caught_up_ms: int = 0
 
 def fetched(one: Follower, offset: int, *, leader_end: int, now_ms: int) -> None:
     one.fetched(
-        offset=offset, log_start_offset=0, leader_end=leader_end, broker_epoch=1, now_ms=now_ms
+        fetch_offset=offset,
+        log_start_offset=0,
+        leader_end=leader_end,
+        broker_epoch=1,
+        now_ms=now_ms,
     )
 
 

@@ -117,7 +117,7 @@ def test_all_that_a_log_has_is_in_its_folder(tmp_path: Path, log: PartitionLog) 
     ]
     assert tuple(aborted) == state.aborted
     epochs = (directory / "leader-epoch-checkpoint").read_text()
-    assert checkpoints.decode_leader_epochs(epochs, place="") == state.epochs
+    assert checkpoints.decode_leader_epochs(epochs, place="") == state.leader_epochs
     metadata = (directory / "partition.metadata").read_text()
     assert decode_partition_metadata(metadata, place="") == TOPIC_ID
 

@@ -87,7 +87,7 @@ def test_the_broker_finds_the_records_as_its_own(driver: LogDriver, target: Path
             >= 0
         )
         assert loaded.log.snapshot().aborted == driver.log.snapshot().aborted
-        assert loaded.log.snapshot().epochs == ((0, 0),)
+        assert loaded.log.snapshot().leader_epochs == ((0, 0),)
         assert len(loaded.log.local.segments) == len(driver.log.local.segments)
 
 

@@ -172,10 +172,10 @@ def test_leader_epochs_that_cannot_be_read_are_taken_from_the_batches(folder: Pa
     path = folder / "leader-epoch-checkpoint"
     path.write_text("7\n")
     found = load(folder, clean=True)
-    assert found.log.snapshot().epochs == ((0, 0),)
+    assert found.log.snapshot().leader_epochs == ((0, 0),)
     assert [one.path for one in found.losses] == [str(path)]
     path.unlink()
-    assert load(folder, clean=True).log.snapshot().epochs == ((0, 0),)
+    assert load(folder, clean=True).log.snapshot().leader_epochs == ((0, 0),)
 
 
 def test_a_log_that_ends_below_its_start_is_given_up(folder: Path) -> None:

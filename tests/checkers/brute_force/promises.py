@@ -218,7 +218,7 @@ def positions_before_decision(lines: Lines) -> bool:
             senders = [
                 sent
                 for _, sent in every(lines, SentOffsets)
-                if (sent.group, sent.place, sent.offset)
+                if (sent.group, sent.place, sent.position)
                 == (read.group, position.place, position.offset)
             ]
             if senders and all(_is_too_early(lines, sent, read) for sent in senders):
@@ -275,8 +275,8 @@ def _in_force(
     for one in sent:
         is_final = one.transaction is None or is_acknowledged(lines, one.transaction)
         if is_final and one.outcome is OK:
-            yield one.offset
-    known = {one.offset for one in sent}
+            yield one.position
+    known = {one.position for one in sent}
     for _, read in every(lines, PositionsRead):
         for position in () if read.error else read.positions:
             is_ours = (read.group, position.place) == (group, place)
@@ -301,7 +301,7 @@ def _is_skipped(
             return False
     if not got:
         return True
-    behind = [one for one in sent if one.offset > offset and _may_stand(lines, one)]
+    behind = [one for one in sent if one.position > offset and _may_stand(lines, one)]
     own = {one.transaction for one in sent} | {read.transaction for read in polled}
     return not behind or any(
         wrote.transaction is not None and wrote.transaction in own for wrote, _ in outputs

@@ -234,7 +234,7 @@ def _replaced(lines: Lines, label: str) -> set[tuple[str, str, TopicPartition, i
                 for position in read.positions
                 if (read.group, position.place) == (sent.group, sent.place)
             ]
-            if known and known[-1] != sent.offset and not _is_set_twice(lines, sent, known[-1]):
+            if known and known[-1] != sent.position and not _is_set_twice(lines, sent, known[-1]):
                 found.add(("position", sent.group, sent.place, known[-1]))
     return found
 
@@ -243,7 +243,7 @@ def _is_set_twice(lines: Lines, sent: SentOffsets, offset: int) -> bool:
     same = [
         one
         for _, one in every(lines, SentOffsets)
-        if (one.group, one.place, one.offset) == (sent.group, sent.place, offset)
+        if (one.group, one.place, one.position) == (sent.group, sent.place, offset)
         if one.outcome is not FAILED
     ]
     return len(same) > 1

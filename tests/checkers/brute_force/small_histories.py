@@ -280,7 +280,7 @@ class _Drawing:
             partition=place.partition,
             transaction=None if self._chance(0.2) else label,
             group=self._one("g", "g", "g", "h"),
-            offset=self._offset(place),
+            position=self._offset(place),
             member=self._one(None, None, "r", "s"),
             **self._outcome(),
             **self._identity(owner),

@@ -24,7 +24,9 @@ WROTE = Wrote(at_ms=3, who="p", transaction="T1", topic="t", partition=0, value=
 REFUSED = Wrote(
     at_ms=4, who="p", transaction="T1", topic="t", partition=0, value="r2", outcome=Outcome.FAILED
 )
-SENT = SentOffsets(at_ms=5, who="p", transaction="T1", group="g", topic="in", partition=0, offset=9)
+SENT = SentOffsets(
+    at_ms=5, who="p", transaction="T1", group="g", topic="in", partition=0, position=9
+)
 ENDED = Ended(at_ms=6, who="p", transaction="T1", commit=True)
 READ = Read(
     at_ms=7,

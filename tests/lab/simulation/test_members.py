@@ -119,7 +119,7 @@ def test_nobody_asks() -> None:
 def consumer_group(*, epoch: int = 2, since: int = 2) -> ConsumerGroup:
     group = ConsumerGroup("g")
     assigned: Any = {("id of t", 0): since}
-    group.members["m"] = ConsumerMember(member_id="m", epoch=epoch, assigned=assigned)
+    group.members["m"] = ConsumerMember(member_id="m", member_epoch=epoch, assigned=assigned)
     return group
 
 

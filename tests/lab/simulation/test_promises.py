@@ -220,7 +220,7 @@ def by_chance(random: Any, *, forgets: bool) -> History:
         if outcome is OK or (outcome is UNKNOWN and random.random() < 0.5):
             late_ms = 0 if outcome is OK else 30_000
             effects.append((random.randint(asked_ms, at_ms + late_ms), offset))
-        more = {"asked_ms": asked_ms, "outcome": outcome, "group": "g", "offset": offset}
+        more = {"asked_ms": asked_ms, "outcome": outcome, "group": "g", "position": offset}
         seen.append(SentOffsets(at_ms=at_ms, who="p", **place, **more))
     for _ in range(random.randint(1, 6)):
         asked_ms = random.randrange(100_000)

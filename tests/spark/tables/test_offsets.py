@@ -36,7 +36,7 @@ ORDERS_1 = TopicPartition("orders", 1)
 COMMIT = OffsetCommitted(
     group_id="g",
     topic_partition=ORDERS_1,
-    offset=42,
+    position=42,
     leader_epoch=3,
     metadata="m",
     commit_timestamp_ms=NOW,
@@ -92,7 +92,7 @@ def test_a_commit_with_a_topic_id_names_it_as_kafka_does(tmp_path: Path) -> None
     with_id = OffsetCommitted(
         group_id="g",
         topic_partition=ORDERS_1,
-        offset=1,
+        position=1,
         commit_timestamp_ms=NOW,
         topic_id=uuid.UUID(int=1),
     )
@@ -151,7 +151,7 @@ def test_groups_have_their_fields_as_json(tmp_path: Path) -> None:
             ),
         ),
     )  # fmt: skip
-    epoch = EpochStored(group_id="g", epoch=6, metadata_hash=1)
+    epoch = EpochStored(group_id="g", group_epoch=6, metadata_hash=1)
     stored, newer = rows_of(tmp_path, written(classic), written(epoch))
     assert (stored["kind"], stored["group_id"]) == ("group_metadata", "g")
     detail = json.loads(stored["detail"])
@@ -218,7 +218,7 @@ def test_any_bytes_make_a_row(kind: int, key: bytes, value: bytes | None) -> Non
 
 @given(st.integers(0, 5), st.binary(max_size=60))
 def test_any_value_of_a_sound_key_makes_a_row(version: int, value: bytes) -> None:
-    for one in (COMMIT, ClassicGroupStored(group_id="g"), EpochStored(group_id="g", epoch=1)):
+    for one in (COMMIT, ClassicGroupStored(group_id="g"), EpochStored(group_id="g", group_epoch=1)):
         key, _ = encode_record(one)
         row_of(Record(key=key, value=struct.pack("!h", version) + value), batch_of())
 

@@ -163,6 +163,6 @@ def transactions() -> bytes:
 
 def offsets() -> bytes:
     commit = OffsetCommitted(
-        group_id="g", topic_partition=TopicPartition("a", 0), offset=4, commit_timestamp_ms=NOW
+        group_id="g", topic_partition=TopicPartition("a", 0), position=4, commit_timestamp_ms=NOW
     )
     return encode_group_batch([commit, ClassicGroupStored(group_id="g")], now_ms=NOW)

@@ -102,7 +102,7 @@ def _member(request: Request, group: ConsumerGroup, member: ConsumerMember) -> A
         member_id=member.member_id,
         instance_id=member.instance_id,
         rack_id=member.rack_id,
-        member_epoch=member.epoch,
+        member_epoch=member.member_epoch,
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=tuple(sorted(member.topic_names)),

@@ -172,7 +172,7 @@ def _session_request(request: Request, asked: dict[PartitionKey, FetchPartition]
         forgotten += [(key, partition) for partition in topic.partitions]
     return SessionRequest(
         session_id=getattr(message, "session_id", NO_SESSION),
-        epoch=getattr(message, "session_epoch", FINAL_EPOCH),
+        session_epoch=getattr(message, "session_epoch", FINAL_EPOCH),
         asked=asked,
         forgotten=tuple(forgotten),
         by_topic_ids=by_topic_ids,
@@ -215,7 +215,7 @@ def _wanted(request: Request, topic: Any) -> Callable[[Any], tuple[PartitionKey,
         index = partition.partition
         return (key, index), FetchPartition(
             topic_partition=TopicPartition(name or "", index),
-            offset=partition.fetch_offset,
+            fetch_offset=partition.fetch_offset,
             max_bytes=partition.partition_max_bytes,
             current_leader_epoch=getattr(partition, "current_leader_epoch", -1),
             last_fetched_epoch=getattr(partition, "last_fetched_epoch", -1),

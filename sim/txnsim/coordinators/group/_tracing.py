@@ -75,7 +75,7 @@ class OffsetTrace(msgspec.Struct, eq=False):
             for group_id in offsets.groups():
                 for one in tuple(offsets.all_committed(group_id)):
                     place = str(one.topic_partition)
-                    yield PositionNow(node=node, group=group_id, tp=place, offset=one.offset)
+                    yield PositionNow(node=node, group=group_id, tp=place, offset=one.position)
             for pid in offsets.pending_producers():
                 for group_id, where, offset in offsets.pending_of(pid):
                     yield PositionNow(

@@ -109,7 +109,7 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
             for index, record in enumerate(records):
                 shard.apply(
                     record,
-                    offset=appended.base_offset + index,
+                    record_offset=appended.base_offset + index,
                     producer_id=None if producer_id == NO_PRODUCER_ID else producer_id,
                     replicated=replicated,
                 )
@@ -140,7 +140,7 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
             if are_shared_out:
                 break
             for record in part:
-                shard.apply(record, offset=shard.end_offset - 1)
+                shard.apply(record, record_offset=shard.end_offset - 1)
         return found
 
     def admit(

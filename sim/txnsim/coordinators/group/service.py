@@ -406,7 +406,7 @@ class GroupCoordinator:
         shard.apply_marker(
             marker.producer_id,
             committed=marker.committed,
-            offset=offset,
+            marker_offset=offset,
             replicated=self._writer.replicated(shard),
         )
 

@@ -88,7 +88,7 @@ async def test_who_gives_up_in_time_goes_on(world: GroupWorld) -> None:
     for epoch in (3, 3, 3):
         await world.pass_ms(15_000)
         assert (await world.consume("a", epoch)).member_epoch == 3
-        await world.consume("b", consumers(world).members["b"].epoch)
+        await world.consume("b", consumers(world).members["b"].member_epoch)
     assert (len(kept), len(parts("orders", 0, 1, 2) - kept)) == (2, 1)
 
 

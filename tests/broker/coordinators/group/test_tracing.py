@@ -43,9 +43,9 @@ def test_a_snapshot_has_positions_and_what_waits() -> None:
     for place, offset, pid in ((PLACES[0], 3, None), (PLACES[1], 4, PID)):
         shard.offsets.apply_commit(
             OffsetCommitted(
-                group_id="g", topic_partition=place, offset=offset, commit_timestamp_ms=0
+                group_id="g", topic_partition=place, position=offset, commit_timestamp_ms=0
             ),
-            offset=offset,
+            record_offset=offset,
             producer_id=pid,
             replicated=LATEST,
         )
@@ -73,8 +73,8 @@ def test_positions_wait_for_the_marker_that_decides_them() -> None:
         ((PLACES[0], ErrorCode.none), (PLACES[1], ErrorCode.offset_metadata_too_large)),
     )
     shard.offsets.apply_commit(
-        OffsetCommitted(group_id="g", topic_partition=PLACES[0], offset=3, commit_timestamp_ms=0),
-        offset=0,
+        OffsetCommitted(group_id="g", topic_partition=PLACES[0], position=3, commit_timestamp_ms=0),
+        record_offset=0,
         producer_id=PID,
         replicated=LATEST,
     )

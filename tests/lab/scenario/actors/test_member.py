@@ -45,7 +45,7 @@ def test_a_member_reads_on_where_its_group_stands(protocol: str) -> None:
     assert result.as_declared, result.verdict
     assert "a: polls r1, r2" in sentences(result)
     (sent,) = seen(result, SentOffsets)
-    assert (sent.who, sent.transaction, sent.offset) == ("a", None, 1)
+    assert (sent.who, sent.transaction, sent.position) == ("a", None, 1)
     found = [one.positions[0].offset for one in seen(result, PositionsRead) if one.who == "a"]
     assert found == [-1, 1]
     assert {one.asked for one in seen(result, Read) if one.who == "a"} == {0, 1, 2}
@@ -74,7 +74,7 @@ def test_positions_of_an_open_transaction_are_waited_for(protocol: str) -> None:
     assert result.as_declared, result.verdict
     sent = seen(result, SentOffsets)
     assert {(one.who, one.member) for one in sent} == {("P", "a")}
-    assert sorted(one.offset for one in sent) == [0, 1]
+    assert sorted(one.position for one in sent) == [0, 1]
 
 
 @pytest.mark.slow

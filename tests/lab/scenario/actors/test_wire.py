@@ -84,7 +84,7 @@ def test_positions_are_part_of_a_transaction() -> None:
         result = offsets(run)
         assert result.as_declared, result.verdict
         (sent,) = seen(result, SentOffsets)
-        assert (sent.transaction, sent.group, sent.offset) == ("first", "g", 7)
+        assert (sent.transaction, sent.group, sent.position) == ("first", "g", 7)
         assert len(seen(result, Added)) == (1 if run == "V-" else 0)
 
 
