@@ -13,15 +13,11 @@ import pytest
 import yaml
 
 from tests.docs import ROOT
+from tests.support.dashboard import ENDINGS, with_all
 from tests.support.promtool import is_to_be_had, promtool
-from txnsim.metrics.table import METRICS, Kind
+from txnsim.metrics.table import METRICS, Kind, Metric
 
 FOLDER: Final = ROOT / "monitoring"
-ENDINGS: Final = {
-    Kind.GAUGE: ("",),
-    Kind.COUNTER: ("_total",),
-    Kind.HISTOGRAM: ("_bucket", "_sum", "_count"),
-}
 LABELS: Final = {
     metric.name + ending: (*metric.labels, "le") if ending == "_bucket" else metric.labels
     for metric in METRICS
@@ -62,6 +58,39 @@ def test_the_dashboard_shows_every_metric() -> None:
     shown = names((FOLDER / "grafana-dashboard.json").read_text("utf-8"))
     for metric in METRICS:
         assert shown & {metric.name + ending for ending in ENDINGS[metric.kind]}, metric.name
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression"),
+    [
+        (Kind.GAUGE, 'txnsim_new{instance=~"$instance"}'),
+        (Kind.COUNTER, 'rate(txnsim_new_total{instance=~"$instance"}[$__rate_interval])'),
+        (
+            Kind.HISTOGRAM,
+            "histogram_quantile(0.99, sum by (broker, le) "
+            '(rate(txnsim_new_bucket{instance=~"$instance"}[$__rate_interval])))',
+        ),
+    ],
+)
+def test_a_metric_that_no_panel_shows_gets_one(kind: Kind, expression: str) -> None:
+    metric = Metric(
+        name="txnsim_new",
+        kind=kind,
+        unit="ms",
+        labels=("broker",),
+        meaning="what is new",
+        advice="",
+    )
+    before = (FOLDER / "grafana-dashboard.json").read_text("utf-8")
+    after = with_all(before, [*METRICS, metric])
+    *old, panel = json.loads(after)["panels"]
+    assert old == json.loads(before)["panels"]
+    (target,) = panel["targets"]
+    assert (target["expr"], target["legendFormat"]) == (expression, "broker {{broker}}")
+    assert (panel["title"], panel["description"]) == ("New", "What is new.")
+    assert panel["id"] not in {one["id"] for one in old}
+    assert panel["gridPos"] not in [one["gridPos"] for one in old]
+    assert with_all(after, [*METRICS, metric]) == after, "once"
 
 
 def test_legends_of_the_dashboard_name_labels_of_their_metrics() -> None:

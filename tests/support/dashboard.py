@@ -1,0 +1,79 @@
+"""The dashboard of ``monitoring/``: each metric has a panel, which follows from its row.
+
+Panels that say more (two metrics, a quotient, a row of their own) are written by hand and kept. A
+metric that none of them shows gets a plain one at the end: its rate where it counts, the 99th of a
+hundred where it is a time.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from txnsim.metrics.table import Kind, Metric
+
+WIDTH: Final = 12
+HEIGHT: Final = 8
+ENDINGS: Final = {
+    Kind.GAUGE: ("",),
+    Kind.COUNTER: ("_total",),
+    Kind.HISTOGRAM: ("_bucket", "_sum", "_count"),
+}
+"""What Prometheus adds to a name."""
+_UNITS: Final = {"ms": "ms", "bytes": "Bps"}
+_HERE: Final = '{instance=~"$instance"}'
+
+
+def with_all(text: str, metrics: Iterable[Metric]) -> str:
+    """The dashboard with a panel for each metric that it does not show yet."""
+    board = json.loads(text)
+    shown = set(re.findall(r"\btxnsim_\w+", text))
+    for metric in metrics:
+        if not shown & {metric.name + ending for ending in ENDINGS[metric.kind]}:
+            board["panels"].append(_panel(metric, board["panels"]))
+    return json.dumps(board, indent=2) + "\n"
+
+
+def _panel(metric: Metric, panels: list[dict[str, Any]]) -> dict[str, Any]:
+    """Drawn as the last panel is."""
+    panel = copy.deepcopy(panels[-1])
+    words = metric.name.removeprefix("txnsim_").replace("_", " ")
+    place = panel["gridPos"]
+    beside = (place["x"], place["w"]) == (0, WIDTH)
+    panel |= {
+        "id": max(one["id"] for one in panels) + 1,
+        "title": words[0].upper() + words[1:],
+        "description": f"{metric.meaning[0].upper()}{metric.meaning[1:]}.",
+        "gridPos": {
+            "x": WIDTH if beside else 0,
+            "y": place["y"] if beside else place["y"] + place["h"],
+            "w": WIDTH,
+            "h": HEIGHT,
+        },
+    }
+    panel["fieldConfig"]["defaults"]["unit"] = (
+        "ops"
+        if metric.kind is Kind.COUNTER and metric.unit not in _UNITS
+        else _UNITS.get(metric.unit, "short")
+    )
+    (target, *_) = panel["targets"]
+    panel["targets"] = [target | {"expr": _expression(metric), "legendFormat": _legend(metric)}]
+    return panel
+
+
+def _expression(metric: Metric) -> str:
+    (ending, *_) = ENDINGS[metric.kind]
+    name = f"{metric.name}{ending}{_HERE}"
+    if metric.kind is Kind.GAUGE:
+        return name
+    rate = f"rate({name}[$__rate_interval])"
+    if metric.kind is Kind.COUNTER:
+        return rate
+    return f"histogram_quantile(0.99, sum by ({', '.join((*metric.labels, 'le'))}) ({rate}))"
+
+
+def _legend(metric: Metric) -> str:
+    return " ".join(f"{label} {{{{{label}}}}}" for label in metric.labels) or metric.unit
