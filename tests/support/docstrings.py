@@ -3,6 +3,14 @@
 A word carries meaning unless it is one of ``LITTLE``. A docstring says little where fewer than 30 %
 of its words carry meaning; shorter ones than three words are not counted. The measure is blunt:
 delete what says nothing, and never pad a sentence to please it.
+
+Held against 100 docstrings, drawn with ``random.Random(55).sample`` and read: three were called
+empty, and each said something in common words ("Whether the part's events are still to come.").
+Eight passed and said no more than their name, or needed it to be understood: words of the name
+count as meaning ("Make a lesson ready." of ``LessonBegin``, "The leaders of partitions.", "Of the
+replica."). So some 3 % may be called empty, which leaves room for such sentences; that a docstring
+only restates its name is for a reader to see. A rarer word in place of a common one pleases the
+measure and nobody else.
 """
 
 from __future__ import annotations

@@ -46,7 +46,6 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
         self._arm_checkpoint()
 
     def stop(self) -> None:
-        """Stop them."""
         for timer in (self._expiry_timer, self._checkpoint_timer):
             if timer is not None:
                 timer.cancel()

@@ -72,7 +72,6 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     topics: tuple[TopicView, ...] = ()
 
     def broker(self, broker_id: int) -> BrokerAddress | None:
-        """The broker of that id."""
         for broker in self.brokers:
             if broker.broker_id == broker_id:
                 return broker

@@ -169,11 +169,9 @@ class Offsets(msgspec.Struct, eq=False):
         return topic_partition in self._open.get(group_id, {})
 
     def pending_partitions(self, group_id: str) -> tuple[TopicPartition, ...]:
-        """Partitions on which the group has something pending."""
         return tuple(self._open.get(group_id, {}))
 
     def pending_producers(self) -> tuple[ProducerId, ...]:
-        """Producers with something pending."""
         return tuple(self._pending)
 
     # Parts

@@ -239,7 +239,6 @@ class ConsumerGroup:
     # Members
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member of an instance."""
         member_id = self.static_members.get(instance_id or "")
         return None if member_id is None else self.members.get(member_id)
 

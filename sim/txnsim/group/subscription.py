@@ -102,7 +102,6 @@ class _Reader:
         self.version = self.number("!h")
 
     def number(self, form: str) -> int:
-        """The next number."""
         found: int
         (found,) = struct.unpack_from(form, self._data, self._position)
         self._position += struct.calcsize(form)

@@ -196,7 +196,6 @@ class Segment:
         return self._batches[start:end]
 
     def batches(self) -> Iterable[bytes]:
-        """All batches."""
         return self._batches
 
     def batch(self, index: int) -> bytes:

@@ -570,7 +570,6 @@ class RecordErrors(Sequence[tuple[int, str]]):
         self._value_sizes = array("i")
 
     def note(self, refused: Refused) -> None:
-        """One more."""
         self._indexes.append(refused.position)
         self._timestamps.append(refused.timestamp)
         self._key_sizes.append(refused.key_size)

@@ -156,7 +156,6 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         return topic.partitions[topic_partition.partition]
 
     def topic_by_id(self, topic_id: uuid.UUID) -> TopicImage | None:
-        """The topic of that id."""
         name = self.topic_names.get(topic_id)
         return None if name is None else self.topics[name]
 
@@ -221,7 +220,6 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def without_topic(self, name: str) -> ClusterImage:
-        """The image without that topic."""
         topics = Topics(self.topics, before=self.topics, changed=(name,))
         topic_names = dict(self.topic_names)
         del topic_names[topics.pop(name).topic_id]

@@ -349,7 +349,6 @@ class FetchSessions:
         return sum(len(shard.sessions) for shard in self._shards)
 
     def find(self, session_id: int) -> Session | None:
-        """The session of that id."""
         shard = self._shard_of(session_id)
         return None if shard is None else shard.sessions.get(session_id)
 

@@ -171,11 +171,9 @@ class _Stream(io.RawIOBase):
         self._position = 0
 
     def readable(self) -> bool:
-        """It is."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
