@@ -6,6 +6,7 @@ campaign over many machines registers itself (``txnsim.extensions``).
 - ``scenario``: stories, lessons, runs that are driven.
 - ``check``: judges of what clients saw.
 - ``simulation``: runs drawn from seeds; ``campaigns`` of them, and their ``campaign_page``.
+- ``target``: a cluster that stories and the exam are played on, simulated or real.
 - ``exam``: an exam for client libraries.
 - ``trace``: explanations, differences, other formats.
 - ``proxy``: faults in front of a real cluster.

@@ -1,6 +1,6 @@
 """Results of libraries that sat the exam, in docs/exam.md: ``python -m tests.clients.exam_page``.
 
-Its arguments are what ``txnsim exam run --json`` has printed, a file per sitting. One on the
+Its arguments are what ``txnsim exam run --json`` has printed, a file per run. One on the
 simulator replaces what is known of the situations that it has asked, all or some. One on a real
 Kafka (``--on``) says of misses what came of them there. Outcomes and reasons are kept in
 ``exam_results.json``; whose fault a miss is stands there too, under ``judged``, written by hand.
@@ -18,9 +18,9 @@ from typing import Final, Literal
 import msgspec
 
 from tests.support.apache_kafka import REPOSITORY
-from txnsim_lab.exam.hall import SimulatedHalls
-from txnsim_lab.exam.results import Outcome, Sitting
+from txnsim_lab.exam.results import ExamRun, Outcome
 from txnsim_lab.exam.situations import SITUATIONS
+from txnsim_lab.exam.targets import SimulatedTargets
 
 KEPT: Final = REPOSITORY / "tests" / "clients" / "exam_results.json"
 PAGE: Final = REPOSITORY / "docs" / "exam.md"
@@ -36,7 +36,7 @@ LETTERS: Final = {
 }
 NOT_ASKED: Final = "..."
 REASON_CHARS: Final = 160
-SIMULATOR: Final = SimulatedHalls().about
+SIMULATOR: Final = SimulatedTargets().about
 
 
 class Miss(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a sitting."""
+    """What is kept of a run."""
 
     library: str
     version: str
@@ -70,12 +70,12 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """Situation to whose fault it is."""
 
 
-def taken_in(before: Kept, sitting: Sitting) -> Kept:
-    """What is known after a sitting on the simulator. What was judged, and asked of a real Kafka,
+def taken_in(before: Kept, run: ExamRun) -> Kept:
+    """What is known after a run on the simulator. What was judged, and asked of a real Kafka,
     still holds of what is missed still.
     """
     outcomes, misses = dict(before.outcomes), dict(before.misses)
-    for one in sitting.results:
+    for one in run.results:
         letters = list(outcomes.get(one.situation, NOT_ASKED))
         letters[one.level] = LETTERS[one.outcome]
         outcomes[one.situation] = "".join(letters)
@@ -84,11 +84,11 @@ def taken_in(before: Kept, sitting: Sitting) -> Kept:
             misses[one.id] = Miss(reason=one.because[0], on_kafka=old.on_kafka if old else "")
     ordered = {f"{one.name}@{level}": one.name for one, level in QUESTIONS}
     missed = {name for id_, name in ordered.items() if id_ in misses}
-    core = {one.id: one.seconds for one in sitting.results if one.id in CORE}
+    core = {one.id: one.seconds for one in run.results if one.id in CORE}
     return Kept(
-        library=sitting.library,
-        version=sitting.version,
-        speaks=max(before.speaks, sitting.speaks),
+        library=run.library,
+        version=run.version,
+        speaks=max(before.speaks, run.speaks),
         core_s=round(sum(core.values())) if core.keys() == CORE else before.core_s,
         outcomes={one.name: outcomes[one.name] for one in SITUATIONS if one.name in outcomes},
         misses={id_: misses[id_] for id_ in ordered if id_ in misses},
@@ -96,12 +96,12 @@ def taken_in(before: Kept, sitting: Sitting) -> Kept:
     )
 
 
-def asked_of_kafka(one: Kept, sitting: Sitting) -> Kept:
+def asked_of_kafka(one: Kept, run: ExamRun) -> Kept:
     """With what misses came to on a real Kafka."""
     misses = dict(one.misses)
-    for result in sitting.results:
+    for result in run.results:
         if result.id in misses:
-            told = ": ".join((f"{sitting.kafka}: {result.outcome}", *result.because[:1]))
+            told = ": ".join((f"{run.kafka}: {result.outcome}", *result.because[:1]))
             misses[result.id] = msgspec.structs.replace(misses[result.id], on_kafka=told)
     return msgspec.structs.replace(one, misses=misses)
 
@@ -114,7 +114,7 @@ def section(libraries: Sequence[Kept]) -> str:
 def _lines(libraries: Sequence[Kept]) -> Iterator[str]:
     yield "Passed of all that apply, at the levels 0, 1 and 2. What is the protocol's is left out."
     yield f"Asked: of the {len(QUESTIONS)} questions that there are, each a situation at a level."
-    yield "Seconds are those of `--core`, beside other sittings. This part is written by"
+    yield "Seconds are those of `--core`, beside other runs. This part is written by"
     yield "`python -m tests.clients.exam_page`, from results."
     yield ""
     yield f"| Library | Speaks version | Asked | {' | '.join(KINDS)} | seconds |"
@@ -173,8 +173,8 @@ def load() -> list[Kept]:
 def main(arguments: Sequence[str]) -> None:
     """Take in new results, and write the page."""
     found = {(one.library, one.version): one for one in load()}
-    sittings = [msgspec.json.decode(Path(name).read_bytes(), type=Sitting) for name in arguments]
-    for one in sorted(sittings, key=lambda one: not one.kafka.startswith(SIMULATOR)):
+    runs = [msgspec.json.decode(Path(name).read_bytes(), type=ExamRun) for name in arguments]
+    for one in sorted(runs, key=lambda one: not one.kafka.startswith(SIMULATOR)):
         who = (one.library, one.version)
         if one.kafka.startswith(SIMULATOR):
             nobody = Kept(

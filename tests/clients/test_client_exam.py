@@ -13,7 +13,7 @@ import pytest
 from tests.clients.exam_drivers import DRIVERS, command_of
 from tests.clients.exam_page import HEADING, PAGE, load, section
 from txnsim_lab.exam.results import Outcome
-from txnsim_lab.exam.sitting import chosen, sit
+from txnsim_lab.exam.run import chosen, run_exam
 from txnsim_lab.exam.situations import SITUATIONS
 
 pytestmark = pytest.mark.clients
@@ -24,10 +24,10 @@ SOME: Final = ("fenced-by-newer", "timed-out", "commit-answer-lost", "reads-", "
 
 def outcomes(library: str, *only: str, level: int = 2) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Situation to outcome and reasons, of what did not pass."""
-    sitting = asyncio.run(sit(command_of(library), chosen(SITUATIONS, only), levels=(level,)))
+    run = asyncio.run(run_exam(command_of(library), chosen(SITUATIONS, only), levels=(level,)))
     return {
         one.situation: (one.outcome, one.because)
-        for one in sitting.results
+        for one in run.results
         if one.outcome is not Outcome.PASSED
     }
 

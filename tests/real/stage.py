@@ -24,11 +24,11 @@ from tests.real import verdicts
 from txnsim.cli.event_log import log_to_stderr
 from txnsim.runtime import real
 from txnsim_lab.scenario.catalog import find, scenarios
-from txnsim_lab.scenario.ground.comparison import Cell, beforehand, run_on_apache, why_not
-from txnsim_lab.scenario.ground.jars import version_of
 from txnsim_lab.scenario.model import HEALTHY, Scenario
+from txnsim_lab.scenario.on_real.comparison import Cell, beforehand, run_on_apache, why_not
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import RunResult, ScenarioRun
+from txnsim_lab.target.jars import version_of
 
 PLAYED: Final = ("3.1.0", "3.5.2", "3.9.2", "4.0.2", "4.4.0")
 """Of the page's releases one of each generation; others are played by name."""

@@ -13,8 +13,9 @@ from typing import Any, Final
 from txnsim.releases.kafka import since
 from txnsim.releases.rules import documentation
 from txnsim_lab.scenario.catalog import scenarios
-from txnsim_lab.scenario.ground._obstacles import only_simulated, why_not_there
 from txnsim_lab.scenario.model import HEALTHY, Scenario
+from txnsim_lab.scenario.on_real._obstacles import only_simulated, why_not_there
+from txnsim_lab.target.cluster import STARTED
 
 FILE: Final = Path(__file__).with_name("verdicts.jsonl")
 RELEASES: Final = ("3.1.0", "3.5.2", "3.9.2", "4.0.2", "4.2.2", "4.3.1", "4.4.0")
@@ -185,7 +186,7 @@ def _cell(
 ) -> str:
     if why_not_there(scenario, run, release) is not None:
         return "–"
-    obstacle = only_simulated(scenario, run, "armed", is_ours=True)
+    obstacle = only_simulated(scenario, run, "armed", can=STARTED)
     if obstacle is not None:
         return f"*{obstacle.partition(':')[0]}*"
     kept = found.get((scenario.name, run, release), [])
@@ -246,7 +247,7 @@ def obstacles() -> tuple[Row, list[Row]]:
     """Head and rows: each story that real brokers can't play, and the step that is in the way."""
     body: list[Row] = []
     for scenario in sorted(scenarios().values(), key=lambda one: (one.anomaly, one.name)):
-        whys = {only_simulated(scenario, run, "armed", is_ours=True) for run in scenario.runs}
+        whys = {only_simulated(scenario, run, "armed", can=STARTED) for run in scenario.runs}
         body += [
             (scenario.anomaly, f"`{scenario.name}`", why) for why in sorted(filter(None, whys))
         ]

@@ -14,8 +14,8 @@ from txnsim.server._trace_snapshot import parts
 from txnsim.server.cluster import SimCluster
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from txnsim_lab.scenario import final_observation, runner
-from txnsim_lab.scenario.ground.simulated import SimulatedGround
 from txnsim_lab.scenario.stage import Stage
+from txnsim_lab.target.simulated import SimulatedTarget
 from txnsim_lab.trace.state import TraceState, state_at
 
 OWN: Final = frozenset({"i", "timestamp"})
@@ -54,8 +54,8 @@ def followed(level: TraceLevel) -> Iterator[list[str]]:
         tracer = stage.environment.tracer
         told = state_at(tracer.events(0), tracer.nodes, level=level)
         told = msgspec.json.decode(msgspec.json.encode(told), type=TraceState)
-        assert isinstance(stage.ground, SimulatedGround)
-        found.extend(differences(told, live(stage.ground.cluster), level=level))
+        assert isinstance(stage.target, SimulatedTarget)
+        found.extend(differences(told, live(stage.target.cluster), level=level))
 
     with patch.object(runner, "look_twice", look):
         yield found

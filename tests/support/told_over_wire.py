@@ -10,20 +10,20 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.faults.plan import FaultRule
-from txnsim.settings import DEFAULTS
 from txnsim.types import BrokerId, TopicPartition
-from txnsim_lab.scenario.ground._adapting import adapted
-from txnsim_lab.scenario.ground.cleaning import Left
-from txnsim_lab.scenario.ground.kafka import KafkaGround, kafka_ground
 from txnsim_lab.scenario.model import Scenario
+from txnsim_lab.scenario.on_real._adapting import adapted
+from txnsim_lab.scenario.on_real.comparison import target_of
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import RunResult, ScenarioRun, casts_of, run_on
+from txnsim_lab.target.cleaning import Left
+from txnsim_lab.target.real import real_target
 
 PREFIX: Final = "mine-"
 
 
 class Brokers(SimDisks):
-    """Hands on the brokers of the cluster."""
+    """The processes of the brokers of the cluster."""
 
     async def kill(self, number: int) -> None:
         await self.sim.kill_broker(BrokerId(number))
@@ -75,15 +75,13 @@ def told(
             there.sim.injector.arm(rule)
         own = adapted(scenario, prefix)
         scenario_run = ScenarioRun(scenario=own, run=run, take=take)
-        ground = KafkaGround(
-            there.env, there.proxy, own, prefix=prefix, settings=DEFAULTS, hands=Brokers(there.sim)
-        )
+        target = target_of(own, there.env, there.proxy, prefix=prefix, processes=Brokers(there.sim))
 
         def left(lines: list[Left]) -> None:
             told.left = lines
 
         casts = casts_of(scenario_run, Casting(player="own"))
-        told.result = await run_on(scenario_run, there.env, casts, kafka_ground(ground, left=left))
+        told.result = await run_on(scenario_run, there.env, casts, real_target(target, left=left))
         if not looks:
             return
         env = there.env

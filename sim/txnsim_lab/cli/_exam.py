@@ -19,7 +19,7 @@ from txnsim.files import write_all, write_whole
 from txnsim_lab.cli import _exam_readers as exam_readers
 
 if TYPE_CHECKING:
-    from txnsim_lab.exam.results import Result, Sitting
+    from txnsim_lab.exam.results import ExamRun, Result
     from txnsim_lab.exam.situation import Situation
 
 MISSED_STATUS: Final = 1
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.part == "readers":
         return exam_readers.run(args)
-    from txnsim_lab.exam.sitting import chosen
+    from txnsim_lab.exam.run import chosen
     from txnsim_lab.exam.situations import SITUATIONS
     from txnsim_lab.simulation.play import quieten
 
@@ -88,46 +88,48 @@ def run(args: argparse.Namespace) -> int:
     known = _known(args.known)
     total = sum(level in one.levels for one in situations for level in levels)
     progress = _Progress(total, quiet=args.json)
-    sitting = asyncio.run(_sit(situations, levels, args, progress))
+    asked = asyncio.run(_run_exam(situations, levels, args, progress))
     progress.end()
     if args.report is not None:
         from txnsim_lab.exam.results import page
 
         misses = "" if args.misses is None else relpath(args.misses, args.report.parent)
-        write_whole(args.report, page(sitting, misses=misses, known=known))
+        write_whole(args.report, page(asked, misses=misses, known=known))
     if args.misses is not None:
         from txnsim_lab.exam.misses import driver_sources, folders
 
         sources = driver_sources(args.driver, args.driver_source)
-        made = folders(sitting, command=_again(args), sources=sources, known=known)
+        made = folders(asked, command=_again(args), sources=sources, known=known)
         write_all(args.misses, made)
     if args.json:
-        results = [msgspec.structs.replace(one, recording=b"") for one in sitting.results]
-        print_json(msgspec.to_builtins(msgspec.structs.replace(sitting, results=tuple(results))))
+        results = [msgspec.structs.replace(one, recording=b"") for one in asked.results]
+        print_json(msgspec.to_builtins(msgspec.structs.replace(asked, results=tuple(results))))
     else:
-        _show(sitting, known, args)
-    return MISSED_STATUS if any(sitting.misses(known)) else 0
+        _show(asked, known, args)
+    return MISSED_STATUS if any(asked.misses(known)) else 0
 
 
-async def _sit(
+async def _run_exam(
     situations: list[Situation],
     levels: Sequence[int],
     args: argparse.Namespace,
     progress: _Progress,
-) -> Sitting:
+) -> ExamRun:
     from txnsim.client.errors import ClientError
-    from txnsim_lab.exam.hall import Halls, SimulatedHalls
-    from txnsim_lab.exam.sitting import sit
+    from txnsim_lab.exam.run import run_exam
+    from txnsim_lab.exam.targets import SimulatedTargets, Targets
 
-    halls: Halls = SimulatedHalls(args.as_version)
+    targets: Targets = SimulatedTargets(args.as_version)
     if args.on is not None:
-        from txnsim_lab.exam.real_hall import RealHalls
+        from txnsim_lab.exam.real_targets import RealTargets
 
         try:
-            halls = await RealHalls.at(args.on, say=progress.say)
+            targets = await RealTargets.at(args.on, say=progress.say)
         except ClientError as error:
             raise ConfigError(f"--on {args.on}: {error}") from None
-    return await sit(args.driver, situations, levels=levels, halls=halls, tell=progress.show)
+    return await run_exam(
+        args.driver, situations, levels=levels, targets=targets, tell=progress.show
+    )
 
 
 def _list(situations: list[Situation], args: argparse.Namespace) -> None:
@@ -150,17 +152,17 @@ def _known(path: Path | None) -> frozenset[str]:
         raise ConfigError(f"--known {path}: {error.strerror}") from None
 
 
-def _show(sitting: Sitting, known: frozenset[str], args: argparse.Namespace) -> None:
+def _show(run: ExamRun, known: frozenset[str], args: argparse.Namespace) -> None:
     from txnsim_lab.exam.results import Outcome
 
     print_table(
         ("Class", "Situation", "Level", "Outcome", "Seconds"),
         [
             (one.kind, one.situation, str(one.level), one.outcome, f"{one.seconds:.1f}")
-            for one in sitting.results
+            for one in run.results
         ],
     )
-    for one in sitting.misses():
+    for one in run.misses():
         print_line(f"{one.id}{' (known)' if one.id in known else ''}: {one.asks}")
         for line in (
             *one.because,
@@ -171,13 +173,13 @@ def _show(sitting: Sitting, known: frozenset[str], args: argparse.Namespace) -> 
         print_line(
             f"  again: {_again(args)} --only {one.situation} --transaction-version {one.level}"
         )
-    healed = known & {one.id for one in sitting.results if one.outcome is Outcome.PASSED}
+    healed = known & {one.id for one in run.results if one.outcome is Outcome.PASSED}
     for name in sorted(healed):
         print_line(f"{name} is known as a miss, and passes")
-    counts = ", ".join(f"{sitting.count(outcome)} {outcome}" for outcome in Outcome)
+    counts = ", ".join(f"{run.count(outcome)} {outcome}" for outcome in Outcome)
     print_line(
-        f"{sitting.library} {sitting.version} ({sitting.language}), which speaks version"
-        f" {sitting.speaks} of transactions: {counts}"
+        f"{run.library} {run.version} ({run.language}), which speaks version"
+        f" {run.speaks} of transactions: {counts}"
     )
 
 

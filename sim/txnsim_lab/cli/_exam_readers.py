@@ -15,7 +15,7 @@ from txnsim.errors import ConfigError
 from txnsim.files import write_all, write_whole
 
 if TYPE_CHECKING:
-    from txnsim_lab.exam.papers import Expected
+    from txnsim_lab.exam.fixture_topics import Expected
 
 EXPECTED: Final = "expected.json"
 MISSED_STATUS: Final = 1
@@ -92,7 +92,7 @@ def _write(directory: Path) -> None:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from txnsim_lab.exam.papers import Expected
+    from txnsim_lab.exam.fixture_topics import Expected
     from txnsim_lab.exam.readers import Said, misses
 
     wanted = _read(args.expected, tuple[Expected, ...])

@@ -14,16 +14,16 @@ from typing import Final
 
 import msgspec
 
-from txnsim_lab.exam._book import Entry, Told
-from txnsim_lab.exam._room import (
+from txnsim_lab.exam._application import (
     BOUNDS,
     ID,
     INPUT,
     POLL_MS,
     POLLS_MAX,
     REPEATS_MAX,
-    Room,
+    Application,
 )
+from txnsim_lab.exam._ledger import Entry, Told
 from txnsim_lab.exam.results import MissError, NotAskedError
 
 GROUP: Final = "g"
@@ -44,10 +44,10 @@ class Worker:
     """A consume-transform-produce worker; its producer and a tied member have its name."""
 
     def __init__(
-        self, room: Room, name: str = "w", *, topic: str = INPUT, transactional_id: str = ID
+        self, app: Application, name: str = "w", *, topic: str = INPUT, transactional_id: str = ID
     ) -> None:
         """Nothing runs: ``start`` it."""
-        self._room = room
+        self._app = app
         self.name: Final = name
         self._topic = topic
         self._id = transactional_id
@@ -60,26 +60,26 @@ class Worker:
             MissError: It does not come up.
             NotAskedError: The driver knows neither ``worker`` nor ``subscribe``.
         """
-        room = self._room
-        room.dead.discard(self.name)
-        room.opened.add(self.name)
+        app = self._app
+        app.dead.discard(self.name)
+        app.opened.add(self.name)
         try:
-            await room.must(
+            await app.must(
                 "worker",
                 worker=self.name,
-                transactional_id=room.name(self._id),
-                **room.reading(GROUP, self._topic),
+                transactional_id=app.name(self._id),
+                **app.reading(GROUP, self._topic),
                 **BOUNDS,
             )
         except NotAskedError:
             self._member = f"{self.name}-member"
-            await room.must_init(self.name, transactional_id=self._id)
-            await room.subscribe(self._member, GROUP, "classic", topic=self._topic)
+            await app.must_init(self.name, transactional_id=self._id)
+            await app.subscribe(self._member, GROUP, "classic", topic=self._topic)
 
     async def end(self) -> None:
         """Close its producer, which may be dead already, and its member: a process ends."""
-        for name in sorted({self.name, self._member} - self._room.dead):
-            await self._room.close(name)
+        for name in sorted({self.name, self._member} - self._app.dead):
+            await self._app.close(name)
 
     @property
     def _is_tied(self) -> bool:
@@ -87,7 +87,7 @@ class Worker:
 
     async def poll(self) -> Taken | None:
         """What one poll brings."""
-        answer = await self._room.must("poll", consumer=self._member, timeout_ms=POLL_MS)
+        answer = await self._app.must("poll", consumer=self._member, timeout_ms=POLL_MS)
         if not answer.records:
             return None
         partition = answer.records[0][0]
@@ -109,34 +109,34 @@ class Worker:
         for _ in range(POLLS_MAX):
             if (taken := await self.poll()) is not None:
                 return taken
-        raise MissError(f"nothing more comes to the worker{self._room.after_errors}")
+        raise MissError(f"nothing more comes to the worker{self._app.after_errors}")
 
     async def transact(self, *values: str, taken: Taken | None = None) -> Entry:
         """Write records, and commit them with the positions of what was taken."""
-        room, position = self._room, -1 if taken is None else taken.following
-        entry = room.book.begin(*values, group=GROUP if taken else "", position=position)
-        answer = await room.fill(values, self.name)
+        app, position = self._app, -1 if taken is None else taken.following
+        entry = app.ledger.begin(*values, group=GROUP if taken else "", position=position)
+        answer = await app.fill(values, self.name)
         if taken is not None and not self._is_tied and answer.error is None:
-            answer = await room.send_offsets(
+            answer = await app.send_offsets(
                 GROUP, position, producer=self.name, member=self._member
             )
         if answer.error is not None:
-            await room.give_up(entry, self.name, answer.error)
+            await app.give_up(entry, self.name, answer.error)
         else:
-            await room.end(entry, producer=self.name)
+            await app.end(entry, producer=self.name)
         if taken is not None and entry.told is not Told.COMMITTED and not self._is_gone:
             await self._go_back(taken)
         return entry
 
     @property
     def _is_gone(self) -> bool:
-        return self.name in self._room.dead
+        return self.name in self._app.dead
 
     async def _go_back(self, taken: Taken) -> None:
         """Seek back to the first record taken; a library that ties both seeks by itself."""
         if not self._is_tied:
-            topic, at = self._room.name(self._topic), taken.first
-            await self._room.must(
+            topic, at = self._app.name(self._topic), taken.first
+            await self._app.must(
                 "seek", consumer=self._member, topic=topic, partition=taken.partition, offset=at
             )
 
@@ -168,7 +168,7 @@ class Worker:
                 done |= set(taken.values)
             if done >= set(inputs):
                 break
-        counts = Counter(value.rpartition(".")[0] for value in await self._room.committed())
+        counts = Counter(value.rpartition(".")[0] for value in await self._app.committed())
         wrong = {value: counts[value] for value in inputs if counts[value] != 1}
         if wrong:
             raise MissError(f"each input counts once, but was worked on so often: {wrong}")

@@ -13,7 +13,7 @@ import msgspec
 from txnsim import VERSION
 from txnsim.errors import ConfigError
 from txnsim.trace.reading import recording
-from txnsim_lab.exam.results import PAGE, Result, Sitting
+from txnsim_lab.exam.results import PAGE, ExamRun, Result
 from txnsim_lab.http.page.one_file import one_file
 
 TEXT: Final = "README.md"
@@ -34,7 +34,7 @@ _LAWS: Final = (
 
 
 def folders(
-    sitting: Sitting,
+    run: ExamRun,
     *,
     command: str,
     sources: Mapping[str, bytes] | None = None,
@@ -43,7 +43,7 @@ def folders(
     """Files by their paths, below a folder for each miss that is not known.
 
     Args:
-        sitting: Whose misses.
+        run: Whose misses.
         command: Which played them; ``--only`` and the level are added.
         sources: Files of the driver, by name.
         known: Misses that don't count, by id.
@@ -53,19 +53,19 @@ def folders(
     """
     found: dict[str, bytes] = {}
     sources = sources or {}
-    for miss in sitting.misses(known):
+    for miss in run.misses(known):
         own = miss.folder
         again = f"{command} --only {miss.situation} --transaction-version {miss.level}"
-        text = "\n".join(_report(sitting, miss, again, sorted(sources)))
+        text = "\n".join(_report(run, miss, again, sorted(sources)))
         found[f"{own}/{TEXT}"] = text.encode() + b"\n"
         found[f"{own}/story.txt"] = "\n".join(miss.story).encode() + b"\n"
         found[f"{own}/versions.json"] = msgspec.json.format(
-            msgspec.json.encode(_versions(sitting, miss)), indent=1
+            msgspec.json.encode(_versions(run, miss)), indent=1
         )
         found |= {f"{own}/{DRIVER}/{name}": data for name, data in sources.items()}
         if miss.recording:
-            run = recording(miss.id, miss.recording.splitlines())
-            found[f"{own}/{PAGE}"] = one_file([(miss.id, run)]).encode()
+            made = recording(miss.id, miss.recording.splitlines())
+            found[f"{own}/{PAGE}"] = one_file([(miss.id, made)]).encode()
     return found
 
 
@@ -93,22 +93,22 @@ def driver_sources(command: str, named: Sequence[Path] = ()) -> dict[str, bytes]
     return found
 
 
-def _versions(sitting: Sitting, miss: Result) -> dict[str, object]:
+def _versions(run: ExamRun, miss: Result) -> dict[str, object]:
     return {
-        "library": sitting.library,
-        "version": sitting.version,
-        "language": sitting.language,
-        "runtime": sitting.runtime or "not told",
+        "library": run.library,
+        "version": run.version,
+        "language": run.language,
+        "runtime": run.runtime or "not told",
         "machine": f"{platform.system()} {platform.machine()}",
-        "speaks transactions": f"version {sitting.speaks}",
-        "kafka": sitting.kafka,
+        "speaks transactions": f"version {run.speaks}",
+        "kafka": run.kafka,
         "transaction.version": miss.level,
         "txnsim": VERSION,
     }
 
 
-def _report(sitting: Sitting, miss: Result, again: str, sources: list[str]) -> Iterator[str]:
-    library = f"{sitting.library} {sitting.version}"
+def _report(run: ExamRun, miss: Result, again: str, sources: list[str]) -> Iterator[str]:
+    library = f"{run.library} {run.version}"
     yield f"# {library}: {miss.situation}, at transaction.version {miss.level}\n\n{miss.asks}\n"
     yield f"## What was done\n\n{_OBEYS}\n"
     yield from (f"{number}. `{step}`" for number, step in enumerate(miss.steps, 1))
@@ -125,7 +125,7 @@ def _report(sitting: Sitting, miss: Result, again: str, sources: list[str]) -> I
     yield "program between the exam and the library (docs/exam.md in txnsim says more of it)."
     yield f"{_of_driver(sources)}\n"
     yield "## Versions\n"
-    yield from _listed(f"{name}: {value}" for name, value in _versions(sitting, miss).items())
+    yield from _listed(f"{name}: {value}" for name, value in _versions(run, miss).items())
     yield "\n## What happened in the cluster\n"
     yield from (f"    {line}" for line in miss.story)
     if miss.recording:

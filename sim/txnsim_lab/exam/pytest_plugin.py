@@ -11,7 +11,7 @@ import pytest
 
 if TYPE_CHECKING:
     from txnsim.testing.event_loop import LoopThread
-    from txnsim_lab.exam.sitting import Exam
+    from txnsim_lab.exam.run import Exam
 
 MARKER: Final = "txnsim_exam"
 _DRIVERS: Final = pytest.StashKey["Drivers"]()
@@ -35,7 +35,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if MARKER not in metafunc.fixturenames:
         return
     from txnsim.errors import ConfigError
-    from txnsim_lab.exam.sitting import chosen
+    from txnsim_lab.exam.run import chosen
     from txnsim_lab.exam.situations import SITUATIONS
 
     marker = metafunc.definition.get_closest_marker(MARKER)
@@ -107,12 +107,12 @@ class Drivers:
         Raises:
             ConfigError: The driver can't be started, or does not speak the contract.
         """
-        from txnsim_lab.exam.hall import SimulatedHalls
-        from txnsim_lab.exam.sitting import Exam
+        from txnsim_lab.exam.run import Exam
+        from txnsim_lab.exam.targets import SimulatedTargets
 
         exam = self._exams.get(command)
         if exam is None:
-            exam = Exam(command, SimulatedHalls())
+            exam = Exam(command, SimulatedTargets())
             self._thread.cluster_loop.block(exam.begin())
             self._exams[command] = exam
         return self._thread.cluster_loop.block(exam.play(situation, level))

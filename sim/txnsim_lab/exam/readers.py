@@ -18,8 +18,15 @@ from txnsim.client.producer import Producer
 from txnsim.server.log_dirs import log_dir_of
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.types import TopicPartition
-from txnsim_lab.exam.hall import SETTINGS, SimulatedHall
-from txnsim_lab.exam.papers import PAPERS, Expected, Pen, shown, topic_of, written
+from txnsim_lab.exam.fixture_topics import (
+    FIXTURE_TOPICS,
+    Expected,
+    TopicWriter,
+    shown,
+    topic_of,
+    written,
+)
+from txnsim_lab.exam.targets import SETTINGS, simulated_target
 
 GROUP: Final = "readers"
 """Has read all that ``read_committed`` gets, and committed where it stands."""
@@ -44,17 +51,17 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 def expected(*, on_disk: bool) -> tuple[Expected, ...]:
     """What is expected of each topic."""
-    papers = (*PAPERS, cut_short) if on_disk else PAPERS
-    return tuple(paper.expected for paper in papers)
+    fixtures = (*FIXTURE_TOPICS, cut_short) if on_disk else FIXTURE_TOPICS
+    return tuple(fixture.expected for fixture in fixtures)
 
 
 @topic_of("cut-short", "The last batch is cut short on disk, as after a broker that was killed.",
           "a b", 3, 3)  # fmt: skip
-async def cut_short(pen: Pen) -> None:
+async def cut_short(writer: TopicWriter) -> None:
     """0 a, 1 b, 2 COMMIT, 3 in a batch of which bytes are missing afterwards."""
-    async with pen.producers("p") as (p,), Producer(pen.cluster) as plain:
-        await pen.transact(p, "a", "b")
-        await pen.put(plain, "cut")
+    async with writer.producers("p") as (p,), Producer(writer.cluster) as plain:
+        await writer.transact(p, "a", "b")
+        await writer.put(plain, "cut")
 
 
 @contextlib.asynccontextmanager
@@ -66,11 +73,11 @@ async def library(*, port: int = 0) -> AsyncIterator[AsyncSimulatedKafka]:
     """
     settings = {**SETTINGS, "transaction.max.timeout.ms": LASTING_MS}
     async with AsyncSimulatedKafka(settings=settings, port=port) as kafka:
-        hall = SimulatedHall(kafka)
-        cluster, nobody = (await hall.admin()).cluster, GroupMetadata()
-        for paper in PAPERS:
-            name = await written(hall, paper, lasting_ms=LASTING_MS)
-            offsets = {TopicPartition(name, 0): paper.expected.stable}
+        target = simulated_target(kafka)
+        cluster, nobody = (await target.admin()).cluster, GroupMetadata()
+        for fixture in FIXTURE_TOPICS:
+            name = await written(target, fixture, lasting_ms=LASTING_MS)
+            offsets = {TopicPartition(name, 0): fixture.expected.stable}
             await ask_group_coordinator(cluster, GROUP, offset_commit(GROUP, nobody, offsets))
         yield kafka
 
@@ -79,7 +86,7 @@ async def directories() -> dict[str, bytes]:
     """The log directories of a cluster's brokers with all topics, files by their paths."""
     found: dict[str, bytes] = {}
     async with library() as kafka:
-        cut = await written(SimulatedHall(kafka), cut_short)
+        cut = await written(simulated_target(kafka), cut_short)
         for broker_id in sorted(kafka.cluster.brokers):
             for file in log_dir_of(kafka.cluster, broker_id):
                 content = b"".join(file.parts)

@@ -1,4 +1,4 @@
-"""What a sitting comes to, and a page of it: self-contained, without scripts."""
+"""The results of a run of the exam, and a page of it: self-contained, without scripts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.situation}-{self.level}"
 
 
-class Sitting(msgspec.Struct, frozen=True, kw_only=True):
+class ExamRun(msgspec.Struct, frozen=True, kw_only=True):
     """All results of one library."""
 
     library: str
@@ -75,7 +75,7 @@ class Sitting(msgspec.Struct, frozen=True, kw_only=True):
     """What runs the library, as its driver says it."""
     contract: int
     kafka: str
-    """On which Kafka it sat."""
+    """On which Kafka it was run."""
     speaks: int
     """The newest version of transactions that it was seen to use."""
     results: tuple[Result, ...]
@@ -107,25 +107,25 @@ UNDER_WORDS: Final = (Outcome.MISSED, Outcome.PROTOCOL)
 """Outcomes that are reported in full."""
 
 
-def page(sitting: Sitting, *, misses: str = "", known: Collection[str] = ()) -> str:
+def page(run: ExamRun, *, misses: str = "", known: Collection[str] = ()) -> str:
     """The report as HTML.
 
     Args:
-        sitting: What is reported.
+        run: What is reported.
         misses: Where the folders of misses are, as the page links to them; empty for nowhere.
         known: Misses that have no folder, by id.
     """
-    title = f"The exam of {sitting.library} {sitting.version}"
-    counts = ", ".join(f"{sitting.count(one)} {one}" for one in Outcome)
+    title = f"The exam of {run.library} {run.version}"
+    counts = ", ".join(f"{run.count(one)} {one}" for one in Outcome)
     return "\n".join(
         (
             '<!doctype html><html lang="en"><meta charset="utf-8">',
             f"<title>{escape(title)}</title><style>{STYLE}</style><h1>{escape(title)}</h1>",
-            f"<p>{escape(counts)}. It speaks version {sitting.speaks} of transactions.</p>",
+            f"<p>{escape(counts)}. It speaks version {run.speaks} of transactions.</p>",
             "<table><tr><th>Class<th>Situation<th>transaction.version<th>Outcome</tr>",
-            *map(_row, sitting.results),
+            *map(_row, run.results),
             "</table>",
-            *_stories(sitting, misses, known),
+            *_stories(run, misses, known),
         )
     )
 
@@ -140,8 +140,8 @@ def _row(result: Result) -> str:
     )
 
 
-def _stories(sitting: Sitting, misses: str, known: Collection[str]) -> Iterator[str]:
-    for result in (one for one in sitting.results if one.outcome in UNDER_WORDS):
+def _stories(run: ExamRun, misses: str, known: Collection[str]) -> Iterator[str]:
+    for result in (one for one in run.results if one.outcome in UNDER_WORDS):
         yield f'<h2 id="{escape(result.id)}">{escape(result.id)}</h2><p>{escape(result.asks)}</p>'
         yield f"<ul>{''.join(f'<li>{escape(one)}' for one in result.because)}</ul>"
         yield f"<p>What was expected: {escape(result.yardstick)}</p>"

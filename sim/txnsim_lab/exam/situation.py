@@ -8,10 +8,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from txnsim_lab.exam._room import Room
+from txnsim_lab.exam._application import Application
 
 Kind = Literal["fenced", "end unknown", "middle", "readers", "groups", "liveness"]
-Play = Callable[[Room], Awaitable[None]]
+Play = Callable[[Application], Awaitable[None]]
 ALL: Final = (0, 1, 2)
 
 

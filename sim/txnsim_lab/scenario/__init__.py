@@ -4,8 +4,8 @@
   read); ``reading`` makes one of a file or says what is wrong with it, ``_consistency`` what does
   not fit together, ``catalog`` where files are; ``_notation``: short ways of saying things;
   ``json_schema`` for editors.
-- ``ground``: the cluster of a run, simulated or real; ``_cluster_options`` makes it. ``stage``: it,
-  and everybody who acts on it.
+- ``stage``: the target of a run and everybody who acts on it; ``_cluster_options`` says which
+  cluster that is. ``on_real``: stories on real brokers, and what keeps them from there.
 - ``actors``: who can act; ``players``: client libraries that play applications. ``answers``: what
   their calls come to; ``recorder`` writes down what they see.
 - ``steps`` acts one step out, ``_cluster_steps`` those on the cluster, ``_conditions`` waits,

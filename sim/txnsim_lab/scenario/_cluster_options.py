@@ -15,9 +15,9 @@ from txnsim.controller.controller import NewTopic
 from txnsim.metadata import configs
 from txnsim.server.options import ClusterOptions
 from txnsim.settings import Settings
-from txnsim.types import BrokerId
 from txnsim_lab.scenario.model import Run, Scenario, Topic
 from txnsim_lab.scenario.steps_model import ClusterAct
+from txnsim_lab.target.cluster import replicas_from
 
 TRANSACTION_VERSION: Final = {"V-": 0, "V+": 1, "TV2": 2, "TV2+": 2}
 VERIFICATION: Final = {"V-": False, "V+": True, "TV2": True, "TV2+": True}
@@ -83,11 +83,6 @@ def topic_of(act: ClusterAct) -> Topic:
             "configs": act.configs,
         }
     )
-
-
-def replicas_from(leader: int, replicas: int, *, brokers: int) -> tuple[BrokerId, ...]:
-    """A partition's replicas: its leader first, the next brokers behind it."""
-    return tuple(BrokerId((leader - 1 + away) % brokers + 1) for away in range(replicas))
 
 
 def leaders_of(topic: Topic, *, brokers: int) -> tuple[int, ...]:

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from functools import partial
 from typing import Final
 
-from txnsim.client.backoff import Deadline, pause
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import FetchResult
 from txnsim.client.inspection.txn_views import ProducerState
@@ -28,12 +27,10 @@ from txnsim_lab.scenario.steps_model import (
     TransactionIs,
     needed,
 )
+from txnsim_lab.target.cluster import TargetError, until
 
 NO_LEADER: Final = "none"
 """Condition word for a partition without a leader."""
-POLL_FIRST_MS: Final = 2
-POLL_MAX_MS: Final = 250
-"""Between two looks at a condition; the pause grows."""
 Look = Callable[[], Awaitable[tuple[bool, list[str]]]]
 """Returns whether a condition holds, and the present state in words."""
 
@@ -97,14 +94,10 @@ async def poll(stage: Stage, holds: Callable[[], Awaitable[bool]], what: str) ->
     Raises:
         StoryFailedError: Patience has run out.
     """
-    clock = stage.environment.clock
-    deadline = Deadline(clock, PATIENCE_MS)
-    pause_ms: float = POLL_FIRST_MS
-    while not await holds():
-        if deadline.passed:
-            raise StoryFailedError(f"waited {PATIENCE_MS} ms in vain until {what}")
-        await pause(clock, pause_ms)
-        pause_ms = min(pause_ms * 1.5, POLL_MAX_MS)
+    try:
+        await until(stage.environment.clock, holds, what, patience_ms=PATIENCE_MS)
+    except TargetError as error:
+        raise StoryFailedError(str(error)) from None
 
 
 async def until_struck(stage: Stage, rule_id: str, *, count: int) -> None:
@@ -114,7 +107,7 @@ async def until_struck(stage: Stage, rule_id: str, *, count: int) -> None:
         StoryFailedError: It has not.
     """
     try:
-        await stage.ground.injector.wait_until_struck(rule_id, count=count, timeout_ms=PATIENCE_MS)
+        await stage.target.injector.wait_until_struck(rule_id, count=count, timeout_ms=PATIENCE_MS)
     except (TimeoutError, LookupError) as error:
         armed = stage.armed.get(rule_id)  # none for one that counts what another has held
         whom = strangers(stage, armed.rule) if armed is not None and armed.struck == 0 else ()
@@ -134,7 +127,7 @@ def strangers(stage: Stage, rule: FaultRule) -> Iterator[str]:
     for what, given, known in (
         ("transactional id", rule.transactional_id, ids),
         ("client id", rule.client_id, [*clients.values()]),
-        ("topic", rule.topic, [*stage.ground.topics]),
+        ("topic", rule.topic, [*stage.target.topics]),
     ):
         if given is not None and given not in known:
             yield unknown(what, given, known)
@@ -193,7 +186,7 @@ def still_held(stage: Stage, said: Sequence[str] = ()) -> list[str]:
     return [
         f"the fault {one.rule.id} still holds {len(one.held)} at {one.rule.point}: a step before"
         f" has to release it (`release: {one.rule.id}`)"
-        for one in stage.ground.injector.rules()
+        for one in stage.target.injector.rules()
         if one.held and not any(one.rule.id in line for line in said)
     ]
 
@@ -210,7 +203,7 @@ async def _in_state(stage: Stage, wanted: TransactionIs) -> tuple[bool, list[str
     admin = await stage.operator.admin()
     found = (await admin.describe_transactions([wanted.id]))[wanted.id]
     holds = not isinstance(found, ClientError) and found.state in wanted.is_
-    return holds, [] if holds else stage.ground.why_unfinished(wanted.id)
+    return holds, [] if holds else stage.target.why_unfinished(wanted.id)
 
 
 async def _producers(

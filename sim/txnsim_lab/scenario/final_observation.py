@@ -37,7 +37,7 @@ async def look_at_everything(stage: Stage) -> None:
         for place in stage.partitions:
             await stage.reader.read(place, IsolationLevel.READ_COMMITTED)
             await stage.reader.read(place, IsolationLevel.READ_UNCOMMITTED)
-    late = stage.ground.late()
+    late = stage.target.late()
     if late is not None:
         stage.recorder.gauge(LOOKER, LATE_GAUGE, late)
 
@@ -46,11 +46,11 @@ async def look_twice(stage: Stage) -> None:
     """Look when peace has come, and again after longer than anything may take."""
     stuck = await settle(stage)
     await look_at_everything(stage)
-    before = stage.ground.late()
-    await stage.ground.wait_out(LONG_MS)
+    before = stage.target.late()
+    await stage.target.wait_out(LONG_MS)
     await settle(stage, patient=not stuck, overdue=True)
     await look_at_everything(stage)
-    after = stage.ground.late()
+    after = stage.target.late()
     if before or after:
         stage.say("metrics", f"{LATE_GAUGE} was {before} and is {after}")
 
@@ -120,7 +120,7 @@ def _of_ours(
     found: tuple[TransactionListing, ...] | ClientError, stage: Stage
 ) -> tuple[TransactionListing, ...] | ClientError:
     """Without the ids of others who use the same cluster."""
-    prefix = stage.ground.prefix
+    prefix = stage.target.prefix
     if not prefix or isinstance(found, ClientError):
         return found
     return tuple(one for one in found if one.transactional_id.startswith(prefix))

@@ -27,14 +27,13 @@ from txnsim_lab.scenario.actors._application import ApplicationActor
 from txnsim_lab.scenario.answers import StoryFailedError, answered
 from txnsim_lab.scenario.fields import Situation
 from txnsim_lab.scenario.final_observation import look_twice
-from txnsim_lab.scenario.ground._base import Ground
-from txnsim_lab.scenario.ground.simulated import simulated_ground
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.players.casting import Cast, Casting, cast
 from txnsim_lab.scenario.recorder import Recorder
-from txnsim_lab.scenario.stage import LOOKER, Stage, stage
+from txnsim_lab.scenario.stage import LOOKER, Stage, simulated_target, stage
 from txnsim_lab.scenario.steps import act, need_strikes
 from txnsim_lab.scenario.steps_model import Step
+from txnsim_lab.target.cluster import Target
 
 FAILED: Final = "story-failed"
 """Stands for the verdict of a story that did not reach its end; never declared."""
@@ -167,15 +166,15 @@ async def _on_simulated(
     pace: Pace | None = None,
 ) -> RunResult:
     run = scenario_run.scenario.runs[scenario_run.run]
-    ground = simulated_ground(scenario_run.scenario, run, environment)
-    return await run_on(scenario_run, environment, casts, ground, seed=seed, pace=pace)
+    target = simulated_target(scenario_run.scenario, run, environment)
+    return await run_on(scenario_run, environment, casts, target, seed=seed, pace=pace)
 
 
 async def run_on(
     scenario_run: ScenarioRun,
     environment: Environment,
     casts: Mapping[str, Cast],
-    opened: AbstractAsyncContextManager[Ground],
+    opened: AbstractAsyncContextManager[Target],
     *,
     seed: int | None = None,
     pace: Pace | None = None,
@@ -207,8 +206,8 @@ async def run_on(
     notes = _Notes(remarks=[one.remark for one in casts.values() if one.remark])
     try:
         async with (
-            opened as ground,
-            stage(scenario, situation, casts=casts, ground=ground, recorder=recorder) as built,
+            opened as target,
+            stage(scenario, situation, casts=casts, target=target, recorder=recorder) as built,
         ):
             await _tell(built, notes, pace)
     except (ClientError, StoryFailedError) as error:
@@ -297,7 +296,7 @@ async def _take(built: Stage, step: Step) -> None:
 
 async def _end(built: Stage) -> None:
     """Nothing is broken on purpose any more, and everybody looks."""
-    built.ground.injector.disarm_all()
+    built.target.injector.disarm_all()
     if not built.healed:
         built.recorder.healed(LOOKER)
     built.tell("The cluster is looked at from outside, and once more twenty-one minutes later.")

@@ -9,11 +9,14 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
+from txnsim.client.admin import Admin
+from txnsim.errors import ConfigError
 from txnsim.injection.armed import ArmedRule
 from txnsim.runtime.env import Environment
+from txnsim.server.cluster import SimCluster
 from txnsim.trace.story import NARRATOR
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
-from txnsim_lab.scenario._cluster_options import TRANSACTION_VERSION
+from txnsim_lab.scenario._cluster_options import TRANSACTION_VERSION, new_topic, options_of
 from txnsim_lab.scenario._notation.places import is_internal, of_group
 from txnsim_lab.scenario.actors._application import ApplicationActor
 from txnsim_lab.scenario.actors._bystander import BystanderActor
@@ -25,12 +28,13 @@ from txnsim_lab.scenario.actors.base import Actor as Acting
 from txnsim_lab.scenario.actors.base import Surroundings
 from txnsim_lab.scenario.answers import CallResult, StoryFailedError
 from txnsim_lab.scenario.fields import Situation, with_numbers
-from txnsim_lab.scenario.ground._base import Ground
-from txnsim_lab.scenario.model import Actor, Scenario
+from txnsim_lab.scenario.model import Actor, Run, Scenario
 from txnsim_lab.scenario.players._base import Part
 from txnsim_lab.scenario.players.casting import Cast
 from txnsim_lab.scenario.recorder import Recorder
 from txnsim_lab.scenario.steps_model import Call, Step
+from txnsim_lab.target.cluster import Target, TargetError
+from txnsim_lab.target.simulated import SimulatedTarget
 
 LOOKER: Final = "onlooker"
 """Who looks at everything at the end of a story."""
@@ -50,14 +54,14 @@ class Background:
 
 
 class Stage:
-    """The ground of one run, and its actors."""
+    """The target of one run, and its actors."""
 
     def __init__(
-        self, scenario: Scenario, situation: Situation, ground: Ground, recorder: Recorder
+        self, scenario: Scenario, situation: Situation, target: Target, recorder: Recorder
     ) -> None:
         self.scenario = scenario
         self.situation = situation
-        self.ground = ground
+        self.target = target
         self.recorder = recorder
         self.actors: dict[str, Acting] = {}
         self.background: dict[str, Background] = {}
@@ -72,31 +76,32 @@ class Stage:
         self.onlookers: dict[str, str] = {}
         """Rule -> the rule that counts the answers to what it held."""
         self.around = Surroundings(
-            environment=ground.environment,
-            bootstrap=ground.bootstrap,
+            environment=target.environment,
+            bootstrap=target.bootstrap,
             situation=situation,
             recorder=recorder,
             tell=self.say,
             transactions_v2=TRANSACTION_VERSION[situation.mode] == 2,
             is_ours=self._is_ours,
-            prefix=ground.prefix,
-            security=ground.security,
+            prefix=target.prefix,
+            security=target.security,
         )
         self._beginners: list[ReaderActor] = []
         self.operator = OperatorActor(LOOKER, self.around)
         self.reader = ReaderActor(LOOKER, Actor(plays="reader"), self.around)
+        target.acts_for(_Looker(self))
 
     @property
     def environment(self) -> Environment:
         """The run's world."""
-        return self.ground.environment
+        return self.target.environment
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
         """Every partition of the story that there is now: of its topics, also of those that it has
         made or grown, and the internal ones that it has touched.
         """
-        topics = self.ground.topics
+        topics = self.target.topics
         own = [name for name in self.scenario.topics if name in topics]
         made = [name for name in topics if name not in INTERNAL_TOPICS and name not in own]
         return tuple(
@@ -107,7 +112,7 @@ class Stage:
 
     def with_numbers(self, step: Step) -> Step:
         """The step with each internal partition by its number, noted as touched."""
-        settings = self.ground.settings
+        settings = self.target.settings
         found: Step = with_numbers(step, settings)
         call = found.call
         if call is not None:
@@ -120,7 +125,7 @@ class Stage:
         return found
 
     def _is_ours(self, place: TopicPartition) -> bool:
-        return place in self._touched or not self.ground.is_hidden(place)
+        return place in self._touched or not self.target.is_hidden(place)
 
     def called(self, name: str) -> Background:
         """A call in the background.
@@ -173,29 +178,63 @@ class Stage:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+class _Looker:
+    """Acts on the cluster are the onlooker's: ``target.cluster.Operator``."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    async def admin(self) -> Admin:
+        return await self._stage.operator.admin()
+
+    def say(self, text: str) -> None:
+        self._stage.say(LOOKER, text)
+
+
+@contextlib.asynccontextmanager
+async def simulated_target(
+    scenario: Scenario, run: Run, environment: Environment
+) -> AsyncIterator[SimulatedTarget]:
+    """Start the cluster of a run, and stop it afterwards.
+
+    Raises:
+        ConfigError: A setting or a release is none.
+    """
+    cluster = SimCluster(environment, options_of(scenario, run))
+    await cluster.start()
+    try:
+        yield SimulatedTarget(cluster)
+    finally:
+        await cluster.stop()
+
+
 @contextlib.asynccontextmanager
 async def stage(
     scenario: Scenario,
     situation: Situation,
     *,
     casts: Mapping[str, Cast],
-    ground: Ground,
+    target: Target,
     recorder: Recorder,
 ) -> AsyncIterator[Stage]:
-    """Build the stage of one run on its ground, and take it down again.
+    """Build the stage of one run on its target, and take it down again.
 
     Raises:
         ConfigError: A topic of the story can't be created.
     """
     async with contextlib.AsyncExitStack() as stack:
         for name, topic in scenario.topics.items():
-            await ground.create_topic(name, topic)
-        built = Stage(scenario, situation, ground, recorder)
+            brokers = min(target.brokers, scenario.brokers)
+            try:
+                await target.create_topic(new_topic(name, topic, brokers=brokers))
+            except TargetError as error:
+                raise ConfigError(f"{scenario.name}: {error}") from None
+        built = Stage(scenario, situation, target, recorder)
         for name, part in scenario.cast.items():
             built.actors[name] = _actor(built, name, part, casts)
         stack.push_async_callback(built.close)
         # Whatever still waits at a fault point when the story ends must not keep its connection.
-        stack.callback(ground.injector.disarm_all)
+        stack.callback(target.injector.disarm_all)
         yield built
 
 
@@ -227,8 +266,8 @@ def _part(built: Stage, name: str, part: Actor) -> Part:
     ]
     place = (*places, *built.partitions)[0]
     return Part(
-        bootstrap=built.ground.bootstrap,
-        security=built.ground.security,
+        bootstrap=built.target.bootstrap,
+        security=built.target.security,
         transactional_id=part.transactional_id or name,
         client_id=part.client_id or name,
         topic=place.topic,

@@ -17,6 +17,7 @@ from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.injector import CannotStrikeError
 from txnsim.trace.story import ONLOOKER_SUFFIX
+from txnsim_lab.scenario._cluster_steps import act_on_cluster
 from txnsim_lab.scenario._conditions import expect, still_held, strangers, until_struck, wait_until
 from txnsim_lab.scenario.actors._asking import ASKED_AGAIN
 from txnsim_lab.scenario.actors.base import Actor
@@ -58,11 +59,11 @@ async def act(stage: Stage, step: Step) -> None:
     elif step.release is not None:
         await _release(stage, step.release)
     elif step.disarm is not None:
-        stage.ground.injector.disarm(stage.in_force(step.disarm).rule.id)
+        stage.target.injector.disarm(stage.in_force(step.disarm).rule.id)
     elif step.cluster is not None:
         await _act_on_cluster(stage, step.cluster)
     elif step.advance is not None:
-        await stage.ground.advance(step.advance)
+        await stage.target.advance(step.advance)
     elif step.wait_until is not None:
         await wait_until(stage, step.wait_until)
     elif step.expect is not None:
@@ -97,7 +98,7 @@ def need_strikes(stage: Stage) -> None:
 async def _act_on_cluster(stage: Stage, act: ClusterAct) -> None:
     """Act on the cluster, and note the acts that judges need to know."""
     asked_ms = stage.environment.clock.now_ms()
-    await stage.ground.act(stage, act)
+    await act_on_cluster(stage, act)
     if act.do == "clean" and act.partition is not None:
         stage.recorder.cleaned(LOOKER, act.partition)
     elif act.do == "delete-topic" and act.topic is not None:
@@ -246,7 +247,7 @@ def _compare(
 
 
 async def _arm(stage: Stage, rule: FaultRule) -> None:
-    injector = stage.ground.injector
+    injector = stage.target.injector
     try:
         stage.armed[rule.id] = injector.arm(rule)
     except ValueError as error:
@@ -266,7 +267,7 @@ async def _arm(stage: Stage, rule: FaultRule) -> None:
 
 
 async def _release(stage: Stage, wanted: str | ReleasedAs) -> None:
-    injector = stage.ground.injector
+    injector = stage.target.injector
     if isinstance(wanted, ReleasedAs):
         rule_id, fate = wanted.rule, FATES[wanted.as_]
     else:

@@ -32,12 +32,11 @@ from txnsim_lab.check.observations import Outcome, PositionsRead
 from txnsim_lab.scenario.answers import NONE, CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.fields import Situation
 from txnsim_lab.scenario.final_observation import look_twice
-from txnsim_lab.scenario.ground.simulated import SimulatedGround, simulated_ground
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.recorder import Recorder
 from txnsim_lab.scenario.runner import ScenarioRun, casts_of
-from txnsim_lab.scenario.stage import LOOKER, Stage, stage
+from txnsim_lab.scenario.stage import LOOKER, Stage, simulated_target, stage
 from txnsim_lab.scenario.steps import act, done, expected_error
 from txnsim_lab.scenario.steps_model import Step
 from txnsim_lab.simulation._asking import ASK, Curious
@@ -60,6 +59,7 @@ from txnsim_lab.simulation._moments import Moments
 from txnsim_lab.simulation._plan import RUN, Act, Body, Plan, Track, scenario_of
 from txnsim_lab.simulation._promises import Broken, broken_promises
 from txnsim_lab.simulation.guests import Guest, commit_markers, end_of, workload_named
+from txnsim_lab.target.simulated import SimulatedTarget
 
 HORIZON_MS: Final = 240_000
 """When everything is healed, whoever still acts."""
@@ -262,36 +262,36 @@ class _Run:
         situation = Situation(run=RUN, mode=self.plan.world.mode, take="armed")
         try:
             async with (
-                simulated_ground(self._scenario, self._scenario.runs[RUN], environment) as ground,
+                simulated_target(self._scenario, self._scenario.runs[RUN], environment) as target,
                 stage(
                     self._scenario,
                     situation,
                     casts=casts_of(scenario_run, Casting(player="own")),
-                    ground=ground,
+                    target=target,
                     recorder=recorder,
                 ) as built,
             ):
-                await self._on_stage(built, ground)
+                await self._on_stage(built, target)
         finally:
             self._virtual_ms = (environment.clock.monotonic_us() - self._start_us) // 1_000
 
-    async def _on_stage(self, built: Stage, ground: SimulatedGround) -> None:
-        clock, spawn = ground.environment.clock, ground.environment.tasks.spawn
+    async def _on_stage(self, built: Stage, target: SimulatedTarget) -> None:
+        clock, spawn = target.environment.clock, target.environment.tasks.spawn
         tasks = [
-            spawn(self._track(built, ground.cluster, track), name=f"track {number}")
+            spawn(self._track(built, target.cluster, track), name=f"track {number}")
             for number, track in enumerate(self.plan.tracks)
         ]
         if self._guest is not None:
             guest = Guest(
-                bootstrap=ground.bootstrap,
-                environment=ground.environment,
+                bootstrap=target.bootstrap,
+                environment=target.environment,
                 recorder=built.recorder,
                 client=built.around.client,
             )
             tasks.append(spawn(self._invited(self._guest(guest)), name=WORKLOAD))
         await _until_done(clock, tasks, HORIZON_MS)
         self._is_over = True
-        await heal(ground.cluster)
+        await heal(target.cluster)
         await _until_done(clock, tasks, FAREWELL_MS)
         late = [task.get_name() for task in tasks if not task.done()]
         if late:
@@ -307,9 +307,9 @@ class _Run:
             await _look_at_positions(built, self.plan)
         except _PASSING as error:
             self._findings.append(Finding(UNSETTLED, f"the last look was not answered: {error}"))
-        self._findings += [Finding(*one) for one in violations(ground.cluster)]
+        self._findings += [Finding(*one) for one in violations(target.cluster)]
         if self._guest is not None:
-            self._guest_commits = commit_markers(ground.cluster)
+            self._guest_commits = commit_markers(target.cluster)
 
     async def _invited(self, workload: Awaitable[object]) -> None:
         """What the user's coroutine does is one act."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.exam.test_sitting import KNOWS_ITS_NAME, YES
+from tests.lab.exam.test_run import KNOWS_ITS_NAME, YES
 from txnsim.cli.main import main
 
 

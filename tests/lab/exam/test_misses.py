@@ -11,12 +11,12 @@ from typing import Final
 
 import pytest
 
-from tests.lab.exam.test_sitting import YES, driver
+from tests.lab.exam.test_run import YES, driver
 from txnsim import VERSION
 from txnsim.errors import ConfigError
 from txnsim_lab.exam.misses import driver_sources, folders
 from txnsim_lab.exam.results import page
-from txnsim_lab.exam.sitting import chosen, sit
+from txnsim_lab.exam.run import chosen, run_exam
 from txnsim_lab.exam.situations import SITUATIONS
 
 HEADINGS: Final = (
@@ -27,9 +27,9 @@ HEADINGS: Final = (
 
 def test_a_miss_can_be_reported_and_opens_in_the_page() -> None:
     program = YES.replace('"yes"', '"yes", "runtime": "Yes 1.0"')
-    sitting = asyncio.run(sit(driver(program), chosen(SITUATIONS, ["reads-open"]), levels=(2,)))
+    run = asyncio.run(run_exam(driver(program), chosen(SITUATIONS, ["reads-open"]), levels=(2,)))
     command, sources = "txnsim exam run --driver ./yes", {"yes": b"true\n"}
-    files = folders(sitting, command=command, sources=sources)
+    files = folders(run, command=command, sources=sources)
     assert sorted(files) == [
         f"reads-open-2/{name}"
         for name in ("README.md", "driver/yes", "page.html", "story.txt", "versions.json")
@@ -45,7 +45,7 @@ def test_a_miss_can_be_reported_and_opens_in_the_page() -> None:
     versions = json.loads(files["reads-open-2/versions.json"])
     assert (versions["transaction.version"], versions["txnsim"]) == (2, VERSION)
     assert b"reads-open@2" in files["reads-open-2/page.html"]
-    assert 'href="all/reads-open-2/page.html"' in page(sitting, misses="all")
+    assert 'href="all/reads-open-2/page.html"' in page(run, misses="all")
 
 
 def test_the_files_of_a_driver_are_those_that_its_command_names(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.support.stories import call, failure, small, told
 from txnsim.errors import ConfigError
 from txnsim_lab.scenario import _conditions as conditions
-from txnsim_lab.scenario._conditions import POLL_MAX_MS
+from txnsim_lab.target.cluster import POLL_MAX_MS
 
 OPEN = [
     call("init-producer-id"),

@@ -14,7 +14,7 @@ from txnsim_lab.cli._scenario.output import facts_of, kinds, story_of, wrapped
 
 if TYPE_CHECKING:
     from txnsim.client.connection import ClientSettings
-    from txnsim_lab.scenario.ground.comparison import Cell
+    from txnsim_lab.scenario.on_real.comparison import Cell
     from txnsim_lab.scenario.players.casting import Casting
     from txnsim_lab.scenario.runner import RunResult, ScenarioRun
 
@@ -56,9 +56,9 @@ def run(plan: Sequence[ScenarioRun], casting: Casting, args: argparse.Namespace)
         ClientError: A cluster does not answer.
     """
     from txnsim.runtime import real
-    from txnsim_lab.scenario.ground import comparison
-    from txnsim_lab.scenario.ground.generation import generation_of
-    from txnsim_lab.scenario.ground.jars import version_of
+    from txnsim_lab.scenario.on_real import comparison
+    from txnsim_lab.target.generation import generation_of
+    from txnsim_lab.target.jars import version_of
 
     cells: list[Cell] = []
     places, settings = _places(args), _settings(args)
@@ -135,7 +135,7 @@ def _teller(
     """A callback that stores each cell and prints it at once."""
     import msgspec
 
-    from txnsim_lab.scenario.ground import comparison
+    from txnsim_lab.scenario.on_real import comparison
 
     said: set[str] = set()
 

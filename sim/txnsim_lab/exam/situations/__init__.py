@@ -1,4 +1,4 @@
-"""The situations of the exam, by kind. Each is data and a few lines; the laws of ``_book`` are
+"""The situations of the exam, by kind. Each is data and a few lines; the laws of ``_ledger`` are
 asked in all of them.
 """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from txnsim_lab.exam._room import Room
+from txnsim_lab.exam._application import Application
 from txnsim_lab.exam.situation import ALL, Play, Situation, situation
 
 Then = Literal["asked again", "aborted", "dead"]
@@ -77,24 +77,24 @@ def _answered(api: str, error: str, then: Then) -> Play:
     is_repeated = then == "asked again"
     needs_positions = api in OF_POSITIONS
 
-    async def play(room: Room) -> None:
-        rule = await room.arm(
+    async def play(app: Application) -> None:
+        rule = await app.arm(
             point="client.request",
             api=api,
             limit=2 if is_repeated else 1,
             action={"do": "error", "error": error},
         )
         if is_repeated:
-            await room.must_init()
-            await room.must_transact(*_RECORDS, needs_positions=needs_positions, **_POSITIONS)
-        elif (await room.init()).error is not None:
-            await room.close("p")
+            await app.must_init()
+            await app.must_transact(*_RECORDS, needs_positions=needs_positions, **_POSITIONS)
+        elif (await app.init()).error is not None:
+            await app.close("p")
         else:
-            await room.transact(*_RECORDS, needs_positions=needs_positions, **_POSITIONS)
-        await room.disarm(rule)
-        takes_new = await room.goes_on()
+            await app.transact(*_RECORDS, needs_positions=needs_positions, **_POSITIONS)
+        await app.disarm(rule)
+        takes_new = await app.goes_on()
         if takes_new is (then == "aborted") and not is_repeated and rule.struck:
-            room.choices.append(_CHOICES[takes_new])
+            app.choices.append(_CHOICES[takes_new])
 
     return play
 

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from txnsim_lab.exam._book import Told
-from txnsim_lab.exam._room import ID, Room
-from txnsim_lab.exam.hall import home_of_id
+from txnsim_lab.exam._application import ID, Application
+from txnsim_lab.exam._ledger import Told
 from txnsim_lab.exam.results import MissError
 from txnsim_lab.exam.situation import Play, Situation, situation
 
@@ -22,12 +21,12 @@ def _struck(end: str, *, must: bool = True, **fault: Any) -> Play:
         fault: The rule.
     """
 
-    async def play(room: Room) -> None:
-        await room.must_init()
-        rule = await room.arm(**{"api": "EndTxn", "limit": 1, **fault})
-        await (room.must_transact if must else room.transact)("a-1", "b-2", end=end)
-        await room.disarm(rule)
-        await room.goes_on()
+    async def play(app: Application) -> None:
+        await app.must_init()
+        rule = await app.arm(**{"api": "EndTxn", "limit": 1, **fault})
+        await (app.must_transact if must else app.transact)("a-1", "b-2", end=end)
+        await app.disarm(rule)
+        await app.goes_on()
 
     return play
 
@@ -106,129 +105,129 @@ _ABOUT: Final = {"commit-refused-unknown-server-error": ("franz-go 42b3d833",)}
 @situation("markers-slow", "end unknown", "The markers of a commit take a second, and the next"
            " transaction begins at once: does it wait?",
            about=("kafkajs #1068", "Sarama #2859"), core=True)  # fmt: skip
-async def markers_slow(room: Room) -> None:
+async def markers_slow(app: Application) -> None:
     """The coordinator answers CONCURRENT_TRANSACTIONS until the markers are written. The Java
     client asks again, and the application does not learn of it.
     """
-    await room.must_init()
+    await app.must_init()
     delay = {"do": "delay", "delay_ms": 1_000}
-    await room.arm(point="peer.request", api="WriteTxnMarkers", action=delay)
+    await app.arm(point="peer.request", api="WriteTxnMarkers", action=delay)
     for value in ("a-1", "b-2", "c-3"):
-        await room.must_transact(value)
+        await app.must_transact(value)
 
 
 @situation("markers-slow-then-offsets", "end unknown", "The markers of a commit take a second, and"
            " the next transaction begins with positions.", groups=("g",),
            about=("kafkajs #430", "librdkafka #3221"), core=True)  # fmt: skip
-async def markers_slow_offsets(room: Room) -> None:
+async def markers_slow_offsets(app: Application) -> None:
     """AddOffsetsToTxn is answered CONCURRENT_TRANSACTIONS until the markers are written. The Java
     client asks again, and the application does not learn of it.
     """
-    await room.must_init()
-    await room.must_transact("a-1", group="g", position=1)
+    await app.must_init()
+    await app.must_transact("a-1", group="g", position=1)
     delay = {"do": "delay", "delay_ms": 1_000}
-    await room.arm(point="peer.request", api="WriteTxnMarkers", action=delay)
-    await room.must_transact("b-2", group="g", position=2)
-    entry = room.book.begin("c-3", group="g", position=3)
-    await room.must("begin", producer="p")
-    room.expect_done(await room.send_offsets("g", 3), "sending the positions")
-    room.expect_done(await room.send("c-3"), "sending c-3 behind the positions")
-    await room.must_end(entry)
+    await app.arm(point="peer.request", api="WriteTxnMarkers", action=delay)
+    await app.must_transact("b-2", group="g", position=2)
+    entry = app.ledger.begin("c-3", group="g", position=3)
+    await app.must("begin", producer="p")
+    app.expect_done(await app.send_offsets("g", 3), "sending the positions")
+    app.expect_done(await app.send("c-3"), "sending c-3 behind the positions")
+    await app.must_end(entry)
 
 
 @situation("commit-late", "end unknown", "The commit is held for longer than the library waits;"
            " the application obeys and goes on; then the commit arrives: does it end a"
            " transaction that is not its own?", about=("librdkafka #5423",),
            needs_version_2=True, core=True)  # fmt: skip
-async def commit_late(room: Room) -> None:
+async def commit_late(app: Application) -> None:
     """A late EndTxn carries the epoch of its time. In version 1 that is the epoch of the next
     transaction as well, and the Java client repeats a commit in the same way: the protocol's hole.
     In version 2 each transaction has an epoch of its own (KIP-890), and the late one is refused.
     """
-    await room.must_init()
-    late = await room.arm(point="client.request", api="EndTxn", limit=1, action="hold")
-    await room.transact("a-1")
-    if "p" in room.dead:
-        await room.must_init("p")
-    following = await room.open("b-2")
-    await room.release(late)
+    await app.must_init()
+    late = await app.arm(point="client.request", api="EndTxn", limit=1, action="hold")
+    await app.transact("a-1")
+    if "p" in app.dead:
+        await app.must_init("p")
+    following = await app.open("b-2")
+    await app.release(late)
     await asyncio.sleep(0.5)
-    records = await room.records(settle_ms=0)
+    records = await app.records(settle_ms=0)
     early = [one for one in records if one.value == b"b-2" and one.fate == "committed"]
     if early:
         raise MissError("the late commit of the first transaction has committed the second one")
-    await room.end(following)
-    await room.goes_on()
+    await app.end(following)
+    await app.goes_on()
 
 
 @situation("abort-behind-unsent", "end unknown", "Records are handed over and the transaction is"
            " aborted at once: does the abort wait for what is on its way?",
            about=("librdkafka #4849",), core=True)  # fmt: skip
-async def abort_behind_unsent(room: Room) -> None:
+async def abort_behind_unsent(app: Application) -> None:
     """EndTxn must not overtake AddPartitionsToTxn and Produce. The Java client drops what it has
     not sent, and sends EndTxn behind what is on its way.
     """
-    await room.must_init()
+    await app.must_init()
     for index in range(8):
-        await room.must_transact(f"a{index}-1", f"b{index}-2", end="abort", wait=False)
-    await room.goes_on()
+        await app.must_transact(f"a{index}-1", f"b{index}-2", end="abort", wait=False)
+    await app.goes_on()
 
 
 @situation("commit-connection-breaks-twice", "end unknown", "The connection breaks before the"
            " commit is read, and again when it is done.")  # fmt: skip
-async def breaks_twice(room: Room) -> None:
+async def breaks_twice(app: Application) -> None:
     """Between the two the commit has taken effect, and no answer came. The Java client repeats
     EndTxn, and the coordinator answers it as the first one.
     """
-    await room.must_init()
-    await room.arm(api="EndTxn", limit=1, **_ASKED, action="disconnect")
-    await room.arm(api="EndTxn", limit=1, **_ANSWERED, action="disconnect")
-    await room.must_transact("a-1", "b-2")
-    await room.goes_on()
+    await app.must_init()
+    await app.arm(api="EndTxn", limit=1, **_ASKED, action="disconnect")
+    await app.arm(api="EndTxn", limit=1, **_ANSWERED, action="disconnect")
+    await app.must_transact("a-1", "b-2")
+    await app.goes_on()
 
 
-def _while_coordinator(disturb: Callable[[Room], Awaitable[None]]) -> Play:
+def _while_coordinator(disturb: Callable[[Application], Awaitable[None]]) -> Play:
     """A transaction, something that happens to its coordinator, and the commit."""
 
-    async def play(room: Room) -> None:
+    async def play(app: Application) -> None:
         """The Java client asks again after NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE and
         COORDINATOR_LOAD_IN_PROGRESS. It sends FindCoordinator where its connection is lost or a
         request has timed out. The commit succeeds.
         """
-        await room.must_init()
-        entry = await room.open("a-1", "b-2")
-        await disturb(room)
-        await room.must_end(entry)
-        await room.goes_on()
+        await app.must_init()
+        entry = await app.open("a-1", "b-2")
+        await disturb(app)
+        await app.must_end(entry)
+        await app.goes_on()
 
     return play
 
 
-async def _resigns(room: Room) -> None:
-    home = await home_of_id(room.hall, room.name(ID))
+async def _resigns(app: Application) -> None:
+    home = await app.target.home_of_id(app.name(ID))
     action = {"do": "resign-leader", "topic": home.topic, "partition": home.partition}
-    await room.arm(**_ASKED, api="EndTxn", limit=1, action=action)
+    await app.arm(**_ASKED, api="EndTxn", limit=1, action=action)
 
 
-async def _loads(room: Room) -> None:
-    await room.arm(point="coordinator.load", limit=1, action={"do": "delay", "delay_ms": AWAY_MS})
-    await room.move_coordinator()
+async def _loads(app: Application) -> None:
+    await app.arm(point="coordinator.load", limit=1, action={"do": "delay", "delay_ms": AWAY_MS})
+    await app.move_coordinator()
 
 
-async def _is_cut_off(room: Room) -> None:
-    broker = await room.kafka.leaders.coordinator_of(ID)
-    room.steps.append(f"all that clients send to broker {broker}, the coordinator, is lost")
-    await room.kafka.brokers.isolate(broker, from_clients=True)
+async def _is_cut_off(app: Application) -> None:
+    broker = await app.kafka.leaders.coordinator_of(ID)
+    app.steps.append(f"all that clients send to broker {broker}, the coordinator, is lost")
+    await app.kafka.brokers.isolate(broker, from_clients=True)
 
 
 _COORDINATORS: Final = (
     situation("commit-while-coordinator-moves", "end unknown", "The coordinator's partition gets"
               " another leader when the commit arrives.")(
-                  _while_coordinator(Room.move_coordinator)),
+                  _while_coordinator(Application.move_coordinator)),
     situation("commit-while-coordinator-dies", "end unknown", "The coordinator's broker dies before"
               " the commit, and stays dead: is the new coordinator found?",
               about=("aiokafka #1134", "aiokafka #1145"), core=True)(
-                  _while_coordinator(Room.kill_coordinator)),
+                  _while_coordinator(Application.kill_coordinator)),
     situation("commit-while-coordinator-resigns", "end unknown", "The coordinator resigns when the"
               " commit arrives, is elected again, and loads its log.")(
                   _while_coordinator(_resigns)),
@@ -243,41 +242,41 @@ _COORDINATORS: Final = (
 @situation("commit-while-coordinator-is-gone", "end unknown", "The coordinator is gone, and no"
            " other takes its place: does the application get an answer, and go on when one is"
            " there again?")  # fmt: skip
-async def coordinator_gone(room: Room) -> None:
+async def coordinator_gone(app: Application) -> None:
     """The Java client throws TimeoutException after ``max.block.ms``, here four seconds. The commit
     may be called again. No library may wait for ever.
     """
-    await room.must_init(patience_ms=SHORT_MS)
-    entry = await room.open("a-1", "b-2")
-    lost = await room.arm(**_ASKED, api="EndTxn", action="drop")
+    await app.must_init(patience_ms=SHORT_MS)
+    entry = await app.open("a-1", "b-2")
+    lost = await app.arm(**_ASKED, api="EndTxn", action="drop")
     away = {"do": "error", "error": "COORDINATOR_NOT_AVAILABLE"}
-    nowhere = await room.arm(**_ASKED, api="FindCoordinator", action=away, must_strike=False)
-    answer = await room.do("commit", producer="p")
+    nowhere = await app.arm(**_ASKED, api="FindCoordinator", action=away, must_strike=False)
+    answer = await app.do("commit", producer="p")
     entry.told = Told.COMMITTED if answer.error is None else Told.UNKNOWN
-    await room.disarm(lost)
-    await room.disarm(nowhere)
+    await app.disarm(lost)
+    await app.disarm(nowhere)
     if answer.error is not None and answer.error.retriable:
-        await room.end(entry)
+        await app.end(entry)
     elif answer.error is not None:
-        await room.give_up(entry, "p", answer.error)
-    await room.goes_on()
+        await app.give_up(entry, "p", answer.error)
+    await app.goes_on()
 
 
 def _called_after(first: str, second: str) -> Play:
     """A call that comes after the end of its transaction."""
 
-    async def play(room: Room) -> None:
+    async def play(app: Application) -> None:
         """The Java client throws IllegalStateException, and the producer goes on. To take the call
         for nothing is a choice.
         """
-        await room.must_init()
-        await room.must_transact("a-1", "b-2", end=first)
-        answer = await room.do(second, producer="p")
+        await app.must_init()
+        await app.must_transact("a-1", "b-2", end=first)
+        answer = await app.do(second, producer="p")
         if answer.error is None:
-            room.choices.append(f"{second} after {first} is no error; in the Java client it is")
+            app.choices.append(f"{second} after {first} is no error; in the Java client it is")
         elif answer.error.fatal:
-            await room.close("p")
-        await room.goes_on()
+            await app.close("p")
+        await app.goes_on()
 
     return play
 
@@ -285,41 +284,41 @@ def _called_after(first: str, second: str) -> Play:
 @situation("abort-after-unknown-commit", "end unknown", "The commit is held for longer than the"
            " library waits, and the application aborts all the same: is it refused, or does the"
            " abort hold?", core=True)  # fmt: skip
-async def abort_after_unknown(room: Room) -> None:
+async def abort_after_unknown(app: Application) -> None:
     """In the Java client a commit that has timed out has to be called again, and an abort is an
     IllegalStateException. A library that lets the application abort has to be right about it.
     """
-    await room.must_init()
-    late = await room.arm(point="client.request", api="EndTxn", limit=1, action="hold")
-    entry = await room.open("a-1", "b-2")
+    await app.must_init()
+    late = await app.arm(point="client.request", api="EndTxn", limit=1, action="hold")
+    entry = await app.open("a-1", "b-2")
     entry.told = Told.UNKNOWN
-    answer = await room.do("commit", producer="p")
+    answer = await app.do("commit", producer="p")
     if answer.error is None:
         entry.told = Told.COMMITTED  # it was sent again in time, so its end is known
-    elif (await room.do("abort", producer="p")).error is None:
+    elif (await app.do("abort", producer="p")).error is None:
         entry.told = Told.ABORTED
-    await room.release(late)
+    await app.release(late)
     await asyncio.sleep(0.5)
     if entry.told is Told.UNKNOWN:
-        await room.end(entry)
-    await room.goes_on()
+        await app.end(entry)
+    await app.goes_on()
 
 
 @situation("closes-with-unknown-end", "end unknown", "The commit is lost until the application"
            " gives up. Then the fault is over; it closes its producer, and does not come back: do"
            " readers get on?", about=("FLINK-39218",))  # fmt: skip
-async def closes_with_unknown_end(room: Room) -> None:
+async def closes_with_unknown_end(app: Application) -> None:
     """``close`` of the Java client ends what is under way, so the commit is sent again. What stays
     open holds readers back until it times out, and is aborted then.
     """
-    await room.must_init(patience_ms=SHORT_MS)
-    entry = await room.open("a-1")
-    lost = await room.arm(**_ASKED, api="EndTxn", action="drop")
+    await app.must_init(patience_ms=SHORT_MS)
+    entry = await app.open("a-1")
+    lost = await app.arm(**_ASKED, api="EndTxn", action="drop")
     entry.told = Told.UNKNOWN
-    await room.do("commit", producer="p")
-    await room.disarm(lost)
-    await room.close("p")
-    await room.gets_free(1)
+    await app.do("commit", producer="p")
+    await app.disarm(lost)
+    await app.close("p")
+    await app.gets_free(1)
 
 
 SITUATIONS: Final[tuple[Situation, ...]] = (

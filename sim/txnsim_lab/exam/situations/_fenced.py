@@ -6,9 +6,15 @@ import asyncio
 from typing import Final
 
 from txnsim.client.producer import Producer
-from txnsim_lab.exam._book import Told
-from txnsim_lab.exam._room import CLIENT, ID, REQUEST_TIMEOUT_MS, TOPIC, Room, together
-from txnsim_lab.exam.hall import home_of_id
+from txnsim_lab.exam._application import (
+    CLIENT,
+    ID,
+    REQUEST_TIMEOUT_MS,
+    TOPIC,
+    Application,
+    together,
+)
+from txnsim_lab.exam._ledger import Told
 from txnsim_lab.exam.results import MissError, NotAskedError
 from txnsim_lab.exam.situation import Situation, situation
 
@@ -18,209 +24,209 @@ LOST_MS: Final = 4_000
 
 @situation("fenced-by-newer", "fenced", "A newer producer of the same id has come: is the older one"
            " refused, and is it told that it is dead?", core=True)  # fmt: skip
-async def by_newer(room: Room) -> None:
+async def by_newer(app: Application) -> None:
     """InitProducerId raises the producer epoch, and the coordinator refuses what has an older one
     (KIP-98). The Java client throws ProducerFencedException; such a producer can only be closed.
     """
-    await room.must_init("old")
-    entry = await room.open("lost-1", producer="old")
-    await room.must_init("new")
-    await room.must_transact("kept-1", producer="new")
-    refused = await room.do("commit", producer="old")
+    await app.must_init("old")
+    entry = await app.open("lost-1", producer="old")
+    await app.must_init("new")
+    await app.must_transact("kept-1", producer="new")
+    refused = await app.do("commit", producer="old")
     if refused.error is None:
         entry.told = Told.COMMITTED
         raise MissError("the library told the older producer that it has committed")
     if refused.error.retriable:
-        raise MissError(f"the library told the older producer to try again{room.after_errors}")
-    await room.close("old")
-    await room.goes_on("new")
+        raise MissError(f"the library told the older producer to try again{app.after_errors}")
+    await app.close("old")
+    await app.goes_on("new")
 
 
 @situation("fenced-while-sending", "fenced", "A newer producer has come, and the older one sends:"
            " is the record refused?")  # fmt: skip
-async def while_sending(room: Room) -> None:
+async def while_sending(app: Application) -> None:
     """The partition has the newer epoch from the abort marker, so its leader answers
     INVALID_PRODUCER_EPOCH. The Java client fails the record.
     """
-    await room.must_init("old")
-    await room.open("lost-1", producer="old")
-    await room.must_init("new")
-    await room.must_be_refused("lost-3", "old")
-    await room.close("old")
-    await room.goes_on("new")
+    await app.must_init("old")
+    await app.open("lost-1", producer="old")
+    await app.must_init("new")
+    await app.must_be_refused("lost-3", "old")
+    await app.close("old")
+    await app.goes_on("new")
 
 
 @situation("timed-out", "fenced", "The coordinator has aborted the transaction, which took too"
            " long: does the commit fail, and how does the application go on?",
            core=True)  # fmt: skip
-async def timed_out(room: Room) -> None:
+async def timed_out(app: Application) -> None:
     """The coordinator has raised the epoch and aborted. In the Java client the commit fails, and
     the application goes on with the next transaction (KIP-588) or with a new producer.
     """
-    await room.must_init(transaction_timeout_ms=room.hall.expiring_ms)
-    entry = await room.open("lost-1")
-    await room.time_out()
-    if await room.end(entry) is Told.COMMITTED:
+    await app.must_init(transaction_timeout_ms=app.expiring_ms)
+    entry = await app.open("lost-1")
+    await app.time_out()
+    if await app.end(entry) is Told.COMMITTED:
         raise MissError('the library says "committed", though the coordinator has aborted it')
-    await room.goes_on()
+    await app.goes_on()
 
 
 @situation("timed-out-while-sending", "fenced", "The coordinator has aborted the transaction, and"
            " the next record comes: is it kept out, and who goes on?")  # fmt: skip
-async def timed_out_sending(room: Room) -> None:
+async def timed_out_sending(app: Application) -> None:
     """The record has an older epoch than the abort marker, so it must not open a transaction
     again: nobody would end it. The Java client fails it.
     """
-    await room.must_init(transaction_timeout_ms=room.hall.expiring_ms)
-    entry = await room.open("lost-1")
-    await room.time_out()
-    answer = await room.send("lost-3")
+    await app.must_init(transaction_timeout_ms=app.expiring_ms)
+    entry = await app.open("lost-1")
+    await app.time_out()
+    answer = await app.send("lost-3")
     if answer.error is not None and answer.error.fatal:
-        await room.close("p")
+        await app.close("p")
     else:
-        await room.end(entry, how="abort" if answer.error else "commit")
+        await app.end(entry, how="abort" if answer.error else "commit")
         entry.values = (*entry.values, "lost-3")
-    await room.goes_on()
+    await app.goes_on()
 
 
 @situation("fenced-by-administrator", "fenced", "An administrator fences the id while its"
            " transaction is open: does it work, and does the producer learn it?",
            about=("KAFKA-16570",), core=True)  # fmt: skip
-async def by_administrator(room: Room) -> None:
+async def by_administrator(app: Application) -> None:
     """``Admin.fenceProducers`` asks again while CONCURRENT_TRANSACTIONS is the answer, as the open
     transaction is being aborted (KAFKA-16570). The next call of the producer fails.
     """
-    await room.must_init()
-    entry = await room.open("lost-1")
-    await room.must("fence", bootstrap=room.hall.bootstrap, client_id=CLIENT,
-                    transactional_id=room.name(ID))  # fmt: skip
-    if await room.end(entry) is Told.COMMITTED:
+    await app.must_init()
+    entry = await app.open("lost-1")
+    await app.must("fence", bootstrap=app.target.bootstrap, client_id=CLIENT,
+                    transactional_id=app.name(ID))  # fmt: skip
+    if await app.end(entry) is Told.COMMITTED:
         raise MissError('the library says "committed", though an administrator has fenced it')
-    await room.close("p")
-    await room.goes_on()
+    await app.close("p")
+    await app.goes_on()
 
 
 @situation("fenced-by-own-late-init", "fenced", "The library's own InitProducerId is held for"
            " longer than it waits, is asked again, and arrives in the middle of the first"
            " transaction: it fences its own producer. How does the application go on?")  # fmt: skip
-async def by_own_late_init(room: Room) -> None:
+async def by_own_late_init(app: Application) -> None:
     """The late request raises the epoch and aborts what is open. The library has to say that the
     producer is dead, or that the transaction has to be aborted, and who obeys must get on.
     """
-    late = await room.arm(point="client.request", api="InitProducerId", limit=1, action="hold")
-    await room.must_init()
-    entry = await room.open("a-1")
-    answered = await room.arm(
+    late = await app.arm(point="client.request", api="InitProducerId", limit=1, action="hold")
+    await app.must_init()
+    entry = await app.open("a-1")
+    answered = await app.arm(
         must_strike=False, point="client.response", api="InitProducerId", action="pass"
     )
-    await room.release(late)
+    await app.release(late)
     await answered.wait_until_struck(timeout_ms=2 * REQUEST_TIMEOUT_MS)
     await asyncio.sleep(0.3)  # the markers of the abort
-    await room.end(entry)
-    await room.goes_on()
+    await app.end(entry)
+    await app.goes_on()
 
 
 @situation("fenced-one-of-a-pool", "fenced", "Of a pool of ids one is taken over by a newer"
            " instance: are the producers of the other ids left alone?",
            about=("Flink's pooled ids",), core=True)  # fmt: skip
-async def one_of_a_pool(room: Room) -> None:
+async def one_of_a_pool(app: Application) -> None:
     """An id fences its own older producer, and no other (KIP-98)."""
-    await room.must_init("p", transactional_id="shop")
-    await room.must_init("q", transactional_id="till")
-    lost = await room.open("lost-1", producer="p")
-    kept = await room.open("a-1", producer="q")
-    await room.must_init("newer", transactional_id="shop")
-    await room.must_send(kept, "b-2", "q")
-    await room.must_end(kept, "q", "commit")
-    await room.must_transact("c-1", producer="newer")
-    if await room.end(lost, producer="p") is Told.COMMITTED:
+    await app.must_init("p", transactional_id="shop")
+    await app.must_init("q", transactional_id="till")
+    lost = await app.open("lost-1", producer="p")
+    kept = await app.open("a-1", producer="q")
+    await app.must_init("newer", transactional_id="shop")
+    await app.must_send(kept, "b-2", "q")
+    await app.must_end(kept, "q", "commit")
+    await app.must_transact("c-1", producer="newer")
+    if await app.end(lost, producer="p") is Told.COMMITTED:
         raise MissError("the library told the older producer that it has committed")
-    await room.goes_on("q")
+    await app.goes_on("q")
 
 
 @situation("administrator-aborts", "fenced", "A producer is gone and its transaction is open: can"
            " an administrator abort it?", about=("franz-go 8ad0127f",))  # fmt: skip
-async def administrator_aborts(room: Room) -> None:
+async def administrator_aborts(app: Application) -> None:
     """``Admin.abortTransaction`` writes a marker with the coordinator epoch that
     ``describeProducers`` tells (KIP-664). The partition knows an epoch above 0, as the coordinator
     has moved before, and refuses a marker with an older one.
     """
-    admin = await room.hall.admin()
-    await room.hall.move_leader(await home_of_id(room.hall, room.name("gone")))
-    gone = Producer(admin.cluster, transactional_id=room.name("gone"))
+    admin = await app.target.admin()
+    await app.move_leader_of(await app.target.home_of_id(app.name("gone")))
+    gone = Producer(admin.cluster, transactional_id=app.name("gone"))
     await gone.init_transactions()
     for value in (b"lost-1", b"lost-3"):
         gone.begin()
-        await gone.send(room.name(TOPIC), 1, value)
+        await gone.send(app.name(TOPIC), 1, value)
         if value == b"lost-1":
             await gone.abort()
-    room.steps.append("a producer is gone, and its transaction is open in partition 1")
-    await room.must("abort-open", bootstrap=room.hall.bootstrap, client_id=CLIENT,
-                    topic=room.name(TOPIC), partition=1)  # fmt: skip
-    stable = await room.end_of(1, committed=True)
-    room.expect(stable, await room.end_of(1), "readers get to")
+    app.steps.append("a producer is gone, and its transaction is open in partition 1")
+    await app.must("abort-open", bootstrap=app.target.bootstrap, client_id=CLIENT,
+                    topic=app.name(TOPIC), partition=1)  # fmt: skip
+    stable = await app.end_of(1, committed=True)
+    app.expect(stable, await app.end_of(1), "readers get to")
 
 
 @situation("init-lost", "fenced", "The first InitProducerId is lost, and the application waits for"
            " a shorter time than the library. It asks again, gets a producer, and has a transaction"
            " open when the library would have sent the lost request again: is it left alone?",
            about=("spring-kafka #1408",))  # fmt: skip
-async def init_lost(room: Room) -> None:
+async def init_lost(app: Application) -> None:
     """Each InitProducerId fences the producers before it (KIP-98), so a library must not leave one
     behind that still asks for its id. In the Java client the second call of ``initTransactions``
     waits for the same request as the first one.
     """
-    lost = await room.arm(point="client.request", api="InitProducerId", limit=1, action="drop")
+    lost = await app.arm(point="client.request", api="InitProducerId", limit=1, action="drop")
     await together(
-        room.must_init(patience_ms=LOST_MS // 2, request_timeout_ms=LOST_MS),
+        app.must_init(patience_ms=LOST_MS // 2, request_timeout_ms=LOST_MS),
         lost.wait_until_struck(),
     )
-    entry = await room.open("a-1")
+    entry = await app.open("a-1")
     await asyncio.sleep(LOST_MS * 1.5 / 1_000)
-    await room.must_end(entry)
-    await room.goes_on()
+    await app.must_end(entry)
+    await app.goes_on()
 
 
 @situation("dies-with-open", "fenced", "A process dies with a transaction open, and another one"
            " takes its place: do readers get on at once?",
            about=("databricks/iceberg-kafka-connect #200",))  # fmt: skip
-async def dies_with_open(room: Room) -> None:
+async def dies_with_open(app: Application) -> None:
     """InitProducerId of the same id aborts what its dead producer has left (KIP-98). With another
     id for each process nothing does, and readers wait for ``transaction.timeout.ms``.
     """
-    await room.must_init("old")
-    await room.open("lost-1", producer="old")
-    room.steps.append("the process of old is gone: it does nothing more")
-    await room.must_init("new")
-    kept = room.book.begin()
-    await room.must("begin", producer="new")
-    await room.gets_free(1)
-    await room.must_send(kept, "kept-1", "new")
-    await room.must_end(kept, "new")
-    await room.close("old")
+    await app.must_init("old")
+    await app.open("lost-1", producer="old")
+    app.steps.append("the process of old is gone: it does nothing more")
+    await app.must_init("new")
+    kept = app.ledger.begin()
+    await app.must("begin", producer="new")
+    await app.gets_free(1)
+    await app.must_send(kept, "kept-1", "new")
+    await app.must_end(kept, "new")
+    await app.close("old")
 
 
 @situation("goes-back", "fenced", "A process dies with a transaction open, and another one goes on"
            " from a state that is older than the last commit: do readers get on at once?",
            about=("FLINK-40626",))  # fmt: skip
-async def goes_back(room: Room) -> None:
+async def goes_back(app: Application) -> None:
     """What commits a transaction of its state on a restart must abort what its id has opened since
     then (KIP-939: the state is not that of the open transaction). Nobody else ever would. This does
     not apply where a library keeps no state.
     """
-    await room.must_init("old")
-    kept = await room.open("a-1", producer="old")
-    state = (await room.must("commit", producer="old")).state
+    await app.must_init("old")
+    kept = await app.open("a-1", producer="old")
+    state = (await app.must("commit", producer="old")).state
     kept.told = Told.COMMITTED
     if not state:
         raise NotAskedError("the library keeps no state of its transactions")
-    await room.must_transact("b-1", producer="old")
-    await room.open("lost-1", producer="old")
-    room.steps.append("the process of old is gone: it does nothing more")
-    await room.must_init("new", state=state)
-    await room.must("begin", producer="new")
-    await room.gets_free(1)
-    await room.close("old")
+    await app.must_transact("b-1", producer="old")
+    await app.open("lost-1", producer="old")
+    app.steps.append("the process of old is gone: it does nothing more")
+    await app.must_init("new", state=state)
+    await app.must("begin", producer="new")
+    await app.gets_free(1)
+    await app.close("old")
 
 
 SITUATIONS: Final[tuple[Situation, ...]] = (

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, cast
 
 from txnsim.client.members.membership import GroupProtocol
-from txnsim_lab.exam._book import Told
+from txnsim_lab.exam._application import POLLS_MAX, Application, together
 from txnsim_lab.exam._driver import Answer
-from txnsim_lab.exam._room import POLLS_MAX, Room, together
+from txnsim_lab.exam._ledger import Told
 from txnsim_lab.exam.situation import Play, Situation, situation
 
 PENDING_POLLS: Final = 3
@@ -17,51 +17,51 @@ PENDING_POLLS: Final = 3
 
 @situation("offsets-commit-and-abort", "groups", "Positions go with their transaction: do those of"
            " a commit count, and those of an abort not?", groups=("g",))  # fmt: skip
-async def commit_and_abort(room: Room) -> None:
+async def commit_and_abort(app: Application) -> None:
     """Positions are part of their transaction: they count when it commits (KIP-98)."""
-    await room.must_init()
-    await room.must_transact("a-1", group="g", position=3)
-    await room.must_transact("lost-1", group="g", position=5, end="abort")
-    await room.goes_on()
+    await app.must_init()
+    await app.must_transact("a-1", group="g", position=3)
+    await app.must_transact("lost-1", group="g", position=5, end="abort")
+    await app.goes_on()
 
 
 @situation("group-coordinator-dies", "groups", "The group's coordinator dies and stays dead before"
            " the positions are sent: is the new one found?", groups=("g",),
            about=("librdkafka #5511",), core=True)  # fmt: skip
-async def coordinator_dies(room: Room) -> None:
+async def coordinator_dies(app: Application) -> None:
     """The coordinator is known from the transaction before. The Java client sends FindCoordinator
     when its connection is lost, and TxnOffsetCommit again. The broker leads a partition, too: so
     the library learns that it is gone before the positions are sent.
     """
-    await room.with_leader("g", 0)
-    await room.must_init()
-    await room.must_transact("a-1", group="g", position=3)
-    await room.kill_group_coordinator("g")
+    await app.with_leader("g", 0)
+    await app.must_init()
+    await app.must_transact("a-1", group="g", position=3)
+    await app.kill_group_coordinator("g")
     await asyncio.sleep(1)
-    await room.must_transact("b-2", group="g", position=4)
+    await app.must_transact("b-2", group="g", position=4)
 
 
 @situation("group-coordinator-moves", "groups", "The group's coordinator moves before the positions"
            " are sent.", groups=("g",))  # fmt: skip
-async def coordinator_moves(room: Room) -> None:
+async def coordinator_moves(app: Application) -> None:
     """TxnOffsetCommit is answered NOT_COORDINATOR. The Java client sends FindCoordinator, and
     TxnOffsetCommit again.
     """
-    await room.must_init()
-    await room.must_transact("a-1", group="g", position=3)
-    await room.move_group("g")
-    await room.must_transact("b-2", group="g", position=4)
+    await app.must_init()
+    await app.must_transact("a-1", group="g", position=3)
+    await app.move_group("g")
+    await app.must_transact("b-2", group="g", position=4)
 
 
 @situation("positions-without-records", "groups", "A transaction has positions and no record, as"
            " all inputs were filtered out: do the positions count?", groups=("g",))  # fmt: skip
-async def without_records(room: Room) -> None:
+async def without_records(app: Application) -> None:
     """The Java client sends EndTxn where a group was added, and the positions count."""
-    await room.must_init()
-    entry = room.book.begin(group="g", position=3)
-    await room.must("begin", producer="p")
-    room.expect_done(await room.send_offsets("g", 3), "sending the positions")
-    await room.must_end(entry)
+    await app.must_init()
+    entry = app.ledger.begin(group="g", position=3)
+    await app.must("begin", producer="p")
+    app.expect_done(await app.send_offsets("g", 3), "sending the positions")
+    await app.must_end(entry)
 
 
 PROTOCOLS: Final = ("classic", "consumer")
@@ -74,48 +74,48 @@ def _rebalanced(protocol: str, step: str) -> Play:
     joins its group.
     """
 
-    async def play(room: Room) -> None:
+    async def play(app: Application) -> None:
         """Positions with the metadata of a member that is of an older generation are refused
         (KIP-447). Then the Java client's error asks for an abort. Accepted ones count with their
         transaction.
         """
-        await room.fill_input(*INPUTS)
-        await room.must_init()
-        await room.subscribe("m", "g", protocol)
-        room.expect(await room.poll(3, name="m"), list(INPUTS), "the member reads")
-        entry = room.book.begin("a-1", group="g", position=3)
+        await app.fill_input(*INPUTS)
+        await app.must_init()
+        await app.subscribe("m", "g", protocol)
+        app.expect(await app.poll(3, name="m"), list(INPUTS), "the member reads")
+        entry = app.ledger.begin("a-1", group="g", position=3)
         acts: dict[str, Callable[[], Awaitable[Answer]]] = {
-            "begin": lambda: room.do("begin", producer="p"),
-            "record": lambda: room.send("a-1"),
-            "positions": lambda: room.send_offsets("g", 3, member="m"),
+            "begin": lambda: app.do("begin", producer="p"),
+            "record": lambda: app.send("a-1"),
+            "positions": lambda: app.send_offsets("g", 3, member="m"),
         }
         answer: Answer | None = None
         for name, act in acts.items():
             if answer is None or answer.error is None:
                 answer = await act()
             if name == step:
-                await _another_joins(room, protocol)
+                await _another_joins(app, protocol)
         assert answer is not None
         if answer.error is None:
-            await room.end(entry)
+            await app.end(entry)
         else:
-            await room.give_up(entry, "p", answer.error)
-        await room.goes_on()
+            await app.give_up(entry, "p", answer.error)
+        await app.goes_on()
 
     return play
 
 
-async def _another_joins(room: Room, protocol: str) -> None:
+async def _another_joins(app: Application, protocol: str) -> None:
     """A member of another kind joins; the driver's has to poll for it to get its share."""
 
-    members = room.kafka.members
+    members = app.kafka.members
 
     async def follow() -> None:
         while not joined:
-            await room.poll_once("m")
+            await app.poll_once("m")
 
     async def join() -> None:
-        room.steps.append("another member joins the group")
+        app.steps.append("another member joins the group")
         await members.join("g", ["input"], protocol=cast("GroupProtocol", protocol))
         joined.append(True)
 
@@ -126,23 +126,23 @@ async def _another_joins(room: Room, protocol: str) -> None:
 def _expelled(protocol: str) -> Play:
     """A member that its group has given up sends positions."""
 
-    async def play(room: Room) -> None:
+    async def play(app: Application) -> None:
         """The group's coordinator refuses the positions of a member that it does not know
         (KIP-447). The Java client throws CommitFailedException, after which the application aborts.
         """
-        await room.fill_input(*INPUTS)
-        await room.must_init()
-        await room.subscribe("m", "g", protocol)
-        room.expect(await room.poll(3, name="m"), list(INPUTS), "the member reads")
+        await app.fill_input(*INPUTS)
+        await app.must_init()
+        await app.subscribe("m", "g", protocol)
+        app.expect(await app.poll(3, name="m"), list(INPUTS), "the member reads")
         api = "Heartbeat" if protocol == "classic" else "ConsumerGroupHeartbeat"
-        silent = await room.arm(must_strike=False, point="client.request", api=api, action="drop")
-        room.steps.append("another member joins the group, which gives the silent one up")
-        await room.kafka.members.join("g", ["input"], protocol=cast("GroupProtocol", protocol))
-        entry = await room.transact("a-1", group="g", position=3, member="m")
+        silent = await app.arm(must_strike=False, point="client.request", api=api, action="drop")
+        app.steps.append("another member joins the group, which gives the silent one up")
+        await app.kafka.members.join("g", ["input"], protocol=cast("GroupProtocol", protocol))
+        entry = await app.transact("a-1", group="g", position=3, member="m")
         if entry.told is Told.COMMITTED:
-            room.choices.append("it sends positions without its member's generation (KIP-447)")
-        await room.disarm(silent)
-        await room.goes_on()
+            app.choices.append("it sends positions without its member's generation (KIP-447)")
+        await app.disarm(silent)
+        await app.goes_on()
 
     return play
 
@@ -150,27 +150,27 @@ def _expelled(protocol: str) -> Play:
 def _pending(protocol: str) -> Play:
     """Positions lie in an open transaction, and a member asks for them."""
 
-    async def play(room: Room) -> None:
+    async def play(app: Application) -> None:
         """OffsetFetch with require-stable is answered UNSTABLE_OFFSET_COMMIT while positions are
         pending (KIP-447). The Java client asks again until the transaction has ended. Who does not
         wait goes on at the position of the transaction before, and takes an input twice.
         """
-        await room.fill_input(*INPUTS)
-        await room.must_init()
-        await room.must_transact("before-1", group="g", position=1)
-        entry = await room.open("a-1")
+        await app.fill_input(*INPUTS)
+        await app.must_init()
+        await app.must_transact("before-1", group="g", position=1)
+        entry = await app.open("a-1")
         entry.group, entry.position = "g", 2
-        room.expect_done(await room.send_offsets("g", 2), "sending the positions")
-        asked = await room.requests("OffsetFetch")
-        await room.subscribe("m", "g", protocol)
+        app.expect_done(await app.send_offsets("g", 2), "sending the positions")
+        asked = await app.requests("OffsetFetch")
+        await app.subscribe("m", "g", protocol)
         polls = 0
         for _ in range(POLLS_MAX):  # until it has asked, and some more
-            room.expect(await room.poll_once("m"), [], "while positions are pending a member gets")
+            app.expect(await app.poll_once("m"), [], "while positions are pending a member gets")
             polls += asked.matched > 0
             if polls == PENDING_POLLS:
                 break
-        await room.must_end(entry, "p", "commit")
-        room.expect(await room.poll(1, name="m"), ["i-3"], "then it gets")
+        await app.must_end(entry, "p", "commit")
+        app.expect(await app.poll(1, name="m"), ["i-3"], "then it gets")
 
     return play
 

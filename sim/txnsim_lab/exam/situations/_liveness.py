@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from txnsim_lab.exam._room import Room, together
+from txnsim_lab.exam._application import Application, together
 from txnsim_lab.exam.results import MissError
 from txnsim_lab.exam.situation import ALL, Play, Situation, situation
 from txnsim_lab.exam.situations._codes import CLIENTS_ADD
@@ -25,23 +25,23 @@ HEALED_WITHIN_S: Final = 10
 def _lasts(api: str, action: Any, requests_per_s_max: int) -> Play:
     """One API is struck for some seconds, in the middle of which a transaction is played."""
 
-    async def play(room: Room) -> None:
+    async def play(app: Application) -> None:
         """The Java client waits for retry.backoff.ms before it asks again, and goes on when the
         fault is over. A library may also give an error that says what the application has to do.
         """
-        rule = await room.arm(point="client.request", api=api, action=action)
+        rule = await app.arm(point="client.request", api=api, action=action)
         loop = asyncio.get_running_loop()
-        asked = await room.requests()
+        asked = await app.requests()
 
         async def heal() -> float:
             await asyncio.sleep(LASTS_S)
             rate = asked.matched / LASTS_S
-            await room.disarm(rule)
+            await app.disarm(rule)
             return rate
 
         async def begin() -> float:
-            await room.must_init()
-            await room.must_transact("a-1", "b-2", group="g", position=3)
+            await app.must_init()
+            await app.must_transact("a-1", "b-2", group="g", position=3)
             return loop.time()
 
         began = loop.time()
@@ -50,7 +50,7 @@ def _lasts(api: str, action: Any, requests_per_s_max: int) -> Play:
             raise MissError(f"{rate:.0f} requests per second while {api} is struck")
         if (late := ended - began - LASTS_S) > HEALED_WITHIN_S:
             raise MissError(f"the application goes on only {late:.0f} s after {api} is healed")
-        await room.goes_on()
+        await app.goes_on()
 
     return play
 
@@ -58,32 +58,32 @@ def _lasts(api: str, action: Any, requests_per_s_max: int) -> Play:
 def _reads(api: str, action: Any, requests_per_s_max: int) -> Play:
     """A reader's requests are struck for some seconds."""
 
-    async def play(room: Room) -> None:
+    async def play(app: Application) -> None:
         """The Java client waits for retry.backoff.ms before it asks again, and reads on when the
         fault is over.
         """
-        await room.must_init()
-        await room.must_transact("a-1", "b-1")
-        rule = await room.arm(point="client.request", api=api, action=action)
-        asked = await room.requests()
+        await app.must_init()
+        await app.must_transact("a-1", "b-1")
+        rule = await app.arm(point="client.request", api=api, action=action)
+        asked = await app.requests()
         found, healed = list[str](), asyncio.Event()
 
         async def read() -> None:
-            await room.consumer()
+            await app.consumer()
             while not healed.is_set():
-                found.extend(await room.poll_once())
+                found.extend(await app.poll_once())
 
         async def heal() -> float:
             await asyncio.sleep(LASTS_S)
             rate = asked.matched / LASTS_S
-            await room.disarm(rule)
+            await app.disarm(rule)
             healed.set()
             return rate
 
         _, rate = await together(read(), heal())
         if rate > requests_per_s_max:
             raise MissError(f"{rate:.0f} requests per second while {api} is struck")
-        room.expect(found + await room.poll(2 - len(found)), ["a-1", "b-1"], "the reader gets")
+        app.expect(found + await app.poll(2 - len(found)), ["a-1", "b-1"], "the reader gets")
 
     return play
 

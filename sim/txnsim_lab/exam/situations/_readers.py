@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from txnsim_lab.exam._room import Room, together
-from txnsim_lab.exam.papers import PAPERS, Paper, overlapping, shown, written
+from txnsim_lab.exam._application import Application, together
+from txnsim_lab.exam.fixture_topics import FIXTURE_TOPICS, FixtureTopic, overlapping, shown, written
 from txnsim_lab.exam.situation import Play, Situation, situation
 
 FIRST_MS: Final = 10_000
@@ -16,247 +16,245 @@ _UNSORTED: Final = {"do": "rewrite", "field": "aborted_transactions", "how": "re
 
 @situation("reads-around-aborted", "readers", "Transactions of two producers lie through each"
            " other; one is aborted: does the reader get the others, and in order?")  # fmt: skip
-async def around_aborted(room: Room) -> None:
+async def around_aborted(app: Application) -> None:
     """A fetch brings a list of aborted transactions, each with its producer and first offset. A
     reader leaves out the records of these producers up to their abort markers (KIP-98).
     """
-    await room.must_init("p", transactional_id="shop")
-    await room.must_init("q", transactional_id="till")
-    one = await room.open("a-1", producer="p")
-    two = await room.open("lost-1", producer="q")
-    await room.must_send(one, "b-1", "p")
-    await room.must_send(two, "lost-3", "q")
-    await room.must_end(two, "q", "abort")
-    await room.must_send(one, "c-1", "p")
-    await room.must_end(one, "p", "commit")
-    await room.must_transact("lost-5", producer="q", end="abort")
-    await room.must_transact("d-1", producer="q")
-    await room.consumer()
-    room.expect(await room.poll(4), ["a-1", "b-1", "c-1", "d-1"], "the reader gets")
+    await app.must_init("p", transactional_id="shop")
+    await app.must_init("q", transactional_id="till")
+    one = await app.open("a-1", producer="p")
+    two = await app.open("lost-1", producer="q")
+    await app.must_send(one, "b-1", "p")
+    await app.must_send(two, "lost-3", "q")
+    await app.must_end(two, "q", "abort")
+    await app.must_send(one, "c-1", "p")
+    await app.must_end(one, "p", "commit")
+    await app.must_transact("lost-5", producer="q", end="abort")
+    await app.must_transact("d-1", producer="q")
+    await app.consumer()
+    app.expect(await app.poll(4), ["a-1", "b-1", "c-1", "d-1"], "the reader gets")
 
 
 @situation("stops-at-open", "readers", "A transaction is open: does the reader stop before it, and"
            " go on when it has ended?")  # fmt: skip
-async def stops_at_open(room: Room) -> None:
+async def stops_at_open(app: Application) -> None:
     """A ``read_committed`` reader gets nothing from the last stable offset on (KIP-98)."""
-    await room.must_init("p", transactional_id="shop")
-    await room.must_init("q", transactional_id="till")
-    await room.must_transact("a-1", producer="p")
-    held = await room.open("b-1", producer="p")
-    await room.must_transact("c-1", producer="q")
-    await room.consumer()
-    room.expect(await room.poll(1), ["a-1"], "before the open transaction the reader gets")
-    await room.must_end(held, "p", "commit")
-    room.expect(await room.poll(2), ["b-1", "c-1"], "behind it the reader gets")
+    await app.must_init("p", transactional_id="shop")
+    await app.must_init("q", transactional_id="till")
+    await app.must_transact("a-1", producer="p")
+    held = await app.open("b-1", producer="p")
+    await app.must_transact("c-1", producer="q")
+    await app.consumer()
+    app.expect(await app.poll(1), ["a-1"], "before the open transaction the reader gets")
+    await app.must_end(held, "p", "commit")
+    app.expect(await app.poll(2), ["b-1", "c-1"], "behind it the reader gets")
 
 
 @situation("position-behind-marker", "readers", "The last record is read, and a marker is behind"
            " it: does the reader stand at the end?")  # fmt: skip
-async def position_behind_marker(room: Room) -> None:
+async def position_behind_marker(app: Application) -> None:
     """In the Java client ``position()`` steps over markers."""
-    await room.must_init()
-    await room.must_transact("a-1")
-    end = await room.end_of(1)
-    await room.consumer()
-    room.expect(await room.poll(1, to=end), ["a-1"], "the reader gets")
-    room.expect(room.position(1), end, "the reader's position, where the log ends")
+    await app.must_init()
+    await app.must_transact("a-1")
+    end = await app.end_of(1)
+    await app.consumer()
+    app.expect(await app.poll(1, to=end), ["a-1"], "the reader gets")
+    app.expect(app.position(1), end, "the reader's position, where the log ends")
 
 
 @situation("lag-is-zero", "readers", "All is read, and the reader commits where it stands: is its"
            " lag zero?", about=("spring-kafka #1587",), core=True)  # fmt: skip
-async def lag_is_zero(room: Room) -> None:
+async def lag_is_zero(app: Application) -> None:
     """The Java client's ``commitSync()`` commits the position, which is behind the marker."""
-    await room.must_init()
-    await room.must_transact("a-1")
-    end = await room.end_of(1)
-    await room.consumer()
-    room.expect(await room.poll(1), ["a-1"], "the reader gets")
-    await room.must("commit-positions", consumer="c")
-    room.expect(await room.position_of("readers", "t", 1), end, "the committed position, lag zero")
+    await app.must_init()
+    await app.must_transact("a-1")
+    end = await app.end_of(1)
+    await app.consumer()
+    app.expect(await app.poll(1), ["a-1"], "the reader gets")
+    await app.must("commit-positions", consumer="c")
+    app.expect(await app.position_of("readers", "t", 1), end, "the committed position, lag zero")
 
 
 @situation("commits-each-record", "readers", "The reader commits where it stands as soon as it has"
            " the last record, and not again: is its lag zero?",
            about=("librdkafka #3917",))  # fmt: skip
-async def commits_each_record(room: Room) -> None:
+async def commits_each_record(app: Application) -> None:
     """An application that commits behind each record does so. The marker comes with the record, and
     the Java client's position is behind both.
     """
-    await room.must_init()
-    await room.must_transact("a-1")
-    end = await room.end_of(1)
-    await room.consumer()
-    answer = await room.must("poll-first", consumer="c", timeout_ms=FIRST_MS)
-    room.expect([value for _, _, value in answer.records], ["a-1"], "the reader gets")
-    await room.must("commit-positions", consumer="c")
-    room.expect(await room.position_of("readers", "t", 1), end, "the committed position, lag zero")
+    await app.must_init()
+    await app.must_transact("a-1")
+    end = await app.end_of(1)
+    await app.consumer()
+    answer = await app.must("poll-first", consumer="c", timeout_ms=FIRST_MS)
+    app.expect([value for _, _, value in answer.records], ["a-1"], "the reader gets")
+    await app.must("commit-positions", consumer="c")
+    app.expect(await app.position_of("readers", "t", 1), end, "the committed position, lag zero")
 
 
 @situation("nothing-but-aborted", "readers", "A partition has aborted transactions only: does the"
            " reader get to its end, with nothing?", core=True)  # fmt: skip
-async def nothing_but_aborted(room: Room) -> None:
+async def nothing_but_aborted(app: Application) -> None:
     """The reader gets batches without a record for it, and its position moves on (KIP-98). A reader
     that waits for a record here waits for ever.
     """
-    await room.must_init()
+    await app.must_init()
     for value in ("lost-1", "lost-3", "lost-5"):
-        await room.must_transact(value, end="abort")
-    end = await room.end_of(1)
-    await room.consumer()
-    room.expect(await room.poll(0, to=end), [], "the reader gets")
-    room.expect(room.position(1), end, "the reader's position, where the log ends")
+        await app.must_transact(value, end="abort")
+    end = await app.end_of(1)
+    await app.consumer()
+    app.expect(await app.poll(0, to=end), [], "the reader gets")
+    app.expect(app.position(1), end, "the reader's position, where the log ends")
 
 
 @situation("seek-to-marker", "readers", "A reader seeks to the offset of a marker: does it get the"
            " record behind it?")  # fmt: skip
-async def seek_to_marker(room: Room) -> None:
+async def seek_to_marker(app: Application) -> None:
     """A marker is no record. Committed positions are often there, and a fetch from there works."""
-    await room.must_init()
-    await room.must_transact("a-1")
-    marker = await room.end_of(1) - 1
-    await room.must_transact("b-1")
-    await room.consumer()
-    room.expect(await room.poll(2), ["a-1", "b-1"], "the reader gets")
-    await room.must("seek", consumer="c", topic=room.name("t"), partition=1, offset=marker)
-    room.expect(await room.poll(1), ["b-1"], "behind the marker the reader gets")
+    await app.must_init()
+    await app.must_transact("a-1")
+    marker = await app.end_of(1) - 1
+    await app.must_transact("b-1")
+    await app.consumer()
+    app.expect(await app.poll(2), ["a-1", "b-1"], "the reader gets")
+    await app.must("seek", consumer="c", topic=app.name("t"), partition=1, offset=marker)
+    app.expect(await app.poll(1), ["b-1"], "behind the marker the reader gets")
 
 
 @situation("reads-across-leader-change", "readers", "A transaction is open, and its partition gets"
            " another leader: does the reader still stop before it, and go on when it ends?",
            core=True)  # fmt: skip
-async def across_leader_change(room: Room) -> None:
+async def across_leader_change(app: Application) -> None:
     """The new leader knows the open transaction from its log. Its last stable offset may be unknown
     for a moment, and then stands where it stood.
     """
-    await room.must_init("p", transactional_id="shop")
-    await room.must_init("q", transactional_id="till")
-    held = await room.open("a-1", producer="p")
-    await room.must_transact("b-1", producer="q")
-    await room.consumer()
-    room.expect(await room.poll(0), [], "before the move the reader gets")
-    await room.move_leader(1)
-    room.expect(await room.poll(0), [], "behind the move the reader gets")
-    await room.must_end(held, "p", "commit")
-    room.expect(await room.poll(2), ["a-1", "b-1"], "in the end the reader gets")
+    await app.must_init("p", transactional_id="shop")
+    await app.must_init("q", transactional_id="till")
+    held = await app.open("a-1", producer="p")
+    await app.must_transact("b-1", producer="q")
+    await app.consumer()
+    app.expect(await app.poll(0), [], "before the move the reader gets")
+    await app.move_leader(1)
+    app.expect(await app.poll(0), [], "behind the move the reader gets")
+    await app.must_end(held, "p", "commit")
+    app.expect(await app.poll(2), ["a-1", "b-1"], "in the end the reader gets")
 
 
 @situation("end-is-stable", "readers", "A transaction is open: is the end, as the library tells it"
            " to a reader, where that reader can get to?",
            about=("klag-exporter #104",), core=True)  # fmt: skip
-async def end_is_stable(room: Room) -> None:
+async def end_is_stable(app: Application) -> None:
     """The Java client's ``endOffsets()`` of a ``read_committed`` reader is where it can get to: the
     last stable offset.
     """
-    await room.must_init("p", transactional_id="shop")
-    await room.must_init("q", transactional_id="till")
-    await room.must_transact("a-1", producer="q")
-    stable = await room.end_of(1)
-    held = await room.open("b-1", producer="p")
-    await room.must_transact("c-1", producer="q")
-    await room.consumer()
-    room.expect(await room.poll(1), ["a-1"], "the reader gets")
-    room.expect((await room.ends()).get(1), stable, "the end that it is told")
-    room.expect(room.position(1), stable, "its position, so that its lag is zero")
-    await room.must_end(held, "p", "commit")
-    room.expect(await room.poll(2), ["b-1", "c-1"], "in the end the reader gets")
+    await app.must_init("p", transactional_id="shop")
+    await app.must_init("q", transactional_id="till")
+    await app.must_transact("a-1", producer="q")
+    stable = await app.end_of(1)
+    held = await app.open("b-1", producer="p")
+    await app.must_transact("c-1", producer="q")
+    await app.consumer()
+    app.expect(await app.poll(1), ["a-1"], "the reader gets")
+    app.expect((await app.ends()).get(1), stable, "the end that it is told")
+    app.expect(app.position(1), stable, "its position, so that its lag is zero")
+    await app.must_end(held, "p", "commit")
+    app.expect(await app.poll(2), ["b-1", "c-1"], "in the end the reader gets")
 
 
 @situation("end-is-stable-across-leader-change", "readers", "A transaction is open, and its"
            " partition gets another leader, which does not know its last stable offset for a"
            " moment: does the library tell the same end again?")  # fmt: skip
-async def end_across_leader_change(room: Room) -> None:
+async def end_across_leader_change(app: Application) -> None:
     """A new leader answers OFFSET_NOT_AVAILABLE until it knows its high watermark (KIP-207). The
     Java client asks again.
     """
-    await room.must_init("p", transactional_id="shop")
-    await room.must_init("q", transactional_id="till")
-    await room.must_transact("a-1", producer="q")
-    stable = await room.end_of(1)
-    held = await room.open("b-1", producer="p")
-    await room.consumer()
-    room.expect(await room.poll(1), ["a-1"], "the reader gets")
-    room.expect((await room.ends()).get(1), stable, "the end before the move")
-    await room.move_leader(1)
-    room.expect(await room.poll_once(), [], "while it is open the reader gets")
+    await app.must_init("p", transactional_id="shop")
+    await app.must_init("q", transactional_id="till")
+    await app.must_transact("a-1", producer="q")
+    stable = await app.end_of(1)
+    held = await app.open("b-1", producer="p")
+    await app.consumer()
+    app.expect(await app.poll(1), ["a-1"], "the reader gets")
+    app.expect((await app.ends()).get(1), stable, "the end before the move")
+    await app.move_leader(1)
+    app.expect(await app.poll_once(), [], "while it is open the reader gets")
     unknown = {"do": "error", "error": "OFFSET_NOT_AVAILABLE"}
-    rule = await room.arm(
+    rule = await app.arm(
         point="client.request", api="ListOffsets", topic="t", partition=1, action=unknown
     )
 
     async def know() -> None:
         await asyncio.sleep(KNOWN_S)
-        await room.disarm(rule)
+        await app.disarm(rule)
 
-    ends, _ = await together(room.ends(), know())
-    room.expect(ends.get(1), stable, "the end behind the move")
-    await room.must_end(held, "p", "commit")
-    end = await room.end_of(1)
-    room.expect((await room.ends()).get(1), end, "the end when the transaction has ended")
+    ends, _ = await together(app.ends(), know())
+    app.expect(ends.get(1), stable, "the end behind the move")
+    await app.must_end(held, "p", "commit")
+    end = await app.end_of(1)
+    app.expect((await app.ends()).get(1), end, "the end when the transaction has ended")
 
 
 @situation("end-of-a-former-leader", "readers", "The application asks for the end, and the"
            " broker that is asked leads the partition no more: is the leader found?")  # fmt: skip
-async def former_leader(room: Room) -> None:
+async def former_leader(app: Application) -> None:
     """NOT_LEADER_OR_FOLLOWER says that the metadata is old. The Java client asks for it anew, and
     the new leader for the end.
     """
-    await room.must_init()
-    await room.must_transact("a-1")
-    await room.consumer()
-    room.expect(await room.poll(1), ["a-1"], "the reader gets")
+    await app.must_init()
+    await app.must_transact("a-1")
+    await app.consumer()
+    app.expect(await app.poll(1), ["a-1"], "the reader gets")
     former = {"do": "error", "error": "NOT_LEADER_OR_FOLLOWER"}
     where: dict[str, Any] = {"topic": "t", "partition": 1}
-    asked = await room.requests("Metadata")
-    await room.arm(
-        point="client.request", api="ListOffsets", until=asked.id, action=former, **where
-    )
-    room.expect((await room.ends()).get(1), await room.end_of(1), "the end that it is told")
+    asked = await app.requests("Metadata")
+    await app.arm(point="client.request", api="ListOffsets", until=asked.id, action=former, **where)
+    app.expect((await app.ends()).get(1), await app.end_of(1), "the end that it is told")
 
 
-def _reads(paper: Paper, **fault: Any) -> Play:
-    """A reader of a paper, from its beginning.
+def _reads(fixture: FixtureTopic, **fault: Any) -> Play:
+    """A reader of a fixture, from its beginning.
 
     Args:
-        paper: Which.
+        fixture: Which.
         fault: On what it is answered.
     """
 
-    async def play(room: Room) -> None:
+    async def play(app: Application) -> None:
         """A ``read_committed`` reader gets each committed record once, in order, and no other
         (KIP-98). In the Java client its position is behind all of it, markers included.
         """
-        topic = await written(room.hall, paper)
+        topic = await written(app.target, fixture)
         if fault:
-            await room.arm(point="client.response", **fault)
-        await room.consumer(topic=paper.expected.topic, partitions=1)
-        values, stable = paper.expected.values, paper.expected.stable
-        found = shown(await room.poll(len(values), to=stable, partition=0))
-        room.expect(found, values, f"the reader of {topic} gets")
-        if room.tells_positions:
-            room.expect(room.position(0), stable, "its position in the end")
+            await app.arm(point="client.response", **fault)
+        await app.consumer(topic=fixture.expected.topic, partitions=1)
+        values, stable = fixture.expected.values, fixture.expected.stable
+        found = shown(await app.poll(len(values), to=stable, partition=0))
+        app.expect(found, values, f"the reader of {topic} gets")
+        if app.tells_positions:
+            app.expect(app.position(0), stable, "its position in the end")
 
     return play
 
 
-def _paper(paper: Paper, *, core: bool = False) -> Situation:
-    name = f"reads-{paper.expected.topic}"
-    asks = f"{paper.expected.about} Does the reader get what is committed, and to its end?"
-    return situation(name, "readers", asks, core=core)(_reads(paper))
+def _fixture(fixture: FixtureTopic, *, core: bool = False) -> Situation:
+    name = f"reads-{fixture.expected.topic}"
+    asks = f"{fixture.expected.about} Does the reader get what is committed, and to its end?"
+    return situation(name, "readers", asks, core=core)(_reads(fixture))
 
 
 @situation("reads-unsorted-list-of-one", "readers", "The list of one producer's aborted"
            " transactions comes with the later ones first: are all of them left out?",
            about=("franz-go b9b50cce",))  # fmt: skip
-async def unsorted_of_one(room: Room) -> None:
+async def unsorted_of_one(app: Application) -> None:
     """Kafka sorts by the ends of transactions, and promises no order. The Java client puts the list
     into a queue by first offset.
     """
-    await room.must_init()
+    await app.must_init()
     for value in ("lost-1", "a-1", "lost-3", "b-1"):
-        await room.must_transact(value, end="abort" if value.startswith("lost") else "commit")
-    await room.arm(point="client.response", api="Fetch", action=_UNSORTED)
-    await room.consumer()
-    room.expect(await room.poll(2), ["a-1", "b-1"], "the reader gets")
+        await app.must_transact(value, end="abort" if value.startswith("lost") else "commit")
+    await app.arm(point="client.response", api="Fetch", action=_UNSORTED)
+    await app.consumer()
+    app.expect(await app.poll(2), ["a-1", "b-1"], "the reader gets")
 
 
 SITUATIONS: Final[tuple[Situation, ...]] = (
@@ -272,7 +270,10 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     former_leader,
     unsorted_of_one,
     end_is_stable,
-    *(_paper(one, core=one.expected.topic in ("overlapping", "compacted")) for one in PAPERS),
+    *(
+        _fixture(one, core=one.expected.topic in ("overlapping", "compacted"))
+        for one in FIXTURE_TOPICS
+    ),
     situation("reads-unsorted-list", "readers", "The list of aborted transactions comes in another"
               " order than that of offsets: are all of them left out?")(
                   _reads(overlapping, api="Fetch", action=_UNSORTED)),

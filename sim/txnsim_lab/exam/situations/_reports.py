@@ -11,8 +11,8 @@ from typing import Any, Final
 from txnsim.testing.faults import AsyncFault
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim.wire.compression import GZIP
-from txnsim_lab.exam._book import Told
-from txnsim_lab.exam._room import CLIENT, ID, Room, together
+from txnsim_lab.exam._application import CLIENT, ID, Application, together
+from txnsim_lab.exam._ledger import Told
 from txnsim_lab.exam.results import MissError
 from txnsim_lab.exam.situation import Situation, situation
 from txnsim_lab.exam.situations._codes import CLIENTS_ADD
@@ -34,366 +34,366 @@ def _error(error: str) -> dict[str, Any]:
 @situation("fenced-by-administrator-slowly", "fenced", "An administrator fences the id while the"
            " replicas of the coordinator's log are slow: does it wait for them?",
            about=("KAFKA-16047",))  # fmt: skip
-async def fenced_slowly(room: Room) -> None:
+async def fenced_slowly(app: Application) -> None:
     """The coordinator waits for its log as long as the InitProducerId request says that
     transactions may take. The Java client says the admin's request timeout since KAFKA-16047.
     """
-    await room.must_init()
-    await room.transact("a-1")
+    await app.must_init()
+    await app.transact("a-1")
     slow = {"do": "delay", "delay_ms": 150}
-    await room.arm(
+    await app.arm(
         must_strike=False,
         point="log.append",
         role="follower",
         topic=TRANSACTION_STATE_TOPIC,
         action=slow,
     )
-    await room.must("fence", bootstrap=room.hall.bootstrap, client_id=CLIENT,
-                    transactional_id=room.name(ID))  # fmt: skip
-    await room.close("p")
-    await room.goes_on()
+    await app.must("fence", bootstrap=app.target.bootstrap, client_id=CLIENT,
+                    transactional_id=app.name(ID))  # fmt: skip
+    await app.close("p")
+    await app.goes_on()
 
 
 @situation("fenced-while-recovering", "fenced", "A newer producer has come while the older one has"
            " an error from which it recovers with a new epoch: does it learn that it is dead?",
            about=("librdkafka #3800",))  # fmt: skip
-async def while_recovering(room: Room) -> None:
+async def while_recovering(app: Application) -> None:
     """PRODUCER_FENCED of InitProducerId is fatal in the Java client (KIP-588)."""
-    await room.must_init("old")
-    entry = await room.open("lost-1", producer="old")
+    await app.must_init("old")
+    entry = await app.open("lost-1", producer="old")
     gap = _error("OUT_OF_ORDER_SEQUENCE_NUMBER")
-    await room.arm(point="client.request", api="Produce", limit=1, action=gap)
-    refused = await room.must_be_refused("lost-3", "old")
-    await room.must_init("new")
-    async with room.within(LEARNS_S, "that the older producer learns that it is dead"):
-        await room.give_up(entry, "old", refused)
-        if "old" not in room.dead:
-            entry = await room.transact("lost-5", producer="old")
+    await app.arm(point="client.request", api="Produce", limit=1, action=gap)
+    refused = await app.must_be_refused("lost-3", "old")
+    await app.must_init("new")
+    async with app.within(LEARNS_S, "that the older producer learns that it is dead"):
+        await app.give_up(entry, "old", refused)
+        if "old" not in app.dead:
+            entry = await app.transact("lost-5", producer="old")
             if entry.told is Told.COMMITTED:
                 raise MissError("the older producer has committed")
-    await room.goes_on("new")
+    await app.goes_on("new")
 
 
 @situation("new-epoch-in-open-transaction", "fenced", "A leader has forgotten the producer, which"
            " needs a new epoch, and its transaction is open: does the library get one without"
            " fencing itself?", about=("librdkafka #3928",))  # fmt: skip
-async def needs_new_epoch(room: Room) -> None:
+async def needs_new_epoch(app: Application) -> None:
     """InitProducerId in an open transaction raises the epoch to abort it, and refuses the older one
     when it is asked again. So the Java client ends the transaction first (KIP-360). To call the
     producer dead at once is a choice.
     """
-    await room.must_init()
-    entry = await room.open("a-1")
+    await app.must_init()
+    entry = await app.open("a-1")
     forgotten = _error("UNKNOWN_PRODUCER_ID")
-    await room.arm(point="client.request", api="Produce", limit=1, action=forgotten)
-    answer = await room.send("b-2")
+    await app.arm(point="client.request", api="Produce", limit=1, action=forgotten)
+    answer = await app.send("b-2")
     if answer.error is None:
         entry.values = ("a-1", "b-2")
-        await room.must_end(entry)
+        await app.must_end(entry)
     elif answer.error.fatal:
-        await room.close("p")
+        await app.close("p")
     else:
-        await room.end(entry, how="abort")
-        if room.dead:
-            raise MissError(f"to abort was right, and then the producer is dead{room.after_errors}")
-    await room.goes_on()
+        await app.end(entry, how="abort")
+        if app.dead:
+            raise MissError(f"to abort was right, and then the producer is dead{app.after_errors}")
+    await app.goes_on()
 
 
 @situation("init-slow", "fenced", "The first producer id takes longer than the application waits,"
            " which asks again with the same producer.", about=("KAFKA-13412",))  # fmt: skip
-async def init_slow(room: Room) -> None:
+async def init_slow(app: Application) -> None:
     """The answer comes while nothing waits for it. In the Java client ``initTransactions`` throws
     TimeoutException, and may be called again.
     """
-    slow = await room.arm(point="client.response", api="InitProducerId", limit=1, action="hold")
+    slow = await app.arm(point="client.response", api="InitProducerId", limit=1, action="hold")
     bounds: dict[str, Any] = {"patience_ms": 2_000, "request_timeout_ms": 20_000}
 
     async def come() -> None:
         await slow.wait_until_struck()
         await asyncio.sleep(3)
-        await room.release(slow)
+        await app.release(slow)
         await asyncio.sleep(1)
 
-    answer, _ = await together(room.init(repeats=1, **bounds), come())
+    answer, _ = await together(app.init(repeats=1, **bounds), come())
     if answer.error is not None:
         if not answer.error.retriable:
-            raise MissError(f"init is slow, and fails{room.after_errors}")
-        if (await room.init(**bounds)).error is not None:
-            raise MissError(f"init fails when it is asked again{room.after_errors}")
-    await room.goes_on()
+            raise MissError(f"init is slow, and fails{app.after_errors}")
+        if (await app.init(**bounds)).error is not None:
+            raise MissError(f"init fails when it is asked again{app.after_errors}")
+    await app.goes_on()
 
 
 @situation("abort-behind-slow-markers", "end unknown", "The markers of a commit are slow; the next"
            " transaction hands a record over and is aborted at once: may the application go on with"
            " the same producer?", levels=CLIENTS_ADD, about=("librdkafka #4849",))  # fmt: skip
-async def abort_behind_slow_markers(room: Room) -> None:
+async def abort_behind_slow_markers(app: Application) -> None:
     """AddPartitionsToTxn meets CONCURRENT_TRANSACTIONS; an EndTxn that does not wait for its
     repetition meets a transaction that is complete: INVALID_TXN_STATE. In the Java client EndTxn
     waits for it.
     """
-    await room.must_init()
+    await app.must_init()
     slow = {"do": "delay", "delay_ms": 400}
-    await room.arm(point="peer.request", api="WriteTxnMarkers", action=slow)
+    await app.arm(point="peer.request", api="WriteTxnMarkers", action=slow)
     for index in range(4):
-        await room.must_transact(f"a{index}-1")
-        entry = room.book.begin(f"b{index}-2")
-        await room.must("begin", producer="p")
-        await room.send(*entry.values, wait=False)
+        await app.must_transact(f"a{index}-1")
+        entry = app.ledger.begin(f"b{index}-2")
+        await app.must("begin", producer="p")
+        await app.send(*entry.values, wait=False)
         await asyncio.sleep(0.1)
-        await room.must_end(entry, how="abort")
-        if room.dead:
-            raise MissError(f"the producer is dead{room.after_errors}")
+        await app.must_end(entry, how="abort")
+        if app.dead:
+            raise MissError(f"the producer is dead{app.after_errors}")
 
 
 @situation("commit-nothing", "middle", "A transaction without a record is committed, and one is"
            " aborted: may the application do so?", about=("librdkafka 1.6.1",))  # fmt: skip
-async def commit_nothing(room: Room) -> None:
+async def commit_nothing(app: Application) -> None:
     """The coordinator knows of no transaction, and would answer INVALID_TXN_STATE. The Java client
     sends no EndTxn, and the call succeeds.
     """
-    await room.must_init()
-    await room.must_transact()
-    await room.must_transact(end="abort")
-    await room.goes_on()
+    await app.must_init()
+    await app.must_transact()
+    await app.must_transact(end="abort")
+    await app.goes_on()
 
 
 @situation("record-too-large", "middle", "A record is larger than the library sends, and the"
            " application looks at its commit alone: is it told that the record is missing?",
            about=("KAFKA-9279",))  # fmt: skip
-async def too_large(room: Room) -> None:
+async def too_large(app: Application) -> None:
     """In the Java client the commit fails, as a record of its transaction has failed. A library
     that refuses the record at once passes, too.
     """
-    await room.must_init()
-    await room.transact("a-1", f"{'x' * TOO_LARGE}-1", wait=False)
-    await room.goes_on()
+    await app.must_init()
+    await app.transact("a-1", f"{'x' * TOO_LARGE}-1", wait=False)
+    await app.goes_on()
 
 
 @situation("partition-never-added", "middle", "AddPartitionsToTxn is not answered until the records"
            " have expired, and the application looks at its commit alone.", levels=CLIENTS_ADD,
            about=("librdkafka #3325",))  # fmt: skip
-async def never_added(room: Room) -> None:
+async def never_added(app: Application) -> None:
     """What the coordinator never heard of is not committed. In the Java client the commit fails, as
     records of its transaction have failed.
     """
-    await room.must_init(patience_ms=SHORT_MS)
-    rule = await room.arm(point="client.request", api="AddPartitionsToTxn", action="drop")
+    await app.must_init(patience_ms=SHORT_MS)
+    rule = await app.arm(point="client.request", api="AddPartitionsToTxn", action="drop")
 
     async def heal() -> None:
         await asyncio.sleep(7)
-        await room.disarm(rule)
+        await app.disarm(rule)
 
-    await together(room.transact("a-1", "b-2", wait=False), heal())
-    await room.goes_on()
+    await together(app.transact("a-1", "b-2", wait=False), heal())
+    await app.goes_on()
 
 
 @situation("produce-lost-then-refused", "middle", "The connection breaks before a record is in. On"
            " the next one it is late, and refused for a moment, with other records behind it: does"
            " the producer live on?", about=("librdkafka #4438",))  # fmt: skip
-async def lost_then_refused(room: Room) -> None:
+async def lost_then_refused(app: Application) -> None:
     """The records behind it meet OUT_OF_ORDER_SEQUENCE_NUMBER, which is no loss: the Java client
     commits, others abort and go on.
     """
-    await room.must_init()
-    entry = await room.open("a-1")
+    await app.must_init()
+    entry = await app.open("a-1")
     place: dict[str, Any] = {"topic": "t", "partition": 1, "limit": 1}
-    broken = await room.arm(point="client.request", api="Produce", action="disconnect", **place)
+    broken = await app.arm(point="client.request", api="Produce", action="disconnect", **place)
     late = {"do": "delay", "delay_ms": 400}
-    await room.arm(point="client.request", api="Produce", after=broken.id, action=late, **place)
+    await app.arm(point="client.request", api="Produce", after=broken.id, action=late, **place)
     busy = _error("NOT_ENOUGH_REPLICAS")
-    await room.arm(
+    await app.arm(
         must_strike=False, point="log.append", role="leader", after=broken.id, action=busy, **place
     )
     entry.values = ("a-1", "b-1", "c-1", "d-1")
     for value in entry.values[1:]:
-        answer = await room.send(value, wait=False)
-        room.expect_done(answer, f"handing over {value}")
+        answer = await app.send(value, wait=False)
+        app.expect_done(answer, f"handing over {value}")
         await asyncio.sleep(0.03)  # each is a batch of its own
-    await room.end(entry)
-    if room.dead:
-        raise MissError(f"the producer is dead{room.after_errors}")
-    await room.goes_on()
+    await app.end(entry)
+    if app.dead:
+        raise MissError(f"the producer is dead{app.after_errors}")
+    await app.goes_on()
 
 
 @situation("topic-unknown-for-a-while", "middle", "A broker that has just started does not know the"
            " topic yet: is what is sent afterwards in the log?",
            about=("librdkafka 1.9.0",))  # fmt: skip
-async def topic_unknown(room: Room) -> None:
+async def topic_unknown(app: Application) -> None:
     """A producer that begins to count anew sends what looks like a duplicate, and the leader
     drops it. The Java client counts on (KIP-98).
     """
-    await room.must_init()
-    await room.must_transact("a-1")
+    await app.must_init()
+    await app.must_transact("a-1")
     unknown, moved = _error("UNKNOWN_TOPIC_OR_PARTITION"), _error("NOT_LEADER_OR_FOLLOWER")
-    forgets = await room.arm(
+    forgets = await app.arm(
         point="client.response", api="Metadata", action=unknown, must_strike=False
     )
-    await room.arm(point="client.request", api="Produce", limit=1, action=moved)
+    await app.arm(point="client.request", api="Produce", limit=1, action=moved)
 
     async def learn() -> None:
         await asyncio.sleep(UNKNOWN_S)
-        await room.disarm(forgets)
+        await app.disarm(forgets)
 
-    await together(room.transact("b-1"), learn())
+    await together(app.transact("b-1"), learn())
     for value in ("c-1", "d-1"):
-        await room.goes_on(value=value)
+        await app.goes_on(value=value)
 
 
 @situation("closes-after-timeout", "middle", "A commit has run out of time, as a record was not"
            " acknowledged, and the producer is closed: does that end?",
            about=("KAFKA-16217",))  # fmt: skip
-async def closes_after_timeout(room: Room) -> None:
+async def closes_after_timeout(app: Application) -> None:
     """An application that gives up must be able to leave. The Java client's ``close`` returns."""
-    await room.must_init(patience_ms=CLOSES_S * 1_500)
-    lost = await room.arm(point="client.request", api="Produce", action="drop")
-    entry = room.book.begin("a-1")
-    await room.must("begin", producer="p")
-    await room.send("a-1", wait=False)
-    answer = await room.do("commit", producer="p")
+    await app.must_init(patience_ms=CLOSES_S * 1_500)
+    lost = await app.arm(point="client.request", api="Produce", action="drop")
+    entry = app.ledger.begin("a-1")
+    await app.must("begin", producer="p")
+    await app.send("a-1", wait=False)
+    answer = await app.do("commit", producer="p")
     entry.told = Told.UNKNOWN if answer.error else Told.COMMITTED
-    await room.disarm(lost)
+    await app.disarm(lost)
     await asyncio.sleep(0.5)
-    async with room.within(CLOSES_S, "closing the producer"):
-        await room.close("p")
-    await room.goes_on()
+    async with app.within(CLOSES_S, "closing the producer"):
+        await app.close("p")
+    await app.goes_on()
 
 
 @situation("marker-without-records", "readers", "A producer has aborted transactions without a"
            " record, and one with a record: does the reader get what is behind them?",
            about=("aiokafka #781", "librdkafka 1.7.0"))  # fmt: skip
-async def marker_without_records(room: Room) -> None:
+async def marker_without_records(app: Application) -> None:
     """Such a marker belongs to a transaction that is in no list of aborted ones. The Java client
     steps over it.
     """
-    neighbour = await room.neighbour()
+    neighbour = await app.neighbour()
     for values in ((), ("lost-1",), ()):
         await neighbour.transact(TopicPartition("t", 1), values, committed=False)
-    await room.must_init()
-    await room.must_transact("a-1")
-    await room.consumer()
-    room.expect(await room.poll(1), ["a-1"], "the reader gets")
+    await app.must_init()
+    await app.must_transact("a-1")
+    await app.consumer()
+    app.expect(await app.poll(1), ["a-1"], "the reader gets")
 
 
 @situation("aborted-and-compressed", "readers", "Aborted records are compressed: are they kept from"
            " the reader?", about=("librdkafka #3020",))  # fmt: skip
-async def aborted_and_compressed(room: Room) -> None:
+async def aborted_and_compressed(app: Application) -> None:
     """The list of aborted transactions holds for batches, whatever their codec (KIP-98). These have
     gzip, which every library has.
     """
-    neighbour = await room.neighbour()
+    neighbour = await app.neighbour()
     for index, committed in enumerate((False, True, False)):
         values = (f"x{index}-1", f"y{index}-1")
         if committed:
-            room.book.begin(*values).told = Told.COMMITTED
+            app.ledger.begin(*values).told = Told.COMMITTED
         await neighbour.transact(
             TopicPartition("t", 1), values, committed=committed, compression=GZIP
         )
-    await room.consumer()
-    room.expect(await room.poll(2), ["x1-1", "y1-1"], "the reader gets")
+    await app.consumer()
+    app.expect(await app.poll(2), ["x1-1", "y1-1"], "the reader gets")
 
 
 @situation("both-coordinators-die", "groups", "One broker coordinates the transactions and the"
            " group. It dies and stays dead: are both new ones found?", groups=("g",),
            about=("aiokafka #1151",))  # fmt: skip
-async def both_die(room: Room) -> None:
+async def both_die(app: Application) -> None:
     """The Java client sends FindCoordinator for each of the two when the connection is lost."""
-    await room.must_init()
-    both = await room.kafka.leaders.coordinator_of(ID)
-    await _coordinate(room, both)
-    await room.must_transact("a-1", group="g", position=3)
-    room.steps.append(f"broker {both} dies, which coordinates both")
-    await room.hall.kill(both)
+    await app.must_init()
+    both = await app.kafka.leaders.coordinator_of(ID)
+    await _coordinate(app, both)
+    await app.must_transact("a-1", group="g", position=3)
+    app.steps.append(f"broker {both} dies, which coordinates both")
+    await app.kill(both)
     await asyncio.sleep(1)
-    await room.must_transact("b-2", group="g", position=4)
+    await app.must_transact("b-2", group="g", position=4)
 
 
 @situation("group-coordinator-breaks-at-first", "groups", "The first connections to the group's"
            " coordinator break as soon as they are open: does the library connect again?",
            groups=("g",), about=("librdkafka #3844",))  # fmt: skip
-async def breaks_at_first(room: Room) -> None:
+async def breaks_at_first(app: Application) -> None:
     """The Java client connects again. This does not apply where the library is connected with that
     broker already.
     """
-    await room.must_init()
-    broker = await _elsewhere(room)
-    await room.arm(point="connection.open", broker=broker, limit=3, action="disconnect")
-    await room.must_transact("a-1", group="g", position=3)
+    await app.must_init()
+    broker = await _elsewhere(app)
+    await app.arm(point="connection.open", broker=broker, limit=3, action="disconnect")
+    await app.must_transact("a-1", group="g", position=3)
 
 
 @situation("group-coordinator-unreachable", "groups", "The group's coordinator can't be reached:"
            " does the application get an answer?", groups=("g",),
            about=("librdkafka #5456",))  # fmt: skip
-async def unreachable(room: Room) -> None:
+async def unreachable(app: Application) -> None:
     """The Java client throws TimeoutException after ``max.block.ms``, here four seconds."""
-    await room.must_init(patience_ms=SHORT_MS)
-    broker = await _elsewhere(room)
-    silent = await _out_of_reach(room, broker)
-    await room.transact("a-1", group="g", position=3)
+    await app.must_init(patience_ms=SHORT_MS)
+    broker = await _elsewhere(app)
+    silent = await _out_of_reach(app, broker)
+    await app.transact("a-1", group="g", position=3)
     for rule in silent:
-        await room.disarm(rule)
-    await room.goes_on()
+        await app.disarm(rule)
+    await app.goes_on()
 
 
 @situation("group-coordinator-unreachable-then-moves", "groups", "The group's coordinator can't be"
            " reached, and while the library tries, another broker takes over: is it found?",
            groups=("g",), about=("librdkafka #3847",))  # fmt: skip
-async def unreachable_then_moves(room: Room) -> None:
+async def unreachable_then_moves(app: Application) -> None:
     """The broker is known as alive, so metadata does not tell. Where it can't connect, the Java
     client sends FindCoordinator again.
     """
-    await room.must_init()
-    broker = await _elsewhere(room)
-    entry = await room.open("a-1")
+    await app.must_init()
+    broker = await _elsewhere(app)
+    entry = await app.open("a-1")
     entry.group, entry.position = "g", 3
-    silent = await _out_of_reach(room, broker)
+    silent = await _out_of_reach(app, broker)
 
     async def move() -> None:
         await asyncio.sleep(UNREACHABLE_S)
-        room.steps.append("the group gets another coordinator")
-        await _coordinate(room, await room.kafka.leaders.coordinator_of(ID))
+        app.steps.append("the group gets another coordinator")
+        await _coordinate(app, await app.kafka.leaders.coordinator_of(ID))
 
-    async with room.within(UNREACHABLE_S + FOUND_S, "finding the new coordinator"):
-        answer, _ = await together(room.send_offsets("g", 3), move())
+    async with app.within(UNREACHABLE_S + FOUND_S, "finding the new coordinator"):
+        answer, _ = await together(app.send_offsets("g", 3), move())
     for rule in silent:
-        await room.disarm(rule)
-    room.expect_done(answer, "sending the positions")
-    await room.must_end(entry)
+        await app.disarm(rule)
+    app.expect_done(answer, "sending the positions")
+    await app.must_end(entry)
 
 
 @situation("coordinator-moves-before-offsets", "groups", "The coordinator of the transaction moves"
            " before the positions are sent: is the new one found?", groups=("g",),
            about=("librdkafka #3571",))  # fmt: skip
-async def moves_before_offsets(room: Room) -> None:
+async def moves_before_offsets(app: Application) -> None:
     """AddOffsetsToTxn, or the commit, is answered NOT_COORDINATOR. The Java client sends
     FindCoordinator, and the request again.
     """
-    await room.must_init()
-    entry = await room.open("a-1")
+    await app.must_init()
+    entry = await app.open("a-1")
     entry.group, entry.position = "g", 3
-    await room.move_coordinator()
-    async with room.within(FOUND_S, "finding the new coordinator"):
-        room.expect_done(await room.send_offsets("g", 3), "sending the positions")
-        await room.must_end(entry)
+    await app.move_coordinator()
+    async with app.within(FOUND_S, "finding the new coordinator"):
+        app.expect_done(await app.send_offsets("g", 3), "sending the positions")
+        await app.must_end(entry)
 
 
-async def _out_of_reach(room: Room, broker: int) -> list[AsyncFault]:
+async def _out_of_reach(app: Application, broker: int) -> list[AsyncFault]:
     """Nothing reaches a broker that lives, on connections that are open either."""
     where: dict[str, Any] = {"broker": broker, "action": "drop", "must_strike": False}
-    return [await room.arm(point=at, **where) for at in ("connection.open", "client.request")]
+    return [await app.arm(point=at, **where) for at in ("connection.open", "client.request")]
 
 
-async def _coordinate(room: Room, broker: int) -> None:
+async def _coordinate(app: Application, broker: int) -> None:
     """Have a broker coordinate the group."""
-    at = await room.kafka.topics.of_group("g")
-    if await room.kafka.leaders.of(at.topic, at.partition) != broker:
-        await room.kafka.leaders.move(at.topic, at.partition, to=broker)
+    at = await app.kafka.topics.of_group("g")
+    if await app.kafka.leaders.of(at.topic, at.partition) != broker:
+        await app.kafka.leaders.move(at.topic, at.partition, to=broker)
 
 
-async def _elsewhere(room: Room) -> int:
+async def _elsewhere(app: Application) -> int:
     """Have a broker coordinate the group that the producer has nothing else to do with."""
-    busy = {await room.kafka.leaders.of("t", 1), await room.kafka.leaders.coordinator_of(ID)}
-    broker = min(set(await room.kafka.brokers.states()) - busy)
-    await _coordinate(room, broker)
+    busy = {await app.kafka.leaders.of("t", 1), await app.kafka.leaders.coordinator_of(ID)}
+    broker = min(set(await app.kafka.brokers.states()) - busy)
+    await _coordinate(app, broker)
     return broker
 
 

@@ -1,0 +1,641 @@
+"""What a situation works with: a cluster, a driver, and an application that obeys its library.
+
+The application does what a library's error asks for: it repeats a call that is said to be
+retriable, aborts where it is told to abort, and takes a new producer where the old one is dead. So
+a library is judged by what happens to those who follow its word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.client.errors import ClientError
+from txnsim.client.inspection.reading import Fate, ReadRecord, read_topic
+from txnsim.client.offsets import LATEST
+from txnsim.client.positions import committed_positions
+from txnsim.client.producer import Producer
+from txnsim.errors import ConfigError
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.faults import AsyncFault
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, IsolationLevel, TopicPartition, partition_for
+from txnsim_lab.exam._driver import Answer, Driver, LibraryError
+from txnsim_lab.exam._ledger import Entry, Ledger, Told
+from txnsim_lab.exam._neighbour import Neighbour
+from txnsim_lab.exam._session import DriverSession
+from txnsim_lab.exam.results import MissError, NotAskedError
+from txnsim_lab.exam.targets import TOPICS, Opened
+from txnsim_lab.target.cluster import Ability
+
+TOPIC: Final = "t"
+PARTITIONS: Final = TOPICS[TOPIC]
+INPUT: Final = "input"
+"""Whose positions groups commit."""
+NAMES: Final = ("topic", "transactional_id", "group")
+"""Fields of a rule that name something of the situation."""
+TIMED_OUT_MS: Final = 30_000
+WAITED_MS: Final = 120_000
+"""Past each transaction that is to time out, where the clock is moved."""
+EXPIRING_MS: Final = 16_000
+"""Timeout of a transaction that is to time out, where that is waited for: a library may want it to
+be longer than what a record may take to be delivered (``PATIENCE_MS``).
+"""
+OVER_MS: Final = 5_000
+OVER: Final = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
+UNDER_WAY: Final = ("Ongoing", "PrepareEpochFence", "PrepareAbort")
+"""States of a transaction that is still to time out."""
+CLIENT: Final = "exam"
+"""The client id that drivers take: faults strike and count its requests alone."""
+ID: Final = "shop"
+REQUEST_TIMEOUT_MS: Final = 2_000
+PATIENCE_MS: Final = 15_000
+SESSION_MS: Final = 6_000
+"""Of a member of a classic group: the least that a broker takes."""
+BOUNDS: Final = {
+    "transaction_timeout_ms": 60_000,
+    "request_timeout_ms": REQUEST_TIMEOUT_MS,
+    "patience_ms": PATIENCE_MS,
+}
+REPEATS_MAX: Final = 10
+"""Limit of repeats of a call whose error is retriable."""
+PAUSE_S: Final = 0.1
+AGAIN_S: Final = 1.0
+"""After a transaction that failed when the fault was over: librdkafka refuses records of a topic,
+which it was once refused, until it has asked for metadata.
+"""
+POLLS_MAX: Final = 20
+POLL_MS: Final = 400
+_END_OF: Final = {"commit": Told.COMMITTED, "abort": Told.ABORTED}
+
+
+class Application(DriverSession):
+    """The application of one situation, and the target it works on."""
+
+    def __init__(self, opened: Opened, driver: Driver) -> None:
+        super().__init__(driver)
+        self.target = opened.target
+        self.ledger = Ledger()
+        self._opened = opened
+        self.choices: list[str] = []
+        """Where the library is free to do otherwise than the Java client, and does."""
+        self.must_strike: list[AsyncFault] = []
+        self.positions: dict[int, int] = {}
+        """Where the reader stood after its last poll, by partition."""
+        self.tells_positions = True
+        """Whether the library reports positions, by its last answer; True at first."""
+        self.dead: set[str] = set()
+        """What was closed because the library has called it dead."""
+        self.opened: set[str] = set()
+        """Producers and consumers, by name."""
+        self._ids: dict[str, str] = {}
+        """Producers to their transactional ids."""
+
+    @property
+    def kafka(self) -> AsyncSimulatedKafka:
+        """The simulated cluster.
+
+        Raises:
+            NotAskedError: It is a real one: the situation needs more than a proxy can do.
+        """
+        return self._opened.kafka
+
+    # What the library is asked
+
+    def name(self, own: str) -> str:
+        """What a topic, an id or a group is called in the cluster."""
+        return self.target.prefix + own
+
+    async def init(
+        self,
+        producer: str = "p",
+        *,
+        transactional_id: str = ID,
+        repeats: int = REPEATS_MAX,
+        state: str = "",
+        **bounds: int,
+    ) -> Answer:
+        """A transactional producer; the call is repeated while the library says it may be.
+
+        Args:
+            producer: Its name.
+            transactional_id: Its id.
+            repeats: How often it is called at most.
+            state: What another one has left, where it goes on from that.
+            bounds: Other bounds than the usual ones, as the contract names them.
+        """
+        self.dead.discard(producer)
+        self.opened.add(producer)
+        self._ids[producer] = transactional_id
+        for _ in range(repeats):
+            answer = await self.do(
+                "init",
+                producer=producer,
+                bootstrap=self.target.bootstrap,
+                client_id=CLIENT,
+                transactional_id=self.name(transactional_id),
+                **{**BOUNDS, **bounds},
+                **({"state": state} if state else {}),
+            )
+            if answer.error is None or not answer.error.retriable:
+                return answer
+            await asyncio.sleep(PAUSE_S)
+        return answer
+
+    async def must_init(
+        self,
+        producer: str = "p",
+        *,
+        transactional_id: str = ID,
+        state: str = "",
+        **bounds: int,
+    ) -> None:
+        """A producer that has to come up; see ``init``.
+
+        Raises:
+            MissError: It does not.
+        """
+        answer = await self.init(producer, transactional_id=transactional_id, state=state, **bounds)
+        self.expect_done(answer, "init")
+
+    async def open(self, *values: str, producer: str = "p") -> Entry:
+        """A transaction that stays open, with its records acknowledged."""
+        entry = self.ledger.begin(*values)
+        await self.must("begin", producer=producer)
+        for value in values:
+            self.expect_done(await self.send(value, producer), f"sending {value}")
+        return entry
+
+    async def must_send(self, entry: Entry, value: str, producer: str) -> None:
+        """One more record of an open transaction."""
+        self.expect_done(await self.send(value, producer), f"sending {value}")
+        entry.values = (*entry.values, value)
+
+    async def must_be_refused(self, value: str, producer: str) -> LibraryError:
+        """A record of the older one of two producers; the library's error.
+
+        Raises:
+            MissError: The library says that it is in the log.
+        """
+        answer = await self.send(value, producer)
+        if answer.error is None:
+            raise MissError("the library told the older producer that its record is in the log")
+        return answer.error
+
+    async def must_end(self, entry: Entry, producer: str = "p", how: str = "commit") -> None:
+        """End a transaction in a way that the library has to tell.
+
+        Raises:
+            MissError: It tells another end, or none.
+        """
+        await self.end(entry, producer=producer, how=how)
+        self.expect_told(entry, _END_OF[how])
+
+    async def must_transact(self, *values: str, end: str = "commit", **more: Any) -> None:
+        """A whole transaction, whose end the library has to tell; see ``transact``.
+
+        Raises:
+            MissError: It tells another end, or none.
+        """
+        self.expect_told(await self.transact(*values, end=end, **more), _END_OF[end])
+
+    async def send(self, value: str, producer: str = "p", *, wait: bool = True) -> Answer:
+        """One record; values go to the partitions in turn, by their last letter."""
+        return await self.do(
+            "send",
+            producer=producer,
+            topic=self.name(TOPIC),
+            partition=ord(value[-1]) % PARTITIONS,
+            value=value,
+            wait=wait,
+        )
+
+    async def transact(
+        self,
+        *values: str,
+        producer: str = "p",
+        end: str = "commit",
+        group: str = "",
+        position: int = -1,
+        wait: bool = True,
+        member: str = "",
+        needs_positions: bool = True,
+    ) -> Entry:
+        """A whole transaction of an application that obeys.
+
+        Args:
+            values: Of its records.
+            producer: Whose.
+            end: commit or abort.
+            group: Whose positions go with it.
+            position: Where that group goes on.
+            wait: Each record is acknowledged before the next one.
+            member: The consumer, a member of that group, whose positions they are.
+            needs_positions: It means nothing without them; else they are left out where the driver
+                has no such command.
+
+        Raises:
+            NotAskedError: The driver has no such command.
+        """
+        entry = self.ledger.begin(*values, group=group, position=position)
+        answer = await self.fill(values, producer, wait=wait)
+        if group and answer.error is None:
+            try:
+                answer = await self.send_offsets(group, position, producer=producer, member=member)
+            except NotAskedError:
+                if needs_positions:
+                    raise
+                entry.group = ""
+        if answer.error is None:
+            await self.end(entry, producer=producer, how=end)
+        else:
+            await self.give_up(entry, producer, answer.error)
+        return entry
+
+    async def fill(self, values: Sequence[str], producer: str, *, wait: bool = True) -> Answer:
+        """Begin a transaction and send, up to the first error."""
+        answer = await self.do("begin", producer=producer)
+        for value in values:
+            if answer.error is None:
+                answer = await self.send(value, producer, wait=wait)
+        return answer
+
+    async def send_offsets(
+        self, group: str, position: int, *, producer: str = "p", member: str = ""
+    ) -> Answer:
+        """Positions into a transaction."""
+        return await self.do(
+            "send-offsets",
+            producer=producer,
+            group=self.name(group),
+            offsets=[[self.name(INPUT), 0, position]],
+            **({"consumer": member} if member else {}),
+        )
+
+    async def end(self, entry: Entry, *, producer: str = "p", how: str = "commit") -> Told:
+        """End a transaction, as the library wants it."""
+        for _ in range(REPEATS_MAX):
+            if how == "commit":
+                entry.told = Told.UNKNOWN
+            answer = await self.do(how, producer=producer)
+            if answer.error is None:
+                entry.told = _END_OF[how]
+                return entry.told
+            if answer.error.fatal or not (answer.error.retriable or answer.error.abortable):
+                break
+            if answer.error.abortable:
+                if how == "abort":
+                    break
+                how = "abort"
+            await asyncio.sleep(PAUSE_S)
+        await self.close(producer)
+        return entry.told
+
+    async def give_up(self, entry: Entry, producer: str, error: LibraryError) -> Told:
+        """After an error in the middle: abort, unless the producer is dead."""
+        if error.fatal:
+            await self.close(producer)
+            return entry.told
+        return await self.end(entry, producer=producer, how="abort")
+
+    async def close(self, name: str) -> None:
+        """Close a producer or a consumer; what it says is of no interest."""
+        self.dead.add(name)
+        await self.do("close", name=name)
+
+    async def goes_on(self, producer: str = "p", *, value: str = "after") -> bool:
+        """The application commits again: with the same producer, or with a new one where the
+        library has called that one dead.
+
+        Returns:
+            Whether it takes a new one.
+
+        Raises:
+            MissError: It can't.
+        """
+        for attempt in ("-1", "-2"):
+            was_dead = producer in self.dead
+            if was_dead:
+                answer = await self.init(producer, transactional_id=self._ids[producer])
+                self.expect_done(answer, "init of a new producer")
+            entry = await self.transact(value + attempt, producer=producer)
+            if entry.told is Told.COMMITTED:
+                return was_dead or attempt == "-2"
+            await asyncio.sleep(AGAIN_S)
+        raise MissError(f"the application can commit nothing more{self.after_errors}")
+
+    # Readers
+
+    async def consumer(
+        self,
+        name: str = "c",
+        *,
+        group: str = "readers",
+        topic: str = TOPIC,
+        partitions: int = PARTITIONS,
+    ) -> None:
+        """A ``read_committed`` reader from the beginning."""
+        self.opened.add(name)
+        await self.must(
+            "consumer",
+            consumer=name,
+            **self.reading(group, topic),
+            partitions=partitions,
+        )
+
+    async def subscribe(self, name: str, group: str, protocol: str, *, topic: str = INPUT) -> None:
+        """A member of a group that reads a topic."""
+        self.dead.discard(name)
+        self.opened.add(name)
+        reading = self.reading(group, topic)
+        await self.must(
+            "subscribe",
+            consumer=name,
+            **reading,
+            protocol=protocol,
+            session_timeout_ms=SESSION_MS,
+        )
+
+    def reading(self, group: str, topic: str) -> dict[str, Any]:
+        """What commands that make a reader have in common."""
+        return {
+            "bootstrap": self.target.bootstrap,
+            "client_id": CLIENT,
+            "group": self.name(group),
+            "topic": self.name(topic),
+            "isolation": "read_committed",
+        }
+
+    async def poll(
+        self, count: int, *, to: int = -1, name: str = "c", partition: int = 1
+    ) -> list[str]:
+        """Values, in the order in which they came.
+
+        Args:
+            count: Look until so many have come, and once more.
+            to: Look until the reader stands there, if the library tells it.
+            name: The reader.
+            partition: In which partition.
+        """
+        found: list[str] = []
+        for is_last in (*[False] * POLLS_MAX, True):
+            stands = self.positions.get(partition, -1) if self.tells_positions else to
+            if len(found) >= count and stands >= to and not is_last:
+                continue
+            found += await self.poll_once(name)
+        return found
+
+    async def poll_once(self, name: str = "c") -> list[str]:
+        """What one poll brings."""
+        answer = await self.must("poll", consumer=name, timeout_ms=POLL_MS)
+        self.tells_positions = answer.positions is not None
+        self.positions = {int(index): at for index, at in (answer.positions or {}).items()}
+        return [value for _, _, value in answer.records]
+
+    async def ends(self, name: str = "c") -> dict[int, int]:
+        """The end offsets as the library tells them."""
+        answer = await self.must("end-offsets", consumer=name)
+        return {int(index): at for index, at in answer.ends.items()}
+
+    def position(self, partition: int) -> int | None:
+        """Where the reader stood after its last poll.
+
+        Raises:
+            NotAskedError: The library does not tell it.
+        """
+        if not self.tells_positions:
+            raise NotAskedError("the library does not tell where a reader stands")
+        return self.positions.get(partition)
+
+    # The cluster
+
+    async def neighbour(self) -> Neighbour:
+        """A producer of our own, on a simulated cluster."""
+        cluster = await self.kafka.rebuilt.client("neighbour")
+        self.kafka.rebuilt.guests.append(cluster.close)
+        made = Neighbour(
+            cluster=cluster, transactions=self.kafka.transactions, transactional_id="neighbour"
+        )
+        await made.init()
+        return made
+
+    async def arm(self, *, must_strike: bool = True, **rule: Any) -> AsyncFault:
+        """A fault on the driver's own requests, unless the rule is of another kind.
+
+        Raises:
+            NotAskedError: The proxy in front of this cluster can't do that.
+        """
+        if str(rule.get("point", "")).startswith("client."):
+            rule.setdefault("client_id", CLIENT)
+        if rule["action"] != "pass":
+            self.steps.append(f"fault {msgspec.json.encode(rule).decode()}")
+        rule |= {field: self.name(rule[field]) for field in NAMES if field in rule}
+        try:
+            fault = await self._opened.faults.arm(may_miss=True, **rule)
+        except (ValueError, ConfigError) as error:
+            raise NotAskedError(f"not on this cluster: {error}") from None
+        if must_strike:
+            self.must_strike.append(fault)
+        return fault
+
+    async def disarm(self, fault: AsyncFault) -> None:
+        """End a fault."""
+        self.steps.append(f"the fault at {fault.rule.api or 'the connection'} is over")
+        await fault.disarm()
+
+    async def release(self, fault: AsyncFault) -> None:
+        self.steps.append(f"the {fault.rule.api} that was held goes on")
+        await fault.release()
+
+    async def requests(self, api: str | None = None) -> AsyncFault:
+        """A count of the driver's requests, from now on."""
+        return await self.arm(must_strike=False, point="client.request", api=api, action="pass")
+
+    async def time_out(self) -> None:
+        """Let the coordinator abort what takes too long.
+
+        Raises:
+            MissError: There is no open transaction.
+        """
+        self.steps.append("the transaction runs out of time")
+        await self.target.wait_out(WAITED_MS if self._can_move_clock else EXPIRING_MS)
+        admin, name = await self.target.admin(), self.name(ID)
+        deadline = admin.cluster.deadline(TIMED_OUT_MS)
+        while True:
+            found = (await admin.describe_transactions([name]))[name]
+            state = str(found) if isinstance(found, ClientError) else found.state
+            if state == "CompleteAbort":
+                return
+            if state not in UNDER_WAY or deadline.passed:
+                raise MissError(f"no transaction has timed out: {state}")
+            await asyncio.sleep(PAUSE_S)
+
+    async def is_over(self) -> None:
+        """What was told as ended ends at the coordinator too, and not at its timeout only.
+
+        Raises:
+            MissError: It is open still.
+        """
+        admin, name = await self.target.admin(), self.name(ID)
+        deadline = admin.cluster.deadline(OVER_MS)
+        while True:
+            found = (await admin.describe_transactions([name]))[name]
+            if isinstance(found, ClientError) or found.state in OVER:
+                return
+            if deadline.passed:
+                raise MissError(
+                    f"told as ended, but {found.state}: readers wait until it times out"
+                )
+            await asyncio.sleep(PAUSE_S)
+
+    async def gets_free(self, partition: int) -> None:
+        """Nothing holds a partition's readers back, though nothing has timed out.
+
+        Raises:
+            MissError: A transaction is open in it.
+        """
+        deadline = (await self.target.admin()).cluster.deadline(OVER_MS)
+        while True:
+            stable = await self.end_of(partition, committed=True)
+            if stable == (end := await self.end_of(partition)):
+                return
+            if deadline.passed:
+                raise MissError(f"readers get to {stable} of {end}: a transaction is left open")
+            await asyncio.sleep(PAUSE_S)
+
+    @property
+    def _can_move_clock(self) -> bool:
+        return Ability.CLOCK in self.target.can
+
+    @property
+    def expiring_ms(self) -> int:
+        """Timeout of a transaction that is to time out: on a real cluster it is waited for."""
+        return BOUNDS["transaction_timeout_ms"] if self._can_move_clock else EXPIRING_MS
+
+    async def home_of_group(self, group: str) -> TopicPartition:
+        """The partition on which a group lives."""
+        topic = await (await self.target.admin()).wait_for_topic(CONSUMER_OFFSETS_TOPIC)
+        index = partition_for(self.name(group), len(topic.partitions))
+        return TopicPartition(CONSUMER_OFFSETS_TOPIC, index)
+
+    async def move_leader_of(self, place: TopicPartition, *, to: int | None = None) -> None:
+        """Hand a partition to another replica.
+
+        Args:
+            place: The partition.
+            to: The id of the broker; any other in sync unless given.
+
+        Raises:
+            NotAskedError: There is none.
+            TargetError: Not on this cluster.
+        """
+        led = await (await self.target.admin()).describe_partition(place)
+        others = [one for one in led.isr if one != led.leader_id and to in (one, None)]
+        if not others:
+            raise NotAskedError(f"no other replica of {place} is in sync")
+        await self.target.move_leader(place, self.target.number_of(others[0]))
+
+    async def kill(self, broker_id: int) -> None:
+        """End a broker at once; it stays dead until the situation is over.
+
+        Raises:
+            TargetError: Not on this cluster.
+        """
+        await self.target.kill(self.target.number_of(broker_id))
+
+    async def move_leader(self, partition: int) -> None:
+        """Another replica leads a partition of the topic."""
+        self.steps.append(f"partition {partition} gets another leader")
+        await self.move_leader_of(TopicPartition(self.name(TOPIC), partition))
+
+    async def move_coordinator(self) -> None:
+        """Another broker coordinates the transactional id, and loads its log."""
+        self.steps.append("the transactional id gets another coordinator")
+        await self.move_leader_of(await self.target.home_of_id(self.name(ID)))
+
+    async def move_group(self, group: str) -> None:
+        """Another broker coordinates a group."""
+        self.steps.append("the group gets another coordinator")
+        await self.move_leader_of(await self.home_of_group(group))
+
+    async def kill_coordinator(self) -> None:
+        """The coordinator's broker dies and stays dead."""
+        self.steps.append("the coordinator's broker dies")
+        admin = await self.target.admin()
+        await self.kill(await admin.leader_of(await self.target.home_of_id(self.name(ID))))
+
+    async def with_leader(self, group: str, partition: int) -> None:
+        """One broker coordinates a group and leads a partition of the topic, and does not
+        coordinate the transactional id. To be called before the library has looked.
+        """
+        admin = await self.target.admin()
+        await self.position_of(group)  # whoever asks for a group first makes the topic of groups
+        home = await self.home_of_group(group)
+        if await admin.leader_of(home) == await admin.leader_of(
+            await self.target.home_of_id(self.name(ID))
+        ):
+            await self.move_leader_of(home)
+        broker = await admin.leader_of(home)
+        place = TopicPartition(self.name(TOPIC), partition)
+        if await admin.leader_of(place) != broker:
+            await self.move_leader_of(place, to=broker)
+
+    async def kill_group_coordinator(self, group: str) -> None:
+        """The broker of a group's coordinator dies and stays dead."""
+        self.steps.append("the broker of the group's coordinator dies")
+        admin = await self.target.admin()
+        home = await self.home_of_group(group)
+        await self.kill(await admin.leader_of(home))
+
+    async def fill_input(self, *values: str) -> None:
+        """Records in the first partition of the input, by an application of another kind."""
+        admin = await self.target.admin()
+        async with Producer(admin.cluster) as producer:
+            for value in values:
+                await producer.send(self.name(INPUT), 0, value.encode())
+
+    # The log
+
+    async def end_of(self, partition: int, *, committed: bool = False) -> int:
+        """Where a partition of the topic ends, once the markers of what has ended are written; or
+        up to where it is committed now.
+        """
+        if not committed:
+            await self.records()
+        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        admin = await self.target.admin()
+        return await admin.offset_of(TopicPartition(self.name(TOPIC), partition), LATEST, isolation)
+
+    async def records(self, *, settle_ms: int = 2_000) -> tuple[ReadRecord, ...]:
+        """All records of the topic, each with its fate."""
+        return await read_topic(await self.target.admin(), self.name(TOPIC), settle_ms=settle_ms)
+
+    async def judge(self, groups: Sequence[str] = ()) -> list[str]:
+        """Check everything reported to the application against the log."""
+        committed = await self.committed()
+        positions = {group: await self.position_of(group) for group in groups}
+        return list(self.ledger.misses(committed, positions))
+
+    async def committed(self) -> list[str]:
+        """The values that a ``read_committed`` reader gets."""
+        records = await self.records()
+        return [(r.value or b"").decode() for r in records if r.fate is Fate.COMMITTED]
+
+    async def position_of(self, group: str, topic: str = INPUT, partition: int = 0) -> int:
+        where = TopicPartition(self.name(topic), partition)
+        admin = await self.target.admin()
+        return (await committed_positions(admin.cluster, self.name(group), [where]))[where]
+
+
+async def together(*acts: Coroutine[Any, Any, Any]) -> list[Any]:
+    """What happens at the same time; where one of it fails, the others end as well, so that no
+    command is given behind the situation's end.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(act) for act in acts]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [task.result() for task in tasks]

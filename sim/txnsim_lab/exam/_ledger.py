@@ -1,0 +1,103 @@
+"""What an application was told about its transactions, held against what the log holds.
+
+The laws, for every library and every situation: told "committed" is readable, once; told "aborted"
+is not; an end that nobody told is whole; positions end as the records of their transaction do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+SHOWN_CHARS: Final = 20
+
+
+class Told(StrEnum):
+    """The end of a transaction, as the library told it."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    """Aborted, or its commit was never requested."""
+    UNKNOWN = "unknown"
+    """A commit was requested and answered with an error."""
+
+
+class Entry(msgspec.Struct, kw_only=True):
+    """One transaction."""
+
+    values: tuple[str, ...]
+    group: str = ""
+    """Whose positions went with it."""
+    position: int = -1
+    told: Told = Told.ABORTED
+
+
+class Ledger(msgspec.Struct):
+    """Every transaction of a situation, in order."""
+
+    entries: list[Entry] = []
+
+    def begin(self, *values: str, group: str = "", position: int = -1) -> Entry:
+        """Note a transaction before it begins."""
+        entry = Entry(values=values, group=group, position=position)
+        self.entries.append(entry)
+        return entry
+
+    def misses(self, committed: Sequence[str], positions: Mapping[str, int]) -> Iterator[str]:
+        """What the log and the answers don't agree about.
+
+        Args:
+            committed: The values that a ``read_committed`` reader gets.
+            positions: Group to its committed position; -1 where there is none.
+        """
+        seen = Counter(committed)
+        for value, count in seen.items():
+            if count > 1:
+                yield f"{short(value)} is in the log {count} times"
+            if not any(value in entry.values for entry in self.entries):
+                yield f"{short(value)} is in the log, and was never sent"
+        for entry in self.entries:
+            yield from self._of_records(entry, [value for value in entry.values if seen[value]])
+        for group, position in positions.items():
+            yield from self._of_positions(group, position, seen)
+
+    def _of_records(self, entry: Entry, readable: list[str]) -> Iterator[str]:
+        missing = [value for value in entry.values if value not in readable]
+        match entry.told:
+            case Told.COMMITTED if missing:
+                yield f'the library says "committed", but readers do not get {listed(missing)}'
+            case Told.ABORTED if readable:
+                said = 'the library says "aborted" or was never asked to commit'
+                yield f"{said}, but readers get {listed(readable)}"
+            case Told.UNKNOWN if missing and readable:
+                said = "half of a transaction is committed"
+                yield f"{said}: {listed(readable)} without {listed(missing)}"
+            case _:
+                pass
+
+    def _of_positions(self, group: str, position: int, seen: Counter[str]) -> Iterator[str]:
+        """A transaction counts as committed where its records are readable, whatever was told."""
+        expected = -1
+        for entry in self.entries:
+            whole = entry.values and all(seen[value] for value in entry.values)
+            if entry.group == group and (whole or entry.told is Told.COMMITTED):
+                expected = entry.position
+        if position != expected:
+            said = f"the position of group {group} is {position}"
+            yield f"{said}; by its transactions it has to be {expected}"
+
+
+def short(value: str) -> str:
+    """A value for a message: a large one by its beginning."""
+    return (
+        value if len(value) <= SHOWN_CHARS else f"{value[:SHOWN_CHARS]}… ({len(value)} characters)"
+    )
+
+
+def listed(values: Sequence[str]) -> str:
+    """Values for a message."""
+    return ", ".join(map(short, values))

@@ -1,0 +1,143 @@
+"""The conversation with a library through its driver: commands and answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from itertools import groupby
+from typing import Any, Final
+
+from txnsim_lab.exam._driver import UNSUPPORTED, Answer, Driver, LibraryError
+from txnsim_lab.exam._ledger import Entry, Told, listed, short
+from txnsim_lab.exam.results import MissError, NotAskedError
+
+UNTOLD: Final = ("bootstrap", "client_id")
+"""Arguments omitted in reports: they are the same in every command."""
+
+
+class DriverSession:
+    """Commands to one driver, with its answers."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self.errors: list[str] = []
+        """What the library has told, call by call."""
+        self.steps: list[str] = []
+        """All that was done, in order: commands with their answers, and faults."""
+
+    async def do(self, verb: str, **arguments: Any) -> Answer:
+        """One command; an error is an answer.
+
+        Raises:
+            MissError: It fails, and no error is told.
+            NotAskedError: The driver has no such command.
+        """
+        step, asked = len(self.steps), _asked(verb, arguments)
+        self.steps.append(f"{asked}: no answer")
+        answer = await self._driver.ask(verb, **arguments)
+        self.steps[step] = f"{asked}: {_answered(answer)}"
+        if answer.error is not None and not answer.ok:
+            if answer.error.name == UNSUPPORTED:
+                raise NotAskedError(f"the driver has no command {verb}")
+            self.errors.append(f"{verb}: {_words(answer.error)}")
+        elif not answer.ok:
+            raise MissError(f"{verb} failed without an error")
+        return answer
+
+    async def must(self, verb: str, **arguments: Any) -> Answer:
+        """One command that has to work.
+
+        Raises:
+            MissError: It does not.
+        """
+        answer = await self.do(verb, **arguments)
+        self.expect_done(answer, verb)
+        return answer
+
+    # What it should have told
+
+    def expect(self, found: object, wanted: object, what: str) -> None:
+        """Hold one against the other.
+
+        Raises:
+            MissError: They differ.
+        """
+        if found != wanted:
+            raise MissError(f"{what}: {found}; expected: {wanted}")
+
+    def expect_told(self, entry: Entry, wanted: Told) -> None:
+        """Hold what the library has told of a transaction's end against what it has to tell.
+
+        Raises:
+            MissError: They differ.
+        """
+        if entry.told is not wanted:
+            of = f" with {listed(entry.values)}" if entry.values else ""
+            said = f'the library says "{entry.told}" of the transaction{of}'
+            raise MissError(f'{said}, and "{wanted}" was expected{self.after_errors}')
+
+    def expect_done(self, answer: Answer, what: str) -> None:
+        """Hold a call to its success.
+
+        Raises:
+            MissError: It has failed.
+        """
+        if answer.error is not None:
+            raise MissError(f"{what} failed: {_words(answer.error)}")
+
+    @asynccontextmanager
+    async def within(self, seconds: float, what: str) -> AsyncIterator[None]:
+        """Hold the library to a time for several calls.
+
+        Raises:
+            MissError: It took longer.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            raise MissError(f"{what} takes longer than {seconds:g} s{self.after_errors}") from None
+
+    @property
+    def after_errors(self) -> str:
+        """The end of a sentence: the errors that the library has told up to now."""
+        return f"; its errors: {'; '.join(self.errors)}" if self.errors else ""
+
+
+def without_repeats(steps: Iterable[str]) -> Iterator[str]:
+    for step, same in groupby(steps):
+        count = len(list(same))
+        yield step if count == 1 else f"{step} ({count} times)"
+
+
+def _asked(verb: str, arguments: Mapping[str, Any]) -> str:
+    told = (f"{name}={_shown(each)}" for name, each in arguments.items() if name not in UNTOLD)
+    return " ".join((verb, *told))
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case list():
+            return ",".join(":".join(map(str, each)) for each in value)
+        case _:
+            return short(str(value))
+
+
+def _answered(answer: Answer) -> str:
+    if answer.error is not None:
+        return _words(answer.error)
+    told = [f"offset {answer.offset}"] if answer.offset >= 0 else []
+    if answer.records:
+        told.append(f"records {listed([value for _, _, value in answer.records])}")
+    for name, places in (("positions", answer.positions), ("ends", answer.ends)):
+        if places:
+            told.append(f"{name} {', '.join(f'{index}:{at}' for index, at in places.items())}")
+    return ", ".join(("done", *told))
+
+
+def _words(error: LibraryError) -> str:
+    kinds = [kind for kind in ("retriable", "abortable", "fatal") if getattr(error, kind)]
+    return f"{error.name} ({', '.join(kinds) or 'no word on what to do'}) {error.message}".rstrip()

@@ -1,0 +1,301 @@
+"""What there is to read: topics with one partition each, and what a ``read_committed`` reader gets.
+
+A fixture topic is written over the wire, so it can be written on any cluster. What is expected of a
+reader stands beside it, by hand. Drivers are asked of them (``situations.readers``), and so is
+whatever reads topics or log directories without a coordinator (``txnsim exam readers``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.partition_requests import delete_records
+from txnsim.client.producer import Producer
+from txnsim.types import TopicPartition
+from txnsim_lab.exam.targets import create_topic
+from txnsim_lab.target.cluster import Target
+
+TIMEOUT_MS: Final = 600_000
+"""Of transactions that stay open: less than ``transaction.max.timeout.ms`` of any broker."""
+LARGE: Final = 100_000
+"""Bytes of a value that fills an answer: readers fetch 1 MiB of a partition by default."""
+
+
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
+    """The expected answer of a reader for a topic."""
+
+    topic: str
+    about: str
+    values: tuple[str, ...]
+    """What ``read_committed`` gets, in order; long values by their first two letters."""
+    stable: int
+    """Where such a reader stands in the end, and the end of its topic: its lag is then zero."""
+    end: int
+    """The high watermark: no reader with ``read_committed`` gets there while it is behind
+    ``stable``.
+    """
+
+
+class TopicWriter:
+    """Writes one topic."""
+
+    def __init__(self, target: Target, cluster: Cluster, topic: str, lasting_ms: int) -> None:
+        """Nothing is written.
+
+        Args:
+            target: Where.
+            cluster: Connections to it.
+            topic: Is there.
+            lasting_ms: Timeout of transactions, some of which stay open.
+        """
+        self._lasting_ms = lasting_ms
+        self.cluster = cluster
+        self.place: Final = TopicPartition(topic, 0)
+        self._target = target
+
+    async def roll(self) -> None:
+        """End the segment, with the next record at the latest.
+
+        Raises:
+            TargetError: Not on this cluster.
+        """
+        await self._target.roll(self.place)
+
+    async def clean(self) -> None:
+        """Have the cleaner run.
+
+        Raises:
+            TargetError: Not on this cluster.
+        """
+        await self._target.clean(self.place)
+
+    @contextlib.asynccontextmanager
+    async def producers(self, *names: str) -> AsyncIterator[list[Producer]]:
+        """Producers with ids of their own; a transaction of theirs may stay open."""
+        made = [
+            Producer(
+                self.cluster,
+                transactional_id=f"{self.place.topic}-{name}",
+                transaction_timeout_ms=self._lasting_ms,
+            )
+            for name in names
+        ]
+        try:
+            for one in made:
+                await one.init_transactions()
+            yield made
+        finally:
+            for one in made:
+                await one.close()
+
+    async def put(self, producer: Producer, *values: str, key: str = "") -> None:
+        """Records, each in a batch of its own and acknowledged."""
+        for value in values:
+            given = value.encode()
+            name = key.encode() if key else None
+            await producer.send(self.place.topic, self.place.partition, given, key=name)
+
+    async def transact(
+        self, producer: Producer, *values: str, end: str = "commit", key: str = ""
+    ) -> None:
+        """A whole transaction."""
+        producer.begin()
+        await self.put(producer, *values, key=key)
+        await (producer.commit() if end == "commit" else producer.abort())
+
+
+Write = Callable[[TopicWriter], Awaitable[None]]
+
+
+class FixtureTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic and its truth."""
+
+    expected: Expected
+    write: Write
+    configs: dict[str, str] = {}
+
+
+def topic_of(
+    topic: str, about: str, values: str, stable: int, end: int, **more: Any
+) -> Callable[[Write], FixtureTopic]:
+    """Make a fixture topic of a coroutine function; values are apart by blanks."""
+    expected = Expected(
+        topic=topic, about=about, values=tuple(values.split()), stable=stable, end=end
+    )
+    return lambda write: FixtureTopic(expected=expected, write=write, **more)
+
+
+@topic_of("position-on-marker", "The last record has a marker behind it.", "a b", 3, 3)
+async def on_marker(writer: TopicWriter) -> None:
+    """0 a, 1 b, 2 COMMIT."""
+    async with writer.producers("p") as (p,):
+        await writer.transact(p, "a", "b")
+
+
+@topic_of("nothing-aborted", "Transactions of two producers overlap. The list of aborted ones is"
+          " empty.", "a b c d", 6, 6)  # fmt: skip
+async def nothing_aborted(writer: TopicWriter) -> None:
+    """0 a, 1 b, 2 c, 3 COMMIT, 4 d, 5 COMMIT."""
+    async with writer.producers("p", "q") as (p, q):
+        p.begin()
+        q.begin()
+        await writer.put(p, "a")
+        await writer.put(q, "b")
+        await writer.put(p, "c")
+        await p.commit()
+        await writer.put(q, "d")
+        await q.commit()
+
+
+@topic_of(
+    "tail-of-markers", "Behind the last record come aborted ones and markers only.", "a", 8, 8
+)
+async def tail(writer: TopicWriter) -> None:
+    """0 a, 1 COMMIT, then three times a record and its ABORT."""
+    async with writer.producers("p") as (p,):
+        await writer.transact(p, "a")
+        for value in ("lost", "lost", "lost"):
+            await writer.transact(p, value, end="abort")
+
+
+@topic_of("nothing-committed", "There are aborted transactions only.", "", 4, 4)
+async def nothing(writer: TopicWriter) -> None:
+    """Twice a record and its ABORT."""
+    async with writer.producers("p") as (p,):
+        for value in ("lost", "lost"):
+            await writer.transact(p, value, end="abort")
+
+
+@topic_of("overlapping", "Transactions of three producers overlap; some are aborted.",
+        "a b c d e", 15, 15)  # fmt: skip
+async def overlapping(writer: TopicWriter) -> None:
+    """The aborted ones end in another order than they began."""
+    async with writer.producers("p", "q", "r") as (p, q, r):
+        q.begin()
+        await writer.put(q, "lost")  # 0
+        r.begin()
+        await writer.put(r, "lost")  # 1
+        p.begin()
+        await writer.put(p, "a")  # 2
+        await writer.put(q, "lost")  # 3
+        await r.abort()  # 4
+        await writer.put(p, "b")  # 5
+        await p.commit()  # 6
+        await q.abort()  # 7
+        await writer.transact(r, "c", "d")  # 8, 9, 10
+        await writer.transact(q, "e")  # 11, 12
+        p.begin()
+        await writer.put(p, "lost")  # 13
+        # It is aborted at 14 by the next session of its id.
+    async with writer.producers("p"):
+        pass
+
+
+@topic_of("between", "Records outside of transactions lie among aborted ones.", "a b c", 6, 6)
+async def between(writer: TopicWriter) -> None:
+    """0 a, 1 lost, 2 b, 3 lost, 4 ABORT, 5 c."""
+    async with Producer(writer.cluster) as plain, writer.producers("q") as (q,):
+        await writer.put(plain, "a")
+        q.begin()
+        await writer.put(q, "lost")
+        await writer.put(plain, "b")
+        await writer.put(q, "lost")
+        await q.abort()
+        await writer.put(plain, "c")
+
+
+@topic_of("open", "A transaction is open, and committed ones lie behind it.", "a", 2, 5)
+async def left_open(writer: TopicWriter) -> None:
+    """0 a, 1 COMMIT, 2 of the open one, 3 b, 4 COMMIT: the last stable offset stands at 2."""
+    async with writer.producers("p", "q") as (p, q):
+        await writer.transact(p, "a")
+        q.begin()
+        await writer.put(q, "open")
+        await writer.transact(p, "b")
+
+
+@topic_of("start-moved", "The log begins in the middle of an aborted transaction.", "b", 6, 6)
+async def start_moved(writer: TopicWriter) -> None:
+    """0 lost, 1 a, 2 lost (the log begins here), 3 ABORT, 4 b, 5 COMMIT."""
+    async with Producer(writer.cluster) as plain, writer.producers("p") as (p,):
+        p.begin()
+        await writer.put(p, "lost")
+        await writer.put(plain, "a")
+        await writer.put(p, "lost")
+        await p.abort()
+        await writer.transact(p, "b")
+    leader = await Admin(writer.cluster).leader_of(writer.place)
+    await writer.cluster.ask(leader, delete_records({writer.place: 2}, timeout_ms=30_000))
+
+
+@topic_of("compacted", "The cleaner has left a batch without records, and gaps.", "b c", 8, 8,
+        configs={"cleanup.policy": "compact"})  # fmt: skip
+async def compacted(writer: TopicWriter) -> None:
+    """0 of an idempotent producer (overwritten, and its empty batch keeps the sequence), 1 a
+    (overwritten), 2 COMMIT, 3 lost, 4 ABORT, 5 b, 6 COMMIT, 7 c.
+    """
+    async with (
+        writer.producers("p", "q", "r") as (p, q, r),
+        Producer(writer.cluster) as first,
+        Producer(writer.cluster) as plain,
+    ):
+        await writer.put(first, "lost", key="1")
+        await writer.transact(p, "a", key="1")
+        await writer.transact(q, "lost", key="2", end="abort")
+        await writer.transact(r, "b", key="1")
+        await writer.roll()
+        await writer.put(plain, "c", key="3")
+        await writer.clean()
+
+
+_NUMBERS: Final = tuple(f"{number:02}" for number in range(24))
+
+
+@topic_of("large", "Batches are so large that an answer is cut in the middle of one.",
+        " ".join(_NUMBERS), 38, 38)  # fmt: skip
+async def large(writer: TopicWriter) -> None:
+    """24 committed records of 100 kB in three transactions, and 8 aborted ones among them."""
+    async with writer.producers("p", "q") as (p, q):
+        for start in (0, 8, 16):
+            await writer.transact(p, *(one * (LARGE // 2) for one in _NUMBERS[start : start + 8]))
+            if start < 16:
+                lost = ("xx" * (LARGE // 2) for _ in range(4 if start else 5))
+                await writer.transact(q, *lost, end="abort")
+
+
+FIXTURE_TOPICS: Final[tuple[FixtureTopic, ...]] = (
+    on_marker, nothing_aborted, tail, nothing, overlapping, between, left_open, start_moved, large,
+    compacted,
+)  # fmt: skip
+
+
+async def written(target: Target, fixture: FixtureTopic, *, lasting_ms: int = TIMEOUT_MS) -> str:
+    """Make a fixture topic and write it.
+
+    Args:
+        target: Where.
+        fixture: Which.
+        lasting_ms: Timeout of transactions, some of which stay open.
+
+    Returns:
+        The topic's name.
+
+    Raises:
+        ClientError: It is there already, or a broker refuses.
+        TargetError: It can't be written on this cluster.
+    """
+    name = target.prefix + fixture.expected.topic
+    await create_topic(target, name, configs=fixture.configs)
+    await fixture.write(TopicWriter(target, (await target.admin()).cluster, name, lasting_ms))
+    return name
+
+
+def shown(values: Sequence[str]) -> tuple[str, ...]:
+    """Values as a fixture topic has them: long ones by their first two letters."""
+    return tuple(value if len(value) <= 2 else value[:2] for value in values)

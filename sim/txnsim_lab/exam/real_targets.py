@@ -1,0 +1,164 @@
+"""The exam on real brokers, behind the fault proxy: ``--on HOST:PORT`` or ``--on apache-RELEASE``.
+
+Brokers that are started for it may die, and reach each other through the proxy, so markers can be
+held; those that were there already may not. Each situation has topics, ids and groups of its own,
+which are taken away afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError
+from txnsim.injection.injector import Injector
+from txnsim.runtime.env import Environment
+from txnsim.runtime.real import new_token, real_environment
+from txnsim.runtime.trace import TraceLevel
+from txnsim.settings import DEFAULTS
+from txnsim.testing.event_loop import ClusterLoop
+from txnsim.testing.faults import AsyncFaults
+from txnsim.testing.options import Wanted
+from txnsim.testing.rebuilt_cluster import RebuiltCluster
+from txnsim_lab.exam.results import NotAskedError
+from txnsim_lab.exam.targets import TOPICS, Opened, create_topic
+from txnsim_lab.target.apache import ApacheOptions
+from txnsim_lab.target.cleaning import Left
+from txnsim_lab.target.cluster import TargetError
+from txnsim_lab.target.generation import generation_of
+from txnsim_lab.target.jars import fetch, version_of
+from txnsim_lab.target.real import RealTarget, real_target
+from txnsim_lab.target.started import SHORT_SETTINGS, RealCluster, apache_cluster, cluster_there
+
+APACHE: Final = "apache-"
+IDS: Final = ("shop", "till", "stall")
+GROUPS: Final = ("g", "readers")
+
+
+class _Proxied(RebuiltCluster):
+    """What faults need of a cluster: the proxy's injector."""
+
+    def __init__(self, loop: ClusterLoop, injector: Injector) -> None:
+        super().__init__(loop, Wanted())
+        self._proxys = injector
+
+    @property
+    def injector(self) -> Injector:
+        """The proxy's."""
+        return self._proxys
+
+
+class RealTargets:
+    """Real clusters, started for the exam or there already."""
+
+    def __init__(
+        self,
+        on: str,
+        *,
+        level: int | None,
+        say: Callable[[str], object],
+        settings: ClientSettings,
+    ) -> None:
+        self._on = on
+        self._say = say
+        self._settings = settings
+        self._cluster: tuple[int, RealCluster, Environment] | None = None
+        self._closing = contextlib.AsyncExitStack()
+        self._left: list[Left] = []
+        self._number = 0
+        self._token = "".join(one for one in new_token().lower() if one.isalnum())[:6]
+        self.is_ours = on.startswith(APACHE)
+        self.about = f"Apache Kafka {on.removeprefix(APACHE)}" if self.is_ours else on
+        self.levels: tuple[int, ...] = (0, 1, 2) if level is None else (level,)
+
+    @classmethod
+    async def at(
+        cls, on: str, *, say: Callable[[str], object], settings: ClientSettings | None = None
+    ) -> RealTargets:
+        """Look at what is named; releases are started when a situation wants them.
+
+        Args:
+            on: ``HOST:PORT``, or ``apache-RELEASE``.
+            say: Gets lines of progress, and what could not be cleaned.
+            settings: How a cluster is reached that is there.
+
+        Raises:
+            ConfigError: It is no release that can be started.
+            ClientError: No broker answers there.
+        """
+        settings = settings or ClientSettings()
+        if on.startswith(APACHE):
+            version_of(on)
+            return cls(on, level=None, say=say, settings=settings)
+        found = await generation_of(on, settings)
+        return cls(on, level=found.transaction_version, say=say, settings=settings)
+
+    @contextlib.asynccontextmanager
+    async def open(self, level: int, *, begins_as: str = "") -> AsyncIterator[Opened]:
+        """See ``Targets``.
+
+        Raises:
+            NotAskedError: The situation wants a release at its beginning.
+            ConfigError: A broker did not come up.
+        """
+        if begins_as:
+            raise NotAskedError(f"only a simulated cluster: it begins as {begins_as}")
+        cluster, environment = await self._running(level)
+        self._number += 1
+        prefix = f"txnsim-{self._token}-{self._number}-"
+        target = RealTarget(
+            environment,
+            cluster.proxy,
+            prefix=prefix,
+            settings=DEFAULTS,
+            processes=cluster.brokers,
+            groups=[prefix + one for one in GROUPS],
+            transactional_ids=[prefix + one for one in IDS],
+        )
+        loop = ClusterLoop(asyncio.get_running_loop())
+        faults = AsyncFaults(_Proxied(loop, cluster.proxy.injector))
+        since = len(environment.tracer)
+        left: list[Left] = []
+        try:
+            if cluster.brokers is not None:
+                await cluster.brokers.mend()
+            async with real_target(target, left=left.extend):
+                for name, partitions in TOPICS.items():
+                    await create_topic(target, prefix + name, partitions=partitions)
+                yield Opened(target=target, faults=faults, since=since)
+        except (TargetError, ClientError) as error:  # brokers that did not come back whole
+            await self.close()
+            raise NotAskedError(f"the cluster: {error}") from None
+        for one in left if not self.is_ours else ():
+            self._say(f"left behind: {one}")
+
+    async def close(self) -> None:
+        """See ``Targets``."""
+        self._cluster = None
+        await self._closing.aclose()
+
+    async def _running(self, level: int) -> tuple[RealCluster, Environment]:
+        """The cluster at a level; one at another level ends first."""
+        if self._cluster is not None and self._cluster[0] == level:
+            return self._cluster[1:]
+        await self.close()
+        environment = real_environment(trace_level=TraceLevel.BRIEF)
+        if not self.is_ours:
+            context = cluster_there(environment, self._on, self._settings)
+        else:
+            version = version_of(self._on)
+            self._say(f"starting {self.about} at transaction.version {level} …")
+            options = ApacheOptions(
+                version=version,
+                libs=fetch(version, say=self._say),
+                brokers=3,
+                transaction_version=level,
+                properties={**SHORT_SETTINGS, "transaction.state.log.num.partitions": "6"},
+            )
+            context = apache_cluster(environment, options)
+        cluster = await self._closing.enter_async_context(context)
+        self._cluster = (level, cluster, environment)
+        return cluster, environment

@@ -1,0 +1,205 @@
+"""Playing the situations, each on a cluster of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.client.errors import ClientError
+from txnsim.errors import ConfigError
+from txnsim_lab.exam._application import Application
+from txnsim_lab.exam._driver import Answer, Driver, NoAnswerError
+from txnsim_lab.exam._session import without_repeats
+from txnsim_lab.exam.results import ExamRun, MissError, NotAskedError, Outcome, Result
+from txnsim_lab.exam.situation import Situation
+from txnsim_lab.exam.targets import Opened, SimulatedTargets, Targets
+from txnsim_lab.target.cluster import TargetError
+
+STORY_LINES_MAX: Final = 80
+NEWEST: Final = 2
+Tell = Callable[[Result], None]
+
+
+async def run_exam(
+    command: str,
+    situations: Sequence[Situation],
+    *,
+    levels: Sequence[int],
+    targets: Targets | None = None,
+    tell: Tell = lambda _: None,
+) -> ExamRun:
+    """Run the exam of a library.
+
+    Args:
+        command: Starts its driver.
+        situations: What is asked.
+        levels: Of ``transaction.version``; those that the cluster can't have are left out.
+        targets: Where; simulated clusters unless given.
+        tell: Hears each result when it is there.
+
+    Raises:
+        ConfigError: The driver can't be started, or does not speak the contract.
+    """
+    exam = Exam(command, targets or SimulatedTargets())
+    try:
+        who = await exam.begin()
+        results = []
+        for level in (level for level in levels if level in exam.targets.levels):
+            for one in situations:
+                if level in one.levels:
+                    results.append(await exam.play(one, level))
+                    tell(results[-1])
+    finally:
+        await exam.end()
+    return ExamRun(
+        library=who.library,
+        version=who.version,
+        language=who.language,
+        runtime=who.runtime,
+        contract=who.contract,
+        kafka=exam.targets.about,
+        speaks=exam.speaks,
+        results=tuple(results),
+    )
+
+
+class Exam:
+    """One run of the exam, with the driver's process, which is started again where it hangs."""
+
+    def __init__(self, command: str, targets: Targets) -> None:
+        """Nothing runs: ``begin`` it.
+
+        Args:
+            command: Starts the driver.
+            targets: Where situations are played.
+        """
+        self.targets: Final = targets
+        self.speaks = 1
+        """The newest version of transactions that the library was seen to use."""
+        self._command = command
+        self._driver: Driver | None = None
+
+    async def begin(self) -> Answer:
+        """Start the driver, and ask who it is.
+
+        Raises:
+            ConfigError: It can't be started, or does not speak the contract.
+        """
+        self._driver = await Driver.start(self._command)
+        return await self._driver.describe()
+
+    async def end(self) -> None:
+        """End the driver and what else runs."""
+        if self._driver is not None:
+            await self._driver.end()
+        await self.targets.close()
+
+    async def play(self, one: Situation, level: int) -> Result:
+        """Play one situation."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        if self._driver is None:
+            self._driver = await Driver.start(self._command)
+        result: Result | None = None
+        try:
+            async with self.targets.open(level, begins_as=one.begins_as) as opened:
+                result = await self._played(one, level, opened, self._driver)
+        except NotAskedError as reason:  # behind the situation it only says what was left there
+            if result is None:
+                result = _result(one, level, Outcome.DOES_NOT_APPLY, because=(str(reason),))
+        return msgspec.structs.replace(result, seconds=round(loop.time() - began, 2))
+
+    async def _played(self, one: Situation, level: int, opened: Opened, driver: Driver) -> Result:
+        app = Application(opened, driver)
+        adds = await app.requests("AddPartitionsToTxn")
+        sends = await app.requests("Produce")
+        outcome, because = await self._outcome(one, app)
+        await opened.faults.disarm_all()
+        if level == NEWEST and sends.matched and not adds.matched:
+            self.speaks = NEWEST
+        is_version_1 = level < NEWEST or adds.matched
+        if outcome is Outcome.MISSED and one.needs_version_2 and is_version_1:
+            outcome = Outcome.PROTOCOL
+        missed = outcome in (Outcome.MISSED, Outcome.PROTOCOL)
+        story = opened.story() if missed else []
+        if missed or not await self._tidied(app):
+            await driver.end()
+            self._driver = None
+        return _result(
+            one,
+            level,
+            outcome,
+            because=tuple(because),
+            errors=tuple(app.errors),
+            choices=tuple(app.choices),
+            yardstick=one.yardstick if missed else "",
+            steps=tuple(without_repeats(app.steps)) if missed else (),
+            story=tuple(story[-STORY_LINES_MAX:]),
+            recording=await opened.recording() if missed else b"",
+            about=one.about if missed else (),
+        )
+
+    async def _outcome(self, one: Situation, app: Application) -> tuple[Outcome, list[str]]:
+        try:
+            await one.play(app)
+            because = await app.judge(one.groups)
+        except (NotAskedError, TargetError) as reason:
+            return Outcome.DOES_NOT_APPLY, [str(reason)]
+        except (MissError, NoAnswerError) as reason:
+            return Outcome.MISSED, [str(reason)]
+        except ClientError as reason:
+            return Outcome.DOES_NOT_APPLY, [f"the cluster: {reason}"]
+        except TimeoutError as reason:
+            return Outcome.DOES_NOT_APPLY, [f"what was to be struck did not come: {reason}"]
+        if because:
+            return Outcome.MISSED, because
+        idle = [fault.rule for fault in app.must_strike if not fault.struck]
+        if idle:
+            return Outcome.DOES_NOT_APPLY, [f"it never sends {idle[0].api}"]
+        return Outcome.PASSED, []
+
+    async def _tidied(self, app: Application) -> bool:
+        """Close what is open, while its cluster still stands; false where that hangs."""
+        try:
+            for name in app.opened - app.dead:
+                await app.close(name)
+        except (NoAnswerError, MissError, NotAskedError):
+            return False
+        return True
+
+
+def _result(one: Situation, level: int, outcome: Outcome, **more: Any) -> Result:
+    return Result(
+        situation=one.name, kind=one.kind, level=level, asks=one.asks, outcome=outcome, **more
+    )
+
+
+def chosen(
+    situations: Sequence[Situation], only: Sequence[str] = (), *, core: bool = False
+) -> list[Situation]:
+    """Those whose name or kind begins with one of the words; all without words.
+
+    Args:
+        situations: Of which.
+        only: The words.
+        core: Of these the core alone, each at its newest level.
+
+    Raises:
+        ConfigError: A word chooses none.
+    """
+    for word in only:
+        if not any(_fits(one, word) for one in situations):
+            names = ", ".join(one.name for one in situations)
+            raise ConfigError(f"--only {word}: no situation is called so; there are {names}")
+    asked = [one for one in situations if not only or any(_fits(one, word) for word in only)]
+    if not core:
+        return asked
+    newest = ((one, max(one.levels)) for one in asked if one.core)
+    return [msgspec.structs.replace(one, levels=(level,)) for one, level in newest]
+
+
+def _fits(one: Situation, word: str) -> bool:
+    return one.name.startswith(word) or one.kind.startswith(word)

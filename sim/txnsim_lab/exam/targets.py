@@ -1,0 +1,155 @@
+"""The target of each situation: a simulated cluster of its own, or a real one behind the proxy
+(``real_targets``).
+
+What every target can do is asked of it. What only the simulated one can do is asked for by
+``Opened.kafka``; on a real cluster the situation then does not apply.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Final, Protocol
+
+import msgspec
+
+from txnsim.client.admin import Admin
+from txnsim.controller.controller import NewTopic
+from txnsim.releases.kafka import REFERENCE
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.faults import AsyncFaults
+from txnsim.trace.story import story
+from txnsim_lab.exam.results import NotAskedError
+from txnsim_lab.target.cluster import Target, replicas_from
+from txnsim_lab.target.simulated import SimulatedTarget
+
+SETTINGS: Final = {"broker.session.timeout.ms": 3_000, "broker.heartbeat.interval.ms": 300}
+"""A dead broker is known as dead in three seconds."""
+TOPICS: Final = {"t": 2, "input": 2}
+REPLICAS_MAX: Final = 3
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The target of one situation, and what the exam sees of it."""
+
+    target: Target
+    faults: AsyncFaults
+    simulator: AsyncSimulatedKafka | None = None
+    since: int = 0
+    """Where its story begins in the trace."""
+
+    @property
+    def kafka(self) -> AsyncSimulatedKafka:
+        """The simulated cluster itself.
+
+        Raises:
+            NotAskedError: It is a real one.
+        """
+        if self.simulator is None:
+            raise NotAskedError("only a simulated cluster can do that")
+        return self.simulator
+
+    def story(self) -> list[str]:
+        """What happened, in sentences; of a real cluster the faults, as the proxy knows them."""
+        tracer = self.target.environment.tracer
+        return [str(line.text) for line in story(tracer.events(self.since), tracer.nodes)]
+
+    async def recording(self) -> bytes:
+        """Trace of the cluster; empty of a real one: a proxy sees no broker's state."""
+        return b"" if self.simulator is None else await self.simulator.trace.export()
+
+
+class Targets(Protocol):
+    """Opens a target for each situation."""
+
+    about: str
+    """Description of the Kafka under test."""
+    levels: tuple[int, ...]
+    """Possible values of ``transaction.version``."""
+
+    def open(
+        self, level: int, *, begins_as: str = ""
+    ) -> contextlib.AbstractAsyncContextManager[Opened]:
+        """The target of one situation.
+
+        Args:
+            level: Of ``transaction.version``.
+            begins_as: The release of Kafka at the beginning, where the situation wants one.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End what runs."""
+
+
+async def create_topic(
+    target: Target, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None
+) -> None:
+    """Create a topic, and wait until it has leaders.
+
+    Raises:
+        TargetError: It is there already, or is refused.
+    """
+    brokers = target.brokers
+    replicas = min(REPLICAS_MAX, brokers)
+    assignments = tuple(
+        (index, replicas_from(index % brokers + 1, replicas, brokers=brokers))
+        for index in range(partitions)
+    )
+    await target.create_topic(NewTopic(name=name, assignments=assignments, configs=configs or {}))
+    await (await target.admin()).wait_for_topic(name)
+
+
+class _Onlooker:
+    """``target.cluster.Operator`` with the simulated cluster's own client."""
+
+    def __init__(self, kafka: AsyncSimulatedKafka) -> None:
+        self._kafka = kafka
+
+    async def admin(self) -> Admin:
+        return await self._kafka.rebuilt.admin()
+
+    def say(self, text: str) -> None:
+        """The trace has it."""
+
+
+def simulated_target(kafka: AsyncSimulatedKafka) -> SimulatedTarget:
+    """A simulated cluster that runs, as a target."""
+    return SimulatedTarget(kafka.cluster, _Onlooker(kafka))
+
+
+class SimulatedTargets:
+    """A fresh cluster of three brokers for each situation."""
+
+    def __init__(self, as_version: str | None = None) -> None:
+        """Nothing runs.
+
+        Args:
+            as_version: The release of Kafka that it is; the newest unless given.
+        """
+        self._as_version = as_version
+        self.about = f"txnsim as Kafka {as_version or REFERENCE.name}"
+        self.levels: tuple[int, ...] = (0, 1, 2)
+
+    @contextlib.asynccontextmanager
+    async def open(self, level: int, *, begins_as: str = "") -> AsyncIterator[Opened]:
+        """See ``Targets``.
+
+        Raises:
+            ConfigError: There is no such release, or it has no such level.
+            NotAskedError: Another release is wanted.
+        """
+        if begins_as and self._as_version:
+            raise NotAskedError(f"it begins as {begins_as}; --as-version is another release")
+        async with AsyncSimulatedKafka(
+            topics=TOPICS,
+            transaction_version=None if begins_as else level,
+            settings=SETTINGS,
+            as_version=begins_as or self._as_version or (),
+            trace="brief",
+            faults_may_miss=True,  # the exam asks for those that must strike
+        ) as kafka:
+            yield Opened(target=simulated_target(kafka), faults=kafka.faults, simulator=kafka)
+
+    async def close(self) -> None:
+        """Nothing runs between two situations."""

@@ -1,0 +1,254 @@
+"""Brokers of Apache Kafka on this machine, from Maven's jars: three of them and a controller, each
+a process of its own, so that any broker may die.
+
+Brokers reach each other through doors of a fault proxy: their inter-broker listener listens at a
+port of its own and advertises the door.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ConfigError
+from txnsim.releases.release import line_of
+from txnsim.runtime import real
+from txnsim.storage.checkpoints import decode_offsets
+from txnsim.storage.names import CLEANER_OFFSETS_NAME
+from txnsim.types import TopicPartition
+from txnsim_lab.proxy.addresses import Endpoint
+from txnsim_lab.target.jars import java
+
+HOST: Final = "127.0.0.1"
+CONTROLLER: Final = 100
+CLUSTER_ID: Final = "dHhuc2ltLXN0b3JpZXM0NQ"
+SESSION_TIMEOUT_MS: Final = 4_000
+"""After so long a broker that was killed is fenced; 9 s unless set."""
+DATA: Final = "data"
+"""The log directory of a process, in its home."""
+FEATURE_SINCE: Final = (4, 0)
+"""Before it there is no feature ``transaction.version``."""
+_LOG_TAIL_LINES: Final = 30
+
+
+class ApacheOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which brokers to start."""
+
+    version: str
+    libs: Path
+    """Their jars."""
+    brokers: int
+    transaction_version: int
+    properties: Mapping[str, str]
+    """Entries of ``server.properties`` besides ours."""
+
+
+class _Node(msgspec.Struct, kw_only=True):
+    node_id: int
+    home: Path
+    port: int
+    """Client port; of the controller, its own port."""
+    peer_port: int = 0
+    process: asyncio.subprocess.Process | None = None
+
+
+class ApacheBrokers:
+    """A cluster of processes. ``plan`` it, ``start`` it, and ``stop`` it."""
+
+    def __init__(self, options: ApacheOptions) -> None:
+        """Nothing runs yet; ports are chosen."""
+        self._options = options
+        self.home = Path(tempfile.mkdtemp(prefix="txnsim-apache-"))
+        """Settings, storage and logs of every process; ``stop`` removes it."""
+        controller_port, *ports = real.free_ports(1 + 2 * options.brokers)
+        self._controller = _Node(
+            node_id=CONTROLLER, home=self.home / "controller", port=controller_port
+        )
+        self._brokers = {
+            number: _Node(
+                node_id=number,
+                home=self.home / f"broker-{number}",
+                port=ports[2 * number - 2],
+                peer_port=ports[2 * number - 1],
+            )
+            for number in range(1, options.brokers + 1)
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of all brokers, past any proxy."""
+        return ",".join(f"{HOST}:{node.port}" for node in self._brokers.values())
+
+    @property
+    def peers(self) -> tuple[Endpoint, ...]:
+        """Addresses at which brokers reach each other, around the proxy."""
+        return tuple(Endpoint(one.node_id, HOST, one.peer_port) for one in self._brokers.values())
+
+    async def start(self, doors: Mapping[int, int]) -> None:
+        """Format storage and start every process; they may need some seconds until they answer.
+
+        Raises:
+            ConfigError: There is no Java, or storage could not be formatted.
+        """
+        nodes = (self._controller, *self._brokers.values())
+        for node in nodes:
+            node.home.mkdir(parents=True)
+            entries = self._properties(node, doors)
+            text = "".join(f"{key}={value}\n" for key, value in entries.items())
+            (node.home / "server.properties").write_text(text, encoding="utf-8")
+        formatting = (self._format(node) for node in nodes)
+        # All of them end before the first failure is told: no process is left behind.
+        for failure in await asyncio.gather(*formatting, return_exceptions=True):
+            if failure is not None:
+                raise failure
+        for node in nodes:
+            await self._spawn(node)
+
+    async def kill(self, number: int) -> None:
+        """End a broker at once, as ``kill -9`` does."""
+        process = self._running(number)
+        process.kill()
+        await process.wait()
+
+    async def shut_down(self, number: int) -> None:
+        """End a broker in order; it hands its leaderships over first."""
+        process = self._running(number)
+        process.terminate()
+        await process.wait()
+
+    async def start_again(self, number: int) -> None:
+        """Start a broker that was ended, with its disk and at its ports."""
+        await self._spawn(self._brokers[number])
+
+    def segments(self, number: int, place: TopicPartition) -> list[int]:
+        """The base offset of each segment of a replica, in order."""
+        logs = (self._data(number) / str(place)).glob("*.log")
+        return sorted(int(path.stem) for path in logs)
+
+    def cleaned_until(self, number: int, place: TopicPartition) -> int:
+        """Offset that a broker's cleaner has reached in a replica; -1 if it never ran."""
+        checkpoint = self._data(number) / CLEANER_OFFSETS_NAME
+        if not checkpoint.exists():
+            return -1
+        offsets = decode_offsets(checkpoint.read_text("utf-8"), place=str(checkpoint))
+        return offsets.get(place, -1)
+
+    async def mend(self) -> None:
+        """Start every broker that a story has left dead."""
+        for number, node in self._brokers.items():
+            if node.process is not None and node.process.returncode is not None:
+                await self.start_again(number)
+
+    def exited(self) -> str:
+        """Log tail of a process that ended on its own; empty while all run."""
+        for node in (self._controller, *self._brokers.values()):
+            process = node.process
+            if process is not None and process.returncode is not None:
+                return f"{node.home.name} exited with {process.returncode}:\n{_tail(node.home)}"
+        return ""
+
+    async def stop(self) -> None:
+        """End every process and remove the directories."""
+        for node in (*self._brokers.values(), self._controller):
+            if node.process is not None and node.process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    node.process.kill()
+                await node.process.wait()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    # Processes
+
+    def _data(self, number: int) -> Path:
+        return self._brokers[number].home / DATA
+
+    def _running(self, number: int) -> asyncio.subprocess.Process:
+        node = self._brokers.get(number)
+        if node is None or node.process is None or node.process.returncode is not None:
+            raise ConfigError(f"there is no broker {number} that runs")
+        return node.process
+
+    async def _spawn(self, node: _Node) -> None:
+        memory = "-Xmx256m" if node is self._controller else "-Xmx512m"
+        with (node.home / "broker.log").open("ab") as log:
+            node.process = await asyncio.create_subprocess_exec(
+                java(),
+                memory,
+                "-XX:TieredStopAtLevel=1",
+                "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+                "-cp",
+                f"{self._options.libs}/*",
+                "kafka.Kafka",
+                str(node.home / "server.properties"),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for us: brokers are needed for cleaning up
+            )
+
+    async def _format(self, node: _Node) -> None:
+        options = self._options
+        feature = ("--feature", f"transaction.version={options.transaction_version}")
+        process = await asyncio.create_subprocess_exec(
+            java(),
+            "-XX:TieredStopAtLevel=1",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+            "-cp",
+            f"{options.libs}/*",
+            "kafka.tools.StorageTool",
+            *("format", "-t", CLUSTER_ID, "-c", str(node.home / "server.properties")),
+            *(feature if line_of(options.version) >= FEATURE_SINCE else ()),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await process.communicate()
+        if process.returncode != 0:
+            raise ConfigError(f"storage could not be formatted:\n{output.decode(errors='replace')}")
+
+    def _properties(self, node: _Node, doors: Mapping[int, int]) -> dict[str, str]:
+        replicas = min(3, self._options.brokers)
+        is_controller = node is self._controller
+        common = {
+            "process.roles": "controller" if is_controller else "broker",
+            "node.id": str(node.node_id),
+            "controller.quorum.voters": f"{CONTROLLER}@{HOST}:{self._controller.port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(node.home / DATA),
+            "broker.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+            "broker.heartbeat.interval.ms": "500",
+            "unclean.leader.election.interval.ms": "1000",
+            "transaction.state.log.replication.factor": str(replicas),
+            "transaction.state.log.min.isr": str(min(2, replicas)),
+            "offsets.topic.replication.factor": str(replicas),
+            "group.initial.rebalance.delay.ms": "0",
+            "auto.create.topics.enable": "false",
+            **self._options.properties,
+        }
+        if is_controller:
+            own = f"CONTROLLER://{HOST}:{node.port}"
+            return {
+                **common,
+                "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
+                "listeners": own,
+            }
+        door = f"INTERNAL://{HOST}:{doors[node.node_id]}"
+        return {
+            **common,
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,"
+            "CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "INTERNAL",
+            "listeners": f"PLAINTEXT://{HOST}:{node.port},INTERNAL://{HOST}:{node.peer_port}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{node.port},{door}",
+        }
+
+
+def _tail(home: Path) -> str:
+    lines = (home / "broker.log").read_text("utf-8", errors="replace").splitlines()
+    return "\n".join(lines[-_LOG_TAIL_LINES:])

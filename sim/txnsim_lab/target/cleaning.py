@@ -1,0 +1,313 @@
+"""What a story has left on a cluster that belongs to others: ended, deleted, and listed where that
+is refused.
+
+Every part is asked on its own, so one refusal hides nothing else. What stays behind is told with
+the command of Kafka's by which an operator takes it away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from txnsim.client.admin import Admin
+from txnsim.client.backoff import Deadline, pause
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError, ErrorCode, code_name
+from txnsim.client.group_requests import delete_groups, list_groups
+from txnsim.client.inspection.txn_views import AbortSpec, ProducerState, TransactionDescription
+from txnsim.client.positions import ask_group_coordinator
+from txnsim.runtime.env import Clock
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition, partition_for
+
+TIMEOUT_MS: Final = 30_000
+POLL_MS: Final = 100
+ONGOING: Final = "Ongoing"
+SETTLED: Final = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
+CONFIG_OF_OPERATOR: Final = "admin.properties"
+"""Placeholder in commands for the client properties of an authorized operator."""
+
+_E = ErrorCode
+_RIGHTS: Final = {
+    _E.topic_authorization_failed: "DELETE on the topic",
+    _E.group_authorization_failed: "DELETE on the group",
+    _E.transactional_id_authorization_failed: "WRITE on the transactional id",
+    _E.cluster_authorization_failed: "ALTER on the cluster",
+}
+_UNSEEN: Final = {
+    _E.topic_authorization_failed: "READ on the topic",
+    _E.group_authorization_failed: "DESCRIBE on the group",
+    _E.transactional_id_authorization_failed: "DESCRIBE on the transactional id",
+}
+
+Kind = Literal["topic", "group", "transaction", "hanging transaction"]
+Described = Mapping[str, TransactionDescription | ClientError]
+
+
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """A remainder of a story that could not be cleaned up."""
+
+    kind: Kind
+    name: str
+    """Topic, group, transactional id; of a hanging transaction its partition."""
+    why: str
+    command: str
+    """Command with which an operator removes it, or finds what keeps it."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}: {self.why}"
+
+
+class Belongings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a story may have created."""
+
+    topics: Mapping[str, int]
+    """Name → partitions."""
+    groups: Collection[str]
+    transactional_ids: Collection[str]
+    position_partitions: int
+    """Of ``__consumer_offsets``."""
+
+
+class Cleaner:
+    """Removes everything that one story has created."""
+
+    def __init__(
+        self, cluster: Cluster, clock: Clock, *, prefix: str, bootstrap: str, secured: bool
+    ) -> None:
+        """A cleaner of one story."""
+        self._cluster = cluster
+        self._admin = Admin(cluster)
+        self._clock = clock
+        self._prefix = prefix
+        config = f" --command-config {CONFIG_OF_OPERATOR}" if secured else ""
+        self._where = f"--bootstrap-server {bootstrap}{config}"
+
+    async def clean(self, made: Belongings) -> list[Left]:
+        """End open transactions, delete topics and groups, and abort what hangs in partitions that
+        stay: those of topics that may not be deleted, and of ``__consumer_offsets``.
+
+        Returns:
+            What is left.
+        """
+        left: list[Left] = []
+        try:
+            await self._cluster.refresh(deadline=self._cluster.deadline(TIMEOUT_MS))
+        except ClientError as error:
+            return list(self._all(made, why=f"the cluster does not answer: {error}"))
+        described = await self._end_transactions(made.transactional_ids, left)
+        kept = await self._delete_topics(made.topics, left)
+        await self._delete_groups(made.groups, left)
+        await self._abort_hanging(made, kept, described, left)
+        return left
+
+    def _all(self, made: Belongings, *, why: str) -> Iterator[Left]:
+        for name in sorted(made.transactional_ids):
+            yield Left(kind="transaction", name=name, why=why, command=self._describe(name))
+        for name in made.topics:
+            yield Left(kind="topic", name=name, why=why, command=self._delete_topic(name))
+        for name in sorted(made.groups):
+            yield Left(kind="group", name=name, why=why, command=self._delete_group(name))
+
+    # Transactions
+
+    async def _end_transactions(self, known: Collection[str], left: list[Left]) -> Described:
+        """Fence each producer that has one open; its coordinator aborts it."""
+        names = sorted({*known, *await self._listed()})
+        described = await self._admin.describe_transactions(names)
+        first = dict(described)
+        waiting = [name for name, one in described.items() if _is_open(one)]
+        refused: dict[str, ClientError] = {}
+        if waiting:
+            fenced = await self._admin.fence_producers(waiting, timeout_ms=TIMEOUT_MS)
+            refused = {
+                name: outcome
+                for name, outcome in fenced.items()
+                if isinstance(outcome, ClientError) and not _is_retriable(outcome)
+            }
+        deadline = Deadline(self._clock, TIMEOUT_MS)
+        while waiting:
+            described |= await self._admin.describe_transactions(waiting)
+            waiting = [name for name in waiting if _is_open(described[name])]
+            # What may not be ended is not waited for: that would be its whole timeout.
+            if deadline.passed or refused.keys() >= set(waiting):
+                break
+            await pause(self._clock, POLL_MS)
+        left += self._open_still(first, described, refused)
+        return described
+
+    def _open_still(
+        self, first: Described, described: Described, refused: Mapping[str, ClientError]
+    ) -> Iterator[Left]:
+        for name, now in described.items():
+            if isinstance(now, ClientError):
+                if now.error == _E.transactional_id_not_found:
+                    continue  # the story did not come so far
+                why = f"whether it is open can't be seen: {_because(now, _UNSEEN)}"
+                was = first[name]
+                if not isinstance(was, ClientError) and not _is_open(was):
+                    continue
+                yield Left(kind="transaction", name=name, why=why, command=self._describe(name))
+            elif _is_open(now):
+                if name in refused:
+                    why = f"{now.state}, and may not be ended: {_because(refused[name], _RIGHTS)}"
+                else:
+                    why = f"still {now.state} {TIMEOUT_MS // 1000} s after its producer was fenced"
+                command = self._describe(name)
+                if now.state == ONGOING:
+                    why += f"; its coordinator aborts it {now.timeout_ms // 1000} s after it began"
+                    command = self._terminate(name)
+                yield Left(kind="transaction", name=name, why=why, command=command)
+
+    async def _listed(self) -> set[str]:
+        """Ids of the story that its file does not name: those that a program chose. A broker that
+        can't list is passed over, as the others are asked for by name.
+        """
+        found: set[str] = set()
+        try:
+            by_broker = await self._admin.list_transactions()
+        except ClientError:
+            return found
+        for listed in by_broker.values():
+            if not isinstance(listed, ClientError):
+                names = (one.transactional_id for one in listed)
+                found.update(name for name in names if name.startswith(self._prefix))
+        return found
+
+    # Topics and groups
+
+    async def _delete_topics(self, topics: Mapping[str, int], left: list[Left]) -> dict[str, int]:
+        """Delete them; those that stay."""
+        if not topics:
+            return {}
+        outcomes: Mapping[str, ClientError | None]
+        try:
+            outcomes = await self._admin.delete_topics(tuple(topics))
+        except ClientError as error:
+            outcomes = dict.fromkeys(topics, error)
+        kept: dict[str, int] = {}
+        for name, refused in outcomes.items():
+            if refused is None or refused.error == _E.unknown_topic_or_partition:
+                continue
+            kept[name] = topics[name]
+            why, command = _because(refused, _RIGHTS), self._delete_topic(name)
+            left.append(Left(kind="topic", name=name, why=why, command=command))
+        gone = set(topics) - set(kept)
+        await self._admin.wait_without_topics(gone, timeout_ms=TIMEOUT_MS)
+        return kept
+
+    async def _delete_groups(self, groups: Collection[str], left: list[Left]) -> None:
+        for group in sorted(groups):
+            try:
+                message = await ask_group_coordinator(self._cluster, group, delete_groups([group]))
+                (row,) = message.results
+                error = ErrorCode(row.error_code)
+                if error in (_E.none, _E.group_id_not_found):
+                    continue
+                if error == _E.group_authorization_failed and not await self._is_there(group):
+                    continue
+                why = _because(ClientError(code_name(error), error=error), _RIGHTS)
+            except ClientError as failure:
+                why = f"whether it is there can't be seen: {_because(failure, _UNSEEN)}"
+            command = self._delete_group(group)
+            left.append(Left(kind="group", name=group, why=why, command=command))
+
+    async def _is_there(self, group: str) -> bool:
+        """Whether a group exists that may not be deleted."""
+        message = await ask_group_coordinator(self._cluster, group, list_groups())
+        if message.error_code:
+            raise ClientError(code_name(message.error_code), error=ErrorCode(message.error_code))
+        return any(row.group_id == group for row in message.groups)
+
+    # What hangs
+
+    async def _abort_hanging(
+        self, made: Belongings, kept: Mapping[str, int], described: Described, left: list[Left]
+    ) -> None:
+        """Abort hanging transactions, which no coordinator ends; deleted topics take
+        theirs along.
+        """
+        states = [one for one in described.values() if not isinstance(one, ClientError)]
+        open_ids = {one.producer_id for one in states if _is_open(one)}
+        ours = {one.producer_id for one in states} - open_ids
+        positions = {
+            TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_for(group, made.position_partitions))
+            for group in made.groups
+            if ours
+        }
+        own = {
+            TopicPartition(name, index) for name, count in kept.items() for index in range(count)
+        }
+        places = sorted(positions | own)
+        for place, found in (await self._admin.describe_producers(places)).items():
+            if isinstance(found, ClientError):
+                if place in positions:  # of a topic that stays it is said already
+                    why = f"whether one is there can't be seen: {_because(found, _UNSEEN)}"
+                    left.append(self._hanging(place, why, self._find(place)))
+                continue
+            for producer in found:
+                # In a topic of the story's everything is its own, also of an id that is used up.
+                known = producer.producer_id in ours or (
+                    place in own and producer.producer_id not in open_ids
+                )
+                if known and producer.txn_start_offset is not None:
+                    await self._abort(place, producer, left)
+
+    async def _abort(
+        self, place: TopicPartition, producer: ProducerState, left: list[Left]
+    ) -> None:
+        try:
+            await self._admin.abort_transaction(AbortSpec.of(place, producer))
+        except ClientError as error:
+            since = producer.txn_start_offset
+            why = f"open since offset {since}, may not be aborted: {_because(error, _RIGHTS)}"
+            command = (
+                f"kafka-transactions.sh {self._where} abort --topic {place.topic} "
+                f"--partition {place.partition} --start-offset {since}"
+            )
+            left.append(self._hanging(place, why, command))
+
+    # Words
+
+    def _hanging(self, place: TopicPartition, why: str, command: str) -> Left:
+        return Left(kind="hanging transaction", name=str(place), why=why, command=command)
+
+    def _delete_topic(self, name: str) -> str:
+        return f"kafka-topics.sh {self._where} --delete --topic {name}"
+
+    def _delete_group(self, name: str) -> str:
+        return f"kafka-consumer-groups.sh {self._where} --delete --group {name}"
+
+    def _describe(self, name: str) -> str:
+        return f"kafka-transactions.sh {self._where} describe --transactional-id {name}"
+
+    def _terminate(self, name: str) -> str:
+        return (
+            f"kafka-transactions.sh {self._where} forceTerminateTransaction "
+            f"--transactionalId {name}"
+        )
+
+    def _find(self, place: TopicPartition) -> str:
+        return (
+            f"kafka-transactions.sh {self._where} find-hanging --topic {place.topic} "
+            f"--partition {place.partition}"
+        )
+
+
+def _is_open(one: TransactionDescription | ClientError) -> bool:
+    return not isinstance(one, ClientError) and one.state not in SETTLED
+
+
+def _is_retriable(error: ClientError) -> bool:
+    """Whether a coordinator may end the transaction despite the error."""
+    return error.error is None or error.error.retriable
+
+
+def _because(error: ClientError, rights: Mapping[ErrorCode, str]) -> str:
+    """Kafka's name of a refusal and the right it requires; any other error in its own words."""
+    if error.error is None:
+        return str(error)
+    right = rights.get(error.error)
+    return str(error) if right is None else f"{code_name(error.error)}, it takes {right}"

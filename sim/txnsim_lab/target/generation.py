@@ -1,0 +1,73 @@
+"""Which generation of the protocol a cluster is: asked over the wire, before anything is played.
+
+Brokers say their level of ``transaction.version`` to all, and their versions; whether they verify
+is a config, which not everybody may read.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from txnsim.client.admin import BROKER_RESOURCE
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError
+from txnsim.client.requests import describe_configs
+from txnsim.client.versions import Api
+
+_VERIFICATION: Final = "transaction.partition.verification.enable"
+_STRICT_MARKERS_SINCE: Final = 2
+"""Version of WriteTxnMarkers with which KIP-1228 came."""
+
+
+class Generation(msgspec.Struct, frozen=True, kw_only=True):
+    """The features and the behaviour of a cluster's brokers."""
+
+    transaction_version: int
+    verification: frozenset[bool] = frozenset()
+    """Values that the brokers report; empty if their configs may not be read."""
+    has_strict_markers: bool
+
+    def __str__(self) -> str:
+        said = f"transaction.version {self.transaction_version}"
+        if len(self.verification) > 1:
+            said += ", verification at some of its brokers"
+        elif self.verification:
+            said += " with verification" if True in self.verification else " without verification"
+        return f"{said}, strict markers (KIP-1228)" if self.has_strict_markers else said
+
+
+async def generation_of(bootstrap: str, settings: ClientSettings) -> Generation:
+    """Ask every broker of a cluster.
+
+    Raises:
+        ClientError: One of them does not answer.
+    """
+    async with Cluster(bootstrap, settings=settings) as cluster:
+        features = await cluster.refresh_features()
+        verification: set[bool] = set()
+        markers: list[int] = []
+        for broker in (await cluster.refresh()).brokers:
+            connection = await cluster.connection(broker.broker_id)
+            known = connection.versions.get(Api.WRITE_TXN_MARKERS)
+            markers.append(-1 if known is None else known.highest)
+            verification |= await _verification_of(cluster, broker.broker_id)
+    return Generation(
+        transaction_version=features.level("transaction.version"),
+        verification=frozenset(verification),
+        has_strict_markers=min(markers, default=-1) >= _STRICT_MARKERS_SINCE,
+    )
+
+
+async def _verification_of(cluster: Cluster, broker_id: int) -> set[bool]:
+    """Whether a broker verifies; empty if unknown. Releases before 3.6 lack the config."""
+    request = describe_configs(BROKER_RESOURCE, str(broker_id), [_VERIFICATION])
+    try:
+        (found,) = (await cluster.ask(broker_id, request)).results
+    except ClientError:
+        return set()
+    if found.error_code != 0:
+        return set()
+    return {one.value == "true" for one in found.configs} or {False}

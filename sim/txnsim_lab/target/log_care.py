@@ -1,0 +1,125 @@
+"""The end of a segment, a turn of the cleaner, a turn of retention, on real brokers. No request
+asks for one. Settings bring them about, and the brokers' disks show when they have come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+from txnsim.client.admin import TOPIC_RESOURCE, Admin
+from txnsim.client.backoff import Deadline, pause
+from txnsim.client.errors import ClientError
+from txnsim.client.requests import ConfigChange, describe_configs
+from txnsim.runtime.env import Clock
+from txnsim.types import IsolationLevel, TopicPartition
+from txnsim_lab.target.cluster import TargetError
+
+POLL_MS: Final = 100
+CLEANER_PAUSE_MS: Final = 200
+"""``log.cleaner.backoff.ms`` of brokers that are started for a story; Kafka's is 15 s."""
+CLEANER_IDLE_MS: Final = 25 * CLEANER_PAUSE_MS
+"""A cleaner without progress for this long is stuck."""
+RETENTION_MAX_MS: Final = 40_000
+"""Brokers look for the first time 30 s after their start."""
+RETAINED_MS: Final = 86_400_000
+"""``delete.retention.ms``: how long the cleaner keeps a marker that ends nothing any more."""
+SHORTLY_RETAINED_MS: Final = 15_000
+"""What it is where a story waits for that; two turns of the cleaner, one after the other, are
+quicker.
+"""
+LATEST: Final = -1
+
+
+class Disks(Protocol):
+    """What can be read from the disks of brokers."""
+
+    def segments(self, number: int, place: TopicPartition) -> Sequence[int]:
+        """The base offset of each segment of a replica, in order."""
+
+    def cleaned_until(self, number: int, place: TopicPartition) -> int:
+        """Offset that a broker's cleaner has reached in a replica; -1 if it never ran."""
+
+
+async def configure(admin: Admin, topic: str, name: str, value: str | None) -> None:
+    """Set a topic's config; None goes back to the default.
+
+    Raises:
+        TargetError: It is refused.
+    """
+    change = ConfigChange(resource_type=TOPIC_RESOURCE, resource_name=topic, name=name, value=value)
+    (refused,) = (await admin.incremental_alter_configs([change])).values()
+    if refused is not None:
+        raise TargetError(f"{topic}: {name}: {refused}")
+
+
+async def roll(admin: Admin, clock: Clock, place: TopicPartition) -> None:
+    """See to it that each record from now on begins a segment: a broker ends one no earlier.
+
+    Raises:
+        TargetError: A broker does not hear of it.
+    """
+    brokers = await _in_sync(admin, place)
+    # A broker takes one change after the other: when it shows the second, it acts by the first.
+    for name in ("segment.ms", "segment.jitter.ms"):
+        await configure(admin, place.topic, name, "1")
+
+        async def is_known(name: str = name) -> bool:
+            request = describe_configs(TOPIC_RESOURCE, place.topic, [name])
+            answers = [await admin.cluster.ask(number, request) for number in brokers]
+            return all(answer.results[0].configs[0].value == "1" for answer in answers)
+
+        if not await until(clock, is_known, RETENTION_MAX_MS):
+            raise TargetError(f"brokers have not heard of {name}=1 of {place.topic}")
+
+
+async def clean(admin: Admin, clock: Clock, disks: Disks, place: TopicPartition) -> None:
+    """Wait until the cleaner of each replica stops making progress."""
+    brokers = await _in_sync(admin, place)
+    stable = await admin.offset_of(place, LATEST, IsolationLevel.READ_COMMITTED)
+    reached: list[int] = []
+    idle = Deadline(clock, CLEANER_IDLE_MS)
+    while not idle.passed:
+        before = reached
+        reached = [disks.cleaned_until(number, place) for number in brokers]
+        ends = [_end_of_cleaning(disks.segments(number, place), stable) for number in brokers]
+        if all(one >= end for one, end in zip(reached, ends, strict=True)):
+            return
+        if reached != before:
+            idle = Deadline(clock, CLEANER_IDLE_MS)
+        await pause(clock, POLL_MS)
+
+
+def _end_of_cleaning(segments: Sequence[int], stable: int) -> int:
+    """The active segment, or the one with the last stable offset in it, is not cleaned."""
+    return max(base for base in segments if base <= stable)
+
+
+async def delete_old(admin: Admin, clock: Clock, disks: Disks, place: TopicPartition) -> None:
+    """Wait until retention has left each replica one segment, or should have had a turn."""
+    brokers = await _in_sync(admin, place)
+
+    async def is_short() -> bool:
+        return all(len(disks.segments(number, place)) == 1 for number in brokers)
+
+    await until(clock, is_short, RETENTION_MAX_MS)
+
+
+async def _in_sync(admin: Admin, place: TopicPartition) -> Sequence[int]:
+    led: Any = (await admin.cluster.refresh((place.topic,))).leader(place)
+    if led is None:
+        raise TargetError(f"{place} has no leader")
+    return tuple(led.isr)
+
+
+async def until(clock: Clock, holds: Callable[[], Awaitable[bool]], most_ms: int) -> bool:
+    """Poll until the condition holds; returns whether it held in time."""
+    deadline = Deadline(clock, most_ms)
+    while True:
+        with suppress(ClientError):  # a broker that does not answer yet is asked again
+            if await holds():
+                return True
+        if deadline.passed:
+            return False
+        await pause(clock, POLL_MS)

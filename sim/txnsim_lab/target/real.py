@@ -1,0 +1,454 @@
+"""A real cluster as a target, behind a fault proxy: everything goes over the wire.
+
+A real broker's clock can't be moved. What is to have timed out is waited for, and then the clock of
+those who look from outside is moved, so that they judge as if they had come later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from txnsim.client.admin import Admin
+from txnsim.client.authentication import ClientSecurity
+from txnsim.client.backoff import Deadline, pause
+from txnsim.client.errors import ClientError, code_name
+from txnsim.client.inspection.txn_views import TransactionListing
+from txnsim.client.partition_requests import (
+    alter_partition_reassignments,
+    elect_preferred_leaders,
+)
+from txnsim.client.positions import group_coordinator
+from txnsim.client.requests import NewTopic as Wanted
+from txnsim.client.backoff import Deadline, pause
+from txnsim.controller.controller import NewTopic
+from txnsim.runtime.env import Environment
+from txnsim.security.options import SecurityProtocol
+from txnsim.settings import Settings
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    INTERNAL_TOPICS,
+    TRANSACTION_STATE_TOPIC,
+    TopicPartition,
+    TransactionalId,
+    partition_for,
+)
+from txnsim_lab.proxy.fault_proxy import FaultProxy
+from txnsim_lab.target import log_care
+from txnsim_lab.target.cleaning import ONGOING, TIMEOUT_MS, Belongings, Cleaner, Left
+from txnsim_lab.target.cluster import STARTED, THERE, Ability, Operator, TargetError, need
+
+FOLLOWED_MAX_MS: Final = 60_000
+REALLY_WAITED_MS: Final = 35_000
+"""Longest advance that is really waited: brokers retry after 30 s."""
+SCAN_MS: Final = 15_000
+"""How much later than its timeout a coordinator may end a transaction: its scan, and markers."""
+
+
+class Processes(log_care.Disks, Protocol):
+    """Brokers that were started for what is played: processes and disks."""
+
+    async def kill(self, number: int) -> None:
+        """End a broker at once."""
+
+    async def shut_down(self, number: int) -> None:
+        """End a broker in order."""
+
+    async def start_again(self, number: int) -> None:
+        """Start one that was ended."""
+
+
+class RealTarget:
+    """``Target`` on real brokers, under names that begin with a prefix."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        proxy: FaultProxy,
+        *,
+        prefix: str,
+        settings: Settings,
+        processes: Processes | None = None,
+        groups: Collection[str] = (),
+        transactional_ids: Collection[str] = (),
+    ) -> None:
+        """A target for one story or situation; ``prepare`` it.
+
+        Args:
+            environment: Of the proxy.
+            proxy: In front of the brokers.
+            prefix: Of the names of all topics, ids and groups.
+            settings: Of the brokers.
+            processes: The brokers, where they were started for this.
+            groups: Names that may be used, to be taken away afterwards.
+            transactional_ids: The same.
+        """
+        self.environment = environment
+        self.injector = proxy.injector
+        self.can = THERE if processes is None else STARTED
+        self._proxy = proxy
+        self.prefix = prefix
+        self.settings = settings
+        self._processes = processes
+        self._groups = groups
+        self._transactional_ids = transactional_ids
+        self._topics: dict[str, int] = {}
+        self._ids: tuple[int, ...] = ()
+        # Past the proxy: what the target asks is no part of the story, and no fault may strike it.
+        self._cluster = proxy.outside(
+            msgspec.structs.replace(proxy.options.settings, client_id="txnsim-stage")
+        )
+
+    @property
+    def bootstrap(self) -> str:
+        """The proxy's doors."""
+        return self._proxy.bootstrap
+
+    @property
+    def security(self) -> ClientSecurity:
+        """The login of ``--command-config``: TLS is between the proxy and the brokers."""
+        there = self._proxy.options.settings.security
+        in_clear = (
+            SecurityProtocol.SASL_PLAINTEXT
+            if there.protocol.has_sasl
+            else SecurityProtocol.PLAINTEXT
+        )
+        return msgspec.structs.replace(there, protocol=in_clear)
+
+    @property
+    def brokers(self) -> int:
+        return len(self._ids)
+
+    @property
+    def topics(self) -> Mapping[str, int]:
+        """Topics that were made here, and the internal ones."""
+        settings = self.settings
+        return {
+            **self._topics,
+            TRANSACTION_STATE_TOPIC: settings.transaction_state_log_num_partitions,
+            CONSUMER_OFFSETS_TOPIC: settings.offsets_topic_num_partitions,
+        }
+
+    async def prepare(self) -> None:
+        """Connect, and have the internal topics made, whose partitions a story may name.
+
+        Raises:
+            ClientError: The cluster does not answer.
+        """
+        await self._cluster.connect()
+        await self._cluster.coordinator(f"{self.prefix}nobody")
+        await group_coordinator(self._cluster, f"{self.prefix}nobody", self._cluster.deadline())
+        counts = {}
+        for name in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC):
+            topic = await self._admin.wait_for_topic(name)
+            counts[name] = len(topic.partitions)
+            if self._processes is not None:
+                await self._until_whole(name)  # the story before may have ended a broker
+        await self._cluster.refresh()
+        self._ids = tuple(sorted(broker.broker_id for broker in self._cluster.view.brokers))
+        self.settings = msgspec.structs.replace(
+            self.settings,
+            transaction_state_log_num_partitions=counts[TRANSACTION_STATE_TOPIC],
+            offsets_topic_num_partitions=counts[CONSUMER_OFFSETS_TOPIC],
+        )
+
+    async def _until_whole(self, name: str) -> None:
+        async def is_whole() -> bool:
+            (topic,) = (await self._cluster.refresh((name,))).topics
+            return topic.led and all(set(one.isr) == set(one.replicas) for one in topic.partitions)
+
+        await self._until(is_whole, f"all replicas of {name} are in sync")
+
+    def acts_for(self, operator: Operator) -> None:
+        """Its acts are no part of a trace: they go past the proxy."""
+
+    async def admin(self) -> Admin:
+        return self._admin
+
+    @property
+    def _admin(self) -> Admin:
+        return Admin(self._cluster)
+
+    # Topics
+
+    async def create_topic(self, topic: NewTopic) -> None:
+        name = topic.name
+        assignments = tuple(
+            tuple(self._id(number) for number in replicas) for _, replicas in topic.assignments
+        )
+        wanted = Wanted(
+            name=name,
+            assignments=assignments,
+            configs=tuple((key, value or "") for key, value in topic.configs.items()),
+        )
+        # From now on it may be there, also where no answer comes.
+        self._topics[name] = len(assignments)
+        try:
+            outcome = (await self._admin.create_topics([wanted]))[name]
+            if isinstance(outcome, ClientError):
+                if outcome.error is not None and not outcome.error.retriable:
+                    del self._topics[name]
+                raise outcome
+            await self._admin.wait_for_topic(name)
+        except ClientError as error:
+            raise TargetError(f"topic {name}: {error}") from None
+
+    async def grow_topic(self, name: str, count: int, leaders: tuple[int, ...]) -> None:
+        del name, count, leaders
+        need(self.can, Ability.INSIDE, "grow-topic")
+
+    async def delete_topic(self, name: str) -> None:
+        outcome = (await self._admin.delete_topics([name]))[name]
+        if outcome is not None:
+            raise TargetError(f"topic {name}: {outcome}")
+        await self._admin.wait_without_topics([name], timeout_ms=TIMEOUT_MS)
+        self._topics.pop(name, None)
+
+    async def configure(self, topic: str, name: str, value: str | None) -> None:
+        if topic in INTERNAL_TOPICS:
+            need(self.can, Ability.WHOLE_CLUSTER, "configure")
+        await log_care.configure(self._admin, topic, name, value)
+
+    # Time
+
+    async def advance(self, ms: int) -> None:
+        """Wait for what would time out; the rest is moved past those who look."""
+        clock = self.environment.clock
+        if ms <= REALLY_WAITED_MS:
+            await pause(clock, ms)
+        elif ms >= log_care.RETAINED_MS:
+            # Nobody's clock goes on: brokers since 3.6 refuse records of the day after.
+            await pause(clock, log_care.SHORTLY_RETAINED_MS)
+        else:
+            await self.wait_out(ms)
+
+    async def wait_out(self, ms: int) -> None:
+        """Wait until the coordinator has ended what takes too long."""
+        await self._wait_for_timeouts(ms)
+        self.environment.clock.advance(ms)
+
+    def late(self) -> int | None:
+        """Nothing: metrics are not part of Kafka's protocol."""
+        return None
+
+    def why_unfinished(self, transactional_id: str) -> list[str]:
+        """Nothing beside what was waited for: only the simulator can look inside."""
+        return [f"{transactional_id} is not in that state on the real cluster"]
+
+    def is_hidden(self, place: TopicPartition) -> bool:
+        return place.topic not in self._topics
+
+    # Transactions
+
+    async def _listed(self) -> list[TransactionListing]:
+        found: list[TransactionListing] = []
+        for listed in (await self._admin.list_transactions()).values():
+            if not isinstance(listed, ClientError):
+                found += [one for one in listed if one.transactional_id.startswith(self.prefix)]
+        return found
+
+    async def _wait_for_timeouts(self, ms: int) -> None:
+        """Wait until no transaction is ongoing that times out within ``ms``, or until its
+        coordinator should have ended it long ago.
+        """
+        clock = self.environment.clock
+        deadline: Deadline | None = None
+        while True:
+            names = [one.transactional_id for one in await self._listed() if one.state == ONGOING]
+            described = (await self._admin.describe_transactions(names)).values()
+            due = [
+                one.timeout_ms
+                for one in described
+                if not isinstance(one, ClientError) and one.state == ONGOING
+                if one.timeout_ms <= ms
+            ]
+            if not due:
+                return
+            if deadline is None:
+                deadline = Deadline(clock, max(due) + SCAN_MS)
+            if deadline.passed:
+                return
+            await pause(clock, log_care.POLL_MS * 5)
+
+    # Leaders
+
+    def _id(self, number: int) -> int:
+        """The broker that acts call by this number."""
+        return self._ids[(number - 1) % len(self._ids)]
+
+    def number_of(self, broker_id: int) -> int:
+        return self._ids.index(broker_id) + 1
+
+    async def home_of_id(self, transactional_id: str) -> TopicPartition:
+        count = self.settings.transaction_state_log_num_partitions
+        index = partition_for(TransactionalId(transactional_id), count)
+        return TopicPartition(TRANSACTION_STATE_TOPIC, index)
+
+    async def _led(self, place: TopicPartition) -> Any:
+        """The partition as metadata shows it; None while it has no leader."""
+        return (await self._cluster.refresh((place.topic,))).leader(place)
+
+    async def move_leader(self, place: TopicPartition, to: int) -> None:
+        self._need_ours(place, "move-leader")
+        await self._move_leader(place, self._id(to))
+
+    async def reload_coordinator(self, place: TopicPartition) -> None:
+        self._need_ours(place, "reload-coordinator")
+        led = await self._led(place)
+        if led is None:
+            raise TargetError(f"{place} has no leader")
+        away = next(broker for broker in led.isr if broker != led.leader_id)
+        await self._move_leader(place, away)
+        await self._move_leader(place, led.leader_id)
+
+    def _need_ours(self, place: TopicPartition, act: str) -> None:
+        if place.topic in INTERNAL_TOPICS:
+            need(self.can, Ability.WHOLE_CLUSTER, act)
+
+    async def _move_leader(self, place: TopicPartition, to: int) -> None:
+        led = await self._led(place)
+        if led is not None and led.leader_id == to:
+            return
+        if led is None or to not in led.replicas:
+            raise TargetError(f"broker {to} has no replica of {place}")
+        others = tuple(one for one in led.replicas if one != to)
+        await self._reassign(place, (to, *others))
+
+        async def is_leader() -> bool:
+            request = elect_preferred_leaders([place], timeout_ms=TIMEOUT_MS)
+            await self._cluster.ask_any(request)
+            led = await self._led(place)
+            return led is not None and led.leader_id == to
+
+        await self._until(is_leader, f"broker {to} leads {place}")
+
+    async def reassign(self, place: TopicPartition, replicas: tuple[int, ...]) -> None:
+        self._need_ours(place, "reassign")
+        await self._reassign(place, tuple(map(self._id, replicas)))
+
+    async def _reassign(self, place: TopicPartition, replicas: tuple[int, ...]) -> None:
+        request = alter_partition_reassignments({place: replicas}, timeout_ms=TIMEOUT_MS)
+        message = await self._cluster.ask_any(request)
+        errors = [row.error_code for topic in message.responses for row in topic.partitions]
+        if any(errors):
+            raise TargetError(f"{place} is not given to {replicas}: {code_name(errors[0])}")
+
+        async def is_so() -> bool:
+            led = await self._led(place)
+            return led is not None and set(led.replicas) == set(replicas)
+
+        await self._until(is_so, f"the replicas of {place} are {replicas}")
+
+    # Brokers
+
+    def _ours(self, ability: Ability, act: str) -> Processes:
+        need(self.can, ability, act)
+        assert self._processes is not None, "who is able to do this has them"
+        return self._processes
+
+    async def kill(self, broker: int, *, lose_unflushed: bool = False) -> None:
+        if lose_unflushed:
+            need(self.can, Ability.INSIDE, "lose what a broker has not flushed")
+        await self._ours(Ability.BROKERS, "kill").kill(broker)
+
+    async def stop(self, broker: int) -> None:
+        await self._ours(Ability.BROKERS, "stop").shut_down(broker)
+
+    async def start(self, broker: int, *, as_version: str | None = None) -> None:
+        if as_version is not None:
+            need(self.can, Ability.INSIDE, "start a broker as another release")
+        await self._ours(Ability.BROKERS, "start").start_again(broker)
+
+        async def is_there() -> bool:
+            await self._cluster.refresh()
+            known = {broker.broker_id for broker in self._cluster.view.brokers}
+            return broker in known
+
+        await self._until(is_there, f"broker {broker} is there again")
+
+    async def isolate(self, broker: int, *, from_clients: bool = False) -> None:
+        del broker, from_clients
+        need(self.can, Ability.INSIDE, "isolate")
+
+    async def heal(self, broker: int) -> None:
+        del broker
+        need(self.can, Ability.INSIDE, "heal")
+
+    async def age(self, transactional_id: str, epoch: int) -> None:
+        del transactional_id, epoch
+        need(self.can, Ability.INSIDE, "age")
+
+    async def _until(self, holds: Callable[[], Awaitable[bool]], what: str) -> None:
+        if not await log_care.until(self.environment.clock, holds, FOLLOWED_MAX_MS):
+            raise TargetError(f"waited {FOLLOWED_MAX_MS} ms in vain until {what}")
+
+    # Logs
+
+    async def roll(self, place: TopicPartition) -> None:
+        self._ours(Ability.LOGS, "roll")
+        await log_care.roll(self._admin, self.environment.clock, place)
+
+    async def clean(self, place: TopicPartition) -> None:
+        disks = self._ours(Ability.LOGS, "clean")
+        await log_care.clean(self._admin, self.environment.clock, disks, place)
+
+    async def delete_old(self, place: TopicPartition) -> None:
+        disks = self._ours(Ability.LOGS, "delete-old")
+        await log_care.delete_old(self._admin, self.environment.clock, disks, place)
+
+    # Cleaning up
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._cluster.close()
+
+    async def clear(self) -> list[Left]:
+        """End what was left open, and delete its topics and groups.
+
+        Returns:
+            What could not be cleaned.
+        """
+        settings = self._proxy.options.settings
+        cleaner = Cleaner(
+            self._cluster,
+            self.environment.clock,
+            prefix=self.prefix,
+            bootstrap=self._proxy.options.bootstrap,
+            secured=settings.security.protocol is not SecurityProtocol.PLAINTEXT,
+        )
+        try:
+            return await cleaner.clean(self._made())
+        finally:
+            await self._cluster.close()
+
+    def _made(self) -> Belongings:
+        return Belongings(
+            topics=self._topics,
+            groups=self._groups,
+            transactional_ids=self._transactional_ids,
+            position_partitions=self.settings.offsets_topic_num_partitions,
+        )
+
+
+@contextlib.asynccontextmanager
+async def real_target(
+    target: RealTarget, *, left: Callable[[list[Left]], object]
+) -> AsyncIterator[RealTarget]:
+    """Prepare the target of one story or situation, and clean it afterwards, also where that was
+    broken off; the clock of those who look is set back.
+    """
+    clock = target.environment.clock
+    try:
+        await target.prepare()
+    except BaseException:
+        await target.close()  # nothing was made yet
+        raise
+    try:
+        yield target
+    finally:
+        target.injector.disarm_all()
+        left(await target.clear())
+        clock.shift(-clock.advanced_ms)

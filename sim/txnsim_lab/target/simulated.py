@@ -1,0 +1,246 @@
+"""The simulated cluster as a target: it can do everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from txnsim.client.admin import TOPIC_RESOURCE, Admin
+from txnsim.client.authentication import ClientSecurity
+from txnsim.client.errors import ClientError, code_name
+from txnsim.client.partition_requests import alter_partition_reassignments
+from txnsim.client.requests import ConfigChange, incremental_alter_configs
+from txnsim.controller import growth
+from txnsim.controller.controller import NewTopic
+from txnsim.errors import Rejection
+from txnsim.metadata.image import TopicImage
+from txnsim.replication.log_maintenance import LogMaintenance
+from txnsim.types import partition_for
+from txnsim.server.cluster import SimCluster
+from txnsim.server.inputs import advance, input_event
+from txnsim.server.views.readings import late_transactions
+from txnsim.server.views.waiting_transactions import entry_of, waits_for
+from txnsim.types import (
+    TRANSACTION_STATE_TOPIC,
+    BrokerId,
+    ProducerEpoch,
+    TopicPartition,
+    TransactionalId,
+)
+from txnsim_lab.target.cluster import SIMULATED, Operator, TargetError, replicas_from, until
+
+TIMEOUT_MS: Final = 30_000
+HEARD_MAX_MS: Final = 1_000
+"""Until brokers have heard that a topic is deleted; an isolated one does not."""
+
+
+class SimulatedTarget:
+    """``Target`` in this process."""
+
+    prefix: Final = ""
+    security: Final = ClientSecurity()
+    can: Final = SIMULATED
+
+    def __init__(self, cluster: SimCluster, operator: Operator | None = None) -> None:
+        self.environment = cluster.environment
+        self.cluster = cluster
+        self.bootstrap = cluster.bootstrap
+        self.injector = cluster.injector
+        self.settings = cluster.options.settings
+        self.brokers = cluster.options.brokers
+        self._operator = operator
+
+    def number_of(self, broker_id: int) -> int:
+        return broker_id
+
+    @property
+    def topics(self) -> Mapping[str, int]:
+        topics = self.cluster.metadata.image.topics
+        return {name: len(topic.partitions) for name, topic in topics.items()}
+
+    def acts_for(self, operator: Operator) -> None:
+        self._operator = operator
+
+    async def admin(self) -> Admin:
+        assert self._operator is not None, "somebody acts"
+        return await self._operator.admin()
+
+    def _say(self, text: str) -> None:
+        if self._operator is not None:
+            self._operator.say(text)
+
+    # Topics
+
+    async def create_topic(self, topic: NewTopic) -> None:
+        count = len(topic.assignments)
+        with input_event(self.environment, "create-topic", topic=topic.name, partitions=count):
+            created = self.cluster.metadata.create_topic(topic)
+        _refused(topic.name, created)
+        self._say(f"topic {topic.name} is created with {count} partitions")
+
+    async def grow_topic(self, name: str, count: int, leaders: tuple[int, ...]) -> None:
+        metadata = self.cluster.metadata
+        there = metadata.image.topics.get(name)
+        replicas = 1 if there is None else len(there.partitions[0].replicas)
+        given = tuple(replicas_from(one, replicas, brokers=self.brokers) for one in leaders)
+        grown = growth.grown_topic(metadata.image, name, count=count, assignments=given or None)
+        _refused(name, grown)
+        assert isinstance(grown, TopicImage)
+        with input_event(self.environment, "grow-topic", topic=name, partitions=count):
+            metadata.publish(metadata.image.with_topics([grown]))
+        self._say(f"topic {name} has {count} partitions now")
+
+    async def delete_topic(self, name: str) -> None:
+        metadata = self.cluster.metadata
+        if name not in metadata.image.topics:
+            raise TargetError(f"topic {name}: UNKNOWN_TOPIC_OR_PARTITION")
+        with input_event(self.environment, "delete-topic", topic=name):
+            metadata.publish(metadata.image.without_topic(name))
+        await (await self.admin()).wait_without_topics([name], timeout_ms=HEARD_MAX_MS)
+        self._say(f"topic {name} is deleted with all of its records")
+
+    async def configure(self, topic: str, name: str, value: str | None) -> None:
+        admin = await self.admin()
+        change = ConfigChange(
+            resource_type=TOPIC_RESOURCE, resource_name=topic, name=name, value=value
+        )
+        message = await admin.cluster.ask_any(
+            incremental_alter_configs([change], validate_only=False)
+        )
+        (row,) = message.responses
+        if row.error_code:
+            raise TargetError(f"{topic}: {name}: {row.error_message}")
+
+    # Leaders
+
+    async def home_of_id(self, transactional_id: str) -> TopicPartition:
+        admin = await self.admin()
+        await admin.cluster.coordinator(transactional_id)  # makes the topic where there is none
+        topic = self.cluster.metadata.image.topics[TRANSACTION_STATE_TOPIC]
+        index = partition_for(TransactionalId(transactional_id), len(topic.partitions))
+        return TopicPartition(TRANSACTION_STATE_TOPIC, index)
+
+    async def move_leader(self, place: TopicPartition, to: int) -> None:
+        partition = self.cluster.metadata.image.partition(place)
+        if partition is not None and partition.leader == to:
+            return
+        self.cluster.move_leader(place, BrokerId(to))
+        self._say(f"broker {to} is made the leader of {place}")
+
+        async def is_seen() -> bool:
+            found = (await (await self.admin()).cluster.refresh((place.topic,))).leader(place)
+            return found is not None and found.leader_id == to
+
+        await until(self.environment.clock, is_seen, f"broker {to} leads {place}")
+
+    async def reload_coordinator(self, place: TopicPartition) -> None:
+        partition = self.cluster.metadata.image.partition(place)
+        assert partition is not None
+        home = partition.leader
+        await self.move_leader(place, next(one for one in partition.isr if one != home))
+        await self.move_leader(place, home)
+
+    async def reassign(self, place: TopicPartition, replicas: tuple[int, ...]) -> None:
+        admin = await self.admin()
+        request = alter_partition_reassignments({place: replicas}, timeout_ms=TIMEOUT_MS)
+        message = await admin.cluster.ask_any(request)
+        errors = [row.error_code for topic in message.responses for row in topic.partitions]
+        if any(errors):
+            raise TargetError(f"{place} is not given to {replicas}: {code_name(errors[0])}")
+
+        async def is_so() -> bool:
+            partition = self.cluster.metadata.image.partition(place)
+            return partition is not None and tuple(partition.replicas) == replicas
+
+        await until(self.environment.clock, is_so, f"the replicas of {place} are {replicas}")
+
+    # Brokers
+
+    async def kill(self, broker: int, *, lose_unflushed: bool = False) -> None:
+        await self.cluster.kill_broker(BrokerId(broker), lose_unflushed=lose_unflushed)
+
+    async def stop(self, broker: int) -> None:
+        await self.cluster.stop_broker(BrokerId(broker))
+
+    async def start(self, broker: int, *, as_version: str | None = None) -> None:
+        await self.cluster.start_broker(BrokerId(broker), as_version=as_version)
+
+    async def isolate(self, broker: int, *, from_clients: bool = False) -> None:
+        self.cluster.isolate(BrokerId(broker), from_clients=from_clients)
+
+    async def heal(self, broker: int) -> None:
+        self.cluster.heal(BrokerId(broker))
+
+    async def age(self, transactional_id: str, epoch: int) -> None:
+        """An unknown id is initialised first."""
+        name = TransactionalId(transactional_id)
+        admin = await self.admin()
+        described = (await admin.describe_transactions([name]))[name]
+        if isinstance(described, ClientError):
+            await admin.fence_producers([name])
+        home = BrokerId(await admin.cluster.coordinator(name))
+        broker = self.cluster.brokers.get(home)
+        if broker is None:  # it has died since it answered
+            raise TargetError(f"broker {home}, which coordinates {name}, is down")
+        with input_event(self.environment, "age", transactional_id=name, epoch=epoch):
+            refused = await broker.coordinator.age(name, ProducerEpoch(epoch))
+        if refused is not None:
+            raise TargetError(f"{refused.error.name.upper()}: {refused.reason}")
+        self._say(f"{name} is at epoch {epoch}, as after so many transactions")
+
+    # Logs
+
+    async def roll(self, place: TopicPartition) -> None:
+        with self._care("roll", place) as logs:
+            for one in logs:
+                one.roll_now(place)
+
+    async def clean(self, place: TopicPartition) -> None:
+        with self._care("clean", place) as logs:
+            for one in logs:
+                one.clean_now(place)
+
+    async def delete_old(self, place: TopicPartition) -> None:
+        with self._care("delete-old", place) as logs:
+            for one in logs:
+                one.delete_old_now(place)
+
+    @contextmanager
+    def _care(self, do: str, place: TopicPartition) -> Iterator[list[LogMaintenance]]:
+        """What every broker does from time to time for its own replica, now."""
+        with input_event(self.environment, do, tp=str(place)):
+            yield [broker.log_maintenance for broker in self.cluster.brokers.values()]
+
+    # Time
+
+    async def advance(self, ms: int) -> None:
+        advance(self.environment, ms)
+
+    async def wait_out(self, ms: int) -> None:
+        """Move the clock: every timer that is due then fires."""
+        await self.advance(ms)
+
+    # Looks
+
+    def late(self) -> int | None:
+        return late_transactions(self.cluster)
+
+    def why_unfinished(self, transactional_id: str) -> list[str]:
+        """Its coordinator's state, and whom it waits for."""
+        found = entry_of(self.cluster, transactional_id)
+        state = "not known to any coordinator" if found is None else found[1].state.wire_name
+        return [
+            f"{transactional_id} is {state}",
+            *waits_for(self.cluster, transactional_id),
+        ]
+
+    def is_hidden(self, place: TopicPartition) -> bool:
+        """Never: nobody else uses the cluster."""
+        del place
+        return False
+
+
+def _refused(name: str, outcome: TopicImage | Rejection) -> None:
+    if isinstance(outcome, Rejection):
+        raise TargetError(f"topic {name}: {outcome.error.name.upper()}: {outcome.reason}")

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.stories import call, small
+from txnsim.errors import ConfigError
+from txnsim.releases import RELEASES
+from txnsim_lab.scenario.catalog import find
+from txnsim_lab.scenario.on_real._obstacles import (
+    counterpart_of,
+    only_simulated,
+    why_not_of,
+    why_not_there,
+)
+from txnsim_lab.target.cluster import STARTED, THERE
+from txnsim_lab.target.generation import Generation
+
+
+@pytest.mark.parametrize(
+    ("version", "release", "strict", "verified"),
+    [
+        ("3.1.0", "3.6", False, False),
+        ("3.5.2", "3.6", False, False),
+        ("3.9.2", "3.9", False, True),
+        ("4.1.2", "4.1", False, True),
+        ("4.3.1", "4.3", True, True),
+        ("99.0.0", [*RELEASES][-1], True, True),
+    ],
+)
+def test_a_release_is_held_against_the_newest_simulated_one(
+    version: str, release: str, strict: bool, verified: bool
+) -> None:
+    found = counterpart_of(version)
+    assert found.release.name == release
+    assert found.effective.v2_markers_need_higher_epoch is strict
+    assert found.effective.transactions_are_verified is verified
+
+
+def test_what_is_no_release_is_refused() -> None:
+    with pytest.raises(ConfigError, match="newest: no release"):
+        counterpart_of("newest")
+
+
+@pytest.mark.parametrize(
+    ("name", "run", "version", "why"),
+    [
+        ("z01", "V-", "3.5.2", None),
+        ("z01", "V+", "3.5.2", "verification came with 3.6"),
+        ("z01", "TV2", "3.9.2", "transactions v2 came with 4.0"),
+        ("z01", "TV2", "4.0.2", None),
+        ("z01", "TV2", "4.3.1", "strict markers (KIP-1228) came with 4.2"),
+        ("z22-upgrade", "TV2+/before", "4.0.2", "strict markers (KIP-1228) came with 4.2"),
+        ("z01", "TV2+", "4.3.1", None),
+        ("z27", "V+/4.3", "4.3.1", None),
+        ("z27", "TV2/4.3", "4.3.1", None),
+        ("z27", "TV2/4.3", "4.4.0", None),
+        ("z27", "V+/4.2", "4.4.0", "it is the world of 4.2"),
+        ("z27", "V+/4.2", "4.3.1", "it is the world of 4.2"),
+        ("z27", "V+/4.2", "4.2.2", None),
+        ("z12", "V-/before", "3.5.2", None),
+        ("z14", "V-/before", "3.1.0", None),
+        ("z17", "V-/2.5", "4.3.1", None),
+        ("z22", "V-", "3.5.2", None),
+    ],
+)
+def test_a_run_has_a_world(name: str, run: str, version: str, why: str | None) -> None:
+    assert why_not_there(find(name)[1], run, version) == why
+
+
+@pytest.mark.parametrize(
+    ("name", "run", "version", "ticket"),
+    [
+        ("z12", "V-/before", "4.3.1", "KAFKA-16352"),
+        ("z12", "V-/fixed", "3.5.2", "KAFKA-16352"),
+        ("z14", "V-/before", "3.2.1", "KAFKA-14055"),
+        ("z14", "V-/fixed", "3.2.0", "KAFKA-14055"),
+        ("z17", "V-/2.5", "4.0.2", "KAFKA-20734"),
+    ],
+)
+def test_a_rule_that_a_release_does_not_have_is_named(
+    name: str, run: str, version: str, ticket: str
+) -> None:
+    why = why_not_there(find(name)[1], run, version)
+    assert why is not None
+    assert why.startswith(ticket)
+
+
+def test_what_only_some_releases_lack_is_not_said_to_have_come() -> None:
+    assert why_not_there(find("z17")[1], "V-/2.5", "4.0.2") == (
+        "KAFKA-20734: up to 4.2 a partition without a leader keeps its marker waiting;"
+        " elsewhere it counts as deleted and its marker is dropped: a hanging transaction"
+    )
+
+
+CLOCK = "it moves the clock by 11 minutes"
+LOST = "a broker loses what it had not flushed"
+OTHER = "a broker starts as another release"
+ROLLS = "it has to end a segment, and these brokers are yours"
+INSIDE = "a fault at log.append, inside of a broker"
+KILLS = "it has to kill a broker, and these brokers are yours"
+GROWS = "it gives a topic more partitions"
+MODES = ("V-", "V+", "TV2", "TV2+")
+NAMED = "it names a producer id, which a real cluster chooses itself"
+HOLD = {"id": "h", "point": "client.request", "api": "EndTxn"}
+PEER = {"id": "h", "point": "peer.request", "api": "WriteTxnMarkers"}
+
+
+@pytest.mark.parametrize(
+    ("step", "ours", "theirs"),
+    [
+        ({"hold": HOLD}, None, None),
+        ({"hold": {**HOLD, "broker": 2}}, None, "a fault that names a broker by its number"),
+        (
+            {"hold": PEER},
+            None,
+            "a fault at peer.request, between brokers that do not come through the proxy",
+        ),
+        (
+            {"hold": {"id": "h", "point": "log.append"}},
+            INSIDE,
+            INSIDE,
+        ),
+        ({"advance": "10s"}, None, None),
+        ({"advance": "75s"}, None, None),
+        ({"advance": "50s"}, None, None),
+        ({"advance": "11m"}, CLOCK, CLOCK),
+        ({"cluster": {"do": "kill", "broker": 2}}, None, KILLS),
+        ({"cluster": {"do": "kill", "broker": 2, "lose-unflushed": True}}, LOST, LOST),
+        ({"cluster": {"do": "start", "broker": 2, "as-version": "4.3"}}, OTHER, OTHER),
+        ({"cluster": {"do": "roll", "partition": "t-0"}}, None, ROLLS),
+        (
+            {"cluster": {"do": "move-leader", "coordinator-of": "app", "to": 2}},
+            None,
+            "it moves a leader of __transaction_state",
+        ),
+        (
+            {"cluster": {"do": "reassign", "partition": "__consumer_offsets-0", "replicas": [1]}},
+            None,
+            "it moves a leader of __consumer_offsets",
+        ),
+        ({"cluster": {"do": "move-leader", "partition": "t-0", "to": 2}}, None, None),
+        ({"cluster": {"do": "grow-topic", "topic": "t", "partitions": 3}}, GROWS, GROWS),
+        (call("commit", producer_id=0, epoch=0), NAMED, NAMED),
+        (call("commit", broker=2), None, "it asks a broker by its number"),
+    ],
+)
+def test_what_only_a_simulator_can_do_is_named_with_its_step(
+    step: dict[str, Any], ours: str | None, theirs: str | None
+) -> None:
+    story = small([call("begin"), step])
+    for can, why in ((STARTED, ours), (THERE, theirs)):
+        found = only_simulated(story, "V-", "armed", can=can)
+        assert found == (None if why is None else f"step 2: {why}")
+
+
+def test_a_long_time_in_which_nothing_is_due_can_pass() -> None:
+    assert only_simulated(find("lingering-is-not-hanging")[1], "V-", "armed", can=STARTED) is None
+    control = only_simulated(find("lingering-is-not-hanging")[1], "V-", "control", can=STARTED)
+    assert control == "step 12: it moves the clock by 50 minutes"
+
+
+def test_a_day_is_waited_for_only_where_our_cleaner_keeps_things_so_long() -> None:
+    cleans = find("abort-marker-before-its-data")[1]
+    assert only_simulated(cleans, "V-/fixed", "armed", can=STARTED) is None
+    theirs = only_simulated(cleans, "V-/fixed", "armed", can=THERE)
+    assert theirs == "step 27: it has to end a segment, and these brokers are yours"
+    story = small([call("begin"), {"advance": "25h"}])
+    for can in (STARTED, THERE):
+        why = only_simulated(story, "V-", "armed", can=can)
+        assert why == "step 2: it moves the clock by 1500 minutes"
+
+
+def test_a_step_of_the_cure_is_called_so() -> None:
+    story = small([call("begin")], cure=[{"advance": "11m"}])
+    why = only_simulated(story, "V-", "armed", can=STARTED)
+    assert why == "step of the cure 1: it moves the clock by 11 minutes"
+
+
+@pytest.mark.parametrize(
+    ("level", "verification", "strict", "modes"),
+    [
+        (0, {False}, False, ("V-",)),
+        (0, {True}, False, ("V+",)),
+        (1, {True}, True, ("V+",)),
+        (1, (), True, ("V-", "V+")),
+        (1, {True, False}, True, ()),
+        (2, {True}, False, ("TV2",)),
+        (2, {True}, True, ("TV2+",)),
+        (2, {False}, True, ()),
+    ],
+)
+def test_a_cluster_is_the_world_of_these_modes(
+    level: int, verification: set[bool], strict: bool, modes: tuple[str, ...]
+) -> None:
+    cluster = Generation(
+        transaction_version=level,
+        verification=frozenset(verification),
+        has_strict_markers=strict,
+    )
+    story = small([call("begin")])
+    assert modes == tuple(mode for mode in MODES if why_not_of(cluster, story, mode) is None)
+
+
+def test_where_a_story_is_the_same_with_strict_markers_both_will_do() -> None:
+    cluster = Generation(transaction_version=2, has_strict_markers=True)
+    story = small([call("begin")], runs={"TV2": {"mode": "TV2", "verdict": "healthy"}})
+    assert why_not_of(cluster, story, "TV2") is None
