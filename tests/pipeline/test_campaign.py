@@ -118,7 +118,7 @@ def test_a_worker_that_is_killed_costs_no_seed_and_doubles_none(
 
 
 def test_a_worker_whose_hashes_do_not_repeat_is_refused() -> None:
-    program = "from txnsim_spark import campaigns; campaigns._prepare()"
+    program = "from txnsim_lab import campaigns; campaigns._prepare()"
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONHASHSEED": "random"},
