@@ -149,7 +149,6 @@ def list_offsets(player: Player, topic: Topic, note: str, stamps: tuple[int, ...
                 f"{note} {stamp} isolation {isolation}",
                 replica_id=-1,
                 isolation_level=isolation,
-                timeout_ms=1_000,
                 topics=[
                     {
                         "name": topic[0],
