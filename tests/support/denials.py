@@ -21,6 +21,7 @@ from tests.support.raw_wire import Outcome, RawConnection
 from tests.support.rights import ANY_ACL, OFFSETS
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import AclBinding
+from txnsim.wire import codec
 
 GUEST: Final = "guest"
 _JAVA_OBJECTS: Final = frozenset(
@@ -99,8 +100,10 @@ class Side:
             if api == "Produce" and values.get("acks") == 0:
                 connection.send(KEYS[api], version, **values)
                 return connection.silence()
+            has_timeout = "timeout" in codec.request_class(KEYS[api], version).__dataclass_fields__
+            given = {"timeout": 5_000, **values} if has_timeout else values
             return until(
-                lambda: connection.ask(KEYS[api], version, **{"timeout": 5_000, **values}),
+                lambda: connection.ask(KEYS[api], version, **given),
                 lambda answer: getattr(answer, "error_code", None) not in NOT_YET,
                 "the coordinator is there",
             )

@@ -116,11 +116,13 @@ def _added(*names: str) -> dict[str, Any]:
     return {"v3_and_below_transactional_id": "tx", "v3_and_below_topics": wanted}
 
 
-def _resources(**more: Any) -> dict[str, Any]:
-    """Everything but topics that has configs."""
-    kinds = ((4, "1"), (4, ""), (8, "1"), (16, "metrics"), (32, "g"))
-    found = [{"resource_type": kind, "resource_name": name, **more} for kind, name in kinds]
-    return {"resources": found, "validate_only": True}
+_RESOURCES: Final = {
+    "resources": [
+        {"resource_type": kind, "resource_name": name}
+        for kind, name in ((4, "1"), (4, ""), (8, "1"), (16, "metrics"), (32, "g"))
+    ]
+}
+"""Everything but topics that has configs."""
 
 
 _FOLLOWER: Final = {
@@ -141,7 +143,8 @@ def _by_ids(side: Side) -> dict[str, Any]:
 
 
 def _each_by_id(side: Side, field: str, **partition: Any) -> list[dict[str, Any]]:
-    return [{**topic, field: [partition]} for topic in _by_ids(side)["topics"]]
+    ids = (topic["topic_id"] for topic in _by_ids(side)["topics"])
+    return [{"topic_id": topic_id, field: [partition]} for topic_id in ids]
 
 
 def _produced(side: Side) -> dict[str, Any]:
@@ -280,9 +283,9 @@ MORE: Final[tuple[tuple[str, str, int, Values, list[AclBinding]], ...]] = (
         _added("orders", "missing"),
         [WRITE_TX, ALL_TOPICS],
     ),
-    ("of all kinds", "DescribeConfigs", 4, _resources(), []),
-    ("of all kinds", "AlterConfigs", 2, _resources(), []),
-    ("of all kinds", "IncrementalAlterConfigs", 1, _resources(), []),
+    ("of all kinds", "DescribeConfigs", 4, _RESOURCES, []),
+    ("of all kinds", "AlterConfigs", 2, {**_RESOURCES, "validate_only": True}, []),
+    ("of all kinds", "IncrementalAlterConfigs", 1, {**_RESOURCES, "validate_only": True}, []),
     ("", "DescribeLogDirs", 1, {}, []),
     ("", "DescribeLogDirs", 3, {}, []),
     (

@@ -118,10 +118,21 @@ def _decoded(key: bytes, value: bytes | None, kind: str) -> tuple[GroupRecord | 
     return None, f"{kind}: a kind that is not decoded"
 
 
+_NAMES_IN_DETAIL: Final = {
+    "group_epoch": "epoch",
+    "assignment_epoch": "epoch",
+    "member_epoch": "epoch",
+    "previous_member_epoch": "previous_epoch",
+}
+"""Field of a record -> its name in ``detail``, which queries of users have."""
+
+
 def _detail(record: GroupRecord) -> str:
     """The fields of a record without its group; bytes in base64."""
     fields = {
-        name: getattr(record, name) for name in record.__struct_fields__ if name != "group_id"
+        _NAMES_IN_DETAIL.get(name, name): getattr(record, name)
+        for name in record.__struct_fields__
+        if name != "group_id"
     }
     return msgspec.json.encode(fields).decode()
 
