@@ -583,6 +583,15 @@ def _writes(node: ast.AST) -> bool:
     return False
 
 
+def test_git_ignores_no_file_that_it_has() -> None:
+    """The build and ruff go by ``.gitignore``: what it names is in no wheel, and unread."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False,
+    )  # fmt: skip
+    assert_none(listed.stdout.splitlines(), "name the exception in .gitignore: !path/")
+
+
 def test_no_python_file_is_empty() -> None:
     assert_none((n for n in python_files() if not source(n).strip()), "write or remove them")
 

@@ -45,9 +45,7 @@ class Ability(StrEnum):
 
 THERE: Final[frozenset[Ability]] = frozenset()
 """Of a cluster that runs already, and belongs to others."""
-STARTED: Final = frozenset(
-    {Ability.BROKERS, Ability.LOGS, Ability.WHOLE_CLUSTER, Ability.PEERS}
-)
+STARTED: Final = frozenset({Ability.BROKERS, Ability.LOGS, Ability.WHOLE_CLUSTER, Ability.PEERS})
 """Of real brokers that were started for what is played."""
 SIMULATED: Final = frozenset(Ability)
 _WITHOUT: Final = {

@@ -23,7 +23,6 @@ from txnsim.client.partition_requests import (
 )
 from txnsim.client.positions import group_coordinator
 from txnsim.client.requests import NewTopic as Wanted
-from txnsim.client.backoff import Deadline, pause
 from txnsim.controller.controller import NewTopic
 from txnsim.runtime.env import Environment
 from txnsim.security.options import SecurityProtocol

@@ -16,7 +16,6 @@ from txnsim.controller.controller import NewTopic
 from txnsim.errors import Rejection
 from txnsim.metadata.image import TopicImage
 from txnsim.replication.log_maintenance import LogMaintenance
-from txnsim.types import partition_for
 from txnsim.server.cluster import SimCluster
 from txnsim.server.inputs import advance, input_event
 from txnsim.server.views.readings import late_transactions
@@ -27,6 +26,7 @@ from txnsim.types import (
     ProducerEpoch,
     TopicPartition,
     TransactionalId,
+    partition_for,
 )
 from txnsim_lab.target.cluster import SIMULATED, Operator, TargetError, replicas_from, until
 

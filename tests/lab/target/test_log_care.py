@@ -12,8 +12,8 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.producer import Producer
 from txnsim.types import TopicPartition
-from txnsim_lab.target.cluster import TargetError
 from txnsim_lab.target import log_care
+from txnsim_lab.target.cluster import TargetError
 from txnsim_lab.target.log_care import CLEANER_IDLE_MS, CLEANER_PAUSE_MS, RETENTION_MAX_MS
 
 T0 = TopicPartition("t", 0)
