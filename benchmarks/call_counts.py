@@ -80,13 +80,18 @@ class Walker:
         """Follow from now on."""
         sys.setprofile(self._note)
 
-    def stop(self) -> Walk:
-        """What was entered since."""
+    def stop(self) -> None:
+        """Follow no further."""
         sys.setprofile(None)
-        files = [file for file, _ in self._entered]
+
+    def walk(self, last: str | None = None) -> Walk:
+        """What was entered, or the part of it up to the first call of ``last``."""
+        end = len(self._entered) if last is None else self.entered().index(last) + 1
+        entered = self._entered[:end]
+        files = [file for file, _ in entered]
         return Walk(
             files=len(set(files)),
-            functions=len(set(self._entered)),
+            functions=len(set(entered)),
             changes=sum(one != other for one, other in pairwise(files)),
             calls=len(files),
         )

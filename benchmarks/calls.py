@@ -45,6 +45,8 @@ _WARM_UP_S: Final = 3.0
 _COUNTED_S: Final = 4.0
 _ONCE: Final = "txn/transitions.py:to_complete"
 """Is called once in each transaction: so many of them were counted over TCP."""
+_ANSWERED: Final = "server/_connection.py:Connection._send"
+"""The answer is ready; the write itself comes at the end of the turn, after markers."""
 
 T = TypeVar("T")
 
@@ -61,8 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     brokers, flows = options.brokers or BROKERS, options.flow or FLOWS
     if options.walk:
-        for name, walk in walks().items():
-            print(f"{name:<16} {walk}")
+        for count in options.brokers or (BROKERS[-1],):
+            for name, walk in walks(count).items():
+                print(f"{count} broker(s)  {name:<17} {walk}")
         return 0
     if options.write:
         KEPT.write_text(json.dumps(exact(), indent=1, sort_keys=True) + "\n")
@@ -86,6 +89,9 @@ def exact() -> dict[str, dict[str, float]]:
     }
     for brokers in BROKERS:
         found[f"requests, {brokers} broker(s)"] = requests(brokers)
+    for name, walk in walks(1).items():
+        if name.startswith("EndTxn"):
+            found[f"way of {name}, 1 broker(s)"] = {"files": walk.files, "changes": walk.changes}
     return found
 
 
@@ -128,9 +134,9 @@ def requests(brokers: int) -> dict[str, float]:
     return _virtually(whole, brokers)
 
 
-def walks(brokers: int = 3) -> dict[str, Walk]:
-    """The way of the first Produce of a transaction, of its EndTxn with all that follows, and of
-    a TxnOffsetCommit that adds its group to the transaction.
+def walks(brokers: int) -> dict[str, Walk]:
+    """The way of the first Produce of a transaction, of its EndTxn up to the answer and with all
+    that follows, and of a TxnOffsetCommit that adds its group to the transaction.
     """
 
     async def whole(connect: RawProducerMaker) -> dict[str, Walk]:
@@ -139,10 +145,14 @@ def walks(brokers: int = 3) -> dict[str, Walk]:
         await producer.run(producer.transactions(PARTITIONS))
         for _ in range(2):  # the second time everything is loaded
             produce, end = producer.transactions(1)
+            produced = await _walked(producer, produce)
+            ended = await _walked(producer, end)
+            committed = await _walked(beside, beside.commit_offset())
             found = {
-                "Produce": await _walked(producer, produce),
-                "EndTxn": await _walked(producer, end),
-                "TxnOffsetCommit": await _walked(beside, beside.commit_offset()),
+                "Produce": produced.walk(),
+                "EndTxn to its answer": ended.walk(_ANSWERED),
+                "EndTxn": ended.walk(),
+                "TxnOffsetCommit": committed.walk(),
             }
             await beside.run([beside.end()])
             await asyncio.sleep(_SETTLED_S)
@@ -151,13 +161,14 @@ def walks(brokers: int = 3) -> dict[str, Walk]:
     return _virtually(whole, brokers)
 
 
-async def _walked(producer: RawProducer, step: Step) -> Walk:
+async def _walked(producer: RawProducer, step: Step) -> Walker:
     await asyncio.sleep(_SETTLED_S)
     walker = Walker()
     walker.start()
     await producer.run([step])
     await asyncio.sleep(_SETTLED_S)
-    return walker.stop()
+    walker.stop()
+    return walker
 
 
 async def _counted(producer: RawProducer, steps: list[Step], count: int) -> dict[str, float]:

@@ -11,8 +11,10 @@ import sys
 
 import pytest
 
-from benchmarks.call_counts import by_package, counter, counts
+from benchmarks.call_counts import Walker, by_package, counter, counts
 from benchmarks.calls import BROKERS, FLOWS, KEPT, PYTHON, exact, in_virtual_time
+from txnsim.txn import state
+from txnsim.wire import varint
 
 pytestmark = [
     pytest.mark.slow,
@@ -22,7 +24,7 @@ pytestmark = [
 ]
 
 
-def test_a_transaction_and_each_request_take_no_step_more_than_is_kept() -> None:
+def test_no_step_and_no_file_more_is_taken_than_is_kept() -> None:
     kept = json.loads(KEPT.read_text())
     found = exact()
     assert found.keys() == kept.keys()
@@ -30,7 +32,8 @@ def test_a_transaction_and_each_request_take_no_step_more_than_is_kept() -> None
         f"{title}: {name}": (kept[title].get(name, 0), calls)
         for title, values in found.items()
         for name, calls in values.items()
-        if (name == "all" or title.startswith("requests")) and calls > kept[title].get(name, 0)
+        if (name == "all" or title.startswith(("requests", "way")))
+        and calls > kept[title].get(name, 0)
     }
     assert not more, f"(kept, found): {more}; python -m benchmarks.calls --top 60 says where"
 
@@ -46,6 +49,20 @@ def test_what_is_not_ours_does_not_count() -> None:
     json.dumps({"a": 1}, indent=1)
     profile.disable()
     assert counts(profile) == {}
+
+
+def test_a_way_counts_files_and_changes_of_file_up_to_a_call() -> None:
+    walker = Walker()
+    walker.start()
+    state.is_epoch_exhausted(1)
+    state.is_epoch_exhausted(1)
+    varint.uvarint(1)
+    state.is_epoch_exhausted(1)
+    walker.stop()
+    whole = walker.walk()
+    assert (whole.files, whole.functions, whole.changes, whole.calls) == (2, 2, 2, 4)
+    part = walker.walk("wire/varint.py:uvarint")
+    assert (part.files, part.changes, part.calls) == (2, 1, 3)
 
 
 def test_packages_are_summed() -> None:
