@@ -2,7 +2,7 @@
 
 CPU of the server's process for each transaction, partition or connection, as their number grows:
 a line that stays level is a cost that grows with the number and no faster. CPU tells this where
-other programs use the machine, too. ``--write`` puts table and plot into docs/performance.md.
+other programs use the machine, too. ``--write`` puts table and plot into benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ import msgspec
 from benchmarks import build, curves_plot
 from benchmarks.curves_plot import Point
 from benchmarks.generator import Generator
-from benchmarks.log_growth import PAGE, on_page
+from benchmarks.log_growth import PAGE, ROOT, on_page
 from benchmarks.raw_producer import TOPIC, RawConnection, RawProducer
 
 KEPT: Final = build.CACHE / "curves.json"
-PLOT: Final = PAGE.parent / "plots" / "cost-curves.svg"
+PLOT: Final = ROOT / "docs" / "plots" / "cost-curves.svg"
 BEGIN: Final = "<!-- measured: python -m benchmarks.curves --write -->\n"
 END: Final = "<!-- end of the curves -->\n"
 API_VERSIONS, CREATE_TOPICS = 18, 19

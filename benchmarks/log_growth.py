@@ -31,7 +31,7 @@ from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
 from txnsim.types import TopicPartition
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PAGE: Final = ROOT / "docs" / "performance.md"
+PAGE: Final = ROOT / "benchmarks" / "RESULTS.md"
 KEPT: Final = CACHE / "log-growth.json"
 PLOT: Final = ROOT / "docs" / "plots" / "find-hanging-growth.svg"
 BEGIN: Final = "<!-- measured: python -m benchmarks.log_growth --write -->\n"

@@ -35,7 +35,7 @@ from tests.real import verdicts
 from tests.releases import page as releases
 from tests.support import dashboard, page_texts, public_api, teaching_page, ten_pictures
 from tests.support.apache_kafka import KAFKA_VERSION
-from tests.support.page_readers import READERS
+from tests.support.page_readers import KINDS, QUESTIONS
 from txnsim.api.kip_text.differences import DIFFERENCES
 from txnsim.api.registry import shipped
 from txnsim.config._kafka_names import known, why_without_effect
@@ -301,10 +301,10 @@ def fault_points_page() -> str | None:
 
 
 def fault_actions_table() -> str:
-    """Which action has a meaning at which point, with links from docs/faults.md to its page."""
+    """Which action has a meaning at which point, with links from docs/faults.md to its section."""
     names = [meanings.name_of(action) for action in meanings.CROSSING_ACTIONS]
     return _table(
-        ("Point", *(f"[{name}](faults/{name}.md)" for name in names)),
+        ("Point", *(f"[{name}](fault-actions.md#{name})" for name in names)),
         (
             (
                 f"`{point}`",
@@ -627,9 +627,9 @@ def releases_page() -> str:
     )
 
 
-def on_real_kafka_page() -> str:
+def real_results_page() -> str:
     """What real releases came to, story by story, beside the simulator."""
-    return _page("tests/real/verdicts.py", "Stories on a real Kafka", *verdicts.sections(_table))
+    return _page("tests/real/verdicts.py", "Stories on real brokers", *verdicts.sections(_table))
 
 
 def clients_page() -> str:
@@ -675,14 +675,15 @@ def find_hanging_schema() -> str:
 
 
 def index_page() -> str:
-    """Every page and folder of `docs`, by reader, with title and first sentence."""
+    """Questions with their pages, then every page by kind, with title and first sentence."""
     folder = ROOT / "docs"
-    pages = [path for path in folder.glob("*.md") if path.name != "README.md"]
-    there = {path.relative_to(folder).as_posix() for path in [*pages, *folder.glob("*/README.md")]}
-    shelved = [name for names in READERS.values() for name in names]
-    assert sorted(shelved) == sorted(there), f"READERS: {sorted(there ^ set(shelved))}"
-    sections = []
-    for reader, names in READERS.items():
+    pages = [path for path in folder.glob("**/*.md") if path.parent.name != "recipes"]
+    there = {path.relative_to(folder).as_posix() for path in pages} - {"README.md"}
+    shelved = [name for names in KINDS.values() for name in names]
+    assert sorted(shelved) == sorted({*there, "recipes/README.md"}), sorted(there ^ set(shelved))
+    asked = [(question, f"[{name}]({name})") for question, name in QUESTIONS.items()]
+    sections = ["## By question\n\n" + _table(("You ask", "Read"), asked)]
+    for reader, names in KINDS.items():
         rows = []
         for name in names:
             text = current(f"docs/{name}") or ""
@@ -693,7 +694,7 @@ def index_page() -> str:
     return _page(
         "tests/support/page_readers.py",
         "Documents",
-        "By reader, in the order of reading.",
+        "There are four kinds of pages: start, how-to by reader, reference, background.",
         *sections,
     )
 
@@ -716,14 +717,14 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     DASHBOARD: dashboard_page,
     "docs/kafka-log-tables.md": kafka_log_tables_page,
     "docs/metrics.md": metrics_page,
-    "docs/on-real-kafka.md": on_real_kafka_page,
-    "docs/peers.md": peers_page,
+    "tests/real/RESULTS.md": real_results_page,
+    "tests/peers/RESULTS.md": peers_page,
     "docs/public-api.md": public_api_page,
     "docs/releases.md": releases_page,
     "docs/rules.md": rules_page,
     "docs/scenarios.md": scenarios_page,
     "docs/settings.md": settings_page,
-    "docs/simulate-exam.md": simulate_exam_page,
+    "tests/exam/RESULTS.md": simulate_exam_page,
     "docs/trace-kinds.md": trace_page,
     "docs/trace-tables.md": trace_tables_page,
     "docs/transaction-states.md": states_page,

@@ -57,7 +57,7 @@ def test_every_setting_says_what_it_does() -> None:
 
 def test_every_generated_page_names_its_generator() -> None:
     notice = docs.NOTICE.split("{")[0]
-    for path in [*ROOT.glob("docs/**/*.md"), ROOT / "DEVIATIONS.md"]:
+    for path in _documents():
         generated = path.relative_to(ROOT).as_posix() in PAGES
         assert path.read_text("utf-8").startswith(notice) is generated, path
 
@@ -72,7 +72,7 @@ def test_links_between_documents_lead_somewhere() -> None:
     assert broken == []
 
 
-OF_OTHERS = {"docs/next-release.md", "docs/peers.md"}
+OF_OTHERS = {"docs/contributing/next-release.md", "tests/peers/RESULTS.md"}
 """Pages that speak of the newest release of a library, or of jars that there are."""
 
 
@@ -105,7 +105,7 @@ def test_every_page_is_linked_from_somewhere() -> None:
 
 
 def _documents() -> list[Path]:
-    folders = ["*.md", "docs/**/*.md", "tests/*.md", "benchmarks/*.md"]
+    folders = ["*.md", "docs/**/*.md", "tests/*.md", "tests/*/*.md", "benchmarks/*.md"]
     return sorted(path for pattern in folders for path in ROOT.glob(pattern))
 
 
@@ -121,12 +121,22 @@ def test_a_story_that_a_page_opens_exists() -> None:
 
 def _symptoms() -> list[list[str]]:
     """The cells of each row of the table of symptoms."""
-    table = (ROOT / "docs/where.md").read_text("utf-8").split("## Symptoms")[1].split("\n\n")[2]
+    table = (
+        (ROOT / "docs/contributing/where.md")
+        .read_text("utf-8")
+        .split("## Symptoms")[1]
+        .split("\n\n")[2]
+    )
     return [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()[2:]]
 
 
 def test_the_index_of_symptoms_names_rules_that_there_are() -> None:
-    text = (ROOT / "docs/where.md").read_text("utf-8").split("## Symptoms")[1].split("## Files")[0]
+    text = (
+        (ROOT / "docs/contributing/where.md")
+        .read_text("utf-8")
+        .split("## Symptoms")[1]
+        .split("## Files")[0]
+    )
     rules = set(
         re.findall(r"^\| `([\w.-]+)` \|", (ROOT / "docs/rules.md").read_text("utf-8"), re.M)
     )

@@ -1,4 +1,4 @@
-"""docs/found.md: its table of releases is what real brokers came to, as it was kept, and its
+"""tests/real/FOUND.md: its table of releases is what real brokers came to, as it was kept, and its
 stories come to what it says.
 """
 
@@ -23,7 +23,7 @@ ROW: Final = re.compile(r"^\| (\d\S+) \| ([^|]+) \| (hangs) \| (healthy) \|$", r
 def test_each_release_of_the_table_hangs_on_real_brokers_and_only_with_the_fault() -> None:
     kept = map(json.loads, (ROOT / "tests/real/verdicts.jsonl").read_text().splitlines())
     rows = [row for row in kept if row["animal"] == "Z34"]
-    page = (ROOT / "docs/found.md").read_text("utf-8")
+    page = (ROOT / "tests/real/FOUND.md").read_text("utf-8")
     told = {
         (release, run): (hangs, healthy)
         for release, runs, hangs, healthy in ROW.findall(page)
@@ -39,7 +39,7 @@ def test_each_release_of_the_table_hangs_on_real_brokers_and_only_with_the_fault
 @pytest.mark.costly
 def test_the_stories_of_the_page_come_to_what_it_says() -> None:
     came_to = {}
-    for text in STORY.findall((ROOT / "docs/found.md").read_text("utf-8")):
+    for text in STORY.findall((ROOT / "tests/real/FOUND.md").read_text("utf-8")):
         story = read("found.yaml", text)
         (run,) = story.runs
         came_to[story.name] = run_in_virtual_time(

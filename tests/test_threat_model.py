@@ -1,4 +1,4 @@
-"""docs/threat-model.md names attacks, tests and settings that exist, with their defaults."""
+"""The threat model names attacks, tests and settings that exist, with their defaults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.attacks.roster import ATTACKS
 from txnsim.settings import DEFAULTS
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-PAGE: Final = (ROOT / "docs" / "threat-model.md").read_text()
+PAGE: Final = (ROOT / "docs/contributing/threat-model.md").read_text()
 ROWS: Final = [
     [cell.strip() for cell in line.strip("|").split(" | ")]
     for line in PAGE.splitlines()

@@ -1,7 +1,7 @@
 """Whether Spark keeps the filters that a source in Python takes over to the query that they are of.
 
 Spark 4.1 to 4.3 don't: a filter of one query stays with the DataFrame or view, and the next query
-over it has only the rows of the first (docs/reports/spark-pushed-filters.md). So it is tried.
+over it has only the rows of the first (docs/contributing/spark-pushed-filters.md). So it is tried.
 """
 
 from __future__ import annotations

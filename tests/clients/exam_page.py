@@ -1,4 +1,4 @@
-"""Results of libraries that sat the exam, in docs/exam.md: ``python -m tests.clients.exam_page``.
+"""Results of libraries that sat the exam, in RESULTS.md: ``python -m tests.clients.exam_page``.
 
 Its arguments are what ``txnsim exam run --json`` has printed, a file per run. One on the
 simulator replaces what is known of the situations that it has asked, all or some. One on a real
@@ -23,7 +23,7 @@ from txnsim_lab.exam.situations import SITUATIONS
 from txnsim_lab.exam.targets import SimulatedTargets
 
 KEPT: Final = REPOSITORY / "tests" / "clients" / "exam_results.json"
-PAGE: Final = REPOSITORY / "docs" / "exam.md"
+PAGE: Final = REPOSITORY / "tests/clients/RESULTS.md"
 HEADING: Final = "## What libraries do today\n"
 KINDS: Final[tuple[str, ...]] = tuple(dict.fromkeys(one.kind for one in SITUATIONS))
 QUESTIONS: Final = tuple((one, level) for one in SITUATIONS for level in one.levels)

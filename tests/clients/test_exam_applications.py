@@ -1,5 +1,5 @@
 """Known bugs of programs around the Java client: who has one misses its situation, who has not
-passes it. The table of docs/exam.md, played.
+passes it. The table of RESULTS.md, played.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Known bugs of libraries: a version that has one misses its situation, the mended one passes.
 
-The table of docs/exam.md, played. Nothing but the version differs between the two. A bug that is
+The table of RESULTS.md, played. Nothing but the version differs between the two. A bug that is
 open has no mended version; there the Java client passes. Who mends it ends its row here.
 """
 

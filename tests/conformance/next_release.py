@@ -9,8 +9,8 @@ Prints, for each part, what only the older one has (-), what only the newer one 
 both have but otherwise (~): ``versions`` (API versions, feature levels), ``configs`` (names,
 types, defaults, bounds), ``classes`` (methods of coordinators, log and cleaner whose byte code is
 another one), ``answers`` (every case and story, asked of both). Needs Java 17 and Maven; answers
-take as long as they take to be recorded, the rest a minute. ``docs/next-release.md`` says what to
-do with it.
+take as long as they take to be recorded, the rest a minute. ``docs/contributing/next-release.md``
+says what to do with it.
 """
 
 from __future__ import annotations

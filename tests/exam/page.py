@@ -1,4 +1,4 @@
-"""docs/simulate-exam.md: what runs from seeds find of known bugs, from stored results."""
+"""tests/exam/RESULTS.md: what runs from seeds find of known bugs, from stored results."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def sections() -> Iterator[str]:
 INTRODUCTION: Final = """\
 An instrument that finds bugs must be asked whether it does. Each bug here is put into a sound
 cluster, one at a time, and `txnsim simulate` plays seeds from 0 on until one finds it. The seeds
-know nothing of any bug ([docs/simulate.md](simulate.md)). The weights by which they are drawn are
-of 26 November 2026. Most were fixed before any bug was asked for. That day two bugs that somebody
-had planted were missed, as no seed had both things that they take: so programs that commit
+know nothing of any bug ([docs/simulate.md](../../docs/simulate.md)). The weights by which they are
+drawn are of 26 November 2026. Most were fixed before any bug was asked for. That day two bugs that
+somebody had planted were missed, as no seed had both things that they take: so programs that commit
 positions both ways, and followers that are late, were added. Later that day a table of what meets
 (`pairs`, below) showed what never did: so acts in the middle of faults and of transactions, on
 Kafka's own topics too, and members that leave then, were added. A bug is **found** at the first
@@ -48,7 +48,8 @@ kept until it is asked again (`--again`)."""
 _SWITCHES: Final = """\
 ## Behaviours of older releases
 
-A switch is a behaviour of brokers that some release changed ([docs/releases.md](releases.md)).
+A switch is a behaviour of brokers that some release changed
+([docs/releases.md](../../docs/releases.md)).
 Most are bugs that were mended; many are another answer to the same request, which breaks no
 promise and is no finding: it can only be told apart.
 

@@ -1,4 +1,4 @@
-"""docs/peers.md: what the suites of other projects say, from stored results and reasons."""
+"""RESULTS.md: what the suites of other projects say, from stored results and reasons."""
 
 from __future__ import annotations
 

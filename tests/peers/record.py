@@ -1,7 +1,7 @@
 """What the suites of peers said last, as the repository keeps it: a file per suite in ``results/``.
 
 No times and no addresses, so that a file changes only when something has changed. ``run --write``
-writes them, docs/peers.md shows them.
+writes them, tests/peers/RESULTS.md shows them.
 """
 
 from __future__ import annotations

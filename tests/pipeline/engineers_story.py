@@ -1,4 +1,4 @@
-"""``python -m tests.pipeline.engineers_story --write``: outputs of docs/engineers-story.md, from
+"""``python -m tests.pipeline.engineers_story --write``: outputs of engineers_story.md, from
 the disks of fifty brokers in an S3 store of this machine. It needs Java 17, ``jq`` and moto, and
 takes some minutes, most of them to fill the store.
 
@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.store_data import Hours, make
-from tests.pipeline.told_page import DOCS, Desk, hand_over
+from tests.pipeline.told_page import Desk, hand_over
 from tests.support.store_servers import S3Store
 
-PAGE: Final = DOCS / "engineers-story.md"
+PAGE: Final = Path(__file__).with_suffix(".md")
 FIFTY: Final = Hours(brokers=50, partitions=100)
 PROGRAM: Final = re.compile(r"<!-- program: ([\w-]+) -->\n```python\n(.*?)```\n", re.DOTALL)
 ASKED: Final = re.compile(r"GET /logs/(kafka/\S+\.log)")

@@ -1,4 +1,4 @@
-"""``python -m tests.pipeline.operators_story --write``: outputs of docs/operators-story.md, from
+"""``python -m tests.pipeline.operators_story --write``: outputs of operators_story.md, from
 three brokers of a real Apache Kafka. It needs Java 17 and Maven, and takes half a minute.
 
 The words of the page are written by hand; each output stands below a comment with its name. Times,
@@ -22,14 +22,14 @@ from tests.pipeline.corpus.brokers import JVM, copy_tree
 from tests.pipeline.corpus.stories import VERIFICATION
 from tests.pipeline.corpus.talk import GROUP, Talk, wait_for
 from tests.pipeline.corpus.truth import Place
-from tests.pipeline.told_page import DOCS, Desk, hand_over
+from tests.pipeline.told_page import Desk, hand_over
 from tests.support.apache_kafka import ApacheKafka
 from txnsim.errors import ErrorCode
 from txnsim.storage import names
 from txnsim.storage.checkpoints import decode_offsets
 from txnsim.types import TopicPartition
 
-PAGE: Final = DOCS / "operators-story.md"
+PAGE: Final = Path(__file__).with_suffix(".md")
 BROKERS: Final = (1, 2, 3)
 COPIES: Final = tuple(f"copies/broker-{one}" for one in BROKERS)
 SHOWN_SERVER: Final = "localhost:9092"

@@ -1,4 +1,4 @@
-"""docs/engineers-story.md, told again of three brokers: its facts hold."""
+"""engineers_story.md, told again of three brokers: its facts hold."""
 
 from __future__ import annotations
 

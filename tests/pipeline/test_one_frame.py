@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-REPORT: Final = Path(__file__).resolve().parents[2] / "docs/reports/spark-pushed-filters.md"
+REPORT: Final = Path(__file__).resolve().parents[2] / "docs/contributing/spark-pushed-filters.md"
 Row = Mapping[str, Any]
 COLUMNS: Final = ("broker", "topic", "partition", "base_offset", "producer_id")
 CONDITIONS: Final[Mapping[str, Callable[[Row], bool]]] = {

@@ -1,4 +1,4 @@
-"""Pages of docs/ whose outputs a script makes: each stands below a comment with its name, the words
+"""Pages whose outputs a script makes: each stands below a comment with its name, the words
 between are written by hand. How long each command took is an output like the others.
 """
 
@@ -17,7 +17,6 @@ from typing import Final
 from benchmarks.process_tree import ran
 from txnsim.errors import BadInputError
 
-DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 BLOCK: Final = re.compile(r"(<!-- output: ([\w-]+) -->\n```(?:console)?\n)(.*?)(```\n)", re.DOTALL)
 
 

@@ -6,7 +6,7 @@ played once more::
 
     python -m tests.real.stage apache-4.3.1,apache-3.5.2
     python -m tests.real.stage apache-4.3.1 --story z27 --story z28
-    python -m tests.docs --write --page docs/on-real-kafka.md
+    python -m tests.docs --write --page tests/real/RESULTS.md
 
 Exit status: 0 every verdict is the simulator's or its difference is explained, 1 one is not.
 """

@@ -9,7 +9,7 @@ import pytest
 from tests.real.late_unload import KNOWN, play
 from txnsim.errors import ErrorCode
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "found.md"
+PAGE = Path(__file__).with_name("FOUND.md")
 
 
 @pytest.mark.real

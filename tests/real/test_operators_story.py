@@ -1,4 +1,4 @@
-"""docs/operators-story.md, told again on three brokers of a real Apache Kafka: its facts hold."""
+"""operators_story.md, told again on three brokers of a real Apache Kafka: its facts hold."""
 
 from __future__ import annotations
 

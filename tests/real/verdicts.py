@@ -1,5 +1,5 @@
 """What real releases came to, story by story, beside the simulator: kept in ``verdicts.jsonl``, and
-made into ``docs/on-real-kafka.md``. ``python -m tests.real.stage`` records them.
+made into ``RESULTS.md``. ``python -m tests.real.stage`` records them.
 """
 
 from __future__ import annotations
@@ -21,93 +21,6 @@ FILE: Final = Path(__file__).with_name("verdicts.jsonl")
 RELEASES: Final = ("3.1.0", "3.5.2", "3.9.2", "4.0.2", "4.2.2", "4.3.1", "4.4.0")
 Row = tuple[str, ...]
 
-INTRODUCTION: Final = """\
-A simulator's verdicts are its own word until a real broker gives the same ones. So each story can
-be played twice: here, and on Apache Kafka behind a [fault proxy](proxy.md) that carries the same
-fault rules.
-
-```
-txnsim scenario run z01 --on apache-4.3.1
-txnsim scenario matrix --on apache-3.5.2,apache-4.3.1
-txnsim scenario run z24 --on 127.0.0.1:9092 --yes
-```
-
-`--on apache-4.3.1` fetches the jars of that release by Maven once (into `~/.cache/txnsim`, or
-`$XDG_CACHE_HOME/txnsim`), and starts three brokers and a controller, four processes. It needs a
-JDK 17 and Maven. Brokers reach each other through the proxy, so markers and verifications are
-held, lost and doubled between real coordinators and real leaders. Stories of one world share
-their brokers; each has topics, groups and transactional ids of its own.
-
-`--on HOST:PORT` takes a cluster that is there already, and writes to it, so it wants `--yes`. All
-names begin with `txnsim-` and some letters drawn at random. It is asked first what it is:
-`transaction.version`, verification (where DESCRIBE_CONFIGS on the cluster allows to ask), strict
-markers; runs of other modes are left out as "not this cluster's generation". There the proxy is not
-between the brokers, and brokers are not killed. `--command-config FILE` is for TLS and SASL: PLAIN
-and SCRAM are tried in CI at a real 4.3.1, in clear and with TLS.
-
-Where a broker is in trouble, answers NOT_ENOUGH_REPLICAS for instance because its machine is busy,
-the story is told again, three times at most. Then it has no verdict.
-
-### What it takes
-
-On two cores, with the jars there already:
-
-- **One story** (`z01 --mode V- --armed --on apache-4.4.0`): 27 s of CPU, the start of four
-  processes included. At a load of 28 it took 100 s, of which the story itself 15.
-- **All stories on a release**: 12 to 28 minutes; at a load of 30 35 minutes (4.4.0, 244 results)
-  and 49 (4.2.2, 235).
-- **Memory** of three brokers and a controller: 1.4 GiB resident at most (4.2.2). Their heaps are
-  bounded by 512 MiB each, the controller's by 256.
-- **Jars** of a release: 37 to 44 MB on disk.
-
-### What stays behind
-
-Afterwards, also after Ctrl-C, open transactions are ended, topics and groups deleted, and what
-hangs in `__consumer_offsets` is aborted. Transactional ids can't be deleted in Kafka: they expire
-after `transactional.id.expiration.ms` (7 days).
-
-Most stories take these rights, on names that begin with `txnsim-` unless said otherwise; one that
-moves leaders or changes configs takes more:
-
-| Resource | To tell stories | To clean up too |
-| --- | --- | --- |
-| topics | CREATE, READ, WRITE | DELETE |
-| groups | READ | DELETE |
-| transactional ids | WRITE | |
-| topics `__transaction_state` and `__consumer_offsets` | READ | |
-| the cluster | | ALTER, to abort what hangs |
-
-What may not be cleaned is listed at the end, each thing with the reason and with the command of
-Kafka's by which an operator takes it away. `admin.properties` stands for the operator's own file:
-
-```
-zombie-member V- armed on kafka:9093: could not be cleaned: group txnsim-k3x9qa-1-billing: …
-   kafka-consumer-groups.sh --bootstrap-server kafka:9093 --command-config admin.properties …
-```
-
-With `--json` each cell has them under `left`: `kind` (`topic`, `group`, `transaction`, `hanging
-transaction`), `name`, `why` and `command`. After Ctrl-C the cells until then are printed too. The
-exit status is 0 only if every verdict agrees and nothing is left, 1 otherwise; after Ctrl-C it is
-130.
-
-## What is different from a run on the simulator
-
-- **Time.** A broker's clock can't be moved. Ordinary transaction timeouts (60 s) are 20 s there,
-  coordinators look for what has timed out every second, and the story waits until every
-  transaction has timed out that should have. A time in which nothing is due is not waited for.
-  Then the clock of those who look from outside goes on, so that judges and find-hanging decide as
-  if they had come 21 minutes later.
-- **Modes.** V- is `transaction.partition.verification.enable=false`, which 4.4.0 still has;
-  V+, TV2 and TV2+ are levels of `transaction.version`. A release is held against the
-  simulator as that release: 4.3.1 against `--as-version 4.3`, and 3.1.0 and 3.5.2 against 3.6 with
-  what came later switched off.
-- **Logs.** No request ends a segment: `roll` sets `segment.ms` to 1, so the next record begins one.
-  The cleaner comes every 200 ms, retention every second, and the story waits until their traces
-  are on the brokers' disks. Where a story waits for `delete.retention.ms`, which is a day, it is
-  15 s.
-- **Who plays.** Applications are played by our own client unless `--player kafka-python` or
-  `--program` is given; only our own client logs in at a cluster with SASL."""
-
 EXISTENCE: Final = """\
 ## Which releases have which anomaly
 
@@ -117,7 +30,7 @@ before the release came out that would have had them. V- can be had from any rel
 LEGEND: Final = """\
 In a cell: what the judges found on the real brokers with the fault. **✓** the simulator came to
 the same, also without the fault and in the control where there is one. **≠** it did not; the
-cause is below or in [DEVIATIONS.md](../DEVIATIONS.md). *step N*: only a simulator can take that
+cause is below or in [DEVIATIONS.md](../../DEVIATIONS.md). *step N*: only a simulator can take that
 step. – the release is not the world of this run: another generation of the protocol, or a bug
 that it does not have. An empty cell was not asked yet."""
 
@@ -142,7 +55,6 @@ def sections(table_of: Callable[[Row, Iterable[Row]], str]) -> tuple[str, ...]:
         table_of: Makes a table of a head and rows.
     """
     return (
-        INTRODUCTION,
         EXISTENCE,
         table_of(*existence()),
         "## What came of it",

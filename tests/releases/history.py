@@ -88,7 +88,7 @@ UNOBSERVED: Final = (
         "here a broker unloads its groups in the step in which it becomes a follower: there is no "
         "moment between in which an acknowledged position could be lost. On real brokers there is, "
         "while the unloading waits for a thread: 4.0.2, 4.1.2, 4.2.1, 4.3.0 answer such a commit "
-        "without an error, 4.2.2, 4.3.1 and 4.4.0 NOT_COORDINATOR (docs/found.md)",
+        "without an error, 4.2.2, 4.3.1 and 4.4.0 NOT_COORDINATOR (tests/real/FOUND.md)",
     ),
     Unobserved(
         "KAFKA-20845",

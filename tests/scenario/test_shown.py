@@ -16,7 +16,11 @@ from txnsim_lab.scenario.reading import read
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+PAGES: Final = (
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "tests/real/FOUND.md",
+)
 TEXTS: Final = {page.relative_to(ROOT).as_posix(): page.read_text("utf-8") for page in PAGES}
 BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SEEDS: Final = range(1, 7)
@@ -61,8 +65,8 @@ FAILS: Final = {
 
 def test_what_is_shown_is_found() -> None:
     assert [place.partition(":")[0] for place in SHOWN] == [
-        *["docs/found.md"] * 2,
         *["docs/writing-scenarios.md"] * 5,
+        *["tests/real/FOUND.md"] * 2,
     ]
 
 

@@ -1,87 +1,100 @@
-"""Who reads which page of `docs`: the order of docs/README.md."""
+"""Who reads which page of `docs`, and what for: docs/README.md."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-READERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "For all": (
-        "found.md",
-        "commit-without-a-leader.md",
+QUESTIONS: Final[Mapping[str, str]] = {
+    "How do I start a cluster?": "serve.md",
+    "How do I test my application?": "testing.md",
+    "How do I run tests in CI?": "in-ci.md",
+    "My framework makes the transactions: how do I test it?": "recipes/README.md",
+    "How do I delay a marker, lose an answer, kill a broker?": "faults.md",
+    "How does a test wait for an hour?": "time.md",
+    "Is my client library right?": "exam.md",
+    "Consumers stand still. Why?": "repair.md",
+    "All I have is the brokers' disks.": "forensics.md",
+    "Which alert should I have?": "monitoring.md",
+    "How do transactions work?": "ten-pictures.md",
+    "How do I show it to a class?": "teaching.md",
+    "How does this differ from a real Kafka?": "../DEVIATIONS.md",
+    "Which release of Kafka does that?": "releases.md",
+    "Where in the code is that?": "contributing/where.md",
+}
+"""What a reader asks, and the page that answers."""
+
+KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Start": (
         "install.md",
         "serve.md",
         "first-client.md",
-        "cli.md",
-        "settings.md",
+        "ten-pictures.md",
+        "transactions.md",
     ),
-    "Testers of applications": (
+    "How to test an application": (
         "testing.md",
         "in-ci.md",
         "recipes/README.md",
         "faults.md",
-        "fault-points.md",
+        "time.md",
+        "cluster-life.md",
+        "control-api.md",
+        "security.md",
         "proxy.md",
         "on-real-kafka.md",
-        "time.md",
-        "control-api.md",
-        "cluster-life.md",
-        "security.md",
-        "threat-model.md",
     ),
-    "Authors of clients": (
-        "clients.md",
-        "exam.md",
-        "raw-requests.md",
-        "peers.md",
-        "apis.md",
-        "groups.md",
-        "releases.md",
-        "kip-text.md",
-        "admin-client.md",
-    ),
-    "Operators of Kafka": (
+    "How to check a client": ("exam.md", "raw-requests.md"),
+    "How to operate Kafka": (
         "repair.md",
-        "see-it.md",
         "practise.md",
+        "monitoring.md",
         "forensics.md",
         "questions.md",
-        "operators-story.md",
-        "engineers-story.md",
         "logs.md",
-        "monitoring.md",
-        "metrics.md",
-        "event-log.md",
     ),
-    "Learners and teachers": (
-        "ten-pictures.md",
+    "How to learn and teach": (
+        "see-it.md",
         "teaching.md",
-        "transactions.md",
-        "transaction-states.md",
-        "scenarios.md",
         "writing-scenarios.md",
         "site.md",
         "simulate.md",
-        "simulate-exam.md",
-        "checkers.md",
-        "rules.md",
     ),
-    "Data engineers": (
+    "How to read logs and traces with Spark": (
         "kafka-log.md",
-        "kafka-log-tables.md",
         "spark.md",
         "streaming.md",
         "analysis.md",
-        "trace-tables.md",
     ),
-    "Contributors": (
-        "where.md",
-        "one-request.md",
-        "next-release.md",
-        "public-api.md",
-        "pipeline-design.md",
+    "Reference": (
+        "cli.md",
+        "settings.md",
+        "apis.md",
+        "rules.md",
+        "releases.md",
+        "clients.md",
+        "groups.md",
+        "transaction-states.md",
+        "fault-actions.md",
+        "fault-points.md",
+        "scenarios.md",
+        "checkers.md",
+        "metrics.md",
         "trace-kinds.md",
-        "performance.md",
+        "trace-tables.md",
+        "kafka-log-tables.md",
+        "admin-client.md",
+        "kip-text.md",
+        "public-api.md",
+    ),
+    "Background": ("found.md", "commit-without-a-leader.md", "performance.md"),
+    "For contributors": (
+        "contributing/where.md",
+        "contributing/one-request.md",
+        "contributing/next-release.md",
+        "contributing/pipeline-design.md",
+        "contributing/spark-pushed-filters.md",
+        "contributing/threat-model.md",
     ),
 }
-"""The pages of `docs` for each reader, in the order of reading; each page stands once."""
+"""The pages of `docs` by kind and reader, in the order of reading; each page stands once."""

@@ -1,13 +1,11 @@
-"""docs/faults: a page for each action, whose rule is the same through each door and whose test
-passes as it stands.
+"""docs/fault-actions.md: a section for each action, whose rule is the same in YAML and in Python,
+and whose test passes as it stands.
 """
 
 from __future__ import annotations
 
 import ast
-import json
 import re
-import shlex
 from typing import Any, Final
 
 import msgspec
@@ -15,20 +13,22 @@ import pytest
 import yaml
 
 from tests.docs import ROOT, fault_actions_table
-from tests.test_readme import blocks
 from txnsim.faults.meanings import CLUSTER_ACTIONS, CROSSING_ACTIONS, TAKES, name_of
 from txnsim.faults.plan import FaultRule
 
-FOLDER: Final = "docs/faults/"
+SECTIONS: Final = {
+    text.partition("\n")[0]: text
+    for text in (ROOT / "docs/fault-actions.md").read_text("utf-8").split("\n## ")[1:]
+}
+CLUSTER: Final = "Actions on the cluster"
 CROSSING: Final = {name_of(action): action for action in CROSSING_ACTIONS}
 NAMES: Final = [*CROSSING, *map(name_of, CLUSTER_ACTIONS)]
 
 
 def block(name: str, language: str) -> str:
-    """The one block of a language on an action's page."""
-    page = f"{FOLDER}{name}.md"
-    (found,) = (one.text for one in blocks() if (one.page, one.language) == (page, language))
-    return found
+    """The one block of a language in an action's section."""
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", SECTIONS[name], re.DOTALL | re.MULTILINE)
+    return str(found)
 
 
 def rule(fields: dict[str, Any]) -> FaultRule:
@@ -48,37 +48,41 @@ def armed_in(program: str, rule_id: str) -> dict[str, Any]:
     return found
 
 
-def test_every_action_has_its_page() -> None:
-    pages = {path.stem for path in (ROOT / FOLDER).glob("*.md")}
-    assert pages == set(NAMES)
+def test_every_action_has_its_section() -> None:
+    assert SECTIONS.keys() - {CLUSTER} == set(NAMES)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_the_rule_is_the_same_through_every_door(name: str) -> None:
+def test_the_rule_is_the_same_in_yaml_and_python(name: str) -> None:
     written = rule(yaml.safe_load(block(name, "yaml")))
     assert name_of(type(written.action)) == name
     assert rule(armed_in(block(name, "python"), written.id)) == written
-    words = shlex.split(block(name, "console").removeprefix("$ "))
-    assert rule(json.loads(words[words.index("-d") + 1])) == written
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_page_tells_what_happens_at_each_point_that_takes_it(name: str) -> None:
-    text = (ROOT / f"{FOLDER}{name}.md").read_text("utf-8")
-    table = text.split("## At each point")[1].split("##")[0]
-    told = re.findall(r"^\| `?([^`|]+?)`? \|", table, re.MULTILINE)[1:]
-    if name in CROSSING:
-        expected = [str(point) for point, takes in TAKES.items() if CROSSING[name] in takes]
-    else:
-        expected = ["every point", "now"]
-    assert [each for each in told if each != "---"] == expected
+@pytest.mark.parametrize("name", [*CROSSING, CLUSTER])
+def test_it_tells_what_happens_at_each_point_that_takes_it(name: str) -> None:
+    told = re.findall(r"^\| `?([^`|]+?)`? \|", SECTIONS[name], re.MULTILINE)
+    expected = {
+        "pass": ["every point"],
+        "delay": ["as at hold"],
+        CLUSTER: ["every point", "now"],
+    }.get(name) or points(name)
+    assert [each for each in told if each not in ("Point", "---")] == expected
+    assert points("pass") == [str(point) for point, takes in TAKES.items() if takes]
+    assert points("delay") == points("hold")
+
+
+def points(name: str) -> list[str]:
+    """Where an action has a meaning."""
+    return [str(point) for point, takes in TAKES.items() if CROSSING[name] in takes]
 
 
 def test_the_overview_has_the_table_that_the_code_gives() -> None:
     text = (ROOT / "docs/faults.md").read_text("utf-8")
     assert fault_actions_table() in text
-    assert {f"faults/{name}.md" for name in NAMES} <= set(re.findall(r"\((faults/.+?)\)", text))
+    linked = set(re.findall(r"\(fault-actions\.md#(.+?)\)", text))
+    assert set(NAMES) <= linked
 
 
 @pytest.mark.costly

@@ -1,7 +1,7 @@
 """Where logs go and how they look: to standard error, away from results, for people or as JSON.
 
 A line is an event with named values. Those that are bound while a request is handled
-(``server._request_log``) are part of each line. docs/event-log.md tells what is logged.
+(``server._request_log``) are part of each line. docs/serve.md tells what is logged.
 """
 
 from __future__ import annotations

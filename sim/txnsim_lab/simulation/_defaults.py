@@ -2,7 +2,7 @@
 
 They are not tuned to a bug: what a seed does must be what clients and operators do, not what a
 known bug needs. ``tests/lab/simulation`` sees to it that no bug is named here;
-docs/simulate-exam.md has the date of the weights. Which acts never meet,
+tests/exam/RESULTS.md has the date of the weights. Which acts never meet,
 ``python -m tests.exam.pairs`` prints.
 """
 

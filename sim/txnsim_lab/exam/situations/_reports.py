@@ -1,6 +1,6 @@
 """What users have reported of one library, asked of every library.
 
-Which versions fail and pass: docs/exam.md.
+Which versions fail and pass: tests/clients/RESULTS.md.
 """
 
 from __future__ import annotations
