@@ -11,7 +11,7 @@ from txnsim.api._transactions.add_partitions_to_txn import KEY as ADD_PARTITIONS
 from txnsim.api.registry import HANDLERS, shipped
 from txnsim.releases import REFERENCE, RELEASES, Release
 from txnsim.releases.exchanges import EXCHANGES as EVERY
-from txnsim.releases.exchanges import Exchange, at_level
+from txnsim.releases.exchanges import Exchange
 from txnsim.releases.kafka import since
 from txnsim.releases.rules import documentation
 
@@ -83,13 +83,13 @@ def exchanges() -> tuple[Row, Iterator[Row]]:
     """Head and rows: what brokers ask × release."""
 
     def chosen(exchange: Exchange) -> str:
-        how = exchange.chosen.value
+        how = "`metadata.version`" if exchange.levels else "the peer"
         return f"{how} (`{exchange.unless}`)" if exchange.unless else how
 
     def version(exchange: Exchange, release: Release) -> str:
         if exchange.levels:
             known = release.features.get("metadata.version")
-            return str(at_level(exchange.levels, known.new_cluster_level if known else 0))
+            return str(exchange.at_level(known.new_cluster_level if known else 0))
         highest = release.highest(exchange.api_key)
         is_between_brokers = exchange.api_key != ADD_PARTITIONS_TO_TXN or highest >= BATCHED_FROM
         return str(highest) if highest >= 0 and is_between_brokers else "–"

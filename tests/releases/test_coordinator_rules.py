@@ -379,7 +379,7 @@ def loading(rules: Rules) -> Ownership[OwnedPartition]:
         kind="txn",
         broker_id=BrokerId(1),
         partitions=50,
-        unload_calls_off_load=rules.unload_calls_off_load,
+        calls_off_older=rules.unload_calls_off_load,
     )
     ownership.begin_load(LOADED.partition, LOADED.coordinator_epoch)
     return ownership

@@ -36,8 +36,8 @@ from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 from txnsim.wire.batch import assign
 
 CODEC = KafkaPeerCodec()
-FETCH_VERSION = FOLLOWER_FETCH[-1][1]
-LIST_OFFSETS_VERSION = FOLLOWER_LIST_OFFSETS[-1][1]
+FETCH_VERSION = FOLLOWER_FETCH.levels[-1][1]
+LIST_OFFSETS_VERSION = FOLLOWER_LIST_OFFSETS.levels[-1][1]
 ALTER_PARTITION_VERSION = REFERENCE.highest(ALTER_PARTITION)
 OTHER_ID = uuid.UUID(int=0x99)
 NAMED = TopicPartition("orders", 1)

@@ -181,7 +181,8 @@ class CoordinatorHost:
         switch all of it must be replicated before.
         """
         end, where = log.log_end_offset, log.topic_partition
-        if not log.config.rules.loads_wait_for_replication or log.high_watermark >= end:
+        waits = log.config.rules.loads_wait_for_replication and log.high_watermark < end
+        if not waits:
             load()
             return
 

@@ -266,13 +266,14 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         *,
         was_all_stable: bool,
     ) -> FetchOutcome:
+        assumes_stable = was_all_stable and not log.config.rules.reads_know_one_high_watermark
         read = log.read(
             wanted.fetch_offset,
             max_bytes=min(left.bytes, wanted.max_bytes),
             isolation=command.isolation,
             min_one_batch=left.must_progress,
             up_to_log_end=command.is_to_log_end,
-            is_all_stable=was_all_stable and not log.config.rules.reads_know_one_high_watermark,
+            is_all_stable=assumes_stable,
         )
         match read:
             case LogRead():

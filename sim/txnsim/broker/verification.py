@@ -23,10 +23,12 @@ from txnsim.interbroker.transactions import (
 )
 from txnsim.loggers import Logger
 from txnsim.node.peers import ADD_PARTITIONS_TO_TXN, VERIFICATION_FROM, Peers
+from txnsim.releases import exchanges
 from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.tasks import Pending
 from txnsim.runtime.trace import Tracer
+from txnsim.txn.machine import not_added_error
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     BrokerId,
@@ -80,7 +82,6 @@ class _Queue:
 
 _RETRIED_AS_NOT_ENOUGH_REPLICAS: Final = frozenset(
     {
-        ErrorCode.network_exception,
         ErrorCode.coordinator_load_in_progress,
         ErrorCode.coordinator_not_available,
         ErrorCode.not_coordinator,
@@ -253,7 +254,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         also those to add (AddPartitionsToTxnHandler, ``versionMismatch``). A leader that does not
         find out what its peer speaks loses its connection instead, each time (KAFKA-16692).
         """
-        skips = self.rules.verification_follows_peer_version
+        skips = exchanges.ADD_PARTITIONS_TO_TXN.follows_peer(self.rules)
         if not queue.is_old:
             queue.is_old = True
             _log.warning(
@@ -410,7 +411,7 @@ def _mapped(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> 
         # (KIP-588).
         return ErrorCode.invalid_producer_epoch
     if error is ErrorCode.transaction_abortable:
-        if not rules.unverified_is_abortable:
+        if error is not not_added_error(rules):
             # The coordinator is of 3.8 or later, and this leader does not know the error
             # (Errors.forCode).
             return ErrorCode.unknown_server_error
@@ -438,8 +439,8 @@ def produce_error(error: ErrorCode, operation: TransactionOperation, rules: Rule
     Retriable errors become NOT_ENOUGH_REPLICAS, which old clients retry without asking for
     metadata.
     """
-    if error is ErrorCode.network_exception and not rules.lost_verification_is_retriable:
-        return error
+    if error is ErrorCode.network_exception:
+        return ErrorCode.not_enough_replicas if rules.lost_verification_is_retriable else error
     if error in _RETRIED_AS_NOT_ENOUGH_REPLICAS:
         return ErrorCode.not_enough_replicas
     if (

@@ -58,7 +58,7 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
     """Name of the coordinator in the trace."""
     broker_id: BrokerId
     partitions: int
-    unload_calls_off_load: bool
+    calls_off_older: bool = True
     """Whether an unload calls off a load of any older epoch (KAFKA-18137), or of its own alone."""
     owned: dict[int, OwnedT] = {}
     loading: dict[int, CoordinatorEpoch] = {}
@@ -112,7 +112,7 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
         """
         loading = self.loading.get(partition)
         if loading is not None and (
-            epoch is None or (loading < epoch if self.unload_calls_off_load else loading == epoch)
+            epoch is None or (loading < epoch if self.calls_off_older else loading == epoch)
         ):
             del self.loading[partition]
         return self.owned.pop(partition, None)

@@ -191,7 +191,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         """Raise the group's epoch, make a target, lead the member a step towards it."""
         members = list(group.members_with(updated))
         epoch = group.epoch
-        is_new = group.epoch == 0 and not self.rules.consumer_groups_begin_at_one
+        is_new = group.epoch == group.first_epoch == 0  # before KAFKA-20268
         bumps_epoch = is_new or change.bumps_epoch or self._prefers_another(group, updated)
         if bumps_epoch or group.refreshed_version != image.offset:
             names = {name for each in members for name in group.topics_of(each)}

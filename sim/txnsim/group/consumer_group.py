@@ -108,7 +108,8 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str, rules: Rules = LATEST) -> None:
         self.group_id = group_id
-        self.epoch = 1 if rules.consumer_groups_begin_at_one else 0
+        self.first_epoch: Final = 1 if rules.consumer_groups_begin_at_one else 0
+        self.epoch = self.first_epoch
         """No member is at this epoch before the first target assignment (ModernGroup)."""
         self.metadata_hash = 0
         self.assignment_epoch = self.epoch

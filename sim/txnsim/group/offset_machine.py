@@ -168,7 +168,8 @@ def decide_delete_offsets(shard: GroupShard, command: DeleteOffsets) -> DeleteDe
             records.append(
                 OffsetDeleted(group_id=command.group_id, topic_partition=topic_partition)
             )
-    if records and not left and group.is_empty and not shard.rules.groups_outlive_positions:
+    goes_with_last = not shard.rules.groups_outlive_positions
+    if goes_with_last and records and not left and group.is_empty:
         records += group.tombstones()
     return Decision(records=tuple(records), reply=tuple(errors))
 

@@ -82,7 +82,8 @@ def is_joined(entry: ProducerEntry, producer_epoch: int, rules: Rules) -> bool:
     """Whether the open transaction is one that the batch simply joins
     (ProducerStateManager.hasOngoingTransaction).
     """
-    return entry.producer_epoch == producer_epoch or not rules.open_transactions_have_epochs
+    joins_any = not rules.open_transactions_have_epochs
+    return entry.producer_epoch == producer_epoch or joins_any
 
 
 def check_data(
@@ -290,13 +291,13 @@ def _may_repeat_epoch(entry: ProducerEntry, rules: Rules) -> bool:
     They bump the epoch with each marker, so an equal one belongs to the transaction before the open
     one (KIP-1228).
     """
-    if not rules.v2_markers_need_higher_epoch:
-        return True
     if entry.txn_first_offset == NO_OFFSET and rules.repeated_v2_markers_are_written:
         # KAFKA-19999: nothing is open, so this marker was written already and its answer was lost.
         return True
-    # KAFKA-20090: an exhausted epoch can't be bumped; its transaction has to end all the same.
-    return entry.producer_epoch == PRODUCER_EPOCH_MAX and rules.last_epoch_markers_are_written
+    if entry.producer_epoch == PRODUCER_EPOCH_MAX and rules.last_epoch_markers_are_written:
+        # KAFKA-20090: an exhausted epoch can't be bumped; its transaction has to end all the same.
+        return True
+    return not rules.v2_markers_need_higher_epoch  # before KAFKA-19446
 
 
 def _stale_epoch(entry: ProducerEntry, producer_epoch: int, rule: str) -> Refusal:
@@ -331,10 +332,12 @@ def check_producer(
             producer_id=producer_id,
             producer_epoch=header.producer_epoch,
             is_verified=(verified is not None and verified.guard == guard)
-            or not config.verification_enabled
-            or not rules.transactions_are_verified
-            or not (rules.guards_are_compared or guard == SENTINEL)
-            or not (rules.offset_commits_are_verified or is_client),
+            or not (
+                config.verification_enabled
+                and rules.transactions_are_verified
+                and (rules.guards_are_compared or guard == SENTINEL)
+                and (rules.offset_commits_are_verified or is_client)
+            ),
             rules=rules,
         )
         if refusal is not None:

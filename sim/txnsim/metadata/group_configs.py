@@ -102,7 +102,25 @@ _OF_4_4: Final = INTERNAL_GROUP_CONFIGS | {
     "streams.assignor.name",
     "streams.rack.aware.assignment.tags",
 }
-_OLDER: Final = {name: key for name, key in GROUP_CONFIGS.items() if name not in _OF_4_4}
+
+
+class _Way(msgspec.Struct, frozen=True):
+    """What configs a broker has for groups, and how it refuses a number."""
+
+    keys: Mapping[str, ConfigKey]
+    tells_names: bool
+    """A refusal names the broker's config that bounds the number, and not the bound."""
+
+
+_TODAY: Final = _Way(GROUP_CONFIGS, tells_names=False)
+_BEFORE_4_4: Final = _Way(
+    {name: key for name, key in GROUP_CONFIGS.items() if name not in _OF_4_4}, tells_names=True
+)
+
+
+def _way(rules: Rules) -> _Way:
+    return _TODAY if rules.group_configs_tell_bounds else _BEFORE_4_4
+
 
 _BOUNDED: Final = (
     *("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"),
@@ -162,31 +180,28 @@ def group_intervals(own: Configs | None, settings: Settings) -> GroupIntervals:
     )
 
 
-def _known(rules: Rules) -> Mapping[str, ConfigKey]:
-    return GROUP_CONFIGS if rules.group_configs_tell_bounds else _OLDER
-
-
 def group_refusal(
     name: str, wanted: Configs, settings: Settings, rules: Rules = LATEST
 ) -> Rejection | None:
     """Why a group can't be configured like this; None where it can (GroupConfig.validate)."""
     if not name:
         return invalid_request("Default group resources are not allowed.")
-    unknown = [key for key in wanted if key not in _known(rules)]
+    way = _way(rules)
+    unknown = [key for key in wanted if key not in way.keys]
     if unknown:
         return invalid_config(f"Unknown group config name: {unknown[0]}")
     for key, value in wanted.items():
         why = key_complaint(GROUP_CONFIGS[key], key, value) or _reset_complaint(key, value)
         if why is not None:
             return invalid_config(why)
-    return _bounds_refusal(wanted, settings, rules)
+    return _bounds_refusal(wanted, settings, way)
 
 
-def _bounds_refusal(wanted: Configs, settings: Settings, rules: Rules) -> Rejection | None:
+def _bounds_refusal(wanted: Configs, settings: Settings, way: _Way) -> Rejection | None:
     for key in _BOUNDED:
         if key not in wanted:
             continue  # the broker's own value is within its own bounds
-        why = _out_of_bounds(key, int(wanted[key]), settings, rules)
+        why = _out_of_bounds(key, int(wanted[key]), settings, way)
         if why is not None:
             return invalid_config(why)
     for kind in _KINDS:
@@ -199,7 +214,7 @@ def _bounds_refusal(wanted: Configs, settings: Settings, rules: Rules) -> Reject
     return None if why is None else invalid_config(why)
 
 
-def _out_of_bounds(key: str, value: int, settings: Settings, rules: Rules) -> str | None:
+def _out_of_bounds(key: str, value: int, settings: Settings, way: _Way) -> str | None:
     """Why a number is refused; a bound that is no setting of a broker does not exist."""
     kind, _, what = key.partition(".")
     least, greatest = (f"group.{kind}.{end}.{what.removeprefix('num.')}" for end in ("min", "max"))
@@ -207,7 +222,7 @@ def _out_of_bounds(key: str, value: int, settings: Settings, rules: Rules) -> st
     is_low, is_high = low is not None and value < low, high is not None and value > high
     if not is_low and not is_high:
         return None
-    if not rules.group_configs_tell_bounds:
+    if way.tells_names:
         ends = ("greater", least) if is_low else ("less", greatest)
         return f"{key} must be {ends[0]} than or equal to {ends[1]}"
     if low is None:
@@ -326,7 +341,7 @@ def group_values(
 ) -> list[ConfigValue]:
     """Every config of a group on a broker, and where it comes from (ConfigHelper)."""
     values = []
-    for name, key in _known(rules).items():
+    for name, key in _way(rules).keys.items():
         found: list[tuple[str, str, ConfigSource]] = []
         if name in own:
             found.append((name, shown(key, own[name]), ConfigSource.GROUP))

@@ -34,20 +34,20 @@ from txnsim.interbroker.transactions import (
     WriteTxnMarkersCommand,
     WriteTxnMarkersReply,
 )
-from txnsim.releases import Fleet
-from txnsim.releases.exchanges import FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS, at_level
+from txnsim.releases import Fleet, exchanges
+from txnsim.releases.exchanges import FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS
 from txnsim.runtime.env import Network
 from txnsim.runtime.tasks import Pending
 from txnsim.types import BrokerId
 
-FETCH: Final = 1
-LIST_OFFSETS: Final = 2
-ADD_PARTITIONS_TO_TXN: Final = 24
-WRITE_TXN_MARKERS: Final = 27
-ALTER_PARTITION: Final = 56
-BROKER_REGISTRATION: Final = 62
-BROKER_HEARTBEAT: Final = 63
-ALLOCATE_PRODUCER_IDS: Final = 67
+FETCH: Final = FOLLOWER_FETCH.api_key
+LIST_OFFSETS: Final = FOLLOWER_LIST_OFFSETS.api_key
+ADD_PARTITIONS_TO_TXN: Final = exchanges.ADD_PARTITIONS_TO_TXN.api_key
+WRITE_TXN_MARKERS: Final = exchanges.WRITE_TXN_MARKERS.api_key
+ALTER_PARTITION: Final = exchanges.ALTER_PARTITION.api_key
+BROKER_REGISTRATION: Final = exchanges.BROKER_REGISTRATION.api_key
+BROKER_HEARTBEAT: Final = exchanges.BROKER_HEARTBEAT.api_key
+ALLOCATE_PRODUCER_IDS: Final = exchanges.ALLOCATE_PRODUCER_IDS.api_key
 
 BROKER_EPOCHS_FROM: Final = 15
 """Version of Fetch that first carries the follower's broker epoch (KIP-903). Version 18 carries the
@@ -95,14 +95,14 @@ class Peers:
         self._timeout_ms = request_timeout_ms
         self._versions: dict[tuple[BrokerId, int], int] = {}
         self._changes = self._fleet.changes
-        self.replica_fetch_version = FOLLOWER_FETCH[-1][1]
+        self.replica_fetch_version = FOLLOWER_FETCH.levels[-1][1]
         """In which version a follower asks."""
-        self._list_offsets_version = FOLLOWER_LIST_OFFSETS[-1][1]
+        self._list_offsets_version = FOLLOWER_LIST_OFFSETS.levels[-1][1]
 
     def apply(self, metadata_version: int) -> None:
         """As a follower go by this level of the cluster's ``metadata.version``."""
-        self.replica_fetch_version = at_level(FOLLOWER_FETCH, metadata_version)
-        self._list_offsets_version = at_level(FOLLOWER_LIST_OFFSETS, metadata_version)
+        self.replica_fetch_version = FOLLOWER_FETCH.at_level(metadata_version)
+        self._list_offsets_version = FOLLOWER_LIST_OFFSETS.at_level(metadata_version)
 
     def close(self) -> None:
         """The broker is gone: the rest of it may not send requests."""
@@ -134,7 +134,7 @@ class Peers:
         if version < TRANSACTION_VERSION_FROM:
             own = self.version(self._broker_id, WRITE_TXN_MARKERS)
             rules = self._fleet.of(self._broker_id).rules
-            if own > version and not rules.markers_follow_peer_version:
+            if own > version and not exchanges.WRITE_TXN_MARKERS.follows_peer(rules):
                 return _closed(f"broker {target} closes the connection: it has no v{own}")
             command = _without_transaction_versions(command)
         return self._network.ask(

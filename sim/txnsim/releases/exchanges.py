@@ -3,48 +3,22 @@
 There are three ways. A follower goes by the cluster's ``metadata.version``, which every broker of
 the cluster knows. Most other senders ask their peer first what it knows (ApiVersions), and take the
 newest version that both know. Two did not, in some releases: they sent the newest of their own,
-whatever the peer knows (switches ``verification_follows_peer_version`` and
-``markers_follow_peer_version``). Kafka's counterparts: MetadataVersion, and the argument
-``discoverBrokerVersions`` of NetworkClient.
+whatever the peer knows (``Exchange.unless``). Kafka's counterparts: MetadataVersion, and the
+argument ``discoverBrokerVersions`` of NetworkClient.
 """
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Final
 
 import msgspec
+
+from txnsim.releases.rules import Rules
 
 Levels = tuple[tuple[int, int], ...]
 """(from this level of ``metadata.version`` on, version of the request), ascending; a cluster of 2.8
 has level 0.
 """
-
-FOLLOWER_FETCH: Final[Levels] = (
-    (0, 12),
-    (2, 13),  # topics by id
-    (9, 14),
-    (10, 15),  # the follower's broker epoch (KIP-903)
-    (19, 16),
-    (21, 17),
-    (27, 18),  # the high watermark that the follower knows (KIP-1166)
-)
-"""MetadataVersion.fetchRequestVersion."""
-FOLLOWER_LIST_OFFSETS: Final[Levels] = ((0, 6), (1, 7), (9, 8), (21, 9), (25, 10), (29, 11))
-"""MetadataVersion.listOffsetRequestVersion."""
-
-
-def at_level(levels: Levels, level: int) -> int:
-    """The version of a request where the cluster's ``metadata.version`` is at a level."""
-    return next(version for least, version in reversed(levels) if least <= level)
-
-
-class Chosen(Enum):
-    """What the version of an exchange goes by."""
-
-    BY_METADATA_VERSION = "`metadata.version`"
-    BY_ASKING = "the peer"
-    """The newest that both know."""
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,41 +26,56 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 
     api_key: int
     what: str
-    chosen: Chosen
     levels: Levels = ()
+    """Where the cluster's ``metadata.version`` decides; elsewhere the version is the newest that
+    both know.
+    """
     unless: str = ""
     """A switch; while it is off, the sender takes its own newest version without asking."""
 
+    def at_level(self, level: int) -> int:
+        """The version where the cluster's ``metadata.version`` is at a level."""
+        return next(version for least, version in reversed(self.levels) if least <= level)
+
+    def follows_peer(self, rules: Rules) -> bool:
+        """Whether a sender with these rules asks its peer first."""
+        return not self.unless or bool(getattr(rules, self.unless))
+
+
+FOLLOWER_FETCH: Final = Exchange(
+    api_key=1,
+    what="Fetch of a follower",
+    levels=(
+        (0, 12),
+        (2, 13),  # topics by id
+        (9, 14),
+        (10, 15),  # the follower's broker epoch (KIP-903)
+        (19, 16),
+        (21, 17),
+        (27, 18),  # the high watermark that the follower knows (KIP-1166)
+    ),
+)
+"""MetadataVersion.fetchRequestVersion."""
+FOLLOWER_LIST_OFFSETS: Final = Exchange(
+    api_key=2,
+    what="ListOffsets of a follower",
+    levels=((0, 6), (1, 7), (9, 8), (21, 9), (25, 10), (29, 11)),
+)
+"""MetadataVersion.listOffsetRequestVersion."""
+ADD_PARTITIONS_TO_TXN: Final = Exchange(
+    api_key=24, what="AddPartitionsToTxn of a leader", unless="verification_follows_peer_version"
+)
+WRITE_TXN_MARKERS: Final = Exchange(
+    api_key=27, what="WriteTxnMarkers of a coordinator", unless="markers_follow_peer_version"
+)
+ALTER_PARTITION: Final = Exchange(api_key=56, what="AlterPartition to the controller")
+BROKER_REGISTRATION: Final = Exchange(api_key=62, what="BrokerRegistration to the controller")
+BROKER_HEARTBEAT: Final = Exchange(api_key=63, what="BrokerHeartbeat to the controller")
+ALLOCATE_PRODUCER_IDS: Final = Exchange(api_key=67, what="AllocateProducerIds to the controller")
 
 EXCHANGES: Final = (
-    Exchange(
-        api_key=1,
-        what="Fetch of a follower",
-        chosen=Chosen.BY_METADATA_VERSION,
-        levels=FOLLOWER_FETCH,
-    ),
-    Exchange(
-        api_key=2,
-        what="ListOffsets of a follower",
-        chosen=Chosen.BY_METADATA_VERSION,
-        levels=FOLLOWER_LIST_OFFSETS,
-    ),
-    Exchange(
-        api_key=24,
-        what="AddPartitionsToTxn of a leader",
-        chosen=Chosen.BY_ASKING,
-        unless="verification_follows_peer_version",
-    ),
-    Exchange(
-        api_key=27,
-        what="WriteTxnMarkers of a coordinator",
-        chosen=Chosen.BY_ASKING,
-        unless="markers_follow_peer_version",
-    ),
-    Exchange(api_key=56, what="AlterPartition to the controller", chosen=Chosen.BY_ASKING),
-    Exchange(api_key=62, what="BrokerRegistration to the controller", chosen=Chosen.BY_ASKING),
-    Exchange(api_key=63, what="BrokerHeartbeat to the controller", chosen=Chosen.BY_ASKING),
-    Exchange(api_key=67, what="AllocateProducerIds to the controller", chosen=Chosen.BY_ASKING),
+    *(FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS, ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS),
+    *(ALTER_PARTITION, BROKER_REGISTRATION, BROKER_HEARTBEAT, ALLOCATE_PRODUCER_IDS),
 )
 """All that brokers ask here. A broker forwards what the controller decides in the version of the
 client's request; so it lists these APIs only in versions that the controller knows, too

@@ -22,6 +22,7 @@ from txnsim.errors import ErrorCode
 from txnsim.interbroker.replication import AlteredPartition, IsrChange
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import PartitionImage
+from txnsim.releases.rules import Rules
 from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 
 UNKNOWN_OFFSET: Final = -1
@@ -51,6 +52,11 @@ it into an ISR: alive, not shutting down, and still the same process (KIP-903).
 
 Terms = Callable[[], tuple[int, int]]
 """(``replica.lag.time.max.ms``, the present time): asked only where a replica is about to join."""
+
+
+def effective_min_isr(min_isr: int, image: PartitionImage, rules: Rules) -> int:
+    """How many replicas a partition must have in sync (Partition.effectiveMinIsr)."""
+    return min(min_isr, len(image.replicas)) if rules.min_isr_is_bounded else min_isr
 
 
 class Partition:
@@ -93,8 +99,7 @@ class Partition:
 
     def lead(self, image: PartitionImage, *, min_isr: int, now_ms: int) -> None:
         """Take over what the controller says (Partition.makeLeader)."""
-        is_bounded = self.log.config.rules.min_isr_is_bounded
-        self.min_isr = min(min_isr, len(image.replicas)) if is_bounded else min_isr
+        self.min_isr = effective_min_isr(min_isr, image, self.log.config.rules)
         self.is_under_min_isr = len(self.isr) < self.min_isr
         if image.partition_epoch <= self.partition_epoch:
             return

@@ -19,7 +19,7 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.configs import topic_text
 from txnsim.metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from txnsim.replica.broker_logs import BrokerLogs
-from txnsim.replica.partition import Partition
+from txnsim.replica.partition import Partition, effective_min_isr
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
 
@@ -271,7 +271,9 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             if partition.leader == self.broker_id:
                 self._lead(log, partition, changes)
                 # Requests may still wait under the rules of followers that the partition has had.
-                is_demanding = min_isr > 1 and not config.rules.min_isr_is_bounded
+                is_demanding = (
+                    min_isr > 1 and effective_min_isr(min_isr, partition, config.rules) > 1
+                )
                 is_replicated = len(partition.replicas) > 1 or topic_partition in self.replicated
                 if is_replicated or is_demanding:
                     self._regroup(log, topic, partition, changes, min_isr=min_isr, now_ms=now_ms)

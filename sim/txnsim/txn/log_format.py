@@ -127,10 +127,10 @@ def tombstone_batches(
     """Split tombstones so that each batch stays within ``batch_bytes_max``, the limit of the topic.
     Where they go together they do so whatever their size (KAFKA-13099).
     """
-    if not rules.expired_ids_take_many_batches:
-        return [list(tombstones)] if tombstones else []
-    batches = in_batches(tombstones, _buried, batch_bytes_max=batch_bytes_max)
-    return [batch for batch, _ in batches]
+    if rules.expired_ids_take_many_batches:
+        batches = in_batches(tombstones, _buried, batch_bytes_max=batch_bytes_max)
+        return [batch for batch, _ in batches]
+    return [list(tombstones)] if tombstones else []
 
 
 def _buried(tombstone: Tombstone, number: int) -> bytes:
@@ -177,12 +177,15 @@ def encode_value(transition: TxnTransition, *, level: TransactionVersion, rules:
     # Tagged fields; one at its default is left out.
     tags = b""
     count = 0
-    if transition.prev_producer_id != NO_PRODUCER_ID and rules.swapped_ids_are_logged:
+    prev_id, next_id = transition.prev_producer_id, transition.next_producer_id
+    if not rules.swapped_ids_are_logged:
+        prev_id = next_id = NO_PRODUCER_ID
+    if prev_id != NO_PRODUCER_ID:
         count += 1
-        tags += _TAG_INT64.pack(_TAG_PREV_PRODUCER_ID, 8, transition.prev_producer_id)
-    if transition.next_producer_id != NO_PRODUCER_ID and rules.swapped_ids_are_logged:
+        tags += _TAG_INT64.pack(_TAG_PREV_PRODUCER_ID, 8, prev_id)
+    if next_id != NO_PRODUCER_ID:
         count += 1
-        tags += _TAG_INT64.pack(_TAG_NEXT_PRODUCER_ID, 8, transition.next_producer_id)
+        tags += _TAG_INT64.pack(_TAG_NEXT_PRODUCER_ID, 8, next_id)
     if transition.client_version:
         count += 1
         tags += _TAG_INT16.pack(_TAG_CLIENT_VERSION, 2, transition.client_version)

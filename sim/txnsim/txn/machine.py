@@ -103,7 +103,8 @@ def decide_verify(
         return _UNKNOWN_TO_CHECK
     if txn.next_producer_epoch != NO_PRODUCER_EPOCH:
         return refuse_more(txn, command.producer_id, command.producer_epoch)
-    if txn.pending_state is not None and not rules.verify_ignores_pending:
+    waits_for_moves = not rules.verify_ignores_pending
+    if waits_for_moves and txn.pending_state is not None:
         return concurrent(txn, "check.pending")
     if command.producer_id != txn.producer_id:
         return other_producer(txn, command.producer_id, "check.wrong-pid")
@@ -111,16 +112,22 @@ def decide_verify(
         return fenced(txn, command.producer_epoch, "check.wrong-epoch")
     if txn.state in PREPARED_STATES:
         return concurrent(txn, "check.prepared")
-    unverified = (
+    results = []
+    for partition in command.partitions:
+        is_in = partition in txn.partitions
+        results.append((partition, ErrorCode.none if is_in else not_added_error(rules)))
+    return PartitionsVerified(results=tuple(results))
+
+
+def not_added_error(rules: Rules) -> ErrorCode:
+    """Error of a partition outside of the transaction. A broker from before 3.8 knows no
+    TRANSACTION_ABORTABLE (KAFKA-16314).
+    """
+    return (
         ErrorCode.transaction_abortable
         if rules.unverified_is_abortable
         else ErrorCode.invalid_txn_state
     )
-    results = []
-    for partition in command.partitions:
-        is_in = partition in txn.partitions
-        results.append((partition, ErrorCode.none if is_in else unverified))
-    return PartitionsVerified(results=tuple(results))
 
 
 # Timers
@@ -131,7 +138,7 @@ def is_timed_out(txn: TxnMetadata, *, now_ms: int, rules: Rules) -> bool:
     return (
         txn.state is _ONGOING
         and txn.pending_state is None
-        and (txn.txn_timeout_ms != TIMEOUT_NEVER_MS or not rules.longest_timeout_is_never)
+        and not (txn.txn_timeout_ms == TIMEOUT_NEVER_MS and rules.longest_timeout_is_never)
         and txn.start_timestamp_ms + txn.txn_timeout_ms < now_ms
     )
 

@@ -148,7 +148,7 @@ def decide_fence(
     """
     if txn.next_producer_epoch != NO_PRODUCER_EPOCH:
         return end_kept(txn, committed=False, now_ms=now_ms, fresh=fresh)
-    if txn.producer_epoch == PRODUCER_EPOCH_MAX and not rules.last_epoch_recovers:
+    if txn.producer_epoch == PRODUCER_EPOCH_MAX and _is_stuck(rules):
         return _no_epoch_left(txn)
     if finalized < _TV_2:
         bumps = rules.timeout_bumps_epoch or not by_timeout
@@ -158,11 +158,11 @@ def decide_fence(
             return _end(transition, "timeout.aborts")
         return _end(transition, "timeout.fences-v1" if by_timeout else "end.v4.fence")
     rule = "timeout.bumps-v2" if by_timeout else "end.v5.fence"
-    if not rules.fence_bumps_once:
-        return _fence_twice(txn, now_ms, rules, rule)
-    if not rules.fence_rotates_exhausted_id:
+    if rules.fence_bumps_once:
+        if rules.fence_rotates_exhausted_id:
+            return _end_v2(txn, committed=False, now_ms=now_ms, fresh=fresh, rule=rule)
         return _end(to_prepared_v2(txn, committed=False, fresh=None, now_ms=now_ms), rule)
-    return _end_v2(txn, committed=False, now_ms=now_ms, fresh=fresh, rules=rules, rule=rule)
+    return _fence_twice(txn, now_ms, rules, rule)
 
 
 # Versions 0 and 1
@@ -174,8 +174,8 @@ def _decide_v1(
     if command.producer_id != txn.producer_id:
         return other_producer(txn, command.producer_id, "end.v4.wrong-pid")
     is_future = command.producer_epoch > txn.producer_epoch
-    is_taken = is_future and not rules.end_needs_exact_epoch
-    if command.producer_epoch != txn.producer_epoch and not is_taken:
+    takes_future = is_future and not rules.end_needs_exact_epoch
+    if command.producer_epoch != txn.producer_epoch and not takes_future:
         return fenced(txn, command.producer_epoch, "end.v4.wrong-epoch")
     if txn.pending_state is not None:
         return concurrent(txn, "end.v4.pending")
@@ -236,9 +236,9 @@ def _decide_v2(
     rule = (_V2_COMMIT_RULES if command.committed else _V2_ABORT_RULES)[state]
     if command.committed and state is not _ONGOING:
         return _invalid_state(txn, command, rule)
-    return _end_v2(
-        txn, committed=command.committed, now_ms=now_ms, fresh=fresh, rules=rules, rule=rule
-    )
+    if epoch == PRODUCER_EPOCH_MAX and (command.committed or _is_stuck(rules)):
+        return _no_epoch_left(txn)
+    return _end_v2(txn, committed=command.committed, now_ms=now_ms, fresh=fresh, rule=rule)
 
 
 def _decide_retry(
@@ -260,6 +260,11 @@ def _wrong_epoch(state: TransactionState) -> str:
     return "end.v5.empty-wrong-epoch" if state is _EMPTY else "end.v5.complete-wrong-epoch"
 
 
+def _is_stuck(rules: Rules) -> bool:
+    """Before KAFKA-20090 no abort gets out of the last epoch."""
+    return not rules.last_epoch_recovers
+
+
 def _fence_twice(txn: TxnMetadata, now_ms: int, rules: Rules, rule: str) -> EndDecision | Rejection:
     """Before KAFKA-19367: the fence raises the epoch, and the end that follows raises it again."""
     fence_epoch = fence_epoch_of(txn, rules)
@@ -277,11 +282,8 @@ def _end_v2(
     committed: bool,
     now_ms: int,
     fresh: ProducerId | None,
-    rules: Rules,
     rule: str,
-) -> EndDecision | Rejection | NeedsProducerId:
-    if txn.producer_epoch == PRODUCER_EPOCH_MAX and (committed or not rules.last_epoch_recovers):
-        return _no_epoch_left(txn)
+) -> EndDecision | NeedsProducerId:
     if is_epoch_exhausted(txn.producer_epoch):
         if fresh is None:
             return NEEDS_PRODUCER_ID

@@ -17,7 +17,6 @@ def nobody() -> Ownership[OwnedPartition]:
         kind="txn",
         broker_id=BrokerId(1),
         partitions=PARTITIONS,
-        unload_calls_off_load=True,
     )
 
 

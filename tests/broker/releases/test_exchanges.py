@@ -10,7 +10,6 @@ from txnsim.releases.exchanges import (
     FOLLOWER_FETCH,
     FOLLOWER_LIST_OFFSETS,
     FORWARDED,
-    at_level,
 )
 from txnsim.releases.rules import documentation
 
@@ -38,15 +37,16 @@ KAFKA = {
 
 @pytest.mark.parametrize("level", KAFKA)
 def test_followers_go_by_the_level_of_the_cluster(level: int) -> None:
-    assert (at_level(FOLLOWER_FETCH, level), at_level(FOLLOWER_LIST_OFFSETS, level)) == KAFKA[level]
+    found = FOLLOWER_FETCH.at_level(level), FOLLOWER_LIST_OFFSETS.at_level(level)
+    assert found == KAFKA[level]
 
 
 def test_a_follower_of_a_new_cluster_asks_in_a_version_that_its_release_has() -> None:
     for release in RELEASES.values():
         known = release.features.get("metadata.version")
         level = known.new_cluster_level if known else 0
-        assert at_level(FOLLOWER_FETCH, level) == release.highest(1)
-        assert at_level(FOLLOWER_LIST_OFFSETS, level) == release.highest(2)
+        assert FOLLOWER_FETCH.at_level(level) == release.highest(1)
+        assert FOLLOWER_LIST_OFFSETS.at_level(level) == release.highest(2)
 
 
 def test_each_exchange_is_there_once_and_names_a_switch_that_there_is() -> None:

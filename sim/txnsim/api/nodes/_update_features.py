@@ -24,10 +24,14 @@ NO_ERROR: Final = "NONE"
 
 async def handle(request: Request) -> Reply:
     """Update all features or none."""
+    if request.broker.release.rules.features_change_together:
+        return _all_or_none(request)
+    return _each_by_itself(request)
+
+
+def _all_or_none(request: Request) -> Reply:
     message = request.message
     metadata = request.broker.metadata
-    if not request.broker.release.rules.features_change_together:
-        return _each_by_itself(request)
     changed = features.update_features(
         metadata.image,
         tuple(_wanted(request, update) for update in message.feature_updates),

@@ -9,7 +9,7 @@ Counterpart in Kafka: CoordinatorRuntime, CoordinatorPartitionWriter.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -62,6 +62,10 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
     log: CoordinatorLog
     clock: Clock
     timeout_ms: Callable[[], int]
+    shares_out: bool = True
+    """Whether a cleanup takes as many batches as it needs. Before 4.0 it is one for each group, and
+    takes effect whatever becomes of it, also where a client asks for it.
+    """
 
     def append(
         self,
@@ -121,26 +125,29 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         (``isAtomic`` of CoordinatorResult, which is false for cleanups alone).
 
         Returns:
-            Why the log refused some of them, which ends it; before 4.0 the next group follows, and
-            all have taken effect (GroupMetadataManager.cleanupGroupMetadata).
+            Why the log refused some of them, which ends it.
         """
+        if self.shares_out:
+            limit = self.log.batch_bytes_max(shard.partition)
+            for part in share_out(records, batch_bytes_max=limit):
+                written = self.append(shard, part)
+                if isinstance(written, Rejection):
+                    return written
+            return None
+        return self._clean_up_by_group(shard, records)
+
+    def _clean_up_by_group(
+        self, shard: GroupShard, records: Sequence[GroupRecord]
+    ) -> Rejection | None:
+        """Before 4.0 (GroupMetadataManager.cleanupGroupMetadata)."""
         found: Rejection | None = None
-        are_shared_out = shard.rules.cleanup_takes_many_batches
-        limit = self.log.batch_bytes_max(shard.partition)
-        parts: Iterable[Sequence[GroupRecord]] = (
-            share_out(records, batch_bytes_max=limit)
-            if are_shared_out
-            else [tuple(part) for _, part in groupby(records, lambda record: record.group_id)]
-        )
-        for part in parts:
+        for _, group in groupby(records, lambda record: record.group_id):
+            part = tuple(group)
             written = self.append(shard, part)
-            if not isinstance(written, Rejection):
-                continue
-            found = written
-            if are_shared_out:
-                break
-            for record in part:
-                shard.apply(record, record_offset=shard.end_offset - 1)
+            if isinstance(written, Rejection):
+                found = written
+                for record in part:
+                    shard.apply(record, record_offset=shard.end_offset - 1)
         return found
 
     def admit(

@@ -138,7 +138,6 @@ class GroupCoordinator:
             kind="group",
             broker_id=broker_id,
             partitions=self.partitions,
-            unload_calls_off_load=True,
         )
         self.trace: Final = OffsetTrace(tracer, self._ownership)
         self.is_running = False
@@ -146,6 +145,7 @@ class GroupCoordinator:
             log=log,
             clock=clock,
             timeout_ms=lambda: dynamic_settings().offsets_commit_timeout_ms,
+            shares_out=rules.cleanup_takes_many_batches,
         )
         self._refused_cleanups = Retries(_log, "group.cleanup-refused", "partition")
         self.load_problems_total = 0
@@ -539,7 +539,7 @@ class GroupCoordinator:
         """What a client asks to delete goes as a whole or not at all; before 4.0 as in a cleanup,
         whatever becomes of it.
         """
-        if self._rules.cleanup_takes_many_batches:
+        if self._writer.shares_out:
             return await self._write(shard, records)
         self._clean_up(shard, records)
         return None

@@ -121,12 +121,13 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
     def _expiries(self) -> Generator[int, None, None]:
         now_ms = self.clock.now_ms()
         expiration_ms = self.settings.transactional_id_expiration_ms
+        trips_over_unnumbered = not self.rules.unnumbered_ids_expire
         for owned in list(self.ownership):
             tombstones: list[Tombstone] = []
             for tid, txn in self._entries(owned):
                 tombstone = decide_expiry(txn, now_ms=now_ms, expiration_ms=expiration_ms)
                 if tombstone is not None:
-                    if txn.producer_epoch < 0 and not self.rules.unnumbered_ids_expire:
+                    if trips_over_unnumbered and txn.producer_epoch < 0:
                         # An uncaught exception ends the pass: transitions that it has begun stay
                         # begun (KAFKA-14880).
                         return

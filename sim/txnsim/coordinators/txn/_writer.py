@@ -140,10 +140,11 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
         txn = owned.entries[name]
         if error != _NONE:
             return _withdrawn(owned, record, error)
+        insists_on_order = not self.rules.start_may_step_back
         if (
-            record.start_timestamp_ms < txn.start_timestamp_ms
+            insists_on_order
+            and record.start_timestamp_ms < txn.start_timestamp_ms
             and record.state is TransactionState.ONGOING
-            and not self.rules.start_may_step_back
         ):
             return _stepped_back(record, txn)
         applied = apply(txn, record, rules=self.rules)

@@ -153,7 +153,7 @@ class TransactionCoordinator:
             kind="txn",
             broker_id=broker_id,
             partitions=self.partitions,
-            unload_calls_off_load=rules.unload_calls_off_load,
+            calls_off_older=rules.unload_calls_off_load,
         )
         self._writer = TransactionLogWriter(
             ownership=self._ownership,

@@ -31,7 +31,6 @@ def owner() -> Ownership[GroupShard]:
         kind="group",
         broker_id=BrokerId(2),
         partitions=9,
-        unload_calls_off_load=True,
     )
 
 

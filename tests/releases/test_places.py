@@ -1,0 +1,83 @@
+"""Where the broker asks for a release's behaviour: in one place, and the reference's way first."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from txnsim.releases.rules import documentation
+
+SOURCES = Path(__file__).parents[2] / "sim" / "txnsim"
+
+TWICE = {
+    "client_version_is_kept": "where partitions are added, and where a record is read",
+    "transactions_are_verified": "where the coordinator is asked, and where the log takes a batch",
+    "offset_commits_are_verified": "the same, of positions",
+}
+"""Switches that two decisions ask, neither of which can tell the other."""
+LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(SOURCES.rglob("*.py")):
+        name = path.relative_to(SOURCES).as_posix()
+        if name != "releases/rules.py":
+            yield name, ast.parse(path.read_text())
+
+
+def places() -> dict[str, list[str]]:
+    """Switch -> where it is asked."""
+    found = defaultdict(list)
+    for name, tree in trees():
+        for node in ast.walk(tree):
+            switch = getattr(node, "attr", getattr(node, "value", None))
+            if isinstance(node, ast.Attribute | ast.Constant) and switch in documentation():
+                found[str(switch)].append(f"{name}:{node.lineno}")
+    return found
+
+
+def older_first(tree: ast.Module) -> Iterator[int]:
+    """Lines that ask whether a switch is off, but to name that, or for one more step."""
+    named = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(value=value) | ast.Return(value=value):
+                named |= set(ast.walk(value)) if value is not None else set()
+            case ast.If(test=test, body=[only], orelse=[]) if not isinstance(only, LEAVES):
+                named.add(test)
+    for node in ast.walk(tree):
+        match node:
+            case ast.UnaryOp(op=ast.Not(), operand=ast.Attribute(attr=switch)):
+                if node not in named and switch in documentation():
+                    yield node.lineno
+
+
+def test_each_switch_is_asked_in_one_place() -> None:
+    found = {switch: where for switch, where in places().items() if len(where) > 1}
+    assert found.keys() == TWICE.keys(), found
+    assert all(len(where) == 2 for where in found.values()), found
+    assert not documentation().keys() - places().keys(), "nobody asks"
+
+
+def test_the_way_of_the_reference_comes_first() -> None:
+    found = [f"{name}:{line}" for name, tree in trees() for line in older_first(tree)]
+    assert not found, "ask whether the switch is on, or give the older way a name"
+
+
+def test_what_counts_as_the_older_way_first() -> None:
+    switch = "fence_bumps_once"
+    asked = [
+        f"if not rules.{switch}:\n    return 1",
+        f"if known and not rules.{switch}:\n    step()",
+        f"if not rules.{switch}:\n    step()\nelse:\n    other()",
+    ]
+    fine = [
+        f"if rules.{switch}:\n    step()\nelse:\n    other()",
+        f"if not rules.{switch}:\n    step()",
+        f"bumps_twice = known and not rules.{switch}",
+        "if not rules.other:\n    return 1",
+    ]
+    assert [list(older_first(ast.parse(text))) for text in asked] == [[1], [1], [1]]
+    assert not [text for text in fine if list(older_first(ast.parse(text)))]
