@@ -10,8 +10,9 @@ Each run is the same: the order of tests, what Hypothesis draws, the hashes of s
 nightly``, those tests of the pure cores are measured that together take every branch. That makes a
 test two or three times slower, so it is asked for by name. The static steps run beside the tests.
 
-The steps of one product have its name in front: ``--only broker`` asks them all. The broker's run
-with nothing of the two others on the path.
+The steps of one product have its name in front, and all that lies below its folder of tests:
+``--only broker`` asks ``tests/broker``. The broker's run with nothing of the two others on the
+path.
 """
 
 from __future__ import annotations
@@ -64,11 +65,15 @@ CORES: Final = (
 )
 """Packages of the broker that are covered in full, each by its own tests and those of rules."""
 
+OF_CORES: Final = ("codec", "kip_text", "older_releases", "property")
+"""Folders that ask several of these."""
+
 ALONE: Final = "broker-"
 """How steps begin that run with the broker and nothing else of ours on the path."""
 COVERING: Final = ("broker-cores", "lab-judges")
 """The steps that coverage is measured in, where it is asked for."""
 SPARK: Final = "spark"
+BROWSER: Final = "lab-browser"
 NEEDS_JVM: Final = "what needs a JVM is asked by `.ci/run --only Spark`, a part of the gate"
 
 TESTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
@@ -86,33 +91,32 @@ TESTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "broker-cores": (
         "alone, the pure cores of the broker behave as their tests state",
         (
-            *(f"tests/broker/{core}" for core in CORES),
+            *(f"tests/broker/{one}" for one in (*CORES, *OF_CORES)),
             *sorted(
                 str(path.relative_to(ROOT)) for path in (ROOT / "tests/broker").glob("test_*.py")
             ),
-            *(f"tests/{name}" for name in ("kip_text", "property", "releases", "wire")),
         ),
     ),
-    SPARK: (
-        f"the pipeline behaves as its tests state; {NEEDS_JVM}",
-        ("tests/spark", "tests/pipeline"),
-    ),
-    "plugin": ("tests of others run with it", ("tests/testing",)),
+    SPARK: (f"the pipeline behaves as its tests state; {NEEDS_JVM}", ("tests/spark",)),
+    "lab-plugin": ("tests of others run with it", ("tests/lab/plugin",)),
     "kafka": ("the simulator answers as Kafka did", ("tests/conformance",)),
     "lab-stories": (
         "stories with clients, and what is said of them, are right",
-        ("tests/scenario",),
+        ("tests/lab/catalogue",),
     ),
     "lab-told": (
         "every story of the catalogue, told in virtual time, is what its file declares",
-        ("tests/scenario/test_causes.py", "tests/scenario/test_matrix.py"),
+        ("tests/lab/catalogue/test_causes.py", "tests/lab/catalogue/test_matrix.py"),
     ),
-    "lab-seeds": ("whole clusters in virtual time lose nothing", ("tests/simulation",)),
+    "broker-clusters": (
+        "alone, whole clusters in virtual time lose nothing",
+        ("tests/broker/simulation",),
+    ),
     "lab-judges": (
         "judges convict what they must, and nothing else",
-        ("tests/lab/check", "tests/checkers"),
+        ("tests/lab/check", "tests/lab/checkers"),
     ),
-    "browser": ("the page in a browser does what it must", ("tests/browser",)),
+    BROWSER: ("the page in a browser does what it must", ("tests/lab/browser",)),
 }
 """Steps that run tests, those that take longest first: what each asks, and its paths. A test
 belongs to the step whose path is the longest that it lies below.
@@ -120,7 +124,7 @@ belongs to the step whose path is the longest that it lies below.
 Each is one process, so that nothing is imported, collected or made twice. The browser has one of
 its own: Playwright keeps a loop running in it, and no other loop can run beside that.
 """
-NOT_QUICK: Final = frozenset({"browser"})
+NOT_QUICK: Final = frozenset({BROWSER})
 """Steps that ``--quick`` leaves out."""
 
 NO_BYTECODE: Final = "PYTHONDONTWRITEBYTECODE"
@@ -216,7 +220,7 @@ def costly_step() -> Step:
         asks="what is costly by nature is right as well",
         command=(
             *pytest_command(COSTLY_MARKERS, SEEDS_FULL),
-            *("-n", "2", "--ignore=tests/browser", "tests"),
+            *("-n", "2", "--ignore=tests/lab/browser", "tests"),
         ),
     )
 

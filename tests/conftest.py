@@ -49,7 +49,7 @@ def undisturbed_clients(request: pytest.FixtureRequest) -> None:
     """
     name = request.node.nodeid
     is_virtual = name.startswith("tests/lab/scenario/") and "/players/" not in name
-    is_told = "scenario" in name and not is_virtual
+    is_told = ("scenario" in name and not is_virtual) or name.startswith("tests/lab/catalogue/")
     if is_told or request.node.get_closest_marker("clients") is not None:
         gc.collect()
         gc.freeze()

@@ -26,13 +26,13 @@ from unittest import mock
 
 import msgspec
 
+from tests.broker.older_releases import page as releases
 from tests.clients.matrix import page as matrix
 from tests.clients.streams import page as streams
 from tests.conformance.casebook import page
-from tests.exam import page as exam
+from tests.lab.known_bugs import page as exam
 from tests.peers import page as peers
 from tests.real import verdicts
-from tests.releases import page as releases
 from tests.support import dashboard, page_texts, public_api, teaching_page, ten_pictures
 from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.page_readers import KINDS, QUESTIONS
@@ -553,7 +553,7 @@ def deviations_page() -> str | None:
         "What Kafka ships, and every listener but that of `--kip-text` does, is not always what the"
         "\nKIPs say. On that listener we obey the text ([docs/kip-text.md](docs/kip-text.md)), but "
         "for\nthe rows that say why not. Each of the others has a test in both modes "
-        "(`tests/kip_text`).",
+        "(`tests/broker/kip_text`).",
         _kip_text_table(),
     )
 
@@ -661,7 +661,7 @@ def clients_page() -> str:
 
 def simulate_exam_page() -> str:
     """What runs from seeds find of known bugs."""
-    return _page("tests/exam/", "What seeds find of known bugs", *exam.sections())
+    return _page("tests/lab/known_bugs/", "What seeds find of known bugs", *exam.sections())
 
 
 def peers_page() -> str:
@@ -724,7 +724,7 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     "docs/rules.md": rules_page,
     "docs/scenarios.md": scenarios_page,
     "docs/settings.md": settings_page,
-    "tests/exam/RESULTS.md": simulate_exam_page,
+    "tests/lab/known_bugs/RESULTS.md": simulate_exam_page,
     "docs/trace-kinds.md": trace_page,
     "docs/trace-tables.md": trace_tables_page,
     "docs/transaction-states.md": states_page,

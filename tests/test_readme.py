@@ -210,7 +210,7 @@ def test_the_programs_of_readme_and_first_client_commit_and_read() -> None:
         for block in blocks()
         if block.page in ("README.md", "docs/first-client.md")
         and block.language == "python"
-        and "def test_" not in block.text  # tests/testing runs these
+        and "def test_" not in block.text  # tests/lab/plugin runs these
     ]
     printed = []
     with TxnsimServer(arguments=("--topic", "orders:3")) as server:

@@ -39,16 +39,10 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/http/wire_noun.py": "tests/broker/http/test_assertions.py",
     "sim/txnsim_lab/cli/_traces/trace.py": "tests/spark/cli/test_trace_actions.py",
     "sim/txnsim_lab/http/control_port.py": "tests/lab/http/test_explaining.py",
-    "sim/txnsim_spark/campaign_engine.py": "tests/pipeline/test_campaign.py",
+    "sim/txnsim_spark/campaign_engine.py": "tests/spark/pipeline/test_campaign.py",
     "sim/txnsim_lab/exam/real_targets.py": "tests/real/test_exam.py",
     "sim/txnsim_lab/exam/situations/*.py": "tests/lab/exam/test_run.py",
-    "sim/txnsim/api/kip_text/_txn_offset_commit.py": "tests/kip_text/test_differences.py",
-    "sim/txnsim/api/kip_text/_add_partitions_to_txn.py": "tests/kip_text/test_differences.py",
-    "sim/txnsim/api/kip_text/_describe_transactions.py": "tests/kip_text/test_differences.py",
-    "sim/txnsim/api/kip_text/differences.py": "tests/kip_text/test_differences.py",
-    "sim/txnsim/api/kip_text/_list_transactions.py": "tests/kip_text/test_differences.py",
-    "sim/txnsim/api/kip_text/_produce.py": "tests/kip_text/test_differences.py",
-    "sim/txnsim/api/kip_text/_write_txn_markers.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim/api/kip_text/*.py": "tests/broker/kip_text/test_differences.py",
     "sim/txnsim/api/_configs/describe_client_quotas.py": "tests/broker/api/test_request.py",
     "sim/txnsim/api/_groups/heartbeat.py": "tests/broker/api/test_request.py",
     "sim/txnsim/api/_groups/leave_group.py": "tests/broker/api/test_request.py",
@@ -60,37 +54,34 @@ JUDGED_ELSEWHERE: Final = {
         "tests/broker/api/identities/test_delegation_tokens.py"
     ),
     "sim/txnsim/group/rebalance.py": "tests/broker/group/test_classic.py",
-    "sim/txnsim_lab/http/_runs/lessons.py": "tests/http/test_answers.py",
-    "sim/txnsim_lab/http/_runs/own_cluster.py": "tests/http/test_own_cluster.py",
+    "sim/txnsim_lab/http/_runs/lessons.py": "tests/lab/control_port/test_answers.py",
+    "sim/txnsim_lab/http/_runs/own_cluster.py": "tests/lab/control_port/test_own_cluster.py",
     "sim/txnsim_lab/cli/_teaching/own_cluster.py": "tests/clients/test_own_cluster.py",
     "sim/txnsim_lab/cli/_teaching/asking.py": "tests/lab/cli/teaching/test_lesson.py",
-    "sim/txnsim_lab/cli/_site.py": "tests/browser/test_site.py",
+    "sim/txnsim_lab/cli/_site.py": "tests/lab/browser/test_site.py",
     "sim/txnsim_lab/http/_runs/players.py": "tests/lab/http/runs/test_driven_runs.py",
-    "sim/txnsim_lab/http/site/_stand_ins/*.py": "tests/browser/test_site.py",
+    "sim/txnsim_lab/http/site/_stand_ins/*.py": "tests/lab/browser/test_site.py",
     "sim/txnsim_lab/http/_runs/run_requests.py": "tests/lab/http/runs/test_scenarios.py",
     "sim/txnsim_lab/scenario/driven.py": "tests/lab/http/runs/test_driven_runs.py",
     "sim/txnsim/interbroker/lifecycle.py": "tests/broker/test_types.py",  # values without behaviour
     "sim/txnsim/interbroker/replication.py": "tests/broker/test_types.py",
     "sim/txnsim/interbroker/transactions.py": "tests/broker/test_types.py",
-    "sim/txnsim_spark/streaming/stream.py": "tests/pipeline/test_stream.py",
+    "sim/txnsim_spark/streaming/stream.py": "tests/spark/pipeline/test_stream.py",
     "sim/txnsim_spark/streaming/events.py": "tests/spark/cli/test_stream.py",
-    "sim/txnsim_spark/streaming/_records.py": "tests/pipeline/test_stream.py",
-    "sim/txnsim_spark/streaming/_sink.py": "tests/pipeline/test_stream.py",
-    "sim/txnsim_spark/streaming/_watch.py": "tests/pipeline/test_stream.py",
-    "sim/txnsim/testing/testcontainers.py": "tests/testing/test_testcontainers.py",
-    "sim/txnsim/wire/messages/_api_versions_v5.py": "tests/wire/test_golden_messages.py",
+    "sim/txnsim_spark/streaming/_records.py": "tests/spark/pipeline/test_stream.py",
+    "sim/txnsim_spark/streaming/_sink.py": "tests/spark/pipeline/test_stream.py",
+    "sim/txnsim_spark/streaming/_watch.py": "tests/spark/pipeline/test_stream.py",
+    "sim/txnsim/wire/messages/_*_v?.py": "tests/broker/codec/test_golden_messages.py",
     "sim/txnsim/wire/messages/consumer_group_records.py": (
         "tests/broker/group/test_record_kinds.py"
     ),
-    "sim/txnsim/wire/messages/_delete_groups_v3.py": "tests/wire/test_golden_messages.py",
     "sim/txnsim/wire/messages/group_records.py": "tests/broker/group/test_log_format.py",
-    "sim/txnsim/wire/messages/_txn_offset_commit_v6.py": "tests/wire/test_golden_messages.py",
 }
 """Modules without a unit test of their own: the test that judges them, or why nothing can."""
 
 FOR_OTHERS: Final = {
     "txnsim.__main__": "`python -m txnsim`",
-    "txnsim.api.kip_text.differences": "what DEVIATIONS.md shows and tests/kip_text goes through",
+    "txnsim.api.kip_text.differences": "what DEVIATIONS.md shows, and a test goes through",
     "txnsim_spark.cli.submit": "what spark-submit runs",
     "txnsim_lab.http.site._pack": "what runs in WebAssembly when the site is built",
     **dict.fromkeys(
@@ -407,6 +398,12 @@ def _raised_for_callers(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set
 
 TESTS_OF: Final = {"txnsim": "broker", "txnsim_lab": "lab", "txnsim_spark": "spark"}
 """Package -> the folder of its tests."""
+OF_MANY_ROOMS: Final = {
+    "tests/broker": {"codec", "kip_text", "older_releases", "property", "simulation"},
+    "tests/lab": {"browser", "catalogue", "checkers", "control_port", "known_bugs", "plugin"},
+    "tests/spark": {"pipeline"},
+}
+"""Folders that mirror no room: their tests ask several."""
 
 
 def test_unit_tests_follow_the_folders_of_the_product() -> None:
@@ -445,7 +442,8 @@ def _unit_tests() -> list[str]:
     return [
         name
         for name in python_files("tests")
-        if re.fullmatch(r"tests/(broker|lab|spark)/.*test_\w+\.py", name)
+        if (found := re.fullmatch(r"(tests/(?:broker|lab|spark))/(?:(\w+)/.*)?test_\w+\.py", name))
+        and found[2] not in OF_MANY_ROOMS[found[1]]
     ]
 
 

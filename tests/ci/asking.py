@@ -69,6 +69,6 @@ def in_a_browser(chosen: str, deadline: Deadline) -> PartOutcome:
     missing += installed("browser", deadline)
     if missing.failed:
         return missing
-    words = ("-n", "2", "-m", chosen, "tests/browser")
+    words = ("-n", "2", "-m", chosen, "tests/lab/browser")
     needed = {"TXNSIM_NEEDS_BROWSER": "1"}
     return pytest("page", *words, deadline=deadline, environment=needed)

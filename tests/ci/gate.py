@@ -42,7 +42,7 @@ def clients(deadline: Deadline) -> PartOutcome:
 
 def spark(deadline: Deadline) -> PartOutcome:
     """The pipeline on Spark: directories and streams of the simulator, traces."""
-    chosen = ("tests/pipeline", "-m", "spark and not real and not slow and not nightly")
+    chosen = ("tests/spark/pipeline", "-m", "spark and not real and not slow and not nightly")
     return pytest("Spark", *chosen, deadline=deadline)
 
 

@@ -75,12 +75,11 @@ def repeated(deadline: Deadline) -> PartOutcome:
     """Cases at levels where Kafka answered as at a higher one, every run with another seed,
     damage at more places, and clusters with further seeds: ``make test`` plays some of each.
     """
-    where = [
-        f"tests/{one}" for one in ("broker", "conformance", "lab", "pipeline", "scenario", "spark")
-    ]
-    plays = (*where, "-m", "thorough")
+    folders = ("broker", "conformance", "lab", "spark")
+    plays = (*(f"tests/{one}" for one in folders), "-m", "thorough")
     chosen = [word for seed in SEEDS for word in ("--seed", str(seed))]
-    clusters = ("tests/simulation", "-m", "", "-k", "seed", *chosen)
+    judged = "tests/lab/check/test_judged_chaos.py"
+    clusters = ("tests/broker/simulation", judged, "-m", "", "-k", "seed", *chosen)
     return _drawn("other levels and another seed", *plays, deadline=deadline) + _drawn(
         "further seeds", *clusters, deadline=deadline
     )
@@ -202,9 +201,9 @@ def spark_and_kafka(deadline: Deadline) -> PartOutcome:
     missing = installed("stores", deadline) + installed("notebook", deadline)
     if missing.failed:
         return missing
-    corpus = [PYTHON, "-m", "tests.pipeline.corpus.make"]
+    corpus = [PYTHON, "-m", "tests.spark.pipeline.corpus.make"]
     # What takes Spark minutes, such as a job per damaged directory, is asked for by `-m slow`.
-    chosen = ("tests/pipeline", "-m", "spark and (real or nightly) and not slow")
+    chosen = ("tests/spark/pipeline", "-m", "spark and (real or nightly) and not slow")
     with ThreadPoolExecutor(1) as beside:
         # Its brokers mostly wait, so other tests run meanwhile; those that read it come last.
         making = beside.submit(run, corpus, deadline=deadline)
@@ -228,7 +227,7 @@ def testcontainers(deadline: Deadline) -> PartOutcome:
     missing = installed("testcontainers", deadline)
     if missing.failed:
         return missing
-    return _real("Testcontainers", "tests/testing/test_testcontainers.py", deadline=deadline)
+    return _real("Testcontainers", "tests/broker/testing/test_testcontainers.py", deadline=deadline)
 
 
 def fuzzing(deadline: Deadline) -> PartOutcome:
@@ -244,7 +243,7 @@ def schemathesis(deadline: Deadline) -> PartOutcome:
     missing = installed("schemathesis", deadline)
     if missing.failed:
         return missing
-    command = [PYTHON, "-m", "tests.http.schemathesis", "--examples", "5"]
+    command = [PYTHON, "-m", "tests.lab.control_port.schemathesis", "--examples", "5"]
     return judge_step("Schemathesis", run(command, deadline=deadline))
 
 
@@ -292,7 +291,7 @@ def journeys(deadline: Deadline) -> PartOutcome:
 
 def judges(deadline: Deadline) -> PartOutcome:
     """Every judge of histories beside its definition, on a hundred thousand of them."""
-    command = [PYTHON, "-m", "tests.checkers.brute_force", "--histories", "100000"]
+    command = [PYTHON, "-m", "tests.lab.checkers.brute_force", "--histories", "100000"]
     return judge_step("judges", run(command, deadline=deadline))
 
 

@@ -26,10 +26,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from tests.broker.codec.golden.record import HERE
 from tests.conformance import releases
 from tests.conformance.casebook.reading import chosen
 from tests.support.apache_kafka import java_command, kafka_libs, output_of, tool
-from tests.wire.golden.record import HERE
 
 CONFIGS: Final = Path(__file__).parents[1] / "support" / "java" / "configs" / "Configs.java"
 LEVEL: Final = 2

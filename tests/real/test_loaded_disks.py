@@ -17,9 +17,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as Assigned
 
-from tests.pipeline.corpus.made import Corpus, corpus
-from tests.pipeline.corpus.truth import Place, Stage
 from tests.real.conftest import SETTINGS
+from tests.spark.pipeline.corpus.made import Corpus, corpus
+from tests.spark.pipeline.corpus.truth import Place, Stage
 from tests.support.txnsim_server import TxnsimServer, installed_txnsim
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster

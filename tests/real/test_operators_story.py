@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.pipeline.operators_story import CULPRIT, PAGE, READERS, tell
-from tests.pipeline.told_page import names_in
+from tests.spark.pipeline.operators_story import CULPRIT, PAGE, READERS, tell
+from tests.spark.pipeline.told_page import names_in
 
 pytestmark = pytest.mark.real
 

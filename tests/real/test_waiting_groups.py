@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from tests.pipeline.corpus.actors import Actor, Notebook
-from tests.pipeline.corpus.asked import committed_offsets
-from tests.pipeline.corpus.stories import active_producers, commit_offset
-from tests.pipeline.corpus.talk import GROUP, Talk
-from tests.pipeline.corpus.truth import Place, SentBatch
+from tests.spark.pipeline.corpus.actors import Actor, Notebook
+from tests.spark.pipeline.corpus.asked import committed_offsets
+from tests.spark.pipeline.corpus.stories import active_producers, commit_offset
+from tests.spark.pipeline.corpus.talk import GROUP, Talk
+from tests.spark.pipeline.corpus.truth import Place, SentBatch
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.no_spark import no_session
 from txnsim.errors import ErrorCode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.test_seeds import forget_markers
+from tests.broker.simulation.test_seeds import forget_markers
 from tests.soak.virtual import played
 
 

@@ -1,4 +1,4 @@
-"""``active_session``; beside a real stream's session: ``tests/pipeline/test_active.py``."""
+"""``active_session``; beside a real stream's session: ``tests/spark/pipeline/test_active.py``."""
 
 from __future__ import annotations
 

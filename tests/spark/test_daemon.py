@@ -1,4 +1,4 @@
-"""What workers are forked from, without Spark; tests/pipeline runs real ones."""
+"""What workers are forked from, without Spark; tests/spark/pipeline runs real ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Where jobs are done, and that they are the same everywhere; Spark's part is in tests/pipeline."""
+"""Where jobs are done, and that they are the same everywhere; Spark's part is in
+tests/spark/pipeline.
+"""
 
 from __future__ import annotations
 

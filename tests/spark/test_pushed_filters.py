@@ -1,5 +1,5 @@
 """Whether filters stay apart, by Sparks that do this and that; the real one is asked in
-tests/pipeline/test_one_frame.py.
+tests/spark/pipeline/test_one_frame.py.
 """
 
 from __future__ import annotations

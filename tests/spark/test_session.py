@@ -1,5 +1,5 @@
 """A session is one per process; what is missing for it is named. Sessions that start are in
-tests/pipeline.
+tests/spark/pipeline.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """A folder of this machine as a stream's checkpoint and sink look at it; Hadoop's own is held
-against it (tests/pipeline/test_stream.py).
+against it (tests/spark/pipeline/test_stream.py).
 """
 
 from __future__ import annotations

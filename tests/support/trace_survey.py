@@ -1,7 +1,7 @@
 """Counts over traces: who has no cause, which fields are missing, which kinds never occur.
 
 ``python -m tests.support.trace_survey`` tells every story of the zoo in virtual time, at both
-levels of the trace, and prints the counts. ``tests/scenario/test_causes.py`` holds them.
+levels of the trace, and prints the counts. ``tests/lab/catalogue/test_causes.py`` holds them.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ from typing import Final
 THRESHOLDS: Final = (3_000, 5, 1_500)
 """With the defaults the collector's look at all objects of a server held 32 producers up for a
 tenth of a second. The look at younger ones is bounded by the product of the first two: 15,000
-objects take it some milliseconds. That a server makes no cycles: tests/simulation/test_garbage.py.
+objects take it some milliseconds. That a server makes no cycles:
+tests/broker/simulation/test_garbage.py.
 """
 
 

@@ -2,8 +2,8 @@
 
 They are not tuned to a bug: what a seed does must be what clients and operators do, not what a
 known bug needs. ``tests/lab/simulation`` sees to it that no bug is named here;
-tests/exam/RESULTS.md has the date of the weights. Which acts never meet,
-``python -m tests.exam.pairs`` prints.
+tests/lab/known_bugs/RESULTS.md has the date of the weights. Which acts never meet,
+``python -m tests.lab.known_bugs.pairs`` prints.
 """
 
 from __future__ import annotations

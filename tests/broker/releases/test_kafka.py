@@ -1,4 +1,4 @@
-"""The few facts that clients depend on; all of them are compared in tests/wire."""
+"""The few facts that clients depend on; all of them are compared in tests/broker/wire."""
 
 from __future__ import annotations
 

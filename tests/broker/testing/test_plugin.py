@@ -1,5 +1,5 @@
 """The plugin is nearly nothing for those who don't use it. What it does for those who do is in
-tests/testing.
+tests/lab/plugin.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What golden bytes can't show: broken input. The values are compared in tests/wire."""
+"""What golden bytes can't show: broken input. The values are compared in tests/broker/wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What golden bytes can't show. The bytes of every message are compared in tests/wire."""
+"""What golden bytes can't show. The bytes of every message are compared in tests/broker/wire."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from tests.broker.codec.golden.record import HERE
 from tests.fuzz.target import Target, Violation
-from tests.wire.golden.record import HERE
 from txnsim.errors import BadInputError, CorruptBatchError, UnpacksTooLargeError
 from txnsim.log.answers import Appended, LogRead
 from txnsim.log.config import LogConfig, TimestampType

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import crc32c
 
+from tests.broker.codec.golden.record import HERE
 from tests.fuzz.target import Target
 from tests.fuzz.targets.batches import NOW_MS, sealed
 from tests.support import metadata_logs as metadata
-from tests.wire.golden.record import HERE
 from txnsim.errors import BadInputError, ConfigError, CorruptLogRecordError
 from txnsim.group.log_format import decode_record as decode_group_record
 from txnsim.log.config import LogConfig

@@ -23,7 +23,7 @@ from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.judge import judge
 from txnsim_lab.scenario.reading import read
 
-_HISTORIES: Final = REPOSITORY / "tests" / "checkers" / "histories"
+_HISTORIES: Final = REPOSITORY / "tests" / "lab" / "checkers" / "histories"
 _LENGTH_MAX: Final = 2_048
 
 _SCENARIO: Final = b"""name: one

@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
+from tests.broker.codec.golden.record import HERE
 from tests.fuzz.target import Target, Violation
-from tests.wire.golden.record import HERE
 from txnsim.errors import BadInputError, MalformedFrameError
 from txnsim.wire import codec
 from txnsim.wire.framing import FrameReader

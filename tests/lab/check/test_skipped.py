@@ -1,4 +1,4 @@
-"""skipped-input, one thing at a time; whole stories are in tests/checkers/histories."""
+"""skipped-input, one thing at a time; whole stories are in tests/lab/checkers/histories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics of one name; whole stories are in tests/checkers/histories."""
+"""Topics of one name; whole stories are in tests/lab/checkers/histories."""
 
 from __future__ import annotations
 

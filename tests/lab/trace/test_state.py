@@ -1,5 +1,5 @@
 """What each kind of event assigns. The whole is held against live clusters in
-``tests/scenario/test_causes.py``.
+``tests/lab/catalogue/test_causes.py``.
 """
 
 from __future__ import annotations

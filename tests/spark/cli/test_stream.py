@@ -1,4 +1,6 @@
-"""``txnsim stream`` as far as it goes without Spark; the rest is tests/pipeline/test_stream.py."""
+"""``txnsim stream`` as far as it goes without Spark; the rest is
+tests/spark/pipeline/test_stream.py.
+"""
 
 from __future__ import annotations
 

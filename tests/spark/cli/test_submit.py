@@ -1,4 +1,4 @@
-"""A command within a session that was submitted; one that really is, is in tests/pipeline."""
+"""A command within a session that was submitted; one that really is, is in tests/spark/pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""``txnsim trace export`` and ``analyse`` without Spark; with it: tests/pipeline/test_trace.py."""
+"""``txnsim trace export`` and ``analyse`` without Spark; with it:
+tests/spark/pipeline/test_trace.py.
+"""
 
 from __future__ import annotations
 

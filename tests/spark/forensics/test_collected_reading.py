@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.pipeline.many_brokers import make
+from tests.spark.pipeline.many_brokers import make
 from tests.support.broker_dirs import BrokerDir, forget_the_end, move
 from tests.support.logs import NOW, LogDriver
 from tests.support.no_spark import no_session

@@ -1,4 +1,4 @@
-"""What may stand for a time; the DataFrame itself is in tests/pipeline/test_findings_table."""
+"""What may stand for a time; the DataFrame itself: tests/spark/pipeline/test_findings_table."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Replicas and coordinators' logs are read alike wherever that is done; damaged directories are in
-tests/pipeline/test_damaged.
+tests/spark/pipeline/test_damaged.
 """
 
 from __future__ import annotations

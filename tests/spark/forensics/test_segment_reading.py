@@ -1,5 +1,5 @@
 """The pass over segments that Spark's workers and this process share. It says what the tables
-``fragments`` and ``errors`` say; damaged directories are in tests/pipeline/test_damaged.
+``fragments`` and ``errors`` say; damaged directories are in tests/spark/pipeline/test_damaged.
 """
 
 from __future__ import annotations

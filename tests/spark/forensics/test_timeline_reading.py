@@ -1,5 +1,5 @@
 """Transactions cut at markers; replicas that tell the same are told once. Whole timelines are in
-tests/pipeline/test_timeline.
+tests/spark/pipeline/test_timeline.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """One pass over a segment finds what separate walks find: damage, gaps, what producers did. That
-holds for any bound on memory. Damaged directories are in tests/pipeline/test_damaged.
+holds for any bound on memory. Damaged directories are in tests/spark/pipeline/test_damaged.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Large segments in sections: where they are cut, and which of them can be judged apart. That the
-answers stay the same is asked in forensics/test_segment_reading and tests/pipeline/test_damaged.
+answers stay the same is asked in forensics/test_segment_reading and
+tests/spark/pipeline/test_damaged.
 """
 
 from __future__ import annotations

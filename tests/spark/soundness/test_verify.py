@@ -1,4 +1,4 @@
-"""How the work of ``logs verify`` is shared out; that it is done is in tests/pipeline."""
+"""How the work of ``logs verify`` is shared out; that it is done is in tests/spark/pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What Java throws, as Python has it; the JVM itself is judged in tests/pipeline/test_stores.py."""
+"""What Java throws, as Python has it; the JVM itself is judged in
+tests/spark/pipeline/test_stores.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places that stand for those of a store; stores themselves: tests/pipeline/test_stores.py."""
+"""Places that stand for those of a store; stores themselves: tests/spark/pipeline/test_stores."""
 
 from __future__ import annotations
 

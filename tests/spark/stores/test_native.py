@@ -1,5 +1,5 @@
 """How object stores are reached, and what is asked for early; a store itself is read in
-tests/pipeline/test_stores.py.
+tests/spark/pipeline/test_stores.py.
 """
 
 from __future__ import annotations

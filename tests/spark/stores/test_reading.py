@@ -1,4 +1,4 @@
-"""Which reads of ``kafka_log`` go to a store; the reads are judged in tests/pipeline."""
+"""Which reads of ``kafka_log`` go to a store; the reads are judged in tests/spark/pipeline."""
 
 from __future__ import annotations
 

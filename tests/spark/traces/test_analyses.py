@@ -1,4 +1,4 @@
-"""The analyses as text; what they find is judged in tests/pipeline/test_trace.py."""
+"""The analyses as text; what they find is judged in tests/spark/pipeline/test_trace.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What of traces as tables needs no Spark; the rest is judged in tests/pipeline/test_trace.py."""
+"""What of traces as tables needs no Spark; the rest is judged in
+tests/spark/pipeline/test_trace.py.
+"""
 
 from __future__ import annotations
 

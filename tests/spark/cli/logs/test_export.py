@@ -1,4 +1,6 @@
-"""``txnsim logs export``: its arguments and what it prints; that it writes is in tests/pipeline."""
+"""``txnsim logs export``: its arguments and what it prints; that it writes is in
+tests/spark/pipeline.
+"""
 
 from __future__ import annotations
 

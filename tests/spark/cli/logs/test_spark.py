@@ -1,4 +1,4 @@
-"""What actions on Spark have in common; their sessions are judged in tests/pipeline."""
+"""What actions on Spark have in common; their sessions are judged in tests/spark/pipeline."""
 
 from __future__ import annotations
 

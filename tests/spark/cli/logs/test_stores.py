@@ -1,4 +1,4 @@
-"""Arguments that name no store are left as they are; stores: tests/pipeline/test_stores.py."""
+"""Arguments that name no store are left as they are; stores: tests/spark/pipeline/test_stores."""
 
 from __future__ import annotations
 

@@ -1,0 +1,150 @@
+"""Records what each Kafka release speaks: `python -m tests.broker.codec.golden.releases`.
+
+The message specifications lie as JSON in the jar of every ``kafka-clients``, so no Java runs; Maven
+fetches the jars. The result, ``releases.json``, is committed and held against
+``sim/txnsim/releases``: of each line what differs from the one before, null for what is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.apache_kafka import CACHE, ApacheKafkaError, locked, output_of, tool
+from txnsim.releases import RELEASES
+
+HERE: Final = Path(__file__).resolve().parent
+RECORDED: Final = HERE / "releases.json"
+
+PATCH_RELEASES: Final = {
+    release.name: release.patch_release for release in RELEASES.values() if release.is_released
+}
+"""Release line -> its newest patch release, which is the one that is emulated."""
+
+_ZOOKEEPER_LINES: Final = frozenset({"2.8"})
+"""Lines whose transactions need ZooKeeper: KRaft brokers know them from 3.0 on."""
+_SPEC: Final = re.compile(r"common/message/\w+Request\.json")
+_COMMENT: Final = re.compile(r"^\s*//.*$|(?<=[,{\[\]}])\s+//.*$", re.MULTILINE)
+
+_WHO: Final = ("broker", "controller")
+
+ApiVersions = dict[str, list[int]]
+
+
+def clients_jar(version: str) -> Path:
+    """The jar of ``kafka-clients``, copied by Maven on first use.
+
+    Raises:
+        ApacheKafkaError: Maven is missing or failed.
+    """
+    jar = CACHE / "kafka" / "clients" / f"kafka-clients-{version}.jar"
+    with locked(CACHE / "kafka" / "clients.lock"):
+        if not jar.exists():
+            maven = tool("mvn", "Apache Kafka's jars are fetched with Maven")
+            command = [
+                *(maven, "-q", "-B", "dependency:copy"),
+                f"-Dartifact=org.apache.kafka:kafka-clients:{version}",
+                f"-DoutputDirectory={jar.parent}",
+            ]
+            said = output_of(command, f"kafka-clients {version}")
+            if not jar.exists():
+                raise ApacheKafkaError(f"kafka-clients {version}:\n{said}")
+    return jar
+
+
+def record(line: str) -> dict[str, Any]:
+    """What the brokers and controllers of a release line speak, by API key."""
+    version = PATCH_RELEASES[line]
+    broker_listener = "zkBroker" if line in _ZOOKEEPER_LINES else "broker"
+    broker: dict[int, list[int]] = {}
+    controller: dict[int, list[int]] = {}
+    with zipfile.ZipFile(clients_jar(version)) as jar:
+        for name in jar.namelist():
+            if _SPEC.fullmatch(name) is None:
+                continue
+            spec = _read(jar.read(name).decode())
+            versions = _versions(spec)
+            if versions is None:
+                continue
+            listeners = spec.get("listeners", [])
+            if broker_listener in listeners:
+                broker[spec["apiKey"]] = versions
+            if "controller" in listeners:
+                controller[spec["apiKey"]] = versions
+    return {"version": version, "broker": _by_key(broker), "controller": _by_key(controller)}
+
+
+def record_all() -> dict[str, Any]:
+    """All release lines."""
+    return {line: record(line) for line in PATCH_RELEASES}
+
+
+def as_differences(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Of each line what differs from the one before."""
+    lines: dict[str, Any] = {}
+    last: dict[str, ApiVersions] = {who: {} for who in _WHO}
+    for line, found in recorded.items():
+        lines[line] = {"version": found["version"]}
+        for who in _WHO:
+            gone = dict.fromkeys(last[who].keys() - found[who].keys())
+            changed = {key: one for key, one in found[who].items() if last[who].get(key) != one}
+            lines[line][who] = {
+                key: (changed | gone)[key] for key in sorted(changed | gone, key=int)
+            }
+            last[who] = found[who]
+    return lines
+
+
+def read() -> dict[str, Any]:
+    """What was recorded, each line whole."""
+    lines: dict[str, Any] = {}
+    last: dict[str, ApiVersions] = {who: {} for who in _WHO}
+    for line, found in json.loads(RECORDED.read_text()).items():
+        for who in _WHO:
+            merged = {**last[who], **found[who]}
+            last[who] = {key: [*merged[key]] for key in sorted(merged, key=int) if merged[key]}
+        lines[line] = {"version": found["version"], **last}
+    return lines
+
+
+def _read(text: str) -> dict[str, Any]:
+    # 2.8's DescribeProducersRequest.json closes one bracket too many, which Jackson overlooks.
+    spec, _ = json.JSONDecoder().raw_decode(_COMMENT.sub("", text).lstrip())
+    assert isinstance(spec, dict)
+    return spec
+
+
+def _versions(spec: dict[str, Any]) -> list[int] | None:
+    """Lowest and highest stable version (ApiKeys.toApiVersion); None where there is none."""
+    if spec["validVersions"] == "none":
+        return None
+    lowest, _, highest = spec["validVersions"].partition("-")
+    found = [int(lowest), int(highest or lowest)]
+    if spec.get("latestVersionUnstable", False):
+        found[1] -= 1
+    return found if found[0] <= found[1] else None
+
+
+def _by_key(found: dict[int, list[int]]) -> ApiVersions:
+    return {str(key): found[key] for key in sorted(found)}
+
+
+def as_text(recorded: dict[str, Any]) -> str:
+    """The file, one API to a line."""
+    lines = json.dumps(recorded, indent=2)
+    return re.sub(r"\[\s+(\d+),\s+(\d+)\s+\]", r"[\1, \2]", lines) + "\n"
+
+
+def main() -> int:
+    """Replace what is committed."""
+    RECORDED.write_text(as_text(as_differences(record_all())))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

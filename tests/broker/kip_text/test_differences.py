@@ -1,0 +1,627 @@
+"""Every row of ``kip_text.differences`` over real sockets: through the ordinary door as Kafka ships
+it, through the other one as the text has it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Final
+
+import pytest
+
+from tests.broker.kip_text.rows import SHOWN, shows
+from tests.support.doors import BOTH, SHIPPED, TEXT, Door, doors
+from tests.support.handlers import KEYS, batch, transaction
+from txnsim.api.kip_text.differences import DIFFERENCES
+from txnsim.errors import ErrorCode
+from txnsim.faults.actions import Hold
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.releases.rules import LATEST
+from txnsim.security.acls import (
+    CLUSTER_NAME,
+    WILDCARD,
+    AclBinding,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from txnsim.security.options import SecurityOptions
+from txnsim.security.principals import ANONYMOUS
+from txnsim.txn.log_format import decode_record
+from txnsim.txn.state import TransactionState, TxnTransition
+from txnsim.types import BrokerId
+from txnsim.wire.batch import iter_batches, read_records
+from txnsim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
+
+E = ErrorCode
+HOUR_MS: Final = 3_600_000
+END_TXN_V2: Final = {SHIPPED: 5, TEXT: 4}
+"""The version that ends a transaction under transactions v2."""
+
+
+def test_every_row_has_a_test_or_a_reason() -> None:
+    for other in ("test_tool", "test_two_phase"):  # they show rows as well
+        importlib.import_module(f"tests.broker.kip_text.{other}")
+    rows = [difference.row for difference in DIFFERENCES]
+    assert len(rows) == len(set(rows))
+    assert set(rows) >= SHOWN
+    with_reason = {difference.row for difference in DIFFERENCES if difference.unheld is not None}
+    assert set(rows) - SHOWN == with_reason
+
+
+# What is spoken where
+
+
+@shows("890-add-versions")
+@pytest.mark.parametrize(
+    ("listener", "add", "end", "describe"),
+    [(SHIPPED, (0, 5), (0, 5), (0, 0)), (TEXT, (0, 4), (0, 4), (0, 1))],
+)
+async def test_each_door_advertises_what_it_speaks(
+    listener: str, add: tuple[int, int], end: tuple[int, int], describe: tuple[int, int]
+) -> None:
+    async with doors() as cluster:
+        door = Door(cluster, listener)
+        answer = await door.ask(
+            "ApiVersions", 3, client_software_name="test", client_software_version="1"
+        )
+        ranges = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        assert ranges[KEYS["AddPartitionsToTxn"]] == add
+        assert ranges[KEYS["EndTxn"]] == end
+        assert ranges[KEYS["DescribeTransactions"]] == describe
+        assert ranges[KEYS["WriteTxnMarkers"]] == (1, 2)
+        identity = await door.producer("t")
+        refused = await door.ask(
+            "AddPartitionsToTxn", 5, **transaction("t", identity, {"orders": [0]})
+        )
+        assert (refused is None) == (listener == TEXT)
+
+
+async def test_without_the_option_there_is_one_door() -> None:
+    async with doors(kip_text=False) as cluster:
+        assert cluster.kip_text_bootstrap is None
+        assert cluster.metadata.image.brokers[BrokerId(1)].addresses == {}
+
+
+@pytest.mark.parametrize("listener", BOTH)
+async def test_a_door_leads_to_the_doors_of_its_name(listener: str) -> None:
+    async with doors(brokers=3) as cluster:
+        door = Door(cluster, listener)
+        known = {
+            broker.broker_id: broker.address(listener)
+            for broker in cluster.metadata.image.alive_brokers()
+        }
+        for api, version, asked in (("Metadata", 9, {"topics": []}), ("DescribeCluster", 0, {})):
+            answer = await door.ask(api, version, **asked)
+            told = {
+                getattr(one, "node_id", getattr(one, "broker_id", None)): (one.host, one.port)
+                for one in answer.brokers
+            }
+            assert told == known
+        found = await door.until("FindCoordinator", 2, key="t", key_type=1)
+        assert (found.host, found.port) == known[found.node_id]
+        topic = cluster.metadata.image.topics["orders"]
+        wrong = next(broker for broker in known if broker != topic.partitions[0].leader)
+        refused = await door.ask(
+            "Produce",
+            10,
+            broker=wrong,
+            acks=1,
+            topic_data=[
+                {
+                    "name": "orders",
+                    "partition_data": [{"index": 0, "records": batch()}],
+                }
+            ],
+        )
+        (leader,) = refused.node_endpoints
+        assert (leader.host, leader.port) == known[leader.node_id]
+
+
+# KIP-664
+
+
+def _markers(
+    identity: tuple[int, int],
+    *,
+    coordinator_epoch: int,
+    start: int = -1,
+    committed: bool = False,
+    transaction_version: int = 0,
+) -> dict[str, Any]:
+    return {
+        "markers": [
+            {
+                "producer_id": identity[0],
+                "producer_epoch": identity[1],
+                "transaction_result": committed,
+                "coordinator_epoch": coordinator_epoch,
+                "transaction_version": transaction_version,
+                "topics": [
+                    {
+                        "name": "orders",
+                        "partition_indexes": [0],
+                        "partitions": [{"partition_index": 0, "txn_start_offset": start}],
+                    }
+                ],
+            }
+        ]
+    }
+
+
+async def _marker_error(door: Door, version: int, **values: Any) -> ErrorCode | None:
+    answer = await door.ask(
+        "WriteTxnMarkers",
+        version,
+        request_class=WriteTxnMarkersRequest if (door.listener, version) == (TEXT, 1) else None,
+        **values,
+    )
+    if answer is None:
+        return None
+    return ErrorCode(answer.markers[0].topics[0].partitions[0].error_code)
+
+
+@shows("664-markers")
+async def test_an_operator_may_name_the_transaction_that_is_to_be_aborted() -> None:
+    async with doors() as cluster:
+        shipped, text = Door(cluster, SHIPPED), Door(cluster, TEXT)
+        producer_id, epoch = await text.open_transaction("t")
+        start = (await text.active_producer(producer_id)).current_txn_start_offset
+        # A coordinator has been here: epoch -1 is behind it.
+        await _marker_error(shipped, 1, **_markers((producer_id, epoch), coordinator_epoch=7))
+        await text.add("t", (producer_id, epoch))
+        assert await text.produce(10, "t", (producer_id, epoch), sequence=1) is E.none
+        start = (await text.active_producer(producer_id)).current_txn_start_offset
+
+        def operator(*, epoch: int = epoch, start: int = start) -> dict[str, Any]:
+            return _markers((producer_id, epoch), coordinator_epoch=-1, start=start)
+
+        assert await _marker_error(shipped, 1, **operator()) is E.transaction_coordinator_fenced
+        assert await _marker_error(text, 1, **operator(start=start + 1)) is E.invalid_txn_state
+        assert await _marker_error(text, 1, **operator(epoch=epoch + 1)) is E.invalid_producer_epoch
+        # Without a start the shipped rules hold there too.
+        assert (
+            await _marker_error(text, 1, **operator(start=-1)) is E.transaction_coordinator_fenced
+        )
+        assert await _marker_error(text, 1, **operator()) is E.none
+        after = await text.active_producer(producer_id)
+        assert (after.current_txn_start_offset, after.coordinator_epoch) == (-1, 7)
+        assert await _marker_error(text, 1, **operator()) is E.invalid_txn_state
+
+
+@shows("664-markers")
+async def test_shipped_markers_take_a_higher_epoch_and_ask_for_no_transaction() -> None:
+    async with doors() as cluster:
+        door = Door(cluster, SHIPPED)
+        producer_id, epoch = await door.producer("t")
+        for _ in range(2):
+            values = _markers((producer_id, epoch + 1), coordinator_epoch=0)
+            assert await _marker_error(door, 1, **values) is E.none
+
+
+@shows("664-authorization")
+@pytest.mark.parametrize("listener", BOTH)
+@pytest.mark.parametrize("right", [Operation.ALTER, Operation.CLUSTER_ACTION, Operation.DESCRIBE])
+async def test_only_who_acts_as_a_broker_may_write_markers_by_the_text(
+    listener: str, right: Operation
+) -> None:
+    granted = AclBinding(
+        resource_type=ResourceType.CLUSTER,
+        name=CLUSTER_NAME,
+        pattern=PatternType.LITERAL,
+        principal=ANONYMOUS,
+        host=WILDCARD,
+        operation=right,
+        permission=Permission.ALLOW,
+    )
+    security = SecurityOptions(has_authorizer=True, acls=(granted,))
+    async with doors(security=security) as cluster:
+        error = await _marker_error(
+            Door(cluster, listener), 1, **_markers((7, 0), coordinator_epoch=0)
+        )
+    enough = {
+        SHIPPED: (Operation.ALTER, Operation.CLUSTER_ACTION),
+        TEXT: (Operation.CLUSTER_ACTION,),
+    }
+    assert error is (E.none if right in enough[listener] else E.cluster_authorization_failed)
+
+
+async def test_the_layout_that_was_shipped_ends_the_connection_at_the_other_door() -> None:
+    async with doors() as cluster:
+        answer = await Door(cluster, TEXT).ask(
+            "WriteTxnMarkers", 1, **_markers((7, 0), coordinator_epoch=0)
+        )
+        assert answer is None
+
+
+@shows("664-start-time")
+async def test_a_finished_transaction_has_no_start_by_the_text() -> None:
+    async with doors() as cluster:
+        shipped, text = Door(cluster, SHIPPED), Door(cluster, TEXT)
+        await text.open_transaction("open")
+        await text.ended("over")
+        for door in (shipped, text):
+            assert (await door.describe("open")).transaction_start_time is not None
+        assert (await shipped.describe("over")).transaction_start_time is not None
+        over = await text.describe("over")
+        assert (over.transaction_start_time, over.topics) == (None, ())
+
+
+# KIP-890
+
+
+@shows("890-end-txn")
+async def test_the_end_returns_the_bumped_identity_in_another_version() -> None:
+    async with doors() as cluster:
+        shipped, text = Door(cluster, SHIPPED), Door(cluster, TEXT)
+        first = await shipped.open_transaction("a")
+        answer = await shipped.end(4, "a", first, committed=True, read_as=4)
+        assert answer.error_code is E.none
+        await shipped.described("a", "CompleteCommit")
+        assert (await shipped.describe("a")).producer_epoch == first[1]
+
+        second = await text.open_transaction("b")
+        answer = await text.end(4, "b", second, committed=True, read_as=5)
+        assert answer.error_code is E.none
+        assert (answer.producer_id, answer.producer_epoch) == (second[0], second[1] + 1)
+        assert (await text.describe("b")).producer_epoch == second[1] + 1
+        fenced = await text.end(4, "b", (second[0], second[1] - 1), committed=True, read_as=5)
+        assert fenced.error_code is E.producer_fenced
+        assert (fenced.producer_id, fenced.producer_epoch) == (-1, -1)
+        assert await text.end(5, "b", second, committed=True) is None
+
+
+@shows("890-versions")
+@pytest.mark.parametrize(
+    ("listener", "error"), [(SHIPPED, E.transaction_abortable), (TEXT, E.none)]
+)
+async def test_produce_11_adds_implicitly_by_the_text(listener: str, error: ErrorCode) -> None:
+    async with doors() as cluster:
+        door = Door(cluster, listener)
+        identity = await door.producer("t")
+        assert await door.produce(11, "t", identity) is error
+        state = "Ongoing" if error is E.none else "Empty"
+        assert (await door.describe("t")).transaction_state == state
+
+
+@shows("890-abortable")
+@pytest.mark.parametrize("listener", BOTH)
+async def test_an_unknown_transaction_is_abortable_by_the_text(listener: str) -> None:
+    async with doors() as cluster:
+        door = Door(cluster, listener)
+        producer_id, epoch = await door.producer("t")
+        someone_else = (producer_id + 1, epoch)
+        told = E.invalid_producer_id_mapping if listener == SHIPPED else E.transaction_abortable
+        for version in (11, 12):
+            assert await door.produce(version, "t", someone_else) is told
+        assert await door.produce(10, "t", someone_else) is E.invalid_producer_id_mapping
+
+
+@shows("890-abortable")
+@pytest.mark.parametrize("listener", BOTH)
+async def test_a_failure_of_the_server_is_abortable_by_the_text(listener: str) -> None:
+    async with doors() as cluster:
+        door = Door(cluster, listener)
+        identity = await door.producer("t")
+        told = E.unknown_server_error if listener == SHIPPED else E.transaction_abortable
+        configs = [{"name": "max.message.bytes", "config_operation": 0, "value": "1"}]
+        altered = await door.ask(
+            "IncrementalAlterConfigs",
+            1,
+            resources=[
+                {
+                    "resource_type": 2,
+                    "resource_name": "__transaction_state",
+                    "configs": configs,
+                }
+            ],
+        )
+        assert altered.responses[0].error_code is E.none
+        version = END_TXN_V2[listener]
+        end = await door.end(version, "t", identity, committed=False, read_as=5)
+        assert end.error_code is told
+        init: dict[str, Any] = {
+            "transactional_id": "t",
+            "transaction_timeout": 60_000,
+            "producer_id": -1,
+            "producer_epoch": -1,
+        }
+        assert (await door.ask("InitProducerId", 5, **init)).error_code is told
+        assert (await door.ask("InitProducerId", 4, **init)).error_code is E.unknown_server_error
+        offsets: dict[str, Any] = {
+            "transactional_id": "t",
+            "producer_id": identity[0],
+            "producer_epoch": identity[1],
+            "group_id": "g",
+        }
+        assert (await door.ask("AddOffsetsToTxn", 4, **offsets)).error_code is told
+        added = await door.ask(
+            "AddPartitionsToTxn", 4, **transaction("t", identity, {"orders": [0]})
+        )
+        (result,) = added.results_by_transaction[0].topic_results[0].results_by_partition
+        assert result.partition_error_code is told
+
+
+@shows("890-verification")
+@pytest.mark.parametrize(
+    ("listener", "error"), [(SHIPPED, E.transaction_abortable), (TEXT, E.invalid_txn_state)]
+)
+async def test_what_the_coordinator_says_of_a_partition_outside(
+    listener: str, error: ErrorCode
+) -> None:
+    async with doors() as cluster:
+        door = Door(cluster, listener)
+        identity = await door.producer("t")
+        values = transaction("t", identity, {"orders": [0]}, verify=True)
+        answer = await door.ask("AddPartitionsToTxn", 4, **values)
+        (result,) = answer.results_by_transaction[0].topic_results[0].results_by_partition
+        assert result.partition_error_code is error
+        assert await door.produce(10, "t", identity) is E.invalid_txn_state
+
+
+@shows("890-last-identity")
+@pytest.mark.parametrize("kip_text", [False, True])
+async def test_a_coordinator_that_loads_knows_the_last_identity_by_the_text(
+    kip_text: bool,
+) -> None:
+    async with doors(kip_text=kip_text, brokers=3) as cluster:
+        door = Door(cluster, SHIPPED)
+        producer_id, epoch = await door.ended("t")
+        door.move_coordinator("t")
+        answer = await door.until(
+            "InitProducerId",
+            4,
+            broker=await door.coordinator("t"),
+            transactional_id="t",
+            transaction_timeout=60_000,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+        if kip_text:
+            assert answer.error_code is E.none
+            assert (answer.producer_id, answer.producer_epoch) == (producer_id, epoch + 1)
+        else:
+            assert answer.error_code is E.producer_fenced
+
+
+@shows("890-tags-cleared")
+@pytest.mark.parametrize("kip_text", [False, True])
+async def test_the_previous_id_is_logged_only_around_the_end_by_the_text(kip_text: bool) -> None:
+    async with doors(kip_text=kip_text) as cluster:
+        door = Door(cluster, SHIPPED)
+        producer_id, _ = await door.ended("t")
+        logged = {record.state: record.prev_producer_id for record in await _logged(door, "t")}
+        cleared = -1 if kip_text else producer_id
+        assert logged == {
+            TransactionState.EMPTY: cleared,
+            TransactionState.ONGOING: cleared,
+            TransactionState.PREPARE_COMMIT: producer_id,
+            TransactionState.COMPLETE_COMMIT: producer_id,
+        }
+
+
+async def _logged(door: Door, transactional_id: str) -> list[TxnTransition]:
+    home = door.home(transactional_id)
+    answer = await door.ask(
+        "Fetch",
+        12,
+        max_wait=0,
+        min_bytes=0,
+        max_bytes=1 << 20,
+        session_epoch=-1,
+        topics=[
+            {
+                "topic": home.topic,
+                "partitions": [
+                    {
+                        "partition": home.partition,
+                        "current_leader_epoch": -1,
+                        "fetch_offset": 0,
+                        "last_fetched_epoch": -1,
+                        "log_start_offset": -1,
+                        "partition_max_bytes": 1 << 20,
+                    }
+                ],
+            }
+        ],
+    )
+    data = answer.responses[0].partitions[0].records
+    return [
+        found
+        for position, _ in iter_batches(data)
+        for record in read_records(data, position)
+        if isinstance(
+            found := decode_record(record.key or b"", record.value, rules=LATEST), TxnTransition
+        )
+    ]
+
+
+@shows("890-empty-end")
+@pytest.mark.parametrize("listener", BOTH)
+async def test_an_end_without_partitions(listener: str) -> None:
+    async with doors() as cluster:
+        door = Door(cluster, listener)
+        producer_id, epoch = await door.producer("t")
+        version = END_TXN_V2[listener]
+        commit = await door.end(version, "t", (producer_id, epoch), committed=True, read_as=5)
+        assert commit.error_code is E.invalid_txn_state
+        abort = await door.end(version, "t", (producer_id, epoch), committed=False, read_as=5)
+        assert (abort.error_code, abort.producer_epoch) == (E.none, epoch + 1)
+
+
+@shows("890-produce-retriable")
+@pytest.mark.parametrize("listener", BOTH)
+async def test_a_transaction_that_is_still_ending_makes_produce_wait(listener: str) -> None:
+    async with doors() as cluster:
+        door = Door(cluster, listener)
+        producer_id, epoch = await door.open_transaction("t")
+        cluster.injector.arm(
+            FaultRule(
+                id="markers",
+                point=FaultPoint.PEER_REQUEST,
+                action=Hold(),
+                api="WriteTxnMarkers",
+            )
+        )
+        version = END_TXN_V2[listener]
+        await door.end(version, "t", (producer_id, epoch), committed=True, read_as=5)
+        concurrent = E.concurrent_transactions if listener == SHIPPED else E.not_enough_replicas
+        assert await door.produce(12, "t", (producer_id, epoch + 1)) is concurrent
+        assert await door.produce(10, "t", (producer_id, epoch + 1)) is E.not_enough_replicas
+        cluster.injector.disarm("markers")
+
+
+@shows("890-versions")
+@pytest.mark.parametrize(
+    ("listener", "error"), [(SHIPPED, E.transaction_abortable), (TEXT, E.none)]
+)
+async def test_an_offset_commit_of_v4_adds_implicitly_by_the_text(
+    listener: str, error: ErrorCode
+) -> None:
+    async with doors() as cluster:
+        door = Door(cluster, listener)
+        identity = await door.producer("t")
+        assert await _commit(door, 4, identity) is error
+        assert await _commit(door, 3, (identity[0] + 1, 0)) is E.invalid_producer_id_mapping
+
+
+@shows("890-offset-commit", "890-verification-retriable")
+@pytest.mark.parametrize("listener", BOTH)
+async def test_what_passes_is_an_unavailable_coordinator_to_an_offset_commit(
+    listener: str,
+) -> None:
+    async with doors() as cluster:
+        door = Door(cluster, listener)
+        producer_id, epoch = await door.open_transaction("t")
+        await _commit(door, 3, (producer_id + 1, epoch))
+        cluster.injector.arm(
+            FaultRule(
+                id="markers", point=FaultPoint.PEER_REQUEST, action=Hold(), api="WriteTxnMarkers"
+            )
+        )
+        version = END_TXN_V2[listener]
+        await door.end(version, "t", (producer_id, epoch), committed=True, read_as=5)
+        told = E.concurrent_transactions if listener == SHIPPED else E.coordinator_not_available
+        for version in (3, 4, 5):
+            assert await _commit(door, version, (producer_id, epoch + 1)) is told
+        cluster.injector.disarm("markers")
+
+
+async def _commit(door: Door, version: int, identity: tuple[int, int]) -> ErrorCode:
+    """A group's position in orders, within the transaction t."""
+    found = await door.until("FindCoordinator", 1, key="g", key_type=0)
+    answer = await door.ask(
+        "TxnOffsetCommit",
+        version,
+        broker=found.node_id,
+        transactional_id="t",
+        group_id="g",
+        producer_id=identity[0],
+        producer_epoch=identity[1],
+        generation_id=-1,
+        topics=[{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 1}]}],
+    )
+    return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+
+@shows("890-sequence")
+@pytest.mark.parametrize("listener", BOTH)
+async def test_a_first_sequence_other_than_0_is_out_of_order(listener: str) -> None:
+    async with doors() as cluster:
+        door = Door(cluster, listener)
+        identity = await door.producer("t")
+        error = await door.produce(12, "t", identity, sequence=5)
+        assert error is E.out_of_order_sequence_number
+
+
+@shows("890-downgrade")
+@pytest.mark.parametrize("kip_text", [False, True])
+async def test_lowering_the_level_under_a_live_transaction(kip_text: bool) -> None:
+    async with doors(kip_text=kip_text) as cluster:
+        door = Door(cluster, SHIPPED)
+        identity = await door.producer("t")
+        assert await door.produce(12, "t", identity) is E.none
+        lowered = await door.ask(
+            "UpdateFeatures",
+            1,
+            timeout=1_000,
+            feature_updates=[
+                {"feature": "transaction.version", "max_version_level": 0, "upgrade_type": 2}
+            ],
+        )
+        assert lowered.error_code is E.none
+        answer = await door.end(5, "t", identity, committed=True)
+        assert answer.error_code is (E.none if kip_text else E.unsupported_version)
+        if kip_text:
+            await door.described("t", "CompleteCommit")
+
+
+# KIP-994
+
+
+async def _listed(door: Door, version: int, **filters: Any) -> set[str]:
+    answer = await door.ask("ListTransactions", version, **filters)
+    assert answer.error_code is E.none
+    return {one.transactional_id for one in answer.transaction_states}
+
+
+@shows("994-duration")
+async def test_a_duration_lets_through_what_is_running_by_the_text() -> None:
+    async with doors(transaction_max_timeout_ms=10 * HOUR_MS) as cluster:
+        shipped, text = Door(cluster, SHIPPED), Door(cluster, TEXT)
+        await text.producer("empty")
+        await text.ended("over")
+        await text.open_transaction("open")
+        everything = {"empty", "over", "open"}
+        for duration_ms in (-1, 0):
+            assert await _listed(text, 1, duration_filter=duration_ms) == everything
+        assert await _listed(shipped, 1, duration_filter=-1) == everything
+        assert await _listed(text, 1, duration_filter=HOUR_MS) == set()
+        assert await _listed(shipped, 1, duration_filter=HOUR_MS) == {"empty"}
+        assert "over" in await _listed(shipped, 1, duration_filter=1)
+        assert await _listed(text, 1, duration_filter=1) == {"open"}
+
+
+@shows("994-last-update")
+async def test_only_the_text_tells_the_time_of_the_last_update() -> None:
+    async with doors() as cluster:
+        shipped, text = Door(cluster, SHIPPED), Door(cluster, TEXT)
+        await text.ended("over")
+        over = await text.describe("over", 1)
+        assert over.error_code is E.none
+        assert over.transaction_start_time <= over.transaction_last_update_time
+        unknown = await text.ask("DescribeTransactions", 1, transactional_ids=["no-such-id"])
+        (state,) = unknown.transaction_states
+        assert state.error_code is E.transactional_id_not_found
+        assert state.transaction_last_update_time is None
+        refused = await shipped.ask("DescribeTransactions", 1, transactional_ids=["over"])
+        assert refused is None
+
+
+# Later KIPs, alike at both doors
+
+
+@shows("1152-pattern")
+@pytest.mark.parametrize("listener", BOTH)
+async def test_the_pattern_must_match_all_of_the_id(listener: str) -> None:
+    async with doors() as cluster:
+        door = Door(cluster, listener)
+        for transactional_id in ("orders-1", "orders-12"):
+            await door.producer(transactional_id)
+        assert await _listed(door, 2, duration_filter=-1, transactional_id_pattern="orders-.") == {
+            "orders-1"
+        }
+
+
+@shows("1228-markers")
+@pytest.mark.parametrize("listener", BOTH)
+async def test_a_marker_without_a_version_is_checked_leniently(listener: str) -> None:
+    async with doors() as cluster:
+        door = Door(cluster, listener)
+        identity = await door.open_transaction("t")
+        strict = _markers(identity, coordinator_epoch=0, transaction_version=2)
+        assert await _marker_error(door, 2, **strict) is E.invalid_producer_epoch
+        lenient = _markers(identity, coordinator_epoch=0)
+        assert await _marker_error(door, 1, **lenient) is E.none

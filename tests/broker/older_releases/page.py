@@ -1,0 +1,151 @@
+"""The parts of ``docs/releases.md``, made from the data of the releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from tests.broker.older_releases.history import UNOBSERVED
+from txnsim.api._transactions.add_partitions_to_txn import BATCHED_FROM
+from txnsim.api._transactions.add_partitions_to_txn import KEY as ADD_PARTITIONS_TO_TXN
+from txnsim.api.registry import HANDLERS, shipped
+from txnsim.releases import REFERENCE, RELEASES, Release
+from txnsim.releases.exchanges import EXCHANGES as EVERY
+from txnsim.releases.exchanges import Exchange
+from txnsim.releases.kafka import since
+from txnsim.releases.rules import documentation
+
+Row = tuple[str, ...]
+
+INTRODUCTION: Final = f"""\
+`txnsim serve --as-version 3.9` behaves as that release of Apache Kafka, `--as-version \
+{REFERENCE.name},1=3.9` as a cluster
+whose broker 1 is older, in the middle of a rolling upgrade. {REFERENCE.name} is the default. \
+A program starts a broker again as
+another release with `SimCluster.start_broker(broker_id, as_version="{REFERENCE.name}")`, unless \
+the cluster's features are at levels
+that the release does not know: a real broker is not let in then either.
+
+What a release is, is data (`sim/txnsim/releases/`): the highest version of each API, recorded \
+from the jar of its clients; its
+features; and its rules, one switch for each behaviour that differs. Lowest versions are those of \
+{REFERENCE.name} everywhere: no
+client needs the others. Of each line the newest patch release is played."""
+
+EXCHANGES: Final = """\
+Brokers of different releases ask each other in versions that both know. Two switches below are
+exceptions. A follower goes by the level of the cluster's `metadata.version`, here by
+that of a new cluster of the release. All others ask their peer first what it knows.
+
+- **A leader of 3.6 whose coordinator is older takes no transactional record**: NETWORK_EXCEPTION
+  (`verification_follows_peer_version`, KAFKA-16692). It does not ask, sends AddPartitionsToTxn
+  4, and its connection is closed. So a rolling upgrade from 2.8 to 3.6 stands still for
+  transactions until the coordinators are upgraded. Leaders from 3.9 on find out, and take
+  everything for verified.
+- A coordinator of 3.8 or later refuses a partition that is not in the transaction with an error
+  that a leader of 3.6 does not know. The producer gets UNKNOWN_SERVER_ERROR.
+- A leader older than 4.2 is told no transaction version with a marker.
+- A broker forwards what the controller decides in the version of the client's request. So it
+  lists these APIs only in versions that the controller knows, too. The controller is on the node
+  of the first broker.
+- 2.8 beside 4.0 or later is played, too. No real cluster can be so: 4.0 has no ZooKeeper.
+
+[tests/real/two_releases.py](../tests/real/two_releases.py) plays pairs of releases on real
+brokers. What they did is kept beside it, and compared with the simulator."""
+
+RULES: Final = f"""\
+● is what {REFERENCE.name} does, ○ what was done before. Where {REFERENCE.name} is ○, ● is what \
+it has unlearnt or what no release
+up to {REFERENCE.patch_release} does. The last column says what ○ means. A scenario that shows a \
+bug turns one switch by hand
+(`ClusterOptions.rules`), in any release."""
+
+NOT_HERE: Final = """\
+Other changes between these releases that concern transactions, and why there is no switch for \
+them."""
+
+
+def versions() -> tuple[Row, Iterator[Row]]:
+    """Head and rows: API × release."""
+    tables = {name: shipped(release) for name, release in RELEASES.items()}
+
+    def rows() -> Iterator[Row]:
+        yield ("", "*played as*", *(release.patch_release for release in RELEASES.values()))
+        for key, handler in sorted(HANDLERS.items()):
+            if any(key in table.accepted for table in tables.values()):
+                ranges = (table.accepted.get(key) for table in tables.values())
+                yield (str(key), handler.name, *(_range(one) for one in ranges))
+
+    return ("Key", "API", *RELEASES), rows()
+
+
+def exchanges() -> tuple[Row, Iterator[Row]]:
+    """Head and rows: what brokers ask × release."""
+
+    def chosen(exchange: Exchange) -> str:
+        how = "`metadata.version`" if exchange.levels else "the peer"
+        return f"{how} (`{exchange.unless}`)" if exchange.unless else how
+
+    def version(exchange: Exchange, release: Release) -> str:
+        if exchange.levels:
+            known = release.features.get("metadata.version")
+            return str(exchange.at_level(known.new_cluster_level if known else 0))
+        highest = release.highest(exchange.api_key)
+        is_between_brokers = exchange.api_key != ADD_PARTITIONS_TO_TXN or highest >= BATCHED_FROM
+        return str(highest) if highest >= 0 and is_between_brokers else "–"
+
+    return (
+        ("Request", "Its version goes by", *RELEASES),
+        (
+            (one.what, chosen(one), *(version(one, release) for release in RELEASES.values()))
+            for one in EVERY
+        ),
+    )
+
+
+def features() -> tuple[Row, Iterator[Row]]:
+    """Head and rows: feature × release."""
+    names = sorted({name for release in RELEASES.values() for name in release.features})
+    return (
+        ("Feature", *RELEASES),
+        ((f"`{name}`", *(_levels(one, name) for one in RELEASES.values())) for name in names),
+    )
+
+
+def rules() -> tuple[Row, Iterator[Row]]:
+    """Head and rows: rule × release."""
+    return (
+        ("Switch and what it does", "Ticket", "Since", *RELEASES, "○"),
+        (
+            (
+                f"`{name}`: {rule.after}",
+                rule.ticket,
+                since(rule),
+                *("●" if getattr(one.rules, name) else "○" for one in RELEASES.values()),
+                rule.before,
+            )
+            for name, rule in documentation().items()
+        ),
+    )
+
+
+def not_here() -> tuple[Row, Iterable[Row]]:
+    """Head and rows: what is no switch."""
+    return (
+        ("Ticket", "Since", "Change", "Why it is not visible here"),
+        ((one.ticket, one.since, one.change, one.why) for one in UNOBSERVED),
+    )
+
+
+def _range(found: tuple[int, int] | None) -> str:
+    if found is None:
+        return "–"
+    low, high = found
+    return str(low) if low == high else f"{low}–{high}"
+
+
+def _levels(release: Release, name: str) -> str:
+    feature = release.features.get(name)
+    if feature is None:
+        return "–"
+    return f"{feature.min_level}–{feature.max_level}, new: {feature.new_cluster_level}"

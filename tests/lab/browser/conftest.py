@@ -1,0 +1,184 @@
+"""A browser and a server with the page, for every test of it.
+
+``python -m pytest -m browser`` needs Chromium (apt: chromium) and the dependency group ``browser``.
+Where there is none, the tests are skipped with one line; with ``TXNSIM_NEEDS_BROWSER`` set, as in
+CI, that is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
+
+import httpx
+import msgspec
+import pytest
+
+from tests.support.apache_kafka import made_once
+from tests.support.traces import told_run
+from tests.support.txnsim_server import TxnsimServer
+from txnsim_lab.trace.moments import moments
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page, Route
+
+    from txnsim.trace.reading import Recording
+
+CHROMIUM: Final = (
+    os.environ.get("TXNSIM_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+)
+PATIENCE_MS: Final = 120_000
+"""So long a page is waited for: what a busy machine needs is no failure."""
+AXE: Final = "axe-core@4.14.1"
+SHOW: Final = """async ([text, moments]) => {
+  const { load } = __page["api.js"];
+  await load(new Response(text), { kind: "file", index: 0, title: "a test", moments });
+}"""
+CACHE: Final = Path(__file__).parents[3] / ".cache" / "browser"
+LOCK: Final = CACHE.with_name("browser.lock")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium under Playwright: its own download is not wanted."""
+    missing = "no Chromium (apt-get install chromium)" if CHROMIUM is None else ""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing = "no Playwright (pip install --group browser)"
+    if missing:
+        if os.environ.get("TXNSIM_NEEDS_BROWSER"):
+            pytest.fail(missing)
+        pytest.skip(reason=missing)
+    with sync_playwright() as playwright:
+        one = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--disable-gpu", "--disable-dev-shm-usage"]
+        )
+        yield one
+        one.close()
+
+
+@pytest.fixture(scope="session")
+def server(browser: Browser) -> Iterator[TxnsimServer]:
+    """One server with the page for all tests that change nothing of others."""
+    with TxnsimServer(arguments=("--ui", "--http", "0")) as one:
+        yield one
+
+
+@pytest.fixture
+def fresh_server(browser: Browser) -> Iterator[TxnsimServer]:
+    """A server of one's own."""
+    with TxnsimServer(arguments=("--ui", "--http", "0")) as one:
+        yield one
+
+
+@pytest.fixture
+def new_page(browser: Browser) -> Iterator[Any]:
+    """Opens pages at an address; at the end none of them has complained."""
+    complaints: list[str] = []
+    contexts = []
+
+    def open_at(
+        url: str,
+        *,
+        expects: tuple[str, ...] = (),
+        asked: list[str] | None = None,
+        script: str = "",
+        **options: Any,
+    ) -> Page:
+        def where(said: Any) -> str:
+            return f"{said.text} {said.location['url']}"
+
+        def hear(text: str) -> None:
+            if text and not any(one in text for one in expects):
+                complaints.append(text)
+
+        context = browser.new_context(
+            **{"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce", **options}
+        )
+        context.set_default_timeout(PATIENCE_MS)
+        contexts.append(context)
+        page = context.new_page()
+        page.add_init_script(script)
+        page.on("console", lambda said: hear(where(said) if said.type == "error" else ""))
+        page.on("request", lambda one: None if asked is None else asked.append(one.url))
+        page.on("pageerror", lambda error: hear(str(error)))
+        page.goto(url)
+        # A function is read once. A bare expression is read at every look, and from the second one
+        # on the page's own policy forbids that.
+        page.wait_for_function("() => globalThis.__ready > 0")
+        return page
+
+    yield open_at
+    for context in contexts:
+        for page in context.pages:
+            page.goto("about:blank")  # it asks nothing any more
+            page.unroute_all(behavior="ignoreErrors")
+        context.close()
+    assert complaints == []
+
+
+def show(page: Page, run: Recording) -> None:
+    """Show a recording as a page in a file has it."""
+    explained = msgspec.json.decode(msgspec.json.encode(list(moments(run))))
+    page.evaluate(SHOW, [run.to_lines().decode(), explained])
+
+
+def judge_what_is_made(page: Page) -> None:
+    """Events that are made in the page are unknown to its server: let what that says of its own
+    newest event be said of the one that was asked about.
+    """
+
+    def answer(one: Route) -> None:
+        path, _, query = one.request.url.partition("?")
+        # Not by the browser: it throws an answer away that its page waits for no longer.
+        said = httpx.get(path)
+        at = int(parse_qs(query)["at"][0])
+        one.fulfill(status=said.status_code, json={**said.json(), "at": at})
+
+    page.route("**/explain?*", answer)
+
+
+def from_npm(package: str, member: str) -> str:
+    """The text of a file of a package, fetched once by npm: ``NAME@VERSION``, its path in it."""
+
+    def pack(folder: Path) -> None:
+        folder.mkdir(parents=True)
+        subprocess.run(["npm", "pack", package, "--silent"], cwd=folder, check=True, timeout=120)
+        (archive,) = folder.glob("*.tgz")
+        subprocess.run(["tar", "xzf", archive.name], cwd=folder, check=True)
+
+    folder = made_once(CACHE / package.replace("@", "-"), pack, lock=LOCK)
+    return (folder / "package" / member).read_text("utf-8")
+
+
+def installed_from_npm(package: str) -> Path:
+    """A folder where Node.js finds a package, ``NAME@VERSION``, with what that needs."""
+
+    def install(folder: Path) -> None:
+        folder.mkdir(parents=True)
+        command = ["npm", "install", "--silent", "--no-audit", "--no-fund", package]
+        subprocess.run([*command, "--prefix", str(folder)], check=True, timeout=300)
+
+    return made_once(CACHE / re.sub(r"\W+", "-", package).strip("-"), install, lock=LOCK)
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The text of axe-core."""
+    return from_npm(AXE, "axe.min.js")
+
+
+def recorded(name: str, run: str) -> Recording:
+    """A run of a story, recorded aside: once a browser is there, Playwright has a loop running in
+    this thread.
+    """
+    with ThreadPoolExecutor(1) as aside:
+        return aside.submit(told_run, name, run).result()

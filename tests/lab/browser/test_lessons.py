@@ -1,0 +1,249 @@
+"""Lessons in the page, played to their ends by keyboard alone, from their own words."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import urllib.request
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.lab.browser.test_page import press_until
+from tests.support.own_client import Shop, program_of_the_lesson
+from tests.support.txnsim_server import TxnsimServer, installed_txnsim
+from txnsim_lab.scenario.reading import read
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
+from txnsim_lab.scenario.teaching.lessons import lesson, lessons
+from txnsim_lab.scenario.teaching.played import played
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+OTHERS = [name for name, one in lessons().items() if one.story and name not in ("L1", "demo")]
+
+
+def test_the_first_lesson_is_played_by_keyboard_to_its_end(
+    fresh_server: TxnsimServer, new_page: Any, tmp_path: Path
+) -> None:
+    page = new_page(fresh_server.http)
+    asked = play_first_lesson(
+        page, lambda: assert_story_can_be_played(fresh_server, page, tmp_path)
+    )
+    press(page, "#lesson-leave")
+    page.wait_for_selector(".link-state.live")
+    page.wait_for_selector(f"#lesson-L1:has-text('{asked} of {asked} predictions came true')")
+
+
+def play_first_lesson(page: Page, see_story: Callable[[], None]) -> int:
+    """By keyboard, to its end; ``see_story`` is called when the story can be saved.
+
+    Returns:
+        How many predictions came true: all.
+    """
+    page.wait_for_selector("#lesson-L1")
+    press(page, "#lesson-L1")
+    one = lesson("L1")
+    answers = {number: came_to.answer for number, came_to in apart(played, one).items()}
+    for number, part in enumerate(one.parts):
+        page.wait_for_selector(f"#lesson:has-text('part {number + 1} of {len(one.parts)}')")
+        if part.goal:
+            assert page.locator("#repair").count() == 0  # the cure is the learner's own to find
+            if number < len(one.parts) - 1:
+                press(page, "#lesson-action-1")
+                page.wait_for_selector("#lesson .wrong:has-text('Not yet.')")
+        elif part.ask:
+            press(page, "#lesson-hint")
+            page.wait_for_selector("#lesson .hint")
+            assert page.is_disabled("#lesson-answer")  # nothing goes on without a prediction
+        take_part(page, "L1", number, answers[number])
+        if part.ask:
+            assert "You said" in page.inner_text(".predicted")
+            assert "✓ Right." in page.inner_text(".predicted")
+        if part.beside:
+            page.wait_for_selector(f"section.compare h2:has-text('{part.beside.run}')")
+        if part.saves:
+            see_story()
+        press(page, "#lesson-next")
+    page.wait_for_selector("#lesson-end")
+    asked = sum(bool(part.ask) for part in one.parts)
+    assert f"{asked} of your {asked} predictions came true." in page.inner_text("#lesson-end")
+    return asked
+
+
+def assert_story_can_be_played(server: TxnsimServer, page: Page, folder: Path) -> None:
+    link = page.get_attribute("#lesson-save", "href")
+    with urllib.request.urlopen(f"{server.http}{link}", timeout=30) as answer:
+        text = answer.read().decode()
+    mine = read(str(folder / "my-l1.yaml"), text)
+    assert apart(run_in_virtual_time, ScenarioRun(scenario=mine, run="V-")).as_declared
+
+
+def apart(doing: Callable[[Any], Any], given: object) -> Any:
+    """In a thread of its own: Playwright keeps a loop running in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(doing, given).result()
+
+
+def test_a_part_of_a_lesson_has_a_link_and_is_presented(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    one = lesson("L1")
+    after = next(n for n, part in enumerate(one.parts) if part.goal) + 1  # behind the first goal
+    page = new_page(f"{server.http}/#lesson=L1&part={after}&present=1")
+    page.wait_for_selector(f".lesson.presented:has-text('part {after + 1} of')")
+    page.click("#lesson-show")
+    page.wait_for_selector("#lesson .predicted:has-text('two ABORT markers')")
+    assert "You said" not in page.inner_text("#lesson")
+    page.click("#lesson-present")
+    page.wait_for_selector(".lesson:not(.presented)")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_lesson_is_played_by_keyboard_to_its_end(
+    name: str, fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    play_lesson(new_page(fresh_server.http), name)
+
+
+def play_lesson(page: Page, name: str) -> None:
+    """By keyboard, to its end; what is predicted first is seldom right."""
+    page.wait_for_selector(f"#lesson-{name}")
+    press(page, f"#lesson-{name}")
+    parts = lesson(name).parts
+    for number, part in enumerate(parts):
+        page.wait_for_selector(f"#lesson:has-text('part {number + 1} of {len(parts)}')")
+        take_part(page, name, number, next(iter(part.choices), ""))
+        assert page.get_attribute("main section.view", "aria-label") == part.view
+        press(page, "#lesson-next")
+    page.wait_for_selector("#lesson-end")
+
+
+@pytest.mark.nightly
+def test_the_program_of_l10_is_killed_mended_and_judged_on_the_page(
+    fresh_server: TxnsimServer, new_page: Any, tmp_path: Path, axe: str
+) -> None:
+    page = new_page(fresh_server.http, expects=("/lessons/L11/begin",), bypass_csp=True)
+    page.evaluate(axe)
+    http = fresh_server.http or ""
+    bootstrap = fresh_server.bootstrap.split(",")[0]
+    shop = Shop(program_of_the_lesson(tmp_path), bootstrap=bootstrap, http=http)
+    press(page, "#lesson-L10")
+    page.wait_for_selector(f"#lesson-action-0:has-text('{bootstrap} {http} l10-first')")
+    assert page.get_attribute("#lesson-code", "download") == "l10_shop.py"
+    press(page, "#lesson-action-0")
+    page.wait_for_selector("#lesson li.wrong:has-text('l10-first-0: nothing; wanted')")
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        found = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
+        assert [one["id"] for one in found] == []
+    shop.run("l10-first")
+    press(page, "#lesson-action-0")
+    page.wait_for_selector("#lesson-met")
+    press(page, "#lesson-next")
+    predict(page, "L10", 1)
+    page.wait_for_selector("#lesson-do:has-text('kill -9')")
+    shop.killed_and_run("l10-second")
+    press(page, "#lesson-done")
+    page.wait_for_selector("#lesson .predicted:has-text('✓ Right.')")
+    press(page, "#lesson-next")
+    predict(page, "L10", 2)
+    page.wait_for_selector("#lesson .predicted:has-text('✓ Right.')")
+    press(page, "#lesson-next")
+    page.wait_for_function("() => location.hash.includes('part=3')")
+    page.reload()  # the address names lesson and part, and the topics stay
+    shop.mend()
+    press(page, "#lesson-action-0")
+    page.wait_for_selector("#lesson .wrong")
+    shop.killed_and_run("l10-mended")
+    press(page, "#lesson-action-1")
+    page.wait_for_selector("#lesson-met")
+    press(page, "#lesson-next")
+    page.wait_for_selector("#lesson-end")
+    press(page, "#lesson-leave")
+    page.locator("nav button", has_text="Zoo").click()
+    press(page, "#lesson-L11")  # not here, and why
+    page.get_by_role("alert").get_by_text("`txnsim lesson L11` starts one").wait_for()
+
+
+@pytest.mark.nightly
+def test_l11_is_played_on_the_page_of_the_cluster_that_its_command_starts(
+    new_page: Any, tmp_path: Path
+) -> None:
+    command = [str(installed_txnsim()), "lesson", "L11"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as started:
+        assert started.stdin is not None
+        assert started.stdout is not None
+        said = ""
+        while (found := re.search(r"(http\S+#lesson=L11&part=0)", said)) is None:
+            line = started.stdout.readline()
+            assert line, said
+            said += line
+        page = new_page(found[1])
+        for number in range(4):
+            predict(page, "L11", number)
+            if lesson("L11").parts[number].do:
+                press(page, "#lesson-done")
+            page.wait_for_selector("#lesson .predicted:has-text('✓ Right.')")
+            press(page, "#lesson-next")
+        press(page, "#lesson-action-0")
+        page.wait_for_selector("#lesson li.wrong")
+        repair = (
+            page.inner_text("#lesson pre")
+            .splitlines()[0]
+            .replace("find-hanging --all", "repair --yes")
+        )
+        subprocess.run([installed_txnsim(), *repair.split()[1:]], check=True, cwd=tmp_path)
+        press(page, "#lesson-action-0")
+        page.wait_for_selector("#lesson-met")
+        press(page, "#lesson-next")
+        page.wait_for_selector("#lesson-end")
+        page.close()
+        started.stdin.close()  # the lesson in the terminal is left, and its cluster ends
+        assert started.wait(60) == 1
+
+
+def predict(page: Page, name: str, number: int) -> None:
+    """The prediction that comes true, by keyboard."""
+    part = lesson(name).parts[number]
+    page.wait_for_selector(f"#lesson:has-text('part {number + 1} of')")
+    choose(page, part.choices, part.expected)
+
+
+def take_part(page: Page, name: str, number: int, answer: str) -> None:
+    """Up to the button that leads to the next part."""
+    part = lesson(name).parts[number]
+    for action in part.solution:
+        press(page, f"#lesson-action-{action - 1}")
+        page.wait_for_function("() => !__page['store.js'].busy.value")
+    if part.ask:
+        choose(page, part.choices, answer)
+    elif not part.goal:
+        press(page, "#lesson-go")
+    page.wait_for_selector("#lesson-next")
+
+
+def choose(page: Page, choices: Iterable[str], answer: str) -> None:
+    """One of the choices, as the prediction."""
+    press_until(page, "document.activeElement.name === 'guess'")
+    page.keyboard.press("Space")
+    for _ in choices:
+        if page.evaluate("document.querySelector('[name=guess]:checked')?.value") == answer:
+            break
+        page.keyboard.press("ArrowDown")
+    press(page, "#lesson-answer")
+
+
+def press(page: Page, selector: str) -> None:
+    """By keyboard alone."""
+    page.wait_for_selector(f"{selector}:not([disabled])")
+    press_until(page, f"document.activeElement === document.querySelector({selector!r})")
+    page.keyboard.press("Enter")

@@ -1,0 +1,229 @@
+"""Headline, picture, reason and cure are of one event, or say that it is being read.
+
+``data-verdict`` of the headline is the gravest verdict of what is shown: hanging, owed, open,
+agree, or reading. ``data-event`` is the position that ``explain?at=`` takes.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.lab.browser.conftest import recorded
+from tests.lab.browser.test_stage import opened
+from tests.support.steady_transactions import steady_transactions
+from tests.support.txnsim_server import TxnsimServer
+from txnsim_lab.http.page.one_file import one_file
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+SEEN: Final = """
+globalThis.__seen = [];
+const look = () => {
+  const headlines = document.querySelectorAll("[data-verdict]");
+  const [headline] = headlines;
+  if (!headline) return;
+  const { verdict, event } = headline.dataset;
+  const cause = document.querySelector("#why:not(.stale) .cause");
+  const of = cause && /event #([0-9]+)/.exec(cause.closest("#why").innerText);
+  __seen.push({
+    verdict, event, stage: document.querySelector(".stage").dataset.event, text: headline.innerText,
+    count: headlines.length, why: of ? of[1] : null,
+  });
+};
+new MutationObserver(look).observe(document, {
+  subtree: true, childList: true, attributes: true, characterData: true,
+});
+"""
+"""Looks at the page after each change of it."""
+
+
+IS_OF_NOW: Final = """() => {
+  const { event } = document.querySelector("[data-verdict]").dataset;
+  return event === String(__sim.events[__sim.at.value].i);
+}"""
+
+
+def seen(page: Page) -> list[dict[str, Any]]:
+    """What the page has shown since it was opened, or looked at last."""
+    some: list[dict[str, Any]] = page.evaluate("__seen.splice(0)")
+    return some
+
+
+def are_of_one_moment(some: list[dict[str, Any]]) -> None:
+    """The contract, but for what is judged."""
+    assert some
+    for one in some:
+        assert one["count"] == 1, one
+        assert one["verdict"] in ("hanging", "owed", "open", "agree", "reading"), one
+        assert (one["event"] is None) == (one["verdict"] == "reading"), one
+        assert one["event"] in (None, one["stage"]), one
+        assert one["why"] in (None, one["stage"]), one
+        assert ("No transaction is open" in one["text"]) <= (one["verdict"] == "agree"), one
+
+
+def test_a_link_to_a_hang_never_says_that_all_is_well(server: TxnsimServer, new_page: Any) -> None:
+    """It said "They agree. No transaction is open." until the first answer was there."""
+    page = new_page(server.http)
+    at = opened(page, "z01", "V-")
+    page.wait_for_function("(at) => location.hash.includes(`at=${at}&`)", arg=at)
+    other = new_page(page.url, script=SEEN)
+    other.wait_for_selector("[data-verdict=hanging]")
+    other.wait_for_selector("#why:not(.stale) .cause.hanging")
+    some = seen(other)
+    are_of_one_moment(some)
+    assert {one["verdict"] for one in some} == {"reading", "hanging"}
+    # Each step is read anew, and says so meanwhile.
+    for key in ("ArrowLeft", "ArrowLeft", "ArrowRight", ",", "Home", "End", "l"):
+        other.keyboard.press(key)
+        other.wait_for_function(IS_OF_NOW)
+    some = seen(other)
+    are_of_one_moment(some)
+    assert {"reading", "open", "agree"} <= {one["verdict"] for one in some}
+
+
+def test_a_reload_of_a_cluster_in_which_one_hangs_never_says_that_all_is_well(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(fresh_server.http, script=SEEN)
+    page.click("#practise")
+    page.wait_for_selector("[data-verdict=hanging]")
+    are_of_one_moment(seen(page))
+    page.reload()
+    page.wait_for_selector("[data-verdict=hanging]")
+    some = seen(page)
+    are_of_one_moment(some)
+    assert {one["verdict"] for one in some} == {"reading", "hanging"}
+    assert "Nothing is written yet" not in " ".join(one["text"] for one in some)
+
+
+def test_a_page_in_a_file_has_each_verdict_at_once(new_page: Any, tmp_path: Path) -> None:
+    path = tmp_path / "run.html"
+    path.write_text(one_file([("z01 V-", recorded("z01", "V-"))]), encoding="utf-8")
+    page = new_page(path.as_uri(), offline=True, script=SEEN)
+    page.wait_for_selector(".cause.hanging")
+    seen(page)
+    page.evaluate("__sim.go(__sim.at.value)")
+    for key in (",", ",", ".", "ArrowLeft", "ArrowRight"):
+        page.keyboard.press(key)
+    page.wait_for_selector("[data-verdict=hanging]")
+    some = seen(page)
+    are_of_one_moment(some)
+    assert {"reading", "agree"}.isdisjoint({one["verdict"] for one in some[-1:]})
+    assert "reading" not in {one["verdict"] for one in some}
+
+
+def test_two_runs_side_by_side_have_one_headline(server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(server.http, script=SEEN)
+    page.evaluate("__page['api.js'].play('z01', 'V-', 'armed')")
+    page.wait_for_selector("[data-verdict=hanging]")
+    page.click("#compare")
+    page.wait_for_selector(".side [data-verdict=hanging]")
+    # The other run has its own moment; it says so until that is read.
+    page.locator(".side").nth(1).locator(".agreement.nothing").wait_for()
+    page.keyboard.press(",")
+    page.wait_for_selector(".side [data-event]")
+    are_of_one_moment(seen(page))
+
+
+# Against what explain says
+
+
+def worst(told: Mapping[str, Any]) -> str:
+    """The gravest of all transactions, by an answer of ``explain``."""
+    verdicts = {one["verdict"] for one in told["open"]}
+    states = {one["state"] for one in told["state"]["transactions"].values()}
+    if "hanging" in verdicts:
+        return "hanging"
+    if (
+        "decided" in verdicts
+        or told["state"]["owed"]
+        or any(state.startswith("Prepare") for state in states)
+    ):
+        return "owed"
+    return "open" if verdicts or "Ongoing" in states else "agree"
+
+
+def explained(server: TxnsimServer, at: int) -> dict[str, Any] | None:
+    """What the server says of an event; None for one that it has dropped."""
+    try:
+        with urllib.request.urlopen(f"{server.http}/api/v1/explain?at={at}", timeout=120) as answer:
+            found: dict[str, Any] = json.load(answer)
+    except urllib.error.HTTPError as error:
+        if error.code != 404:
+            raise
+        return None
+    return found
+
+
+SAMPLE: Final = """() => {
+  globalThis.__samples = [];
+  const sample = () => {
+    if (__seen.length) __samples.push(__seen.at(-1));
+    requestAnimationFrame(sample);
+  };
+  sample();
+}"""
+LATE_MARKERS: Final = {
+    "id": "late-markers",
+    "point": "peer.request",
+    "api": "WriteTxnMarkers",
+    "topic": "steady",
+    "action": {"do": "delay", "delay_ms": 15},
+}
+"""So that markers are owed when somebody looks: else they are written before the loop turns."""
+RATE: Final = 200
+SAMPLES: Final = 240
+
+
+@pytest.mark.parametrize("samples", [SAMPLES, pytest.param(1_000, marks=pytest.mark.nightly)])
+def test_no_headline_contradicts_what_is_explained_of_its_event_while_clients_commit(
+    new_page: Any, samples: int
+) -> None:
+    """The picture was of the newest event, and the headline of one that was long past."""
+    with TxnsimServer(arguments=("--ui", "--http", "0", "--topic", "steady:4")) as server:
+        with steady_transactions(server.bootstrap, "steady", 4, rate=RATE):
+            ask(server, "faults", LATE_MARKERS)
+            page = new_page(server.http, script=SEEN)
+            page.wait_for_selector(".agreement:not(.reading)")
+            page.evaluate(SAMPLE)
+            for so, path, body in (
+                (samples // 3, "practise", {}),
+                (2 * samples // 3, "repairs", {"topic": "orders", "partition": 0}),
+                (samples, "", {}),
+            ):
+                page.wait_for_function("(so) => __samples.length >= so", arg=so)
+                if path:
+                    ask(server, path, body)
+            rate = page.evaluate("__page['store.js'].rate.value")
+            some = page.evaluate("__samples")
+            are_of_one_moment(seen(page))
+            page.context.close()
+        are_of_one_moment(some)
+        said = {int(one["event"]): one["verdict"] for one in some if one["event"] is not None}
+        told = {event: explained(server, event) for event in said}
+    compared = {event: worst(one) for event, one in told.items() if one is not None}
+    assert {event: said[event] for event in compared} == compared
+    # It has compared something.
+    assert rate > 5 * RATE
+    assert len(compared) > samples / 40
+    assert {"hanging", "owed"} <= set(compared.values())
+    assert sum(one["event"] is not None for one in some) > samples / 2
+
+
+def ask(server: TxnsimServer, path: str, body: object) -> None:
+    request = urllib.request.Request(
+        f"{server.http}/api/v1/{path}",
+        data=json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    urllib.request.urlopen(request, timeout=60).close()

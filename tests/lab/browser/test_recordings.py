@@ -1,0 +1,347 @@
+"""What the page shows of a recording: of which run, how much of it, and what can't be shown."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pytest
+
+from tests.lab.browser.test_page import PICTURES
+from tests.support.small_trace import small
+from tests.support.traces import told
+from tests.support.txnsim_server import TxnsimServer
+from txnsim.trace.reading import Recording, recording
+from txnsim_lab.scenario.catalog import scenarios
+from txnsim_lab.trace.state import state_at
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+AT_RANDOM: Final = 50
+PARTS: Final = 8
+"""Into so many tests the scenarios are split: on a busy machine one would take minutes."""
+LONG: Final = 60_000
+"""Events of a long recording: the page keeps lines of those behind the first 50,000."""
+READ: Final = """async ([text, positions]) => {
+  const { load } = __page["api.js"];
+  await load(new Response(text), { kind: "file", index: 0, title: "a test", moments: [] });
+  const { indexOf } = __page["store.js"];
+  const isPlain = (one) => one && typeof one === "object" && !Array.isArray(one);
+  const ordered = (one) => (isPlain(one) ? Object.fromEntries(Object.entries(one).sort()) : one);
+  const plain = (one) => JSON.stringify(one, (_, value) => ordered(value));
+  return positions.map((at) => plain(__sim.stateAt(indexOf(at))));
+}"""
+
+
+def _ordered(value: object) -> str:
+    plain = msgspec.json.decode(msgspec.json.encode(value))
+    return msgspec.json.encode(_sorted(plain)).decode()
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(one) for one in value] if isinstance(value, list) else value
+
+
+def differences(page: Page, text: bytes, run: Recording, positions: list[int]) -> list[int]:
+    """Positions after which the page's state is another than the reader's in Python."""
+    seen = page.evaluate(READ, [text.decode(), positions])
+    states = (state_at(run.through(at), run.nodes, level=run.level) for at in positions)
+    return [
+        at
+        for at, mine, theirs in zip(positions, seen, states, strict=True)
+        if _sorted(msgspec.json.decode(mine)) != _sorted(msgspec.json.decode(_ordered(theirs)))
+    ]
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_browsers_state_is_the_readers_at_fifty_events_of_every_scenario(
+    server: TxnsimServer, new_page: Any, part: int
+) -> None:
+    page = new_page(server.http)
+    wrong: dict[str, list[int]] = {}
+    with ThreadPoolExecutor(1) as aside:  # Playwright has a loop running in this thread
+        for one in list(scenarios().values())[part::PARTS]:
+            label = next(iter(one.runs))
+            text = aside.submit(told, one.name, label).result()
+            run = recording(one.name, text.splitlines())
+            known = [event.i for event in run.events]
+            positions = known[:: max(1, len(known) // AT_RANDOM)]
+            found = differences(page, text, run, positions)
+            if found:
+                wrong[f"{one.name} {label}"] = found
+    assert wrong == {}
+
+
+def test_a_long_recording_is_whole_and_every_state_of_it_can_be_reached(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    events: list[tuple[str, str, tuple[int, ...], str, dict[str, object]]] = [
+        ("broker/1/log/t-0", "node.role", (), "", {"role": "leader", "epoch": 0, "tp": "t-0"})
+    ]
+    for turn in range(LONG // 2):
+        batch = {"tp": "t-0", "base": turn, "last": turn, "pid": 7, "epoch": 0, "seq": turn}
+        where = "broker/1/log/t-0"
+        events.append((where, "log.append", (), "app/7:0", batch | {"txn": False}))
+        events.append((where, "log.lso", (len(events) - 1,), "", {"tp": "t-0", "to": turn + 1}))
+    run = small(("broker/1/log/t-0",), *events)
+    positions = [0, 999, 1_000, 49_999, 50_000, 50_001, LONG - 3, LONG]
+    assert differences(page, run.to_lines(), run, positions) == []
+    assert page.evaluate("__sim.events.length") == LONG + 1
+    page.evaluate("__sim.go(55000)")
+    page.wait_for_selector(".tape .cell.more")
+    assert page.locator(".tape .cell").count() < 100
+    page.keyboard.press("/")
+    page.wait_for_function("() => document.activeElement.id === 'query'")
+    page.keyboard.type("kind:log.append base=29999")
+    page.wait_for_selector("[role=status]:has-text('1 of 60,001 events')")
+
+
+def test_a_snapshot_tells_which_positions_are_pending(server: TxnsimServer, new_page: Any) -> None:
+    """The page kept what was pending before, and did not read what the snapshot tells."""
+    pending = {"group": "gone", "tp": "t-0", "offset": 1}
+    positions = [{"group": "g", "tp": "t-0", "offset": 5, "pid": 7}, {**pending, "group": "done"}]
+    nothing: dict[str, object] = {"brokers": [], "faults": [], "partitions": [], "transactions": []}
+    snapshot = {**nothing, "part": 0, "trace": "full", "positions": positions}
+    run = small(
+        ("broker/1",),
+        ("broker/1", "group.offset_pending", (), "app/7:0", pending),
+        ("broker/1", "snapshot", (), "", snapshot),
+        ("broker/1", "note", (), "", {"text": "more"}),
+    )
+    page = new_page(server.http)
+    assert differences(page, run.to_lines(), run, [0, 1, 2]) == []
+    assert page.evaluate("Object.keys(__sim.stateAt(2).offsets)") == ["g t-0"]
+
+
+PARSED: Final = """async ([text, ...asked]) => {
+  const { load } = __page["api.js"];
+  await load(new Response(text), { kind: "file", index: 0, title: "a test", moments: [] });
+  const { Book } = __page["book.js"];
+  const { whole } = Book.prototype;
+  let parsed = 0;
+  Book.prototype.whole = function (...line) {
+    parsed += 1;
+    return whole.apply(this, line);
+  };
+  const found = await (LOOK)(...asked);
+  Book.prototype.whole = whole;
+  return [parsed, found];
+}"""
+DRAW: Final = """async (view, at) => {
+  __page["store.js"].choose(view);
+  __sim.go(at);
+  const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  for (let n = 0; n < 3; n += 1) await frame();
+}"""
+TAPE: Final = """(at, lso) => {
+  const { far, cells, earlier } = __page["tape.js"].tape("t-0", at, lso);
+  const placed = cells.map(({ i, first }) => [i, first]);
+  return { far: far && [far.cell.first, far.cell.how, far.between], cells: placed, earlier };
+}"""
+
+
+def looked(page: Page, run: Recording, look: str, *asked: object) -> tuple[int, Any]:
+    """How many lines of a recording a look at it parses, and what it finds."""
+    text = run.to_lines().decode()
+    parsed, found = page.evaluate(PARSED.replace("LOOK", look), [text, *asked])
+    return parsed, found
+
+
+def test_a_moment_of_a_long_recording_needs_few_of_its_lines(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    """Which transaction a batch belongs to was asked of each transaction before it, in the text."""
+    nodes = ("broker/1/log/t-0", "broker/1/txn/7")
+    entry = {"pid": 7, "epoch": 0, "partitions": ["t-0"], "timeout_ms": 60_000, "pending": None}
+    role = {"role": "leader", "epoch": 0, "tp": "t-0"}
+    events: list[Any] = [(nodes[0], "node.role", (), "", role)]
+    for turn in range(LONG // 5):
+        batch = {"tp": "t-0", "base": 2 * turn, "last": 2 * turn, "pid": 7, "epoch": 0, "seq": turn}
+        marker = {"tp": "t-0", "offset": 2 * turn + 1, "pid": 7, "epoch": 0, "committed": True}
+        events += [
+            (nodes[1], "txn.complete", (), "app/7:0", {**entry, "state": "Ongoing"}),
+            (nodes[0], "log.append", (len(events),), "app/7:0", {**batch, "txn": True}),
+            (nodes[0], "marker.written", (len(events),), "app/7:0", marker),
+            (nodes[1], "txn.complete", (), "app/7:0", {**entry, "state": "CompleteCommit"}),
+            (nodes[0], "log.lso", (), "", {"tp": "t-0", "to": 2 * turn + 2}),
+        ]
+    run = small(nodes, *events)
+    page = new_page(server.http)
+    for view in ("stage", "lanes"):
+        parsed, _ = looked(page, run, DRAW, view, LONG // 2 + 1)
+        assert 0 < parsed < 20_000, (view, parsed)  # 4,000 of them lead to the state
+
+
+def test_an_old_hang_is_found_without_a_look_at_what_was_written_since(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    """Every write behind the last stable offset was read for each move of the cursor."""
+    node, taken = "broker/1/log/t-0", 9
+    batch = {"tp": "t-0", "pid": -1, "epoch": -1, "seq": -1, "txn": False}
+    events: list[Any] = [(node, "node.role", (), "", {"role": "leader", "epoch": 0, "tp": "t-0"})]
+
+    def written(offsets: range, **other: object) -> None:
+        for base in offsets:
+            data = {**batch, "base": base, "last": base, **other}
+            events.append((node, "log.append", (), "", data))
+
+    written(range(2))
+    written(range(2, 3), pid=7, epoch=0, seq=0, txn=True)
+    written(range(3, LONG // 2))
+    end = LONG // 2 - taken
+    anew = {"role": "leader", "epoch": 1, "tp": "t-0", "end": end}
+    events.append((node, "node.role", (), "", anew))
+    written(range(end, LONG))
+    page = new_page(server.http)
+    parsed, found = looked(page, small((node,), *events), TAPE, len(events) - 1, 2)
+    assert parsed < 1_000
+    assert [first for _, first in found["cells"]] == list(range(LONG - 60, LONG))
+    assert (found["far"], found["earlier"]) == ([2, "open", LONG - 3 - 60], 2)
+
+
+def test_what_an_old_leader_writes_or_cuts_off_is_not_on_the_tape_of_the_new_one(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    """A follower's truncation took the new leader's records from the tape when it came late."""
+    old, new = "broker/1/log/t-0", "broker/2/log/t-0"
+    batch = {"tp": "t-0", "pid": -1, "epoch": -1, "seq": -1, "txn": False}
+
+    def led(node: str, epoch: int, end: int) -> tuple[Any, ...]:
+        data = {"role": "leader", "epoch": epoch, "tp": "t-0", "end": end}
+        return node, "node.role", (), "", data
+
+    def written(node: str, base: int) -> tuple[Any, ...]:
+        return node, "log.append", (), "", {**batch, "base": base, "last": base}
+
+    run = small(
+        (old, new),
+        led(old, 0, 0),
+        *(written(old, base) for base in range(3)),
+        led(new, 1, 2),  # it does not have the last one
+        written(old, 3),  # which is not told of it yet
+        *(written(new, base) for base in range(2, 5)),
+        (old, "log.truncate", (), "", {"tp": "t-0", "epoch": 1, "to": 2}),
+        written(new, 5),
+    )
+    page = new_page(server.http)
+    before, after = [1, 0], [2, 1]
+    for at, cells in (
+        (3, [before, after, [3, 2]]),
+        (5, [before, after]),
+        (8, [before, after, [6, 2], [7, 3], [8, 4]]),
+        (10, [before, after, [6, 2], [7, 3], [8, 4], [10, 5]]),
+    ):
+        assert looked(page, run, TAPE, at, 0)[1]["cells"] == cells, at
+
+
+def test_a_recorded_run_says_so_and_offers_nothing_that_it_can_not_do(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    page.keyboard.press("8")
+    page.locator("tr", has_text="z01").get_by_role("button", name="✖ V-").first.click()
+    page.wait_for_selector(".link-state.done")
+    assert "recorded run" in page.inner_text("header")
+    assert page.inner_text("#live") == "Newest"
+    for key, words in (
+        ("6", "This is a recorded run: faults"),
+        ("7", "This is a recorded run: brok"),
+    ):
+        page.keyboard.press(key)
+        page.wait_for_selector(f"main :text('{words}')")
+        assert page.locator("main section.view button").count() == 0
+    page.keyboard.press("8")
+    page.click("#to-live")
+    page.wait_for_selector(".link-state.live")
+    assert page.inner_text("#live") == "Live"
+
+
+def test_a_page_that_goes_away_ends_its_run(server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(server.http)
+    page.keyboard.press("8")
+    page.check("#stop-first")
+    page.locator("tr", has_text="z01").get_by_role("button", name="✖ V-").first.click()
+    page.wait_for_selector(".drive:has-text('step 1 of')")
+    number = page.evaluate("__page['store.js'].source.value.id")
+    page.goto("about:blank")
+    other = new_page(server.http)
+    other.wait_for_function(
+        "async (id) => (await (await fetch(`/api/v1/runs/${id}`)).json()).state === 'cancelled'",
+        arg=number,
+    )
+
+
+def test_a_head_that_the_ring_has_dropped_is_named_and_the_rest_begins_with_a_snapshot(
+    browser: object, new_page: Any, tmp_path: Path
+) -> None:
+    assert browser
+    config = tmp_path / "small.yaml"
+    config.write_text("settings:\n  trace_ring_bytes: 40000\ntopics:\n  orders: 3\n")
+    with TxnsimServer(arguments=("--ui", "--http", "0", "--config", str(config))) as one:
+        page = new_page(one.http)
+        page.wait_for_selector(".link-state.live")
+        moves = 0
+        while not page.evaluate(MOVE):  # leaders that move fill the trace
+            moves += 3
+            assert moves < 3_000, "a ring of 40,000 bytes has dropped nothing"
+        page.reload()
+        page.wait_for_selector("#gap")
+        assert "is no longer kept" in page.inner_text("#gap")
+        assert "trace_ring_bytes" in page.inner_text("#gap")
+        page.wait_for_selector(".link-state.live")
+        known = page.evaluate("Object.keys(__sim.stateAt(__sim.at.value).logs)")
+        assert {"orders-0", "orders-1", "orders-2"} <= set(known)
+        page.close()
+
+
+MOVE: Final = """async () => {
+  for (const leader of [1, 2, 3]) {
+    const body = JSON.stringify({ topic: "orders", partition: 0, leader });
+    const headers = { "Content-Type": "application/json" };
+    await fetch("/api/v1/leaders", { method: "POST", headers, body });
+  }
+  const trace = await (await fetch("/api/v1/trace")).text();
+  return JSON.parse(trace.split("\\n", 1)[0]).first > 0;
+}"""
+"""Moves a leader three times; returns whether the ring has dropped its head."""
+
+
+def test_recording_that_is_switched_off_is_told_with_what_was_recorded_before(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(fresh_server.http, expects=("409 (Conflict)", "net::ERR_"))
+    page.click("#practise")
+    page.wait_for_selector(".cause.hanging")
+    page.evaluate(
+        "(level) => fetch('/api/v1/trace', { method: 'POST', headers: { 'Content-Type':"
+        " 'application/json' }, body: JSON.stringify({ level }) })",
+        "off",
+    )
+    page.reload()
+    page.wait_for_selector("#off")
+    assert "What was recorded before ends at #" in page.inner_text("#off")
+    page.wait_for_selector(".cause.hanging")
+    page.get_by_role("button", name="Record from now on").click()
+    page.wait_for_selector(".link-state.live")
+
+
+def test_the_first_picture_of_the_page_shows_who_waits_for_what(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http, color_scheme="light")
+    page.set_viewport_size({"width": 1200, "height": 860})
+    page.keyboard.press("8")
+    page.locator("tr", has_text="z01").get_by_role("button", name="✖ V-").first.click()
+    page.wait_for_selector(".link-state.done")
+    page.wait_for_selector(".cause.hanging")  # it opens at the decisive event
+    assert "hanging" in page.inner_text(".tape")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / "story-light.png")

@@ -1,0 +1,57 @@
+"""The page on a telephone: nothing is cut off, and the inspector comes from below."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from tests.lab.browser.test_page import PICTURES
+from tests.lab.browser.test_stage import PLAY
+from tests.support.txnsim_server import TxnsimServer
+
+pytestmark = pytest.mark.browser
+
+WIDTH, HEIGHT = 390, 844
+
+NOW_IS_IN_SIGHT: Final = """() => {
+  const [now, story] = [".now", "ol"].map((one) =>
+    document.querySelector(`.story ${one}`)?.getBoundingClientRect());
+  return now && story && story.top - 1 <= now.top && now.top <= story.bottom;
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_page_fits_a_telephone_and_why_is_a_sheet_from_below(
+    theme: str, server: TxnsimServer, new_page: Any, axe: str
+) -> None:
+    page = new_page(
+        server.http,
+        viewport={"width": WIDTH, "height": HEIGHT},
+        color_scheme=theme,
+        bypass_csp=True,
+    )
+    page.evaluate(PLAY, ["z01", "V-"])
+    page.wait_for_selector(".agreement.hanging")
+    assert page.locator("#why").is_hidden()
+    page.click("#sheet")
+    why = page.locator("#why").bounding_box()
+    assert why["y"] > HEIGHT / 4
+    assert why["width"] <= WIDTH
+    page.click("#sheet")
+    page.evaluate(axe)
+    for number in range(1, 9):
+        page.keyboard.press(str(number))
+        if number == 8:
+            page.wait_for_selector("table.zoo")
+        assert page.evaluate("document.scrollingElement.scrollWidth") == WIDTH
+        view = page.locator("main section.view").bounding_box()
+        assert view["width"] <= WIDTH
+        assert view["height"] > HEIGHT / 4
+        if number in (1, 4, 7):
+            found = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
+            assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+    page.keyboard.press("1")
+    page.wait_for_function(NOW_IS_IN_SIGHT)  # the list is scrolled once it is drawn
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / f"small-{theme}.png")

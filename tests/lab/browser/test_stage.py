@@ -1,0 +1,586 @@
+"""The stage: the story, what coordinators and partitions believe, and where they disagree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.lab.browser.conftest import judge_what_is_made, show
+from tests.support.small_trace import small
+from tests.support.txnsim_server import TxnsimServer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+PLAY: Final = """async ([name, run]) => {
+  await __page["api.js"].play(name, run, "armed");
+  const { events, at } = __page["store.js"];
+  return events[at.value].i;
+}"""
+
+
+def opened(page: Page, name: str, run: str) -> int:
+    """Play a run of the zoo; the event that it opens at."""
+    at: int = page.evaluate(PLAY, [name, run])
+    page.wait_for_selector("#agreement p")
+    page.wait_for_selector("#why:not(.stale) .cause")
+    return at
+
+
+def test_a_run_opens_where_coordinator_and_partition_disagree(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    at = opened(page, "z01", "V-")
+    assert at < page.evaluate("__sim.count.value") - 1
+    page.wait_for_selector(".agreement.hanging")
+    assert page.inner_text("#agreement") == (
+        "They disagree: hanging. The coordinator has ended T1: aborted."
+        " payments-0 has a transaction open since offset 1. Only the coordinator has timeouts, and"
+        " for it nothing is open here: no timeout will mend it."
+    )
+    assert page.inner_text(".story .now").startswith("The held request is released.")
+    # The record's value, what became of it, whose it is.
+    assert page.inner_text(".cell.hanging").split("\n") == ["1", "“late”", "! hanging", "T1 of app"]
+    assert "stops at 1: it gets nothing from here on" in page.inner_text(".readers")
+    assert page.locator(".message.released").first.inner_text().startswith("late-producer")
+
+
+def test_a_late_marker_belongs_to_the_transaction_that_it_was_for(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    opened(page, "z21", "TV2")
+    cells = page.locator(".partition:has-text('t-0') .cell").all_inner_texts()
+    whose = [text.split("\n")[-1] for text in cells[:5]]
+    assert whose == ["T1 of app", "T1 of app", "T2 of app", "T1 of app", "T2 of app"]
+    assert "has ended T2 of app: aborted. On t-0 its record at 2 is committed" in (
+        page.inner_text("#agreement")
+    )
+
+
+def test_held_messages_look_held_and_the_story_is_walked_by_its_captions(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    opened(page, "z01", "V-")
+    page.get_by_role("button", name="No answer comes, and it gives up on the record.").click()
+    held = page.locator(".message.held").first.inner_text()
+    assert "Produce “late”" in held
+    assert "held by late-produce" in held
+    assert "It has T1 open." in page.inner_text(".belief")
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text(".story .now") == "It aborts the transaction."
+    page.keyboard.press("ArrowLeft")
+    assert page.inner_text(".story .now").startswith("No answer comes")
+
+
+def test_a_transaction_has_a_bracket_and_readers_and_clients_are_drawn(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    opened(page, "z01", "V-")
+    assert page.inner_text(".bracket.hangs em") == "T1 from here, and no marker will come"
+    assert page.locator("li:has(.end) .bracket.hangs.in").count() == 1
+    assert page.inner_text(".caret.lso") == "LSO 1"
+    assert page.inner_text(".readers .end-of") == "▲ reader waits at 1"
+    clients = page.locator(".clients .end-of").all_inner_texts()
+    assert clients == ["late-producer InitProducerId", "reader Fetch"]
+    assert "was held, released, 2 times" in page.inner_text(".message.released")
+    # A marker that is written again said nothing of why.
+    opened(page, "z12", "V-/before")
+    assert "It has decided to commit T1, and no marker is owed" in page.inner_text(".belief")
+    again = page.locator(".cell:has(.again)")
+    assert "COMMIT marker, again" in again.first.inner_text()
+    assert "its coordinator was loaded anew" in again.first.inner_text()
+
+
+JUST_DECIDED: Final = """(us) => {
+  const { events, take } = __page["store.js"];
+  let { i, t } = events[events.length - 1];
+  const entry = { pid: 7, epoch: 0, partitions: ["t-0"], timeout_ms: 60000, pending: null };
+  const add = (node, k, d, later = 1) => {
+    [i, t] = [i + 1, t + later];
+    return { node, i, t, n: 0, l: i, p: [], k, tx: k === "node.role" ? "" : "app/7:0", d };
+  };
+  take([
+    add("broker/1", "node.role", { role: "leader", epoch: 0, tp: "t-0" }),
+    add("broker/1/txn/7", "txn.complete", { ...entry, state: "Ongoing" }),
+    add("broker/1/txn/7", "txn.complete", { ...entry, state: "PrepareCommit" }),
+    add("broker/1/txn/7", "marker.owed", { tp: "t-0", committed: true }),
+    add("broker/1/txn/7", "marker.acked", { tp: "t-0", committed: true }, us),
+  ]);
+}"""
+
+
+def test_a_coordinator_that_is_about_to_be_done_does_not_wait(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    """Under load the stage said it of some transaction nearly always."""
+    for us, waits in ((999_000, 0), (1_001_000, 1)):
+        page = new_page(fresh_server.http)
+        judge_what_is_made(page)
+        page.wait_for_selector(".link-state.live")
+        page.evaluate(JUST_DECIDED, us)
+        page.wait_for_selector(".belief:has-text('no marker is owed')")
+        page.wait_for_selector("[data-verdict=owed]")
+        assert page.locator(".agreement:has-text('The coordinator waits')").count() == waits
+
+
+PAUSED: Final = """async ([name, run, steps]) => {
+  const { play, command } = __page["api.js"];
+  await play(name, run, "armed", 1, { paused: true });
+  await command("go", { steps });
+}"""
+
+
+def test_what_is_held_is_lost_doubled_or_released_and_the_next_one_is_held_by_a_click(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    page.evaluate(PAUSED, ["z01", "V-", 4])
+    held = page.locator(".message.held")
+    held.locator(".what button").click()
+    held.get_by_role("button", name="Drop it").click()
+    page.wait_for_selector("#said:has-text('What late-produce held is lost.')")
+    page.wait_for_selector(".message.lost:has-text('“late”')")
+    page.click("#back")
+    held.locator(".what button").click()
+    held.get_by_role("button", name="Deliver it twice").click()
+    page.wait_for_selector(".message.doubled")
+    page.click("#back")
+    held.get_by_role("button", name="Release").click()
+    page.wait_for_selector(".message.released")
+    message = page.locator(".message").filter(has_text="AddPartitionsToTxn").first
+    message.locator(".what button").click()
+    message.get_by_role("button", name="Hold the next AddPartitionsToTxn of late-producer").click()
+    page.wait_for_selector("#said:has-text('The rule page-1 waits')")
+    assert page.evaluate("__sim.stateAt(__sim.at.value).faults['page-1'].point") == "client.request"
+
+
+def test_a_question_about_what_is_taken_back_is_taken_back_too(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    answered = "() => __sim.explained.value?.at === __sim.events[__sim.at.value].i"
+    page.evaluate(PAUSED, ["z01", "V-", 3])
+    page.wait_for_function(answered)  # else the question that is held may be asked already
+    late: list[Any] = []
+    page.route("**/api/v1/explain*", lambda one: late.append(one) if not late else one.continue_())
+    with page.expect_request("**/api/v1/explain*"):
+        page.evaluate("""async () => __page["api.js"].command("go", { steps: 1 })""")
+    while not late:
+        page.wait_for_timeout(10)
+    page.evaluate("""async () => __page["api.js"].command("back", { stops: 1 })""")
+    late[0].continue_()
+    page.wait_for_function(answered)
+
+
+def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    opened(page, "z01", "V-")
+    page.keyboard.press("Home")
+    page.click("#compare")
+    difference = page.wait_for_selector("#difference b").inner_text()
+    assert difference.startswith("They differ first in “The held request is released.")
+    assert difference.endswith(
+        "With V-, payments-0 has T1 of app open from offset 1 on, and no marker will come."
+        " With TV2, Produce is refused with INVALID_PRODUCER_EPOCH."
+    )
+    mine, theirs = page.locator(".side").all()
+    mine.locator(".agreement.hanging").wait_for()
+    assert "No transaction is open." in theirs.locator(".agreement").first.inner_text()
+    # One cursor: the other run is as far in the same step of the story.
+    page.get_by_role("button", name="It sends a record.").click()
+    held = "It has T1 open"
+    for side in (mine, theirs):
+        side.locator(f".belief:has-text('{held}')").wait_for()
+    page.wait_for_function("() => location.hash.includes('with=TV2')")
+    page.reload()
+    page.wait_for_selector("#difference")
+    page.click("#compare-end")
+    page.locator(".side").first.wait_for(state="detached")
+
+
+def test_messages_move_where_motion_is_wanted(server: TxnsimServer, new_page: Any) -> None:
+    moving = "document.getAnimations().filter((one) => one.animationName === 'travel').length"
+    for motion in ("no-preference", "reduce"):
+        page = new_page(server.http, reduced_motion=motion)
+        opened(page, "z01", "V-")
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("ArrowRight")
+        page.wait_for_selector(".message.released")
+        assert (page.evaluate(moving) > 0) == (motion == "no-preference")
+
+
+def test_past_and_present_are_told_apart(server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(server.http)
+    opened(page, "z01", "V-")
+    assert page.inner_text("#past").startswith("You look at step 6, event #")
+    assert page.locator("main.past").count() == 1
+    page.keyboard.press("l")
+    page.locator("#past").wait_for(state="detached")
+    assert page.locator("main.past").count() == 0
+
+
+def test_a_run_plays_by_itself_and_stands_still_when_told(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    opened(page, "z01", "V-")
+    page.keyboard.press("Home")
+    page.select_option("#speed", "4")
+    page.locator("main section.view").focus()
+    page.keyboard.press("Space")
+    page.wait_for_function("() => __sim.at.value > 8")
+    page.keyboard.press("Space")
+    assert page.get_attribute("#play", "aria-pressed") == "false"
+
+
+def test_the_hang_of_the_button_tells_its_story_and_is_made_again(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(fresh_server.http)
+    page.click("#practise")
+    page.wait_for_selector(".agreement.hanging")
+    page.wait_for_selector(".story li:nth-child(7)")
+    page.click("#repair")
+    page.wait_for_selector(".agreement.nothing")
+    page.click("#practise")
+    page.wait_for_selector(".story li:nth-child(14)")
+    page.wait_for_selector(".agreement.hanging")
+    # The one that hangs is in full, others are a line; the tape was pushed off the screen.
+    strips = page.locator(".believes .strip:not(.partition)")
+    page.wait_for_selector(".believes .strip:has-text('billing-2') .states")
+    assert [one.locator(".states").count() for one in strips.all()] == [1, 0]
+    assert "billing Empty T1 It has ended T1: aborted." in " ".join(
+        strips.last.inner_text().split()
+    )
+    page.click("#repair")
+    page.wait_for_selector(".agreement.nothing")
+
+
+def test_the_address_brings_back_what_was_shown(server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(server.http)
+    at = opened(page, "z01", "V-")
+    page.wait_for_function(f"() => location.hash.includes('at={at}')")
+    page.keyboard.press("2")
+    page.wait_for_function("() => location.hash.includes('view=coordinator')")
+    page.reload()
+    page.wait_for_selector("svg.machine")
+    assert page.evaluate("__page['store.js'].events[__sim.at.value].i") == at
+    page.go_back()
+    page.wait_for_selector(".agreement.hanging")
+    page.go_back()
+    page.wait_for_function("() => __page['store.js'].source.value.kind === 'live'")
+
+
+def test_another_cluster_at_the_same_address_is_noticed(new_page: Any) -> None:
+    with TxnsimServer(arguments=("--ui", "--http", "0")) as first:
+        page = new_page(first.http, expects=("net::ERR_", "503"))
+        page.click("#practise")
+        page.wait_for_selector(".agreement.hanging")
+        assert first.http
+        port = first.http.rsplit(":", 1)[1].strip("/")
+    page.wait_for_selector("#gone")
+    with TxnsimServer(arguments=("--ui", "--http", port)):
+        page.wait_for_selector("#replaced:has-text('Another cluster answers here now')")
+        page.locator(".agreement.hanging").wait_for(state="detached")
+
+
+def test_what_is_done_is_said_and_keys_without_an_aim_say_so(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(fresh_server.http)
+
+    def is_said(text: str) -> None:
+        page.wait_for_selector(f"#said:has-text('{text}')")
+
+    page.click("#practise")
+    is_said("T1 of billing hangs on orders-0.")
+    page.keyboard.press(",")
+    page.click("#repair")  # at an event of the past: it is done now
+    is_said("The ABORT marker is written on orders-0.")
+    assert page.locator("#past").count() == 0
+    for key, what in (("v", "next violation"), ("ArrowRight", "next step of the story")):
+        page.keyboard.press(key)
+        is_said(f"Nothing to go to: {what}.")
+    page.keyboard.press(",")
+    page.locator("#said").wait_for(state="detached")
+    page.keyboard.press("7")
+    page.get_by_role("button", name="Kill broker/3").click()
+    is_said("Broker 3 was killed.")
+    page.get_by_role("button", name="Start broker/3").click()
+    is_said("Broker 3 has started.")
+    page.keyboard.press("6")
+    page.click("#arm")
+    is_said("The rule page-1 is armed.")
+    page.get_by_role("button", name="Disarm page-1").click()
+    is_said("The rule page-1 is taken back.")
+
+
+def test_why_is_grey_while_it_is_asked_anew(server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(server.http)
+    at = opened(page, "z01", "V-")
+    asked: list[Any] = []
+    page.route("**/api/v1/explain*", lambda one: asked.append(one))
+    page.keyboard.press(",")
+    page.wait_for_selector("#why.stale[aria-busy=true]")
+    assert f"This was said of payments-0 at event #{at}." in page.inner_text("#why")
+    while not asked:
+        page.wait_for_timeout(10)
+    asked[0].continue_()
+    page.wait_for_selector("#why:not(.stale)")
+    assert f"Of payments-0 at event #{at - 1}." in page.inner_text("#why")
+
+
+def test_the_focus_stays_and_the_first_tab_skips_to_the_view(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    focused = "document.activeElement.id"
+    page.keyboard.press("Tab")
+    assert page.inner_text(":focus") == "Skip to the view"
+    page.keyboard.press("Enter")
+    assert page.get_attribute(":focus", "aria-label") == "stage"
+    page.evaluate(PAUSED, ["z01", "V-", 1])
+    page.focus("#step")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".drive:has-text('step 3 of')")
+    assert page.evaluate(focused) == "step"
+    page.click("#leave")
+    page.click("#lesson-L1")
+    page.focus("#lesson-go")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#lesson-next")
+    page.wait_for_function(f"() => {focused} === 'lesson-next'")
+
+
+def test_the_coordinator_may_have_open_what_no_partition_has_a_record_of(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    page.evaluate(PAUSED, ["z01", "V-", 4])
+    page.wait_for_selector(".belief:has-text('It has T1 open.')")
+    # It said: "They agree. No transaction is open."
+    page.wait_for_selector(
+        "#agreement:has-text('They agree. The coordinator of app has T1 open."
+        " Nothing of it is written on payments-0 yet.')"
+    )
+
+
+def test_a_high_watermark_is_shown_where_the_trace_tells_it(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    """At brief no event moves it: a single replica's is its log end, others' may be less."""
+    page = new_page(server.http)
+    known = page.evaluate(
+        """() => [["full", 3, 1, 4], ["brief", 1, 1, 4], ["brief", 3, 1, 4], ["brief", 3, 4, 4],
+          ["brief", 0, 1, 4]].map(([level, replicas, lso, end]) =>
+          __page["stage.js"].highWatermark({ level }, { replicas, lso, end, hw: 2 }))"""
+    )
+    assert known == [2, 4, None, 4, None]  # the last one: a trace of an older txnsim
+    opened(page, "z01", "V-")  # three replicas
+    assert "high watermark" not in page.inner_text(".partition dl")
+    why = page.get_attribute(".partition dt:last-of-type", "title")
+    assert "does not tell how far the followers are" in why
+    opened(page, "z27", "V+/4.3")  # one
+    assert "high watermark\n1" in page.inner_text(".partition dl >> nth=0")
+    assert "HW 1" in page.inner_text(".tape >> nth=0")
+
+
+LOG, COORDINATOR, OFFSETS = "broker/1/log/t-0", "broker/1/txn/0", "__consumer_offsets-1"
+NODES: Final = ("broker/1", LOG, COORDINATOR, "fault", "client/other", f"broker/1/log/{OFFSETS}")
+Row = tuple[str, str, tuple[int, ...], str, object]
+LEADS: Final[Row] = ("broker/1", "node.role", (), "", {"tp": "t-0", "role": "leader", "epoch": 0})
+
+
+def moved(name: str, pid: int, state: str, *partitions: str) -> Row:
+    entry = {"pid": pid, "epoch": 0, "pending": None, "timeout_ms": 60_000}
+    data = {**entry, "state": state, "partitions": partitions}
+    return (COORDINATOR, "txn.complete", (), f"{name}/{pid}:0", data)
+
+
+def owes(name: str, pid: int, tp: str = "t-0") -> Row:
+    return (COORDINATOR, "marker.owed", (), f"{name}/{pid}:0", {"tp": tp, "committed": False})
+
+
+def opened_by(name: str, pid: int, at: int, tp: str = "t-0") -> tuple[Row, Row]:
+    of = {"tp": tp, "pid": pid, "epoch": 0}
+    node, tx = f"broker/1/log/{tp}", f"{name}/{pid}:0"
+    batch = {**of, "base": at, "last": at, "seq": 0, "txn": True}
+    return (node, "log.append", (), tx, batch), (node, "pid.open", (), tx, {**of, "first": at})
+
+
+ABORTS: Final = (moved("app", 7, "Ongoing", "t-0"), moved("app", 7, "PrepareAbort", "t-0"))
+
+
+@pytest.mark.parametrize(
+    ("events", "verdict", "words"),
+    [
+        ((LEADS,), "agree", "They agree. No transaction is open."),
+        ((LEADS, moved("app", 7, "Empty")), "agree", "They agree. No transaction is open."),
+        (
+            (LEADS, moved("app", 7, "Ongoing", "t-0")),
+            "open",
+            "They agree. The coordinator of app has T1 open. Nothing of it is written on t-0 yet.",
+        ),
+        (
+            (LEADS, moved("app", 7, "Ongoing", OFFSETS)),
+            "open",
+            f"They agree. The coordinator of app has T1 open, with {OFFSETS}.",
+        ),
+        # A marker is owed, and nothing is open where it is owed: "They agree", it said.
+        (
+            (LEADS, *ABORTS, owes("app", 7)),
+            "owed",
+            "They will agree. The coordinator of app has decided to abort T1, and owes markers."
+            " Nothing of it is open on t-0, and the coordinator has yet to hear that its marker is"
+            " written there.",
+        ),
+        (
+            (LEADS, *ABORTS),
+            "owed",
+            "They will agree. The coordinator of app has decided to abort T1. The marker of t-0 is"
+            " still to come.",
+        ),
+        (
+            (LEADS, moved("app", 7, "Ongoing", OFFSETS), moved("app", 7, "PrepareAbort")),
+            "owed",
+            "They will agree. The coordinator of app has decided to abort T1. Every partition has"
+            " its marker; the coordinator has yet to write that down.",
+        ),
+        # Beside one that is open on the same partition.
+        (
+            (
+                LEADS,
+                *ABORTS,
+                owes("app", 7),
+                moved("other", 8, "Ongoing", "t-0"),
+                *opened_by("other", 8, 0),
+            ),
+            "owed",
+            "They will agree. The coordinator of app has decided to abort T1, and owes markers.",
+        ),
+        (
+            (LEADS, *ABORTS, *opened_by("app", 7, 0)),
+            "owed",
+            "They will agree. The coordinator has decided to abort T1, and no marker is owed. t-0"
+            " has a transaction open since offset 0: its marker is still to come.",
+        ),
+        # In a topic of Kafka's own.
+        (
+            (
+                LEADS,
+                (*LEADS[:4], {"tp": OFFSETS, "role": "leader", "epoch": 0}),
+                *opened_by("app", 7, 0, OFFSETS),
+            ),
+            "hanging",
+            f"They disagree: hanging. No coordinator knows producer 7. {OFFSETS} has a transaction",
+        ),
+    ],
+)
+def test_the_headline_is_the_gravest_of_all_that_is_open_or_owed(
+    server: TxnsimServer, new_page: Any, events: tuple[Row, ...], verdict: str, words: str
+) -> None:
+    page = new_page(server.http)
+    page.wait_for_selector(".link-state.live")
+    show(page, small(NODES, *events, level="brief"))
+    page.wait_for_selector(f"#agreement[data-verdict={verdict}]")
+    assert page.inner_text("#agreement").startswith(words)
+    assert verdict == "agree" or "No transaction is open." not in page.inner_text("#agreement")
+    page.keyboard.press("3")
+    page.wait_for_selector(".producers")
+    if verdict == "owed":
+        mine = page.locator(".producers tbody:has-text('app')").all_inner_texts()
+        assert [text for text in mine if "They agree." in text] == []
+
+
+def held(action: str, pid: int, tp: str) -> tuple[Row, ...]:
+    rule = {"rule": "late", "point": "peer.request", "action": action}
+    about = [{"pid": pid, "partitions": [tp]}]
+    count = int(not action.startswith("delay"))
+    hit = {**rule, "api": "WriteTxnMarkers", "held": count, "struck": 1, "about": about}
+    message = {"api": "WriteTxnMarkers", "peer": "broker/1", "response": False, "correlation": 1}
+    return (
+        ("fault", "fault.arm", (), "", rule),
+        ("fault", "fault.hit", (), "", hit),
+        ("broker/1", "msg.hold", (5,), "", message),
+    )
+
+
+@pytest.mark.parametrize(
+    ("action", "pid", "tp", "later", "shown"),
+    [
+        ("hold", 7, "t-0", 0, ["ABORT marker held by late"]),
+        # Any held WriteTxnMarkers was taken for that of every marker.
+        ("hold", 8, "t-0", 0, ["ABORT marker on its way", "WriteTxnMarkers held by late"]),
+        ("hold", 7, "u-0", 0, ["ABORT marker on its way", "WriteTxnMarkers held by late"]),
+        # What was delayed was held for ever.
+        ("delay 2 ms", 7, "t-0", 0, ["ABORT marker delayed by late"]),
+        ("delay 2 ms", 7, "t-0", 3, ["ABORT marker on its way"]),
+    ],
+)
+def test_what_is_on_its_way_is_held_only_by_what_holds_it(
+    server: TxnsimServer,
+    new_page: Any,
+    action: str,
+    pid: int,
+    tp: str,
+    later: int,
+    shown: list[str],
+) -> None:
+    page = new_page(server.http)
+    page.wait_for_selector(".link-state.live")
+    more = [("client/other", "note", (), "", {"text": "later"})] * later
+    events = (LEADS, *ABORTS, owes("app", 7), *held(action, pid, tp), *more)
+    show(page, small(NODES, *events, level="brief"))
+    way = page.locator(".way > ul").first.locator(".message")
+    told = [
+        f"{one.locator('.what button').inner_text()} {one.locator('.how').inner_text()}"
+        for one in way.all()
+    ]
+    assert sorted(told) == sorted(shown)
+
+
+def test_what_has_arrived_is_not_on_its_way(server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(server.http)
+    opened(page, "z01", "V-")
+    assert "Nothing just now." in page.inner_text(".way")
+    assert page.locator(".way h3 + ul .message.released").count() == 1
+    page.get_by_role("button", name="No answer comes, and it gives up on the record.").click()
+    page.wait_for_selector(".way h2 + ul .message.held")
+    assert page.locator(".way h2 + ul .message:not(.held)").count() == 0
+
+
+TAKEN: Final = """(rows) => {
+  const { events, take } = __page["store.js"];
+  let { i, t } = events[events.length - 1];
+  const first = i + 1;
+  take(rows.map(([node, k, p, tx, d]) => {
+    [i, t] = [i + 1, t + 1];
+    return { node, i, t, n: 0, l: i, p: p.map((one) => first + one), k, tx, d };
+  }));
+}"""
+"""Rows as events of the live cluster."""
+
+
+@pytest.mark.parametrize(
+    ("action", "how", "offers"), [("hold", "held", 1), ("delay 9000 ms", "delayed", 0)]
+)
+def test_only_what_is_held_is_released_by_hand(
+    fresh_server: TxnsimServer, new_page: Any, action: str, how: str, offers: int
+) -> None:
+    """No release shortens a delay, and the page would have said that it goes on."""
+    page = new_page(fresh_server.http)
+    judge_what_is_made(page)
+    page.wait_for_selector(".link-state.live")
+    page.evaluate(TAKEN, [LEADS, *ABORTS, owes("app", 7), *held(action, 7, "t-0")])
+    message = page.locator(f".message.{how}")
+    message.wait_for()
+    assert message.get_by_role("button", name="Release").count() == offers

@@ -1,0 +1,127 @@
+"""Why things happened: in every run of every story each event has its cause, and what matters
+leads back to a root. And what a reader makes of the trace alone is what the brokers hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.followed import followed
+from tests.support.told_once import OTHER_SEED, told_once
+from tests.support.trace_survey import (
+    RULED,
+    WALKED_BACK,
+    Survey,
+    data,
+    events_of,
+    first_runs,
+    main_runs,
+    scenario_runs,
+)
+from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.trace_kinds import KINDS
+from txnsim_lab.scenario import catalog
+from txnsim_lab.scenario.model import Scenario
+from txnsim_lab.scenario.runner import SEED_DEFAULT, ScenarioRun, run_in_virtual_time
+
+RULES_MIN = 55
+"""Different rows of docs/rules.md in the first take of each run of all stories, at brief."""
+SCENARIOS = tuple(catalog.scenarios().values())
+ROOT = Path(__file__).parents[3]
+ELSEWHERE = {
+    "goal": "",  # the page's
+    "conn.refuse": "tests/broker/server/test_connection.py::"
+    "test_why_a_connection_is_closed_is_in_the_trace",
+    "snapshot": "tests/broker/runtime/test_trace.py::"
+    "test_a_ring_that_has_dropped_its_head_opens_with_a_snapshot",
+    "msg.dup": "tests/broker/runtime/test_peer_links.py::test_a_copy_is_traced_before_it_arrives",
+}
+"""Kinds that no story has, and the test in which they occur."""
+Choice = Callable[[Iterable[Scenario]], Iterator[ScenarioRun]]
+LEVELS = (TraceLevel.BRIEF, TraceLevel.FULL)
+
+
+def surveyed(told: Iterable[ScenarioRun], level: TraceLevel) -> tuple[Survey, list[str]]:
+    """The counts of these runs, and where their traces tell another state than the live one."""
+    survey = Survey()
+    differences = []
+    seed = OTHER_SEED if level is TraceLevel.FULL else SEED_DEFAULT
+    for scenario_run in told:
+        one = told_once(scenario_run, level=level, seed=seed)
+        survey.take(str(scenario_run), one.result.trace)
+        differences += one.differences
+    return survey, differences
+
+
+@pytest.mark.parametrize(
+    ("level", "chosen"),
+    [
+        pytest.param(TraceLevel.BRIEF, main_runs, marks=pytest.mark.slow),
+        pytest.param(TraceLevel.BRIEF, scenario_runs, marks=pytest.mark.thorough),
+        pytest.param(TraceLevel.FULL, first_runs, marks=pytest.mark.slow),
+        pytest.param(TraceLevel.FULL, scenario_runs, marks=pytest.mark.thorough),
+    ],
+)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
+def test_every_event_has_a_cause_and_a_reader_knows_the_state(
+    scenario: Scenario, level: TraceLevel, chosen: Choice
+) -> None:
+    survey, differences = surveyed(chosen([scenario]), level)
+    assert differences == []
+    assert dict(survey.orphans) == {}, survey.examples
+    assert dict(survey.strays) == {}
+    assert dict(survey.unruled) == {}
+    assert dict(survey.misspelt) == {}
+    seen = {name.partition(" ")[0] for name in survey.kinds}
+    assert sorted(seen & ELSEWHERE.keys()) == [], "take it out of ELSEWHERE"
+
+
+@pytest.mark.slow
+def test_every_kind_of_event_occurs_in_some_story_or_in_a_test_that_is_named() -> None:
+    unseen = KINDS.keys() - ELSEWHERE.keys()
+    full = ((one, TraceLevel.FULL, OTHER_SEED) for one in first_runs(SCENARIOS))
+    brief = ((one, TraceLevel.BRIEF, SEED_DEFAULT) for one in main_runs(SCENARIOS))
+    for scenario_run, level, seed in (*full, *brief):
+        trace = told_once(scenario_run, level=level, seed=seed).result.trace
+        unseen -= {kind for kind in unseen if f'"k":"{kind}"'.encode() in trace}
+        if not unseen:
+            break
+    assert sorted(unseen) == []
+    for test in filter(None, ELSEWHERE.values()):
+        path, _, name = test.partition("::")
+        assert f"def {name}(" in (ROOT / path).read_text(), test
+
+
+@pytest.mark.slow
+def test_the_stories_show_many_rules() -> None:
+    seen = set()
+    for scenario in SCENARIOS:
+        for run in scenario.runs:
+            scenario_run = ScenarioRun(scenario=scenario, run=run, take=scenario.takes[0])
+            trace = told_once(scenario_run, level=TraceLevel.BRIEF).result.trace
+            seen |= {data(event)["rule"] for event in events_of(trace)[1] if event.k in RULED}
+    assert len(seen) >= RULES_MIN, seen
+
+
+def test_kinds_that_are_explained_have_a_place_for_the_rule() -> None:
+    assert [kind for kind in sorted(RULED) if "rule" not in KINDS[kind].fields] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", LEVELS)
+def test_one_telling_leads_from_markers_and_bounds_to_requests(level: TraceLevel) -> None:
+    """The same for one run, quickly; and what is walked back from does occur."""
+    scenario = catalog.find("z01")[1]
+    scenario_run = next(scenario_runs([scenario]))
+    survey = Survey()
+    with followed(level) as differences:
+        survey.take(str(scenario_run), run_in_virtual_time(scenario_run, trace_level=level).trace)
+    assert differences == []
+    assert dict(survey.orphans) == {}, survey.examples
+    assert dict(survey.strays) == {}
+    assert dict(survey.unruled) == {}
+    assert dict(survey.misspelt) == {}
+    assert {name.partition(" ")[0] for name in survey.roots} == set(WALKED_BACK)

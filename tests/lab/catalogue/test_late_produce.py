@@ -1,0 +1,231 @@
+"""The story of the late produce, told: by every player in every mode, from an installed wheel, and
+so often that a race would show.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.stories import late_produce, seen, sentences
+from txnsim_lab.check.observations import Searched, Wrote
+from txnsim_lab.scenario import catalog
+from txnsim_lab.scenario.players.casting import Casting
+from txnsim_lab.scenario.runner import RunResult, ScenarioRun, run_in_real_time
+
+ROOT = Path(__file__).resolve().parents[3]
+STORY = catalog.find("late-produce-after-abort")[1]
+HANGS = ("stuck-last-stable-offset",)
+DEMOS = 2
+"""Told at the same time, beside other tests: more, and on two cores kafka-python's timeouts strike
+by themselves."""
+
+
+def castings() -> Iterator[object]:
+    for name, run in STORY.runs.items():
+        for player in run.players or STORY.actors["app"].players:
+            marks = [pytest.mark.clients] if player != "own" else []
+            yield pytest.param(name, player, marks=marks, id=f"{name} {player}")
+
+
+def check(result: RunResult) -> None:
+    assert result.as_declared, (result.run, result.take, result.verdict, result.remarks)
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+@pytest.mark.parametrize(("run", "player"), list(castings()))
+async def test_every_take_comes_to_its_declared_verdict(run: str, player: str) -> None:
+    casting = Casting(player=player)
+    armed, disarmed, control = [
+        await run_in_real_time(ScenarioRun(scenario=STORY, run=run, take=take), casting)
+        for take in ("armed", "disarmed", "control")
+    ]
+    for result in (armed, disarmed, control):
+        check(result)
+    assert armed.verdict.observed == (HANGS if run == "V-" else ())
+    assert armed.players == disarmed.players == (player if player != "own" else "own client",)
+    assert "hold Produce of late-producer" in sentences(armed)
+    assert "hold Produce of late-producer" in sentences(control)
+    assert "Produce" not in sentences(disarmed)
+    fates = {wrote.value: wrote.outcome for wrote in seen(armed, Wrote)}
+    assert fates["late"] == "unknown"
+    assert {wrote.outcome for wrote in seen(control, Wrote)} == {"ok"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("run", "fate", "reader"),
+    [
+        (
+            "V-",
+            "the released batch (producer 0, epoch 0) opens a transaction at offset 1",
+            "gets nothing, though the high watermark is 4: the last stable offset stands at 1",
+        ),
+        (
+            "V+",
+            # Our client bumps its epoch behind the abort (KIP-360), and only the coordinator knows.
+            "for payments-0 is refused: asked, the coordinator says INVALID_PRODUCER_EPOCH",
+            "gets after-1, after-2; the last stable offset is 3, the high watermark 3",
+        ),
+        (
+            "TV2",
+            "the released batch (producer 0, epoch 0) is refused with INVALID_PRODUCER_EPOCH",
+            "gets after-1, after-2; the last stable offset is 4, the high watermark 4",
+        ),
+    ],
+)
+async def test_the_story_tells_what_became_of_the_record_and_of_the_reader(
+    run: str, fate: str, reader: str
+) -> None:
+    result = await run_in_real_time(ScenarioRun(scenario=STORY, run=run), Casting(player="own"))
+    check(result)
+    told = sentences(result)
+    hangs = run == "V-"
+    assert fate in told
+    assert reader in told
+    assert ("PartitionsWithLateTransactionsCount was 0 and is 1" in told) is hangs
+    assert ("find-hanging names payments-0" in told) is hangs
+    assert [len(one.findings) for one in seen(result, Searched)] == [int(hangs)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("run", "broken", "verdict"),
+    [
+        ("V+", {"mode": "V-"}, HANGS),
+        ("TV2", {"mode": "V-"}, HANGS),
+        ("TV2+", {"mode": "V+"}, ()),
+        ("V-", {"mode": "V+"}, ()),
+    ],
+)
+async def test_a_defence_that_is_missing_or_another_one_is_noticed(
+    run: str, broken: dict[str, Any], verdict: tuple[str, ...]
+) -> None:
+    def edit(document: dict[str, Any]) -> None:
+        document["runs"][run].update(broken)
+        document["steps"] = [one for one in document["steps"] if "reads" not in str(one)]
+
+    scenario_run = ScenarioRun(scenario=late_produce(edit), run=run)
+    result = await run_in_real_time(scenario_run, Casting(player="own"))
+    assert result.verdict.observed == verdict, result.verdict
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+@pytest.mark.parametrize("run", list(STORY.runs))
+async def test_a_program_of_somebody_else_can_play_the_application(run: str) -> None:
+    """It does everything in one go: under transactions v2 its partition never joins, so that no
+    marker but the coordinator itself stands against the late record.
+    """
+    casting = Casting(program=f"'{sys.executable}' '{ROOT / 'tests/support/late_program.py'}'")
+    armed = await run_in_real_time(ScenarioRun(scenario=STORY, run=run), casting)
+    disarmed = await run_in_real_time(
+        ScenarioRun(scenario=STORY, run=run, take="disarmed"), casting
+    )
+    check(armed)
+    check(disarmed)
+    assert armed.players == disarmed.players == ("a program",)
+    assert ("ABORT marker" in sentences(armed)) is (run in ("V-", "V+"))
+    assert "first" not in sentences(armed)
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+@pytest.mark.clients
+async def test_the_demo_comes_to_the_same_verdicts_each_time() -> None:
+    """As a user runs it, each in a process of its own: in this one the collector of a long test run
+    would stop kafka-python for longer than its timeouts.
+    """
+
+    async def demo() -> tuple[int | None, bytes]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "txnsim.cli.main", "scenario", "run", STORY.name, "--real",
+            "--json", "--mode", "V-", "--mode", "V+",
+            cwd=ROOT,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        told, _ = await process.communicate()
+        return process.returncode, told
+
+    outcomes = await asyncio.gather(*(demo() for _ in range(DEMOS)))
+    differing = []
+    for status, told in outcomes:
+        runs = msgspec.json.decode(told)
+        assert len(runs) == 2 * 3
+        differing += [run for run in runs if not run["as_declared"]]
+        assert differing or status == 0
+    assert not differing, [(one["run"], one["take"], one["verdict"]) for one in differing]
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "choice", [["--mode", "TV2"], ["--mode", "V-", "--real"]], ids=["virtual", "real"]
+)
+def test_it_is_told_without_leaving_anything_behind(choice: list[str]) -> None:
+    """Under ``-X dev`` Python tells of every task that was not awaited and every socket left open.
+
+    What asyncio's debug mode says of steps that took long is no leak.
+    """
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error::ResourceWarning", "-m", "txnsim.cli.main",
+         "scenario", "run", "z01", "--quiet", *choice],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    lines = done.stderr.splitlines()
+    odd = [line for line in lines if not line.startswith("Executing ") and "/3 late-" not in line]
+    assert (done.returncode, odd) == (0, []), done.stdout
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """The files of the wheel where pip would put them (``python -m tests.ci.run`` builds one)."""
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]
+    layout = wheel["targets"]["wheel"]
+    site = tmp_path / "site"
+    without_caches = shutil.ignore_patterns("__pycache__")
+    for package in layout["packages"]:
+        shutil.copytree(ROOT / package, site / Path(package).name, ignore=without_caches)
+    for source, target in layout["force-include"].items():
+        shutil.copytree(ROOT / source, site / target)
+    return site
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+def test_an_installed_wheel_has_its_scenarios_and_runs_in_an_empty_directory(
+    installed: Path, tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+
+    def txnsim(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "txnsim.cli.main", *words],
+            cwd=empty,
+            env={**os.environ, "PYTHONPATH": str(installed)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    shown = txnsim("scenario", "show", "z01")
+    file = installed / "txnsim_lab" / "scenarios" / f"{STORY.name}.yaml"
+    assert shown.stdout.startswith(f"# {file}\n")
+    done = txnsim("scenario", "run", "z01", "--mode", "TV2", "--quiet")
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,109 @@
+"""Every scenario that comes along, in every run and take: the declared verdicts; in its first run,
+the same trace for the same seed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from tests.support.told_once import OTHER_SEED, told_once
+from tests.support.trace_survey import first_runs, main_runs, scenario_runs
+from txnsim.runtime.trace import TraceLevel
+from txnsim_lab.scenario import catalog
+from txnsim_lab.scenario.model import Scenario
+from txnsim_lab.scenario.runner import RunResult, ScenarioRun, run_in_virtual_time
+
+ROOT = Path(__file__).parents[3]
+Choice = Callable[[Iterable[Scenario]], Iterator[ScenarioRun]]
+SCENARIOS = tuple(catalog.scenarios().values())
+SOME = ("z01", "z05", "z12", "z16", "z21", "z26")
+"""Applications, requests by hand, a reload, a cleaner, markers, positions."""
+
+
+def complaint(result: RunResult) -> str:
+    """What differs from the file; empty if nothing does."""
+    if result.as_declared:
+        return ""
+    findings = [result.verdict, *([result.cured] if result.cured is not None else [])]
+    wrong = [f"{one.observed}, declared {one.expected}: {one.because}" for one in findings]
+    return f"{result.run} {result.take}: {' / '.join(wrong)}"
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        pytest.param(main_runs, marks=pytest.mark.slow),
+        pytest.param(scenario_runs, marks=pytest.mark.thorough),
+    ],
+)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
+def test_every_telling_comes_to_what_is_declared(scenario: Scenario, chosen: Choice) -> None:
+    told = [told_once(one, level=TraceLevel.BRIEF).result for one in chosen([scenario])]
+    assert [complaint(result) for result in told if not result.as_declared] == []
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
+def test_told_again_it_has_the_same_trace(scenario: Scenario) -> None:
+    (scenario_run,) = first_runs([scenario])
+    first, again = (
+        told_once(scenario_run, level=TraceLevel.BRIEF).result,
+        run_in_virtual_time(scenario_run),
+    )
+    assert again.trace == first.trace
+    assert again.history == first.history
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        pytest.param(first_runs, marks=pytest.mark.slow),
+        pytest.param(scenario_runs, marks=pytest.mark.thorough),
+    ],
+)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
+def test_verdicts_do_not_hang_on_the_seed(scenario: Scenario, chosen: Choice) -> None:
+    """Other latencies, the same anomalies: nothing in a story may be a race."""
+    results = [
+        told_once(scenario_run, level=TraceLevel.FULL, seed=OTHER_SEED).result
+        for scenario_run in chosen([scenario])
+    ]
+    assert [complaint(result) for result in results if not result.as_declared] == []
+
+
+def hashes(tell: Callable[[ScenarioRun], RunResult]) -> dict[str, str]:
+    """The hash of trace and history of the first run of each of ``SOME``."""
+    told = map(tell, first_runs([catalog.find(name)[1] for name in SOME]))
+    return {one.scenario: sha256(one.trace + one.history).hexdigest() for one in told}
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+def test_traces_do_not_depend_on_the_order_of_sets_either() -> None:
+    """Python orders sets of strings anew in each process."""
+    program = (
+        "import json, tests.lab.catalogue.test_matrix as matrix\n"
+        "print(json.dumps(matrix.hashes(matrix.run_in_virtual_time)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    here = hashes(lambda scenario_run: told_once(scenario_run, level=TraceLevel.BRIEF).result)
+    assert len(here) == len(SOME)
+    assert json.loads(done.stdout.splitlines()[-1]) == here

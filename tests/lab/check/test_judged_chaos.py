@@ -1,0 +1,222 @@
+"""The judges of histories over the chaos of ``test_seeds``: they see only what clients were told,
+while faults strike, readers read on and operators look. A healthy broker is never convicted; one
+that forgets markers is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.broker.simulation.test_seeds import (
+    PARTITIONS,
+    PATIENCE,
+    PRODUCERS,
+    Chaos,
+    forget_markers,
+)
+from tests.support.clusters import VirtualCluster, run_cluster
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import AbortableError, ClientError
+from txnsim.client.fetching import fetch
+from txnsim.client.producer import Producer, RecordMetadata
+from txnsim.types import IsolationLevel, TopicPartition
+from txnsim_lab.check.history import History
+from txnsim_lab.check.judge import judge
+from txnsim_lab.check.observations import Ended, Initialised, Outcome, Wrote
+from txnsim_lab.scenario.recorder import Recorder
+
+PLACES = tuple(TopicPartition("orders", index) for index in range(PARTITIONS))
+TIMEOUT_MS = 60_000
+
+
+class JudgedChaos(Chaos):
+    """The same, and everybody writes down what they are told."""
+
+    def __init__(self, cluster: VirtualCluster) -> None:
+        super().__init__(cluster)
+        self.recorder = Recorder(cluster.env.clock)
+
+    @property
+    def history(self) -> History:
+        return self.recorder.history
+
+    def _now_ms(self) -> int:
+        return self.cluster.env.clock.now_ms()
+
+    async def work(self, name: str) -> None:
+        for life in range(3):
+            who = f"{name}/{life}"
+            async with (
+                self.cluster.client(who, **PATIENCE) as client,
+                Producer(client, transactional_id=name, delivery_timeout_ms=15_000) as producer,
+            ):
+                try:
+                    await self._initialise(producer, who, name)
+                    for number in range(10):
+                        await asyncio.sleep(self.random.random())
+                        await self._recorded(producer, who, f"{who}/{number}")
+                except ClientError:
+                    continue  # a new life fences this one
+
+    async def _initialise(self, producer: Producer, who: str, name: str) -> None:
+        outcome = Outcome.UNKNOWN
+        try:
+            await producer.init_transactions()
+            outcome = Outcome.OK
+        finally:
+            identity = producer.session.identity
+            self.history.add(
+                Initialised(
+                    at_ms=self._now_ms(),
+                    who=who,
+                    transactional_id=name,
+                    producer_id=identity.producer_id,
+                    producer_epoch=identity.producer_epoch,
+                    timeout_ms=TIMEOUT_MS,
+                    outcome=outcome,
+                )
+            )
+
+    async def _recorded(self, producer: Producer, who: str, label: str) -> None:
+        producer.begin()
+        self.recorder.began(who, who.split("/", maxsplit=1)[0], label)
+        try:
+            sent = [producer.send(place.topic, place.partition, label.encode()) for place in PLACES]
+            answers = await asyncio.gather(*sent, return_exceptions=True)
+            for place, answer in zip(PLACES, answers, strict=True):
+                self._wrote(producer, who, label, place, answer)
+            for answer in answers:
+                if isinstance(answer, BaseException):
+                    raise answer
+            await self._end(producer, who, label, commit=self.random.random() >= 0.3)
+        except AbortableError:
+            await self._end(producer, who, label, commit=False)
+
+    def _wrote(
+        self,
+        producer: Producer,
+        who: str,
+        label: str,
+        place: TopicPartition,
+        answer: RecordMetadata | BaseException,
+    ) -> None:
+        is_taken = isinstance(answer, RecordMetadata)
+        self.history.add(
+            Wrote(
+                at_ms=self._now_ms(),
+                who=who,
+                transaction=label,
+                topic=place.topic,
+                partition=place.partition,
+                value=label,
+                item=f"{label} on {place}",
+                outcome=Outcome.OK if is_taken else Outcome.UNKNOWN,
+                offset=answer.offset if isinstance(answer, RecordMetadata) else -1,
+                producer_id=producer.session.identity.producer_id,
+            )
+        )
+
+    async def _end(self, producer: Producer, who: str, label: str, *, commit: bool) -> None:
+        asked_ms, outcome = self._now_ms(), Outcome.UNKNOWN
+        try:
+            await (producer.commit() if commit else producer.abort())
+            outcome = Outcome.OK
+        except AbortableError:
+            outcome = Outcome.FAILED  # the coordinator said no: it was not committed
+            raise
+        finally:
+            self.history.add(
+                Ended(
+                    at_ms=self._now_ms(),
+                    who=who,
+                    transaction=label,
+                    commit=commit,
+                    outcome=outcome,
+                    asked_ms=asked_ms,
+                )
+            )
+
+    # Onlookers
+
+    async def watch(self) -> None:
+        """Read on and look around until it is over."""
+        async with self.cluster.client("watcher", **PATIENCE) as client:
+            positions = dict.fromkeys(PLACES, 0)
+            while not self.is_over:
+                await asyncio.sleep(self.random.random())
+                try:
+                    await self.look(client, positions)
+                except ClientError:
+                    continue  # whoever is not answered has seen nothing
+
+    async def look(self, client: Cluster, positions: dict[TopicPartition, int]) -> None:
+        admin = Admin(client)
+        for place in PLACES:
+            await self._look_at_producers(admin, place)
+        for name, found in (await admin.describe_transactions(PRODUCERS)).items():
+            if not isinstance(found, ClientError):
+                assert found.transactional_id == name
+                self.recorder.described("watcher", found)
+        for place in PLACES:
+            await self._look_at_producers(admin, place)
+            isolation = IsolationLevel.READ_COMMITTED
+            asked = positions[place]
+            result = await fetch(
+                client,
+                place.topic,
+                place.partition,
+                asked,
+                isolation=isolation,
+                max_wait_ms=0,
+                timeout_ms=5_000,
+            )
+            self.recorder.read("watcher", asked, isolation, result)
+            positions[place] = result.next_offset
+
+    async def _look_at_producers(self, admin: Admin, place: TopicPartition) -> None:
+        found = (await admin.describe_producers([place]))[place]
+        if not isinstance(found, ClientError):
+            self.recorder.producers("watcher", place, found)
+
+
+async def chaos(cluster: VirtualCluster) -> JudgedChaos:
+    run = JudgedChaos(cluster)
+    spawn = cluster.env.tasks.spawn
+    around = [spawn(run.disturb(), name="chaos"), spawn(run.watch(), name="watcher")]
+    await asyncio.gather(*(run.work(name) for name in PRODUCERS))
+    run.is_over = True
+    await asyncio.gather(*around)
+    run.recorder.healed("watcher")
+    # What is still open times out, and its markers are written.
+    cluster.advance(200_000)
+    await asyncio.sleep(200)
+    async with cluster.client("reader") as client:
+        positions = dict.fromkeys(PLACES, 0)
+        for _ in range(3):
+            await run.look(client, positions)
+            await asyncio.sleep(100)
+    return run
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+@pytest.mark.seeds
+def test_the_judges_find_nothing_wrong_in_chaos(seed: int) -> None:
+    """Each seed at one level; ``test_seeds`` plays the chaos itself at both."""
+    run = run_cluster(chaos, seed=seed, level=0 if seed % 2 else 2)
+    verdict = judge(run.history)
+    assert verdict.anomalies == ()
+    assert len(run.history) > 500
+    assert run.struck > 0
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+@pytest.mark.seeds
+def test_the_judges_find_a_leader_that_forgets_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_markers(monkeypatch)
+    verdict = judge(run_cluster(chaos, seed=1).history)
+    assert {"stuck-last-stable-offset", "torn-transaction"} & set(verdict.kinds)

@@ -1,0 +1,142 @@
+"""Each judge beside its definition: who convicts, and a smallest history where they differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from tests.lab.checkers.brute_force import producers, promises, reads_and_writes, what_goes_on
+from tests.lab.checkers.brute_force.facts import FAILED, NOT_TOLD, Lines, every, told_apart
+from tests.lab.checkers.brute_force.small_histories import small_history
+from txnsim.runtime.rng import SeededRng
+from txnsim_lab.check.anomaly import Kind
+from txnsim_lab.check.history import History, HistoryError
+from txnsim_lab.check.judge import judge
+from txnsim_lab.check.observations import Seen, Wrote
+
+REFUSED: Final = "refused"
+"""Instead of a verdict: the history gives one name to two records."""
+
+DEFINITIONS: Final[Mapping[Kind, Callable[[Lines], bool]]] = MappingProxyType(
+    {
+        Kind.DIRTY_WRITE: reads_and_writes.dirty_write,
+        Kind.ABORTED_READ: reads_and_writes.aborted_read,
+        Kind.INTERMEDIATE_READ: reads_and_writes.intermediate_read,
+        Kind.CIRCULAR_INFORMATION_FLOW: reads_and_writes.circular_information_flow,
+        Kind.LOST_UPDATE: reads_and_writes.lost_update,
+        Kind.READ_SKEW: reads_and_writes.read_skew,
+        Kind.LOST_WRITE: promises.lost_write,
+        Kind.LOST_COMMIT: promises.lost_commit,
+        Kind.TORN_TRANSACTION: promises.torn_transaction,
+        Kind.DUPLICATE: promises.duplicate,
+        Kind.OUT_OF_ORDER: promises.out_of_order,
+        Kind.POSITIONS_BEFORE_DECISION: promises.positions_before_decision,
+        Kind.SKIPPED_INPUT: promises.skipped_input,
+        Kind.READER_WENT_BACK: what_goes_on.reader_went_back,
+        Kind.STARVING_READER: what_goes_on.starving_reader,
+        Kind.STUCK_LAST_STABLE_OFFSET: what_goes_on.stuck_last_stable_offset,
+        Kind.STUCK_COORDINATOR: what_goes_on.stuck_coordinator,
+        Kind.FALSE_FENCING: producers.false_fencing,
+        Kind.REFUSED_PRODUCER: producers.refused_producer,
+        Kind.UNCLEANABLE_LOG: what_goes_on.uncleanable_log,
+    }
+)
+
+
+def by_definition(lines: Lines) -> set[str]:
+    """What the definitions say of a history."""
+    apart = told_apart(lines)
+    if _names_two_records(apart):
+        return {REFUSED}
+    return {str(kind) for kind, convicts in DEFINITIONS.items() if convicts(apart)}
+
+
+def _names_two_records(lines: Lines) -> bool:
+    wrote = [one for _, one in every(lines, Wrote) if one.outcome is not FAILED]
+    return any(
+        one.place == other.place
+        and one.value == other.value is not None
+        and (
+            one.transaction != other.transaction
+            or (NOT_TOLD not in (one.offset, other.offset) and one.offset != other.offset)
+        )
+        for one in wrote
+        for other in wrote
+    )
+
+
+def by_the_judges(lines: Lines) -> set[str]:
+    """What the judges say of it."""
+    try:
+        return {str(kind) for kind in judge(History(lines)).kinds}
+    except HistoryError:
+        return {REFUSED}
+
+
+def difference(lines: Lines) -> set[str]:
+    """What only one of both says."""
+    return by_definition(lines) ^ by_the_judges(lines)
+
+
+def shrunk(lines: Lines, kind: str) -> list[Seen]:
+    """A history that differs in the same kind, of which no line can be left out."""
+    kept = list(lines)
+    at = 0
+    while at < len(kept):
+        fewer = [*kept[:at], *kept[at + 1 :]]
+        if kind in difference(fewer):
+            kept, at = fewer, 0
+        else:
+            at += 1
+    return kept
+
+
+def shown(lines: Sequence[Seen], kind: str) -> str:
+    """A history where they differ, to be read and to be judged again."""
+    who = "the definition" if kind in by_definition(lines) else "the judge"
+    return f"{kind}: only {who} convicts\n{History(lines).to_lines().decode()}"
+
+
+# Many of them
+
+SHOWN_MAX: Final = 3
+"""Differences of one kind that are shrunk and shown."""
+
+
+class Comparison:
+    """What came of many histories."""
+
+    def __init__(self) -> None:
+        self.histories = 0
+        self.convicted: Counter[str] = Counter()
+        """How many of them each judge has convicted."""
+        self.differences: Counter[str] = Counter()
+        self.shown: list[str] = []
+
+    @property
+    def idle(self) -> list[str]:
+        """Judges that have convicted none, or all: of them nothing is proved."""
+        return [
+            kind for kind in (*DEFINITIONS, REFUSED) if self.convicted[kind] in (0, self.histories)
+        ]
+
+    def add(self, seed: int) -> None:
+        """Compare the judges with their definitions on one more history."""
+        lines = small_history(SeededRng(seed).stream("history"))
+        defined, judged = by_definition(lines), by_the_judges(lines)
+        self.histories += 1
+        self.convicted.update(judged)
+        for kind in sorted(defined ^ judged):
+            self.differences[kind] += 1
+            if self.differences[kind] <= SHOWN_MAX:
+                self.shown.append(f"seed {seed}, {shown(shrunk(lines, kind), kind)}")
+
+
+def compare(seeds: Iterable[int]) -> Comparison:
+    """The judges and their definitions, on the histories of these seeds."""
+    comparison = Comparison()
+    for seed in seeds:
+        comparison.add(seed)
+    return comparison

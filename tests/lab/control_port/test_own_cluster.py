@@ -1,0 +1,77 @@
+"""Lessons on the cluster itself, by the control port: what is refused, and what begins anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lab.control_port.test_answers import control_port
+from txnsim_lab.http._runs.own_cluster import NOTED_MAX
+
+NOTED = {"seen": "began", "at_ms": 1, "who": "a", "transaction": "T1", "transactional_id": "shop"}
+
+
+async def test_a_lesson_begins_anew_with_new_topics_and_without_its_rules() -> None:
+    async with control_port() as (sim, ask):
+        await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
+        rule = {"id": "l10-answer", "point": "client.response", "action": {"do": "hold"}}
+        await ask("POST", "/api/v1/faults", 201, rule)
+        first = await ask("GET", "/api/v1/topics/l10-first", 200)
+        assert (await ask("POST", "/api/v1/lessons/L10/seen", 200, [NOTED]))["observations"] == 1
+        await ask("POST", "/api/v1/lessons/L10/begin", 200, {"part": 2})  # it goes on
+        assert await ask("GET", "/api/v1/topics/l10-first", 200) == first
+        assert sim.injector.get("l10-answer") is not None
+        await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
+        assert (await ask("GET", "/api/v1/topics/l10-first", 200)) != first
+        assert sim.injector.get("l10-answer") is None
+        assert (await ask("POST", "/api/v1/lessons/L10/seen", 200, [NOTED]))["observations"] == 1
+
+
+async def test_what_a_part_comes_to_is_told() -> None:
+    async with control_port() as (_, ask):
+        await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
+        now = await ask("GET", "/api/v1/lessons/L10/parts/0/now", 200)
+        assert now["answer"] is None
+        assert not now["met"]
+        assert {one["fact"]: one["found"] for one in now["goal"]} == {
+            "what txnsim check says of l10-first-0": "healthy",
+            "what a consumer reads of l10-first-0": "nothing",
+        }
+        now = await ask("GET", "/api/v1/lessons/L10/parts/1/now", 200)
+        assert now["answer"] == {"key": "nothing", "text": "nothing"}
+        now = await ask("GET", "/api/v1/lessons/L10/parts/3/now", 200)
+        assert "no rule l10-answer is armed" in {one["found"] for one in now["goal"]}
+
+
+async def test_what_can_not_be_played_here_is_refused_with_its_reason() -> None:
+    async with control_port() as (_, ask):
+        told = await ask("POST", "/api/v1/lessons/L11/begin", 409, {})
+        assert "`txnsim lesson L11` starts one" in told["error"]
+        assert "what holds readers back on orders-0: hanging transaction" in told["error"]
+        told = await ask("POST", "/api/v1/lessons/L1/begin", 409, {})
+        assert "in a run of its story" in told["error"]
+        await ask("POST", "/api/v1/lessons/L99/begin", 404, {})
+        await ask("GET", "/api/v1/lessons/L10/parts/99/now", 404)
+        told = await ask("GET", "/api/v1/lessons/L10/parts/0/now", 404)  # it has not begun
+        assert "l10-first" in told["error"]
+        await ask("GET", "/api/v1/lessons/L10/parts/1/answer", 404)
+
+
+@pytest.mark.costly
+async def test_a_client_that_notes_without_end_is_stopped() -> None:
+    async with control_port() as (_, ask):
+        await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
+        half = [NOTED] * (NOTED_MAX // 2)
+        await ask("POST", "/api/v1/lessons/L10/seen", 200, half)
+        await ask("POST", "/api/v1/lessons/L10/seen", 200, half)
+        await ask("POST", "/api/v1/lessons/L10/seen", 413, [NOTED])
+
+
+async def test_a_history_that_can_not_be_judged_says_why() -> None:
+    async with control_port() as (_, ask):
+        await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
+        at = {"at_ms": 1, "who": "a", "topic": "l10-first", "partition": 0}
+        wrote = {"seen": "wrote", "value": "x", **at}
+        twice = [{**wrote, "transaction": "T1"}, {**wrote, "transaction": "T2"}]
+        await ask("POST", "/api/v1/lessons/L10/seen", 200, twice)
+        told = await ask("GET", "/api/v1/lessons/L10/parts/0/now", 422)
+        assert "names two records of l10-first-0" in told["error"]

@@ -1,0 +1,109 @@
+"""tests/lab/known_bugs/RESULTS.md: what runs from seeds find of known bugs, from stored results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import Final
+
+from tests.lab.known_bugs.mutations import MUTATIONS
+from tests.lab.known_bugs.run import CPU_S, Answer, answers, bugs
+from tests.lab.known_bugs.unfound import UNFOUND
+from txnsim.releases.rules import documentation
+
+
+def sections() -> Iterator[str]:
+    """The parts of the page."""
+    kept = answers()
+    mutations = [one for one in kept if one.bug in MUTATIONS]
+    switches = [one for one in kept if one.bug not in MUTATIONS]
+    yield INTRODUCTION
+    yield _summary(mutations, switches)
+    yield "## Bugs put in by hand\n\n" + _table(
+        ("Bug", *_HEAD), [(MUTATIONS[one.bug].what, *_cells(one)) for one in mutations]
+    )
+    told = documentation()
+    yield _SWITCHES + _table(
+        ("Switch", "Without it", *_HEAD),
+        [(f"`{one.bug}`", told[one.bug].before, *_cells(one)) for one in switches],
+    )
+    yield RUNNING
+
+
+INTRODUCTION: Final = """\
+An instrument that finds bugs must be asked whether it does. Each bug here is put into a sound
+cluster, one at a time, and `txnsim simulate` plays seeds from 0 on until one finds it. The seeds
+know nothing of any bug ([docs/simulate.md](../../../docs/simulate.md)). The weights by which they
+are drawn are of 26 November 2026. Most were fixed before any bug was asked for. That day two bugs
+that somebody had planted were missed, as no seed had both things that they take: so programs that
+commit positions both ways, and followers that are late, were added. Later that day a table of
+what meets (`pairs`, below) showed what never did: so acts in the middle of faults and of
+transactions, on Kafka's own topics too, and members that leave then, were added. A bug is
+**found** at the first seed with a finding that the same seed does not have without the bug. It is
+**told apart** at the first seed in which somebody is answered otherwise: then `simulate
+--against` names it, though no promise is broken that a judge knows. Where a bug would change
+nothing, its run is the sound one, which all share: the time of that run counts for each. What was
+found with the draws of before is kept until it is asked again (`--again`)."""
+
+_SWITCHES: Final = """\
+## Behaviours of older releases
+
+A switch is a behaviour of brokers that some release changed
+([docs/releases.md](../../../docs/releases.md)).
+Most are bugs that were mended; many are another answer to the same request, which breaks no
+promise and is no finding: it can only be told apart.
+
+"""
+
+RUNNING: Final = """\
+## Running it
+
+```
+python -m tests.lab.known_bugs.run                     # what was not asked yet, 600 s of CPU each
+python -m tests.lab.known_bugs.run --only no-timeout   # one bug
+python -m tests.lab.known_bugs.run --part 0/2          # every second one; not what is kept
+python -m tests.lab.known_bugs.pairs 0..500            # which acts of runs meet, and which never do
+```
+
+What came of each bug is a small file in `tests/lab/known_bugs/results`; this page is made of them:
+`python -m tests.docs --write`."""
+
+_HEAD: Final = ("Found", "Seeds", "Processor time", "Smallest run")
+
+
+def _summary(mutations: Sequence[Answer], switches: Sequence[Answer]) -> str:
+    found = [one for one in mutations if one.found]
+    times = [one.cpu_s for one in found]
+    apart = [one for one in switches if not one.found and one.noticed is not None]
+    unasked = len(bugs()) - len(mutations) - len(switches)
+    lines = [
+        f"- **Bugs put in by hand**: {len(found)} of {len(mutations)} are found, half of them"
+        f" within {median(times):.0f} s of processor time, the last after {max(times):.0f} s.",
+        f"- **Switches**: of {len(switches)}, {sum(one.found for one in switches)} are found and"
+        f" {len(apart)} told apart; {unasked} were not asked yet.",
+    ]
+    left = [one.cpu_s for one in (*mutations, *switches) if not one.found and one.cpu_s < CPU_S]
+    if left:
+        lines.append(
+            f"- **The exam is not over**: {len(left)} bugs that are not found have had less than"
+            f" {CPU_S:.0f} s, the least of them {min(left):.0f} s."
+        )
+    return "\n".join(lines)
+
+
+def _cells(one: Answer) -> tuple[str, str, str, str]:
+    acts = "" if one.shrunk is None else f"{one.shrunk} acts"
+    if one.found:
+        said = ", ".join(one.kinds)
+    elif one.bug in UNFOUND:
+        said = f"**no**: {UNFOUND[one.bug]}"
+    elif one.noticed is not None:
+        said = f"**no**; told apart at seed {one.noticed}"
+    else:
+        said = "**no**; no seed has come to where it makes a difference"
+    return said, f"{one.seeds:,}", f"{one.cpu_s:.0f} s", acts
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

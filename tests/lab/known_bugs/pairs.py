@@ -1,0 +1,222 @@
+"""Which acts of runs meet, and which never do.
+
+``python -m tests.lab.known_bugs.pairs 0..500`` plays these seeds and prints a table: what lasts,
+what somebody else did to the same thing meanwhile, and in how many seeds. A thing is a partition, a
+transactional id, the positions of a group, or the cluster. What lasts is an open transaction that
+has written there, a fault, or a broker that is away. A pair that never meets is a draw that is
+missing: a bug that needs both can't be found. An act that came to an error met nothing. Where a
+pair can't be, the table says why (``UNABLE``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from txnsim_lab.scenario.answers import NONE
+from txnsim_lab.simulation._plan import Act, Plan
+from txnsim_lab.simulation.drawing import draw
+from txnsim_lab.simulation.play import Done, play, quieten
+
+CLUSTER: Final = "cluster"
+_ENDS: Final = {"stop": "start", "kill": "start", "isolate": "heal"}
+_OF_GROUPS: Final = ("commit-offsets", "read-positions", "poll", "subscribe", "leave", "die")
+
+_ON_LOGS: Final = ("producers", "read", "delete-records")
+"""What can be asked of any partition, those of Kafka's own topics as well."""
+_OWN: Final = "open (commit-offsets|transaction)"
+UNABLE: Final[Sequence[tuple[str, frozenset[str], str]]] = (
+    (".*", frozenset(("cluster age",)), "an id is made old before it is first used"),
+    (_OWN, frozenset(("delete-records",)), "brokers refuse it for Kafka's own topics"),
+    (
+        "open transaction",
+        frozenset(("cluster delete-topic", "cluster create-topic", "cluster grow-topic")),
+        "without its partition, or at another number of them, a coordinator has lost its ids",
+    ),
+    (
+        "open transaction",
+        frozenset(("send", "await-ack", "add-offsets", "commit-offsets")),
+        "only clients that send by hand share an id",
+    ),
+)
+"""What lasts as a pattern, the acts that can't meet it, and why."""
+
+
+class Cast(NamedTuple):
+    """Who and what there is in a plan."""
+
+    groups: Mapping[str, str]
+    """Of members."""
+    ids: Mapping[str, str]
+    places: tuple[str, ...]
+
+    @classmethod
+    def of(cls, plan: Plan) -> Cast:
+        """Of this plan."""
+        actors = {track.name: track.actor for track in plan.tracks if track.actor is not None}
+        return cls(
+            {name: one["group"] for name, one in actors.items() if "group" in one},
+            {
+                name: one["transactional-id"]
+                for name, one in actors.items()
+                if "transactional-id" in one
+            },
+            tuple(
+                f"{name}-{index}"
+                for name, one in plan.world.topics.items()
+                for index in range(one["partitions"])
+            ),
+        )
+
+
+class Lasting(NamedTuple):
+    """Something that goes on for a while."""
+
+    what: str
+    thing: str
+    who: str
+    from_us: int
+    until_us: int
+
+
+class Touch(NamedTuple):
+    """An act, and a thing that it is about."""
+
+    what: str
+    thing: str
+    who: str
+    at_us: int
+
+
+def touches(done: Done, cast: Cast) -> Iterator[Touch]:
+    """What an act is about."""
+    call: dict[str, Any] = done.step.get("call", {})
+    act: dict[str, Any] = done.step.get("cluster", {})
+    who, what = str(call.get("who", "")), Act(done.step).asked
+    is_alone = call.get("plain") or (call.get("do") == "commit-offsets" and who in cast.groups)
+    things = {call.get("partition"), act.get("partition"), *call.get("beside", ())}
+    things |= {call.get("transactional-id"), act.get("coordinator-of")}
+    if not call.get("plain"):
+        things.add(cast.ids.get(who))
+    if call.get("do") in _OF_GROUPS:
+        group = call.get("group") or cast.groups.get(call.get("member", who))
+        things.add(None if group is None else f"__consumer_offsets@{group}")
+    if topic := act.get("topic"):
+        things |= {place for place in cast.places if place.rpartition("-")[0] == topic}
+        things |= {f"__consumer_offsets@{group}" for group in cast.groups.values()}
+    if act or "arm" in done.step or "advance" in done.step:
+        things.add(CLUSTER)
+    for thing in sorted({_named(one) for one in things if one is not None}):
+        yield Touch(what + " plain" * bool(is_alone), thing, who or "disturber", done.at_us)
+
+
+def _named(thing: str) -> str:
+    """The partition of a coordinator stands for the id that it serves."""
+    return thing.removeprefix("__transaction_state@")
+
+
+def lasting(every: Iterable[Done], cast: Cast) -> Iterator[Lasting]:
+    """What goes on for a while: transactions by what they have touched, faults, outages."""
+    end_us = max((one.at_us + one.took_us for one in every), default=0)
+    touched: dict[str, dict[str, tuple[str, int]]] = {}
+    faults: dict[Any, tuple[str, int]] = {}
+    for one in every:
+        call, after_us = one.step.get("call", {}), one.at_us + one.took_us
+        do, who = call.get("do"), str(call.get("who", ""))
+        if who in cast.ids and do in ("produce", "send", "commit-offsets"):
+            for touch in touches(one, cast):
+                if one.error == NONE and not call.get("plain"):
+                    what = "open transaction" if touch.thing == cast.ids[who] else f"open {do}"
+                    touched.setdefault(who, {}).setdefault(touch.thing, (what, after_us))
+        elif do in ("commit", "abort"):
+            for thing, (what, from_us) in touched.pop(who, {}).items():
+                yield Lasting(what, thing, who, from_us, one.at_us)
+        act, rule = one.step.get("cluster", {}), one.step.get("arm", {})
+        if rule:
+            named = f"{rule['action']['do']} {rule.get('api', rule['point'])}"
+            faults[rule["id"]] = (named, after_us)
+        elif act.get("do") in _ENDS:
+            faults[_ENDS[act["do"]], act["broker"]] = (f"cluster {act['do']}", after_us)
+        ended = faults.pop(one.step.get("disarm") or (act.get("do"), act.get("broker")), None)
+        if ended is not None:
+            yield Lasting(ended[0], CLUSTER, "", ended[1], one.at_us)
+    for who, things in touched.items():
+        for thing, (what, from_us) in things.items():
+            yield Lasting(what, thing, who, from_us, end_us)
+    for what, from_us in faults.values():
+        yield Lasting(what, CLUSTER, "", from_us, end_us)
+
+
+def met(every: tuple[Done, ...], cast: Cast) -> set[tuple[str, str]]:
+    """What met in a run: what lasted, and what somebody else did meanwhile."""
+    acts = [touch for one in every if one.error == NONE for touch in touches(one, cast)]
+    return {
+        (long.what, touch.what)
+        for long in lasting(every, cast)
+        for touch in acts
+        if touch.thing == long.thing
+        and touch.who != long.who
+        and long.from_us < touch.at_us < long.until_us
+    }
+
+
+def kind_of(thing: str) -> str:
+    """Of a thing."""
+    if thing == CLUSTER:
+        return thing
+    return "group" if "@" in thing else "partition" if "-" in thing else "id"
+
+
+class Table:
+    """What has met in some seeds."""
+
+    def __init__(self, seeds: Iterable[int]) -> None:
+        self.pairs: Counter[tuple[str, str]] = Counter()
+        """In how many seeds each pair met."""
+        acts: defaultdict[str, set[str]] = defaultdict(set)
+        kinds: dict[str, str] = {}
+        for seed in seeds:
+            plan = draw(seed)
+            cast, every = Cast.of(plan), play(plan).done
+            self.pairs.update(met(every, cast))
+            for one in every:
+                for touch in touches(one, cast):
+                    acts[kind_of(touch.thing)].add(touch.what)
+            kinds |= {long.what: kind_of(long.thing) for long in lasting(every, cast)}
+        everywhere = {one for one in acts["partition"] if one.startswith("cluster ")}
+        for kind in ("group", "id"):
+            acts[kind] |= everywhere | acts["partition"].intersection(_ON_LOGS)
+        self._acts = {what: acts[kind] for what, kind in kinds.items()}
+
+    def lines(self) -> Iterator[str]:
+        """A row for each thing that lasts: what met it, the rarest first; then what never did."""
+        for long, acts in sorted(self._acts.items()):
+            row = sorted((self.pairs[long, act], act) for act in acts)
+            yield f"{long}: {', '.join(f'{act} {count}' for count, act in row if count)}"
+            never = [act for count, act in row if not count and not reason(long, act)]
+            yield f"    never: {', '.join(never) or 'none'}"
+        for long, unable, why in UNABLE:
+            yield f"can't be: {long} with {', '.join(sorted(unable))}: {why}"
+
+
+def reason(long: str, act: str) -> str:
+    """Why an act can't meet what lasts; empty where it can."""
+    found = (why for what, acts, why in UNABLE if act in acts and re.fullmatch(what, long))
+    return next(found, "")
+
+
+def main() -> None:
+    """Print the table, rarest first."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("seeds", help="from..to")
+    first, _, last = parser.parse_args().seeds.partition("..")
+    quieten()
+    for line in Table(range(int(first), int(last))).lines():
+        print(line)  # noqa: T201 - a command
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+"""The instrument's own exam: is each known bug found from seeds that know nothing of it?
+
+``python -m tests.lab.known_bugs.run`` asks about every switch of the releases that is on in the
+reference, turned off, and about every mutation, up to some CPU seconds each. A bug is found at the
+first seed whose run has a finding that the same seed has not without the bug. It is noticed at the
+first seed in which somebody is answered otherwise, which ``simulate --against`` tells.
+
+Each seed is played once without any bug, and what of the bugs would have made a difference is noted
+(``watching``). Where a bug would have made none, its run is that one: it is not played again, and
+its processor time counts as the bug's. Bugs that nobody has noticed yet are played together first.
+Where nobody is answered otherwise, none of them is noticed; else each half is played, down to one.
+
+What came of it stands in a small file per bug below ``results/``, so the exam can be stopped at any
+time. A bug that was found is not asked about again, unless its seed does not find it any more
+(``--again``); the search for another goes on behind its last seed where it has time left
+(``--cpu``). ``--table`` prints them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from tests.lab.known_bugs.mutations import MUTATIONS, Mutation
+from txnsim.metadata.config_keys import topic_configs
+from txnsim.metadata.configs import broker_configs
+from txnsim.releases.rules import LATEST, Rules
+from txnsim.runtime.wall_clock import cpu_ms
+from txnsim_lab.simulation._plan import Plan
+from txnsim_lab.simulation._shrinking import shrink, with_switch
+from txnsim_lab.simulation.drawing import draw
+from txnsim_lab.simulation.play import OVER_LIMIT, Played, play, quieten
+
+RESULTS: Final = Path(__file__).with_name("results")
+SHRINK_TRIES: Final = 150
+BECAUSE_MAX: Final = 300
+CPU_S: Final = 600.0
+"""Processor time that each bug gets."""
+SEED_S: Final = 30.0
+"""Processor time of one run: a bug may have it go on for ever."""
+SHRUNK_S: Final = 5.0
+"""Processor time of a run that may be shrunk: it is played ``SHRINK_TRIES`` times."""
+SAVED_SEEDS: Final = 5
+"""What was searched is written at least so often."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What the exam of one bug came to."""
+
+    bug: str
+    found: bool
+    seeds: int
+    """How many were played, the one that found it included."""
+    cpu_s: float
+    noticed: int | None = None
+    """The first seed that is answered otherwise; None where none is."""
+    kinds: tuple[str, ...] = ()
+    because: str = ""
+    """The first of these findings, in words."""
+    shrunk: int | None = None
+    """Acts of the smallest run; None where it was not shrunk."""
+
+
+def bugs() -> tuple[str, ...]:
+    """All of them, by name."""
+    return (*MUTATIONS, *switches())
+
+
+def switches() -> tuple[str, ...]:
+    """Those that the reference has on."""
+    return tuple(name for name in Rules.__struct_fields__ if getattr(LATEST, name))
+
+
+# With a bug, and without
+
+
+@contextmanager
+def bug_in(*names: str) -> Iterator[None]:
+    """The code with mutations; as it is for a switch, which is in the plan."""
+    with ExitStack() as stack:
+        for mutation in [MUTATIONS[name] for name in names if name in MUTATIONS]:
+            sound = vars(mutation.owner)[mutation.name]
+            setattr(mutation.owner, mutation.name, mutation.patch.wrong(sound))
+            stack.callback(setattr, mutation.owner, mutation.name, sound)
+        yield
+
+
+def with_bug(plan: Plan, *names: str) -> Plan:
+    """The plan in whose cluster the bugs are."""
+    for name in names:
+        plan = plan if name in MUTATIONS else with_switch(plan, name, False)
+    return plan
+
+
+@contextmanager
+def watching() -> Iterator[set[str]]:
+    """The code as it is, with a note of each bug that would have made a difference: of mutations by
+    the calls of their functions, of switches by being asked for.
+    """
+    reached: set[str] = set()
+    with ExitStack() as stack:
+        for name, mutation in MUTATIONS.items():
+            owner, sound = mutation.owner, vars(mutation.owner)[mutation.name]
+            if isinstance(sound, property):
+                reached.add(name)
+                continue
+            setattr(owner, mutation.name, _watched(sound, name, mutation, reached))
+            stack.callback(setattr, owner, mutation.name, sound)
+        for cached in (topic_configs, broker_configs):
+            cached.cache_clear()  # what was asked for once is asked for again
+        for name in switches():
+            field = vars(Rules)[name]
+            setattr(Rules, name, property(_asked(field, name, reached)))
+            stack.callback(setattr, Rules, name, field)
+        yield reached
+
+
+def _watched(
+    sound: Callable[..., Any], name: str, mutation: Mutation, reached: set[str]
+) -> Callable[..., Any]:
+    patch = mutation.patch
+
+    def watched(*args: Any, **named: Any) -> Any:
+        if name in reached:
+            return sound(*args, **named)
+        before = True if patch.before is None else patch.before(args, named)
+        try:
+            found = sound(*args, **named)
+        except BaseException:
+            reached.add(name)
+            raise
+        was_something = before() if callable(before) else before
+        if was_something and patch.differs(found, args, named):
+            reached.add(name)
+        return found
+
+    return watched
+
+
+def _asked(field: Any, name: str, reached: set[str]) -> Callable[[Rules], bool]:
+    def asked(rules: Rules) -> bool:
+        reached.add(name)
+        position: bool = field.__get__(rules)
+        return position
+
+    return asked
+
+
+# The exam
+
+
+class _Search(msgspec.Struct):
+    """The search for one bug while it goes on."""
+
+    bug: str
+    seeds: int
+    cpu_ms: int
+    noticed: int | None
+    found: Played | None = None
+    kinds: tuple[str, ...] = ()
+
+    @property
+    def answer(self) -> Answer:
+        """What it has come to."""
+        findings = () if self.found is None else self.found.findings
+        because = next((one.because for one in findings if one.kind in self.kinds), "")
+        return Answer(
+            bug=self.bug,
+            found=bool(self.kinds),
+            seeds=self.seeds,
+            cpu_s=self.cpu_ms / 1_000,
+            noticed=self.noticed,
+            kinds=self.kinds,
+            because=because[:BECAUSE_MAX],
+        )
+
+
+def examine(
+    names: Sequence[str], *, cpu_s: float, known: dict[str, Answer] | None = None
+) -> Iterator[Answer]:
+    """Play seeds until each bug is found or its time is used up; what came of each search, and what
+    it has come to now and then.
+
+    Args:
+        names: The bugs.
+        cpu_s: All the processor time that each gets.
+        known: What earlier searches, without a find, have come to.
+    """
+    left = [_Search(name, *_before((known or {}).get(name))) for name in names]
+    while left:
+        seed = min(one.seeds for one in left)
+        began_ms, plan = cpu_ms(), draw(seed)
+        with watching() as reached:
+            sound = play(plan, cpu_s=SEED_S)
+        sound_ms = cpu_ms() - began_ms
+        asked = [one for one in left if one.seeds == seed]
+        for one in asked:
+            one.seeds += 1
+            one.cpu_ms += 0 if one.bug in reached else sound_ms
+        reaching = [one for one in asked if one.bug in reached]
+        alone = [[one] for one in reaching if one.noticed is not None]
+        for those in ([one for one in reaching if one.noticed is None], *alone):
+            _play(those, plan, sound)
+        for one in asked:
+            is_over = one.kinds or one.cpu_ms >= cpu_s * 1_000
+            if is_over:
+                left.remove(one)
+            if is_over or one.seeds % SAVED_SEEDS == 0:
+                yield one.answer
+
+
+def _before(answer: Answer | None) -> tuple[int, int, int | None]:
+    return (
+        (0, 0, None)
+        if answer is None
+        else (answer.seeds, round(answer.cpu_s * 1_000), answer.noticed)
+    )
+
+
+def _play(searches: Sequence[_Search], plan: Plan, sound: Played) -> None:
+    """Play a plan with all these bugs; with fewer of them where that makes a difference."""
+    if not searches:
+        return
+    names = [one.bug for one in searches]
+    began_ms = cpu_ms()
+    with bug_in(*names):
+        played = play(with_bug(plan, *names), cpu_s=SEED_S)
+    kinds = tuple(sorted({*played.kinds} - {*sound.kinds}))
+    is_noticed = played.digest != sound.digest
+    if len(searches) > 1 and (is_noticed or kinds):
+        half = len(searches) // 2
+        _play(searches[:half], plan, sound)
+        _play(searches[half:], plan, sound)
+        return
+    for one in searches:
+        one.cpu_ms += cpu_ms() - began_ms
+        if one.noticed is None and is_noticed:
+            one.noticed = plan.seed
+        if kinds:
+            one.kinds, one.found = kinds, played
+
+
+def is_found_again(answer: Answer) -> bool:
+    """Whether its seed still finds it, with the draws and judges of today."""
+    plan = draw(answer.seeds - 1)
+    sound = play(plan, cpu_s=SEED_S)
+    with bug_in(answer.bug):
+        played = play(with_bug(plan, answer.bug), cpu_s=SEED_S)
+    return not {*answer.kinds}.isdisjoint({*played.kinds} - {*sound.kinds})
+
+
+def shrunk(answer: Answer) -> Answer:
+    """The answer with the size of the smallest run; a run that takes long is left as it is."""
+    bad = with_bug(draw(answer.seeds - 1), answer.bug)
+    switch = None if answer.bug in MUTATIONS else (answer.bug, True)
+    with bug_in(answer.bug):
+        kinds = play(bad, cpu_s=SHRUNK_S).kinds
+        if OVER_LIMIT in kinds:
+            return answer
+        small = shrink(bad, kinds, switch=switch, tries_max=SHRINK_TRIES)
+    return msgspec.structs.replace(answer, shrunk=small.plan.size)
+
+
+def answers() -> list[Answer]:
+    """What has been asked."""
+    paths = sorted(RESULTS.glob("*.json"))
+    return [msgspec.json.decode(path.read_bytes(), type=Answer) for path in paths]
+
+
+def main() -> None:
+    """Ask what was not asked yet; or print what was."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--cpu", type=float, default=CPU_S, help="seconds of processor time per bug"
+    )
+    parser.add_argument("--only", action="append", default=[], help="this bug; may be repeated")
+    parser.add_argument(
+        "--part", default="0/1", metavar="I/N", help="every N-th bug, from the I-th"
+    )
+    parser.add_argument("--no-shrink", action="store_true", help="leave that for another time")
+    parser.add_argument("--again", action="store_true", help="ask first whether finds still hold")
+    parser.add_argument("--table", action="store_true")
+    args = parser.parse_args()
+    quieten()
+    known = {one.bug: one for one in answers()}
+    for lost in [one for one in known.values() if args.again and one.found]:
+        if not is_found_again(lost):
+            print(f"{lost.bug}: seed {lost.seeds - 1} does not find it any more")
+            del known[lost.bug]
+    first, _, parts = args.part.partition("/")
+    names = () if args.table else (args.only or bugs())[int(first) :: int(parts)]
+    for answer in examine(
+        [one for one in names if _is_open(known.get(one), args.cpu)], cpu_s=args.cpu, known=known
+    ):
+        _keep(answer)
+    for answer in answers():
+        if answer.bug in names and answer.found and answer.shrunk is None and not args.no_shrink:
+            _keep(shrunk(answer))
+    for line in table(answers()):
+        print(line)
+
+
+def _is_open(before: Answer | None, cpu_s: float) -> bool:
+    return before is None or not (before.found or before.cpu_s >= cpu_s)
+
+
+def _keep(answer: Answer) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{answer.bug}.json"
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(answer)) + b"\n")
+
+
+def table(found: Sequence[Answer]) -> Iterator[str]:
+    """As rows of a page."""
+    for one in found:
+        acts = "" if one.shrunk is None else f"{one.shrunk} acts"
+        other = "" if one.noticed is None else f"answered otherwise at seed {one.noticed}"
+        kinds = ", ".join(one.kinds) or other or "makes no difference so far"
+        yield f"| {one.bug} | {one.seeds} | {one.cpu_s:.0f} s | {acts} | {kinds} |"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""The exam itself can fail: it finds a bug that is there, and none where there is none."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from tests.lab.known_bugs import run
+from tests.lab.known_bugs.mutations import MUTATIONS
+from tests.support.plans import leaderless_plan
+from txnsim.releases.rules import LATEST, Rules
+from txnsim_lab.simulation._plan import Plan
+from txnsim_lab.simulation.play import play
+
+
+def as_4_2(_seed: int) -> Plan:
+    """Healthy; its commit waits for a leader and then for a marker."""
+    return leaderless_plan(as_version="4.2")
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+def test_a_bug_is_found_by_what_the_same_seed_has_not_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run, "draw", as_4_2)
+    *_, answer = run.examine(["markers-without-leader-are-dropped"], cpu_s=20)
+    assert answer.found
+    assert answer.noticed == 7
+    assert answer.seeds == 1
+    assert "stuck-coordinator" in answer.kinds
+    shrunk = run.shrunk(answer).shrunk
+    assert shrunk is not None
+    assert shrunk <= 4
+
+
+@pytest.mark.slow
+def test_what_changes_nothing_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "draw", as_4_2)
+    *_, answer = run.examine(["features_change_together"], cpu_s=0.01)
+    assert (answer.found, answer.kinds, answer.noticed) == (False, (), None)
+    assert answer.seeds == 1
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutation_is_in_force_for_its_exam_alone(name: str) -> None:
+    mutation = MUTATIONS[name]
+    sound = vars(mutation.owner)[mutation.name]
+    with run.bug_in(name):
+        wrong = vars(mutation.owner)[mutation.name]
+        assert wrong is not sound
+    assert vars(mutation.owner)[mutation.name] is sound
+    kept = [one.__name__ for one in ours() if any(value is wrong for value in vars(one).values())]
+    assert kept == []
+
+
+def ours() -> list[ModuleType]:
+    """The modules of txnsim that are loaded."""
+    return [module for name, module in sys.modules.items() if name.partition(".")[0] == "txnsim"]
+
+
+def test_there_are_sixty_mutations_and_each_says_something_else() -> None:
+    assert len(MUTATIONS) >= 60
+    assert len({one.what for one in MUTATIONS.values()}) == len(MUTATIONS)
+    assert not set(MUTATIONS) & set(Rules.__struct_fields__)
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_run_with_a_mutation_comes_to_an_end(name: str) -> None:
+    """What it does wrong is done in a run: the patch fits the function that it takes the place of.
+    A finding may come of it, but not a complaint about arguments.
+    """
+    with run.bug_in(name):
+        played = play(leaderless_plan(as_version="4.2"), cpu_s=run.SEED_S)
+    assert [one for one in played.findings if "TypeError" in one.because] == []
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+def test_where_a_bug_would_make_no_difference_its_run_is_the_sound_one() -> None:
+    plan = leaderless_plan(as_version="4.2")
+    with run.watching() as reached:
+        sound = play(plan)
+    assert sound.digest == play(plan).digest
+    assert {"unknown-coordinator-verifies", "markers-without-leader-are-dropped"} <= reached
+    left_out = [name for name in run.bugs() if name not in reached]
+    assert len(left_out) > 60
+    for name in left_out:
+        with run.bug_in(name):
+            assert play(run.with_bug(plan, name)).digest == sound.digest, name
+
+
+def test_what_is_asked_of_a_rule_is_noted_and_the_rules_are_what_they_were() -> None:
+    fields = dict(vars(Rules))
+    with run.watching() as reached:
+        assert LATEST.fence_bumps_once
+    assert "fence_bumps_once" in reached
+    assert dict(vars(Rules)) == fields
+
+
+def test_a_search_goes_on_where_the_last_one_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+
+    def noted(seed: int) -> Plan:
+        drawn.append(seed)
+        return as_4_2(seed)
+
+    monkeypatch.setattr(run, "draw", noted)
+    name = "features_change_together"
+    before = run.Answer(bug=name, found=False, seeds=40, cpu_s=5)
+    *_, after = run.examine([name], cpu_s=5.01, known={name: before})
+    assert drawn[0] == 40
+    assert after.seeds == 40 + len(drawn)
+    assert after.cpu_s >= 5
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+def test_bugs_that_are_played_together_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is found, one is noticed, and one that is asked for makes no difference."""
+    monkeypatch.setattr(run, "draw", as_4_2)
+    names = ["markers-for-one-leader", "implicit_add_is_repeated", "no-snapshots"]
+    alone = [list(run.examine([name], cpu_s=0.01))[-1] for name in names]
+    together = {one.bug: one for one in run.examine(names, cpu_s=0.01)}
+    assert [(one.found, one.noticed) for one in alone] == [(True, 7), (False, 7), (False, None)]
+    for one in alone:
+        other = together[one.bug]
+        assert (other.found, other.kinds, other.noticed) == (one.found, one.kinds, one.noticed)
+
+
+def test_what_was_asked_is_about_bugs_that_there_are() -> None:
+    assert {one.bug for one in run.answers()} <= set(run.bugs())

@@ -1,0 +1,81 @@
+"""One SparkSession for all of these tests: it takes seconds to start, and a process has one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.pipeline.corpus.made import Corpus
+from tests.spark.pipeline.corpus.made import corpus as made_corpus
+from tests.spark.pipeline.reading import STAGES, Tables
+from tests.support.hadoop_jars import s3a_jars
+from tests.support.quick_spark import quick_environment
+from tests.support.spark_classes import reading, shared_classes
+from tests.support.spark_connector import connector_jars
+from tests.support.standalone_spark import StandaloneSpark
+from txnsim_spark.session import SHORT_LIVED, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put modules that read the corpus last: it may be made meanwhile (``tests.ci.nightly``)."""
+    late = {item.path for item in items if "corpus" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: item.path in late)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Two cores of this machine, ``kafka_log`` registered, connectors to Kafka and S3 at hand."""
+    with pytest.MonkeyPatch.context() as patch:
+        # Of the processes in Python that the session starts: several for each table that is read.
+        patch.setenv("PYTHONPATH", quick_environment()["PYTHONPATH"])
+        session = spark_session(
+            "local[2]",
+            app_name="tests",
+            config={
+                "spark.driver.memory": "1g",
+                "spark.driver.defaultJavaOptions": " ".join(
+                    (SHORT_LIVED["spark.driver.defaultJavaOptions"], reading(shared_classes()))
+                ),
+                "spark.sql.shuffle.partitions": "2",
+                "spark.jars": ",".join(
+                    str(jar)
+                    for jars in (connector_jars(), s3a_jars())
+                    for jar in sorted(jars.glob("*.jar"))
+                ),
+            },
+        )
+    yield session
+    session.stop()
+
+
+@pytest.fixture(params=["here", pytest.param("spark", marks=pytest.mark.spark)])
+def way(request: pytest.FixtureRequest) -> list[str]:
+    """The arguments that choose a way."""
+    if request.param == "here":
+        return []
+    request.getfixturevalue("spark")
+    return ["--master", "local[2]"]
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpark]:
+    """A master and its workers."""
+    with StandaloneSpark(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Corpus:
+    """Log directories of a real Apache Kafka with their truth; none of their files is changed."""
+    return made_corpus()
+
+
+@pytest.fixture(scope="session")
+def tables(spark: SparkSession, corpus: Corpus) -> Tables:
+    """The tables of every stage of the corpus."""
+    return Tables(spark, {name: corpus.brokers(name) for name in STAGES})

@@ -1,0 +1,312 @@
+"""Who writes to the corpus, and the notebook in which each acknowledged step becomes truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tests.spark.pipeline.corpus.talk import TRANSACTION, Talk, now_ms, wait_for
+from tests.spark.pipeline.corpus.truth import (
+    FinishedTransaction,
+    OpenTransaction,
+    OpenTxnStatus,
+    Place,
+    SentBatch,
+    Span,
+    Told,
+)
+from txnsim.errors import ErrorCode
+from txnsim.wire import compression
+from txnsim.wire.batch import Record, build_batch
+
+TIMEOUT_MS: Final = 900_000
+"""transaction.max.timeout.ms: what is left open stays so until long after the brokers are gone."""
+OLD_PRODUCE: Final = 11
+NEW_PRODUCE: Final = 12
+"""From this version on Produce adds its partition to the transaction (KIP-890)."""
+CODECS: Final = {name: number for number, name in compression.NAMES.items()}
+
+
+class Notebook:
+    """What was acknowledged, in order."""
+
+    def __init__(self, talk: Talk, *, level: int) -> None:
+        self.talk = talk
+        self.level = level
+        self.began_ms = now_ms()
+        self.sent: list[SentBatch] = []
+        self.finished: list[FinishedTransaction] = []
+        self.open: list[OpenTransaction] = []
+        self.stamp_ms = self.began_ms - 3_600_000
+        """Time of records: an hour ago, and later with each batch, so that every transaction is old
+        enough to be suspected by ``find-hanging``."""
+
+    def next_stamp(self) -> int:
+        """Time of the next batch."""
+        self.stamp_ms += 7
+        return self.stamp_ms
+
+    def append(
+        self,
+        place: Place,
+        records: Sequence[Told],
+        *,
+        codec: str = "none",
+        version: int = OLD_PRODUCE,
+        transactional_id: str | None = None,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        transactional: bool = False,
+    ) -> SentBatch:
+        """Send a batch until its leader takes it, and note it."""
+        data = batch_of(
+            records,
+            codec=codec,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            transactional=transactional,
+        )
+        offset = self.talk.produced(place, data, version=version, transactional_id=transactional_id)
+        sent = SentBatch(
+            place=place,
+            base_offset=offset,
+            codec=codec,
+            records=tuple(records),
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            transactional=transactional,
+        )
+        self.sent.append(sent)
+        return sent
+
+    def told(self, *values: str | None, key: str | None = None) -> tuple[Told, ...]:
+        """Records with these values, stamped now."""
+        stamp = self.next_stamp()
+        return tuple(
+            Told(
+                timestamp_ms=stamp + index,
+                key=None if key is None else key.encode(),
+                value=None if value is None else value.encode(),
+            )
+            for index, value in enumerate(values)
+        )
+
+
+def batch_of(
+    records: Sequence[Told],
+    *,
+    codec: str = "none",
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+) -> bytes:
+    """The bytes of a batch."""
+    return build_batch(
+        [
+            Record(timestamp_ms=one.timestamp_ms, key=one.key, value=one.value, headers=one.headers)
+            for one in records
+        ],
+        timestamp_ms=records[0].timestamp_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+        compression=CODECS[codec],
+    )
+
+
+class Actor:
+    """A transactional producer that does each step when told to.
+
+    Args:
+        book: Takes the notes.
+        transactional_id: Its name.
+        new: In transactions v2: no AddPartitionsToTxn, and EndTxn v5 brings the next identity.
+        timeout_ms: transaction.timeout.ms.
+    """
+
+    def __init__(
+        self,
+        book: Notebook,
+        transactional_id: str,
+        *,
+        new: bool = False,
+        timeout_ms: int = TIMEOUT_MS,
+    ) -> None:
+        self.book = book
+        self.transactional_id = transactional_id
+        self.new = new
+        self.timeout_ms = timeout_ms
+        self.sequences: dict[Place, int] = {}
+        self.touched: dict[Place, list[SentBatch]] = {}
+        self.added: set[Place] = set()
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.init()
+
+    def init(self, *, as_myself: bool = False) -> None:
+        """InitProducerId: fences whoever had the name before; ``as_myself`` is KIP-360's bump."""
+        talk = self.book.talk
+        answer = talk.coordinated(
+            "InitProducerId",
+            4,
+            self.transactional_id,
+            TRANSACTION,
+            transactional_id=self.transactional_id,
+            transaction_timeout=self.timeout_ms,
+            producer_id=self.producer_id if as_myself else -1,
+            producer_epoch=self.producer_epoch if as_myself else -1,
+        )
+        assert answer.error_code == ErrorCode.none, (self.transactional_id, answer)
+        self._become(answer.producer_id, answer.producer_epoch)
+
+    def _become(self, producer_id: int, producer_epoch: int) -> None:
+        if (producer_id, producer_epoch) != (self.producer_id, self.producer_epoch):
+            self.sequences.clear()
+        self.producer_id, self.producer_epoch = producer_id, producer_epoch
+
+    def add(self, *places: Place) -> None:
+        """AddPartitionsToTxn, as the old flow has it."""
+        answer = self.book.talk.coordinated(
+            "AddPartitionsToTxn",
+            3,
+            self.transactional_id,
+            TRANSACTION,
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.producer_epoch,
+            v3_and_below_topics=[{"name": at.topic, "partitions": [at.partition]} for at in places],
+        )
+        for topic in answer.results_by_topic_v3_and_below:
+            for row in topic.results_by_partition:
+                error = ErrorCode(row.partition_error_code)
+                assert error == ErrorCode.none, (self.transactional_id, topic.name, error.name)
+        self.added.update(places)
+
+    def send(
+        self, place: Place, *values: str | None, codec: str = "none", key: str | None = None
+    ) -> SentBatch:
+        """A batch of records in the transaction."""
+        return self.send_told(place, self.book.told(*values, key=key), codec=codec)
+
+    def send_told(
+        self, place: Place, records: Sequence[Told], *, codec: str = "none", unasked: bool = False
+    ) -> SentBatch:
+        """The same with whole records; ``unasked`` does not tell the coordinator before."""
+        if not self.new and not unasked and place not in self.added:
+            self.add(place)
+        sequence = self.sequences.get(place, 0)
+        sent = self.book.append(
+            place,
+            records,
+            codec=codec,
+            version=NEW_PRODUCE if self.new else OLD_PRODUCE,
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )
+        self.sequences[place] = sequence + len(records)
+        self.touched.setdefault(place, []).append(sent)
+        return sent
+
+    def end(self, *, committed: bool) -> None:
+        """EndTxn, as soon as the coordinator will."""
+        answer = self.book.talk.coordinated(
+            "EndTxn",
+            5 if self.new else 3,
+            self.transactional_id,
+            TRANSACTION,
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            committed=committed,
+        )
+        assert answer.error_code == ErrorCode.none, (self.transactional_id, answer)
+        if self.new:
+            self._become(answer.producer_id, answer.producer_epoch)
+
+    def finish(self, *, committed: bool = True) -> FinishedTransaction:
+        """End the transaction, wait for its markers, and note both."""
+        epoch = self.producer_epoch
+        self.end(committed=committed)
+        return self.note_finished(committed=committed, epoch=epoch)
+
+    def note_finished(
+        self, *, committed: bool, epoch: int, marker_epoch: int | None = None
+    ) -> FinishedTransaction:
+        """Wait until the coordinator is done, and note where the markers went: with nobody else
+        writing to these partitions in between, to their ends.
+        """
+        talk = self.book.talk
+        done = talk.until_state(self.transactional_id, "CompleteCommit", "CompleteAbort", "Empty")
+        told_epoch = int(done.producer_epoch) if done.producer_id == self.producer_id else epoch
+        finished = FinishedTransaction(
+            transactional_id=self.transactional_id,
+            producer_id=self._written_by(),
+            producer_epoch=epoch,
+            marker_epoch=told_epoch if marker_epoch is None else marker_epoch,
+            committed=committed,
+            level=self.book.level,
+            spans=tuple(
+                Span(
+                    place=place,
+                    first_offset=batches[0].base_offset,
+                    last_offset=batches[-1].base_offset + len(batches[-1].records) - 1,
+                    marker_offset=self._marker_offset(place, batches[-1]),
+                )
+                for place, batches in sorted(self.touched.items())
+            ),
+        )
+        self.book.finished.append(finished)
+        self.forget()
+        return finished
+
+    def _written_by(self) -> int:
+        for batches in self.touched.values():
+            return batches[-1].producer_id
+        return self.producer_id
+
+    def _marker_offset(self, place: Place, last: SentBatch) -> int:
+        talk = self.book.talk
+        behind = last.base_offset + len(last.records)
+        end = wait_for(
+            lambda: talk.offset(place, -1), lambda told: told > behind, f"marker on {place}"
+        )
+        return int(end) - 1
+
+    def forget(self) -> None:
+        """What was open is so no more, or is somebody else's matter."""
+        self.touched.clear()
+        self.added.clear()
+
+    def leave_open(
+        self,
+        verdict: OpenTxnStatus,
+        why: str,
+        *,
+        brokers: tuple[int, ...] = (),
+        places: Sequence[Place] = (),
+    ) -> None:
+        """Note what is open on these partitions, all by default, as left so."""
+        for place, batches in sorted(self.touched.items()):
+            if places and place not in places:
+                continue
+            self.book.open.append(
+                OpenTransaction(
+                    place=place,
+                    producer_id=batches[0].producer_id,
+                    producer_epoch=batches[-1].producer_epoch,
+                    start_offset=batches[0].base_offset,
+                    last_timestamp_ms=max(one.timestamp_ms for one in batches[-1].records),
+                    verdict=verdict,
+                    why=why,
+                    transactional_id=self.transactional_id,
+                    brokers=brokers,
+                )
+            )

@@ -1,0 +1,173 @@
+"""What the brokers of the corpus answer shortly before they stop: partitions, records, entries of
+coordinators, producers, positions, and Kafka's own ``find-hanging``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tests.clients.kafka_tools.runner import Tools
+from tests.clients.kafka_tools.transactions_command import FIND_HANGING_COLUMNS
+from tests.spark.pipeline.corpus.clients import read_all
+from tests.spark.pipeline.corpus.stories import active_producers
+from tests.spark.pipeline.corpus.talk import GROUP, Talk, as_ms
+from tests.spark.pipeline.corpus.truth import (
+    ActiveProducer,
+    CommittedOffset,
+    HangingRow,
+    ListedTransaction,
+    PartitionTruth,
+    Place,
+    ReadRecord,
+    TopicTruth,
+)
+from txnsim.errors import ErrorCode
+
+INTERNAL: Final = "__"
+SUSPECT_MINUTES: Final = 1
+
+
+class Layout:
+    """Topics, their ids, leaders and replicas, as Metadata tells them."""
+
+    def __init__(self, talk: Talk) -> None:
+        self.ids: dict[str, str] = {}
+        self.leaders: dict[Place, int] = {}
+        self.replicas: dict[Place, tuple[int, ...]] = {}
+        for topic in talk.metadata().topics:
+            self.ids[topic.name] = str(topic.topic_id)
+            for row in topic.partitions:
+                place = Place(topic.name, row.partition_index)
+                self.leaders[place] = row.leader_id
+                self.replicas[place] = tuple(row.replica_nodes)
+
+    @property
+    def places(self) -> list[Place]:
+        """Every partition of users' topics."""
+        return sorted(at for at in self.leaders if not at.topic.startswith(INTERNAL))
+
+    def alone_on(self, broker: int) -> list[Place]:
+        """Those that have one replica, there."""
+        return [place for place in self.places if self.replicas[place] == (broker,)]
+
+
+def read_partitions(
+    talk: Talk, layout: Layout, bootstrap: str, places: Sequence[Place]
+) -> dict[Place, PartitionTruth]:
+    """Partitions with all their records; nothing may be on its way to them."""
+    read: dict[Place, list[ReadRecord]] = read_all(bootstrap, places)
+    return {
+        place: PartitionTruth(
+            place=place,
+            leader=layout.leaders[place],
+            replicas=layout.replicas[place],
+            start=talk.offset(place, -2),
+            end=talk.offset(place, -1),
+            last_stable=talk.offset(place, -1, committed=True),
+            records=tuple(read[place]),
+        )
+        for place in places
+    }
+
+
+def topic_truths(
+    layout: Layout, partitions: Mapping[Place, PartitionTruth]
+) -> tuple[TopicTruth, ...]:
+    """The same by topic."""
+    return tuple(
+        TopicTruth(
+            name=name,
+            topic_id=topic_id,
+            partitions=tuple(
+                truth for place, truth in sorted(partitions.items()) if place.topic == name
+            ),
+        )
+        for name, topic_id in sorted(layout.ids.items())
+    )
+
+
+def listed(talk: Talk) -> tuple[ListedTransaction, ...]:
+    """Every transactional id, by ListTransactions of all coordinators and DescribeTransactions."""
+    names: set[str] = set()
+    for broker in talk.brokers:
+        answer = talk.ask("ListTransactions", 1, broker=broker, duration_filter=-1)
+        assert answer.error_code == ErrorCode.none, answer
+        names.update(row.transactional_id for row in answer.transaction_states)
+    return tuple(_listed(talk.describe_transaction(name)) for name in sorted(names))
+
+
+def _listed(row: Any) -> ListedTransaction:
+    return ListedTransaction(
+        transactional_id=row.transactional_id,
+        producer_id=row.producer_id,
+        producer_epoch=row.producer_epoch,
+        state=row.transaction_state,
+        timeout_ms=round(row.transaction_timeout.total_seconds() * 1_000),
+        start_time_ms=as_ms(row.transaction_start_time),
+        partitions=tuple(
+            sorted(Place(topic.topic, index) for topic in row.topics for index in topic.partitions)
+        ),
+    )
+
+
+def producers(talk: Talk, places: Sequence[Place]) -> list[ActiveProducer]:
+    """DescribeProducers of the leaders."""
+    return [
+        ActiveProducer(
+            place=place,
+            producer_id=row.producer_id,
+            producer_epoch=row.producer_epoch,
+            last_sequence=row.last_sequence,
+            last_timestamp_ms=row.last_timestamp,
+            coordinator_epoch=row.coordinator_epoch,
+            start_offset=row.current_txn_start_offset,
+        )
+        for place in places
+        for row in active_producers(talk, place)
+    ]
+
+
+def committed_offsets(talk: Talk, group: str, places: Sequence[Place]) -> list[CommittedOffset]:
+    """A group's positions, by OffsetFetch that does not wait for transactions."""
+    topics = [{"name": at.topic, "partition_indexes": [at.partition]} for at in places]
+    answer = talk.coordinated(
+        "OffsetFetch", 8, group, GROUP, groups=[{"group_id": group, "topics": topics}]
+    )
+    return [
+        CommittedOffset(
+            group=group,
+            place=Place(topic.name, row.partition_index),
+            offset=row.committed_offset,
+            metadata=row.metadata,
+        )
+        for topic in answer.groups[0].topics
+        for row in topic.partitions
+        if row.committed_offset >= 0
+    ]
+
+
+def find_hanging(tools: Tools, brokers: Sequence[int]) -> tuple[HangingRow, ...]:
+    """What ``kafka-transactions find-hanging`` prints, broker by broker."""
+    rows: set[tuple[str, ...]] = set()
+    for broker in brokers:
+        done = tools.at(
+            "kafka-transactions",
+            *("find-hanging", "--broker-id", str(broker)),
+            *("--max-transaction-timeout", str(SUSPECT_MINUTES)),
+        )
+        head, *lines = done.stdout.splitlines()
+        assert done.code == 0, done
+        assert tuple(head.split()) == FIND_HANGING_COLUMNS, done
+        rows.update(tuple(line.split()) for line in lines)
+    return tuple(
+        HangingRow(
+            place=Place(row[0], int(row[1])),
+            producer_id=int(row[2]),
+            producer_epoch=int(row[3]),
+            coordinator_epoch=int(row[4]),
+            start_offset=int(row[5]),
+            last_timestamp_ms=int(row[6]),
+        )
+        for row in sorted(rows)
+    )

@@ -1,0 +1,156 @@
+"""What a real broker makes of log directories: started on copies of them, with every replica it
+loads told by itself, and killed before it can change much.
+
+``LogManager`` says of each log, once ``LogLoader`` has recovered it, where it begins and ends.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+import time  # noqa: TID251 - waits for processes on the real machine
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.spark.pipeline.corpus.truth import LoadedLog, Place
+from tests.support.apache_kafka import free_ports, java_command, kafka_libs
+from txnsim.storage.names import partition_directories
+
+PROPERTIES: Final = {
+    "controlled.shutdown.enable": "true",
+    "broker.session.timeout.ms": "5000",
+    "min.insync.replicas": "1",
+    "transaction.state.log.min.isr": "1",
+    "log.index.size.max.bytes": "65536",
+    "log.cleaner.backoff.ms": "100",
+    "log.initial.task.delay.ms": "100",
+    "log.retention.check.interval.ms": "200",
+    "producer.id.expiration.check.interval.ms": "100",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+}
+"""Of the brokers that make the corpus: they look after their logs often, and one alone goes on."""
+JVM: Final = ("-Xmx400m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+METADATA_TOPIC: Final = "__cluster_metadata"
+"""Loaded by the quorum, not by ``LogManager``."""
+_RENAMED: Final = re.compile(r"\.tmp'(?: for reading)?: No such file or directory$")
+_PATIENCE_S: Final = 90.0
+_PAUSE_S: Final = 0.05
+_TELLING: Final = tuple(
+    f"-Dorg.slf4j.simpleLogger.log.{name}=info"
+    for name in ("org.apache.kafka.storage.internals.log.LogManager", "kafka.log.LogManager")
+)
+_LOADED: Final = re.compile(
+    r"Completed load of Log\(dir=[^,]*, .*?topic=(?P<topic>[^,]+), partition=(?P<partition>\d+),"
+    r".*? with (?P<segments>\d+) segments, local-log-start-offset (?P<start>\d+)"
+    r" and log-end-offset (?P<end>\d+)"
+)
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """Copy a directory; holes stay holes, as the brokers' indexes have them. The broker may run:
+    it writes a checkpoint to a file ``.tmp`` and renames that, which may be gone at its turn.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    command = ["cp", "-a", str(source), str(target)]
+    done = subprocess.run(
+        command, env={**os.environ, "LC_ALL": "C"}, stderr=subprocess.PIPE, text=True, check=False
+    )
+    wrong = [line for line in done.stderr.splitlines() if not _RENAMED.search(line)]
+    if wrong or (done.returncode and not done.stderr):
+        raise OSError(f"{' '.join(command)}: exit status {done.returncode}: {wrong}")
+
+
+def loaded_by_kafka(homes: Mapping[int, Path], data: Mapping[int, Path]) -> tuple[LoadedLog, ...]:
+    """Let brokers load copies of these log directories, and collect what they say.
+
+    Args:
+        homes: Broker → the directory of the one whose ``server.properties`` it takes.
+        data: Broker → log directory; it is not touched.
+    """
+    with tempfile.TemporaryDirectory(prefix="txnsim-loaded-") as scratch:
+        copies = {broker: Path(scratch) / str(broker) / "data" for broker in data}
+        for broker, path in data.items():
+            copy_tree(path, copies[broker])
+        wanted = {broker: _replicas(path) for broker, path in copies.items()}
+        controller, *ports = free_ports(1 + len(copies))
+        processes = []
+        try:
+            for (broker, copy), port in zip(copies.items(), ports, strict=True):
+                config = _configure(homes[broker], copy, port=port, controller=controller)
+                processes.append(_spawn(config))
+            return _collect(copies, wanted, processes)
+        finally:
+            for process in processes:
+                process.kill()
+            for process in processes:
+                process.wait()
+
+
+def _replicas(data: Path) -> set[Place]:
+    return {
+        Place(one.topic_partition.topic, one.topic_partition.partition)
+        for one in partition_directories(data)
+        if one.topic_partition.topic != METADATA_TOPIC
+    }
+
+
+def _configure(home: Path, data: Path, *, port: int, controller: int) -> Path:
+    """The broker's own properties, with other ports and another place."""
+    lines = (home / "server.properties").read_text().splitlines()
+    values = dict(line.split("=", 1) for line in lines)
+    plain = f"PLAINTEXT://127.0.0.1:{port}"
+    leads = "CONTROLLER://" in values["listeners"]
+    values |= {
+        "log.dirs": str(data),
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listeners": f"{plain},CONTROLLER://127.0.0.1:{controller}" if leads else plain,
+    }
+    config = data.parent / "server.properties"
+    config.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+    return config
+
+
+def _spawn(config: Path) -> subprocess.Popen[bytes]:
+    options = [*JVM, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", *_TELLING]
+    command = [*java_command(kafka_libs(), options=options), "kafka.Kafka", str(config)]
+    with (config.parent / "broker.log").open("wb") as log:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+        )
+
+
+def _collect(
+    copies: Mapping[int, Path],
+    wanted: Mapping[int, set[Place]],
+    processes: list[subprocess.Popen[bytes]],
+) -> tuple[LoadedLog, ...]:
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while True:
+        told = {broker: _loaded(broker, copy.parent) for broker, copy in copies.items()}
+        missing = {
+            broker: places - {one.place for one in told[broker]}
+            for broker, places in wanted.items()
+        }
+        if not any(missing.values()):
+            return tuple(one for rows in told.values() for one in rows)
+        tails = [(copy.parent / "broker.log").read_text()[-2_000:] for copy in copies.values()]
+        assert all(process.poll() is None for process in processes), tails
+        assert time.monotonic() < deadline_s, (missing, tails)
+        time.sleep(_PAUSE_S)
+
+
+def _loaded(broker: int, home: Path) -> list[LoadedLog]:
+    text = (home / "broker.log").read_text(errors="replace")
+    return [
+        LoadedLog(
+            broker=broker,
+            place=Place(found["topic"], int(found["partition"])),
+            segments=int(found["segments"]),
+            start=int(found["start"]),
+            end=int(found["end"]),
+        )
+        for found in _LOADED.finditer(text)
+    ]

@@ -1,0 +1,198 @@
+"""Stock clients on the corpus: librdkafka and Kafka's own, whose batches look different from ours,
+and members of groups. librdkafka also reads everything, as one who had no part in writing it.
+"""
+
+from __future__ import annotations
+
+import time  # noqa: TID251 - waits for processes on the real machine
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from tests.clients.kafka_tools.runner import Tools
+from tests.spark.pipeline.corpus.actors import CODECS, Notebook
+from tests.spark.pipeline.corpus.talk import PATIENCE_S
+from tests.spark.pipeline.corpus.truth import (
+    FinishedTransaction,
+    Place,
+    ReadRecord,
+    Span,
+)
+
+BATCH: Final = 20
+"""Records per transaction of librdkafka."""
+
+
+def librdkafka_transactions(book: Notebook, bootstrap: str) -> None:
+    """A committed and an aborted transaction per codec, a partition each, batches by librdkafka."""
+    book.talk.create_topic("librdkafka", partitions=[(1, 2)] * len(CODECS))
+    for index, codec in enumerate(CODECS):
+        name = f"librdkafka-{codec}"
+        place = Place("librdkafka", index)
+        producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "transactional.id": name,
+                "compression.type": codec,
+                "linger.ms": 20,
+            }
+        )
+        producer.init_transactions(PATIENCE_S)
+        for committed in (True, False):
+            producer.begin_transaction()
+            offsets: list[int] = []
+            note = partial(_note_offset, offsets)
+            for number in range(BATCH):
+                producer.produce(
+                    place.topic,
+                    partition=place.partition,
+                    value=b"%d %s" % (number, b"rd" * 30),
+                    key=b"%d" % (number % 3),
+                    headers=[("n", b"%d" % number)],
+                    on_delivery=note,
+                )
+            producer.flush(PATIENCE_S)
+            (producer.commit_transaction if committed else producer.abort_transaction)(PATIENCE_S)
+            _note(book, name, place, offsets, committed=committed)
+
+
+def _note_offset(into: list[int], _error: object, message: Message) -> None:
+    into.append(_offset(message))
+
+
+def _note(book: Notebook, name: str, place: Place, offsets: list[int], *, committed: bool) -> None:
+    assert len(offsets) == BATCH, offsets
+    told = book.talk.until_state(name, "CompleteCommit", "CompleteAbort")
+    span = Span(
+        place=place,
+        first_offset=min(offsets),
+        last_offset=max(offsets),
+        marker_offset=book.talk.offset(place, -1) - 1,
+    )
+    book.finished.append(
+        FinishedTransaction(
+            transactional_id=name,
+            producer_id=told.producer_id,
+            producer_epoch=told.producer_epoch,
+            marker_epoch=told.producer_epoch,
+            committed=committed,
+            level=book.level,
+            spans=(span,),
+        )
+    )
+
+
+def java_batches(book: Notebook, tools: Tools) -> None:
+    """Records by Kafka's own producer in each codec."""
+    for codec in CODECS:
+        topic = f"java-{codec}"
+        book.talk.create_topic(topic, partitions=[(2, 1)])
+        lines = "".join(f"k{n}\t{n} {'java' * 20}\n" for n in range(30))
+        done = tools.at(
+            "kafka-console-producer",
+            *("--topic", topic, "--compression-codec", codec),
+            *("--reader-property", "parse.key=true"),
+            stdin=lines,
+        )
+        assert done.code == 0, done
+
+
+def group_members(bootstrap: str) -> None:
+    """A group of either protocol whose member has joined, read, committed and left."""
+    for protocol in ("classic", "consumer"):
+        consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": f"{protocol}-group",
+                "group.protocol": protocol,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+            }
+        )
+        consumer.subscribe(["librdkafka"])
+        try:
+            for _ in range(2):
+                message = _next(consumer)
+                consumer.commit(message=message, asynchronous=False)
+        finally:
+            consumer.close()
+
+
+def _next(consumer: Consumer) -> Message:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline_s:
+        message = consumer.poll(1.0)
+        if message is not None and message.error() is None:
+            return message
+    raise AssertionError("nothing to read")
+
+
+def read_all(bootstrap: str, places: Sequence[Place]) -> dict[Place, list[ReadRecord]]:
+    """Every record of these partitions that ``read_uncommitted`` shows, and which of them
+    ``read_committed`` shows.
+    """
+    everything = _read(bootstrap, places, "read_uncommitted")
+    visible = _read(bootstrap, places, "read_committed")
+    shown = {place: {_offset(one) for one in messages} for place, messages in visible.items()}
+    return {
+        place: [_as_read(one, committed=_offset(one) in shown[place]) for one in messages]
+        for place, messages in everything.items()
+    }
+
+
+def _read(bootstrap: str, places: Sequence[Place], isolation: str) -> dict[Place, list[Message]]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "nobody",
+            "isolation.level": isolation,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 10,
+        }
+    )
+    found: dict[Place, list[Message]] = {place: [] for place in places}
+    consumer.assign([TopicPartition(*place, -2) for place in places])
+    ends = set[Place]()
+    deadline_s = time.monotonic() + PATIENCE_S
+    while len(ends) < len(places):
+        assert time.monotonic() < deadline_s, f"no end of {set(places) - ends}"
+        for message in consumer.consume(1_000, 0.2):
+            place = Place(message.topic() or "", message.partition() or 0)
+            error = message.error()
+            if error is None:
+                found[place].append(message)
+                ends.discard(place)
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                ends.add(place)
+    consumer.close()
+    return found
+
+
+def _as_read(message: Message, *, committed: bool) -> ReadRecord:
+    return ReadRecord(
+        offset=_offset(message),
+        timestamp_ms=message.timestamp()[1],
+        key=message.key(),
+        value=message.value(),
+        headers=_headers(message),
+        committed=committed,
+    )
+
+
+def _offset(message: Message) -> int:
+    offset = message.offset()
+    assert offset is not None
+    return offset
+
+
+def _headers(message: Message) -> tuple[tuple[str, bytes | None], ...]:
+    rows = message.headers() or []
+    assert isinstance(rows, list)
+    return tuple(
+        (name, value.encode() if isinstance(value, str) else value) for name, value in rows
+    )

@@ -1,0 +1,129 @@
+"""Ends of files as an unclean stop may leave them, made by hand and always the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tests.spark.pipeline.corpus.truth import Damage, LoadedLog, OpenTransaction, Place, Stage
+from txnsim.storage.names import INDEX_SUFFIX, LOG_SUFFIX
+from txnsim.wire.batch import HEADER_SIZE, iter_batches
+
+_PAGE: Final = bytes(4_096)
+
+
+def _cut_in_records(path: Path, position: int, size: int) -> str:
+    _cut(path, position + size - 5)
+    return "cut within the records of the last batch"
+
+
+def _cut_in_header(path: Path, position: int, size: int) -> str:
+    _cut(path, position + HEADER_SIZE - 20)
+    return "cut within the header of the last batch"
+
+
+def _zeros_behind(path: Path, position: int, size: int) -> str:
+    _cut(path, position + size // 2)
+    with path.open("ab") as file:
+        file.write(_PAGE)
+    return "the second half of the last batch is zeros, and a page of them behind it"
+
+
+def _flipped(path: Path, position: int, size: int) -> str:
+    data = bytearray(path.read_bytes())
+    data[position + size - 3] ^= 0x10
+    path.write_bytes(data)
+    return "a bit of the last batch is flipped, its CRC is wrong"
+
+
+def _cut_in_length(path: Path, position: int, size: int) -> str:
+    _cut(path, position + 11)
+    path.with_suffix(INDEX_SUFFIX).unlink()
+    return "cut within the length of the last batch, its index lost"
+
+
+def _marker_lost(path: Path, position: int, size: int) -> str:
+    _cut(path, position + size - 1)
+    return "the last byte of the last marker is lost"
+
+
+_WAYS: Final[tuple[Callable[[Path, int, int], str], ...]] = (
+    _cut_in_records,
+    _cut_in_header,
+    _zeros_behind,
+    _flipped,
+    _cut_in_length,
+    _marker_lost,
+)
+
+
+def tear(stage: Path, last: Mapping[Place, int]) -> tuple[Damage, ...]:
+    """Damage the last batch of each partition.
+
+    Args:
+        stage: Directory with ``broker-N``.
+        last: Partition → offset of its last batch; broker 1 has the even ones, broker 2 the others.
+    """
+    done = []
+    for (place, offset), way in zip(sorted(last.items()), _WAYS, strict=True):
+        broker = 1 + place.partition % 2
+        folder = stage / f"broker-{broker}" / f"{place.topic}-{place.partition}"
+        path = max(folder.glob(f"*{LOG_SUFFIX}"))
+        batches = [(start, head) for start, head in iter_batches(path.read_bytes())]
+        position, head = batches[-1]
+        assert head.base_offset == offset, (place, head.base_offset, offset)
+        what = way(path, position, path.stat().st_size - position)
+        done.append(Damage(place=place, broker=broker, file=path.name, what=what, sound_end=offset))
+    return tuple(done)
+
+
+def as_torn(killed: Stage, damage: tuple[Damage, ...], loaded: tuple[LoadedLog, ...]) -> Stage:
+    """What is known of the damaged copy: what is open there has lost its last batch, and what had
+    ended is open where its marker is lost.
+    """
+    ends = {one.place: one.sound_end for one in damage}
+    last_ms: dict[tuple[Place, int], int] = {}
+    for sent in killed.sent:
+        if sent.place in ends and sent.base_offset < ends[sent.place]:
+            stamp = max(one.timestamp_ms for one in sent.records)
+            last_ms[sent.place, sent.producer_id] = stamp
+    opened = [
+        msgspec.structs.replace(row, last_timestamp_ms=last_ms[row.place, row.producer_id])
+        if row.place in ends
+        else row
+        for row in killed.open
+    ]
+    kept = []
+    for transaction in killed.finished:
+        span = transaction.spans[0]
+        if ends.get(span.place) != span.marker_offset:
+            kept.append(transaction)
+            continue
+        opened.append(
+            OpenTransaction(
+                place=span.place,
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+                start_offset=span.first_offset,
+                last_timestamp_ms=last_ms[span.place, transaction.producer_id],
+                verdict="hanging",
+                why="its marker is lost with the end of the file",
+                transactional_id=transaction.transactional_id,
+            )
+        )
+    return msgspec.structs.replace(
+        killed,
+        name="torn",
+        finished=tuple(kept),
+        open=tuple(sorted(opened, key=lambda row: (row.place, row.producer_id))),
+        damage=damage,
+        loaded=loaded,
+    )
+
+
+def _cut(path: Path, size: int) -> None:
+    with path.open("r+b") as file:
+        file.truncate(size)

@@ -1,0 +1,50 @@
+"""The corpus, made once per digest of its sources below ``.cache``."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.spark.pipeline.corpus.make import make
+from tests.spark.pipeline.corpus.truth import FILE, Stage, Truth, read_truth
+from tests.support.apache_kafka import CACHE, KAFKA_VERSION, locked
+
+SOURCES = Path(__file__).parent
+
+
+class Corpus(NamedTuple):
+    """Directories and truth."""
+
+    directory: Path
+    truth: Truth
+
+    def stage(self, name: str) -> Stage:
+        """What is known of a stage."""
+        return self.truth.stages[name]
+
+    def brokers(self, name: str) -> tuple[Path, ...]:
+        """The log directories of a stage, in order of broker ids."""
+        return tuple(self.directory / name / f"broker-{broker}" for broker in self.truth.brokers)
+
+
+def corpus() -> Corpus:
+    """The corpus, made now if it is not there; never change a file of it.
+
+    Safe against concurrent runs: one process makes it while the others wait for its lock.
+    """
+    sources = sorted(SOURCES.glob("*.py"))
+    digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
+    directory = CACHE / "corpus" / f"{KAFKA_VERSION}-{digest}"
+    with locked(CACHE / "corpus.lock"):
+        if not (directory / FILE).is_file():
+            fresh = directory.with_name(f"partial-{os.getpid()}")
+            shutil.rmtree(fresh, ignore_errors=True)
+            try:
+                make(fresh)
+                fresh.rename(directory)
+            finally:
+                shutil.rmtree(fresh, ignore_errors=True)
+    return Corpus(directory, read_truth(directory))

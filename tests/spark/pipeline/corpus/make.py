@@ -1,0 +1,256 @@
+"""Makes the corpus: ``python -m tests.spark.pipeline.corpus.make [DIR]``.
+
+Two brokers live three times, first for a moment to forget a few transactional ids. The second life
+ends in order, the second broker before the first one, so that replicas disagree and a partition
+that was only there loses its marker: ``clean``. The third one ends with SIGKILL: ``killed``.
+``torn`` is a copy whose last files are damaged on purpose. Real brokers say what they make of that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tests.clients.kafka_tools.runner import Tools
+from tests.spark.pipeline.corpus import asked, clients, second_life, stories
+from tests.spark.pipeline.corpus.actors import Actor, Notebook
+from tests.spark.pipeline.corpus.brokers import JVM, PROPERTIES, copy_tree, loaded_by_kafka
+from tests.spark.pipeline.corpus.damage import as_torn, tear
+from tests.spark.pipeline.corpus.talk import Talk, now_ms
+from tests.spark.pipeline.corpus.truth import (
+    ActiveProducer,
+    CommittedOffset,
+    HangingRow,
+    LoadedLog,
+    PartitionTruth,
+    Place,
+    Stage,
+    Truth,
+    write_truth,
+)
+from tests.support.apache_kafka import KAFKA_VERSION, ApacheKafka
+
+BROKERS: Final = (1, 2)
+GROUPS: Final = ("txn-group", "classic-group", "consumer-group")
+FORKED: Final = Place("forked", 0)
+LONELY: Final = Place("lonely", 0)
+
+
+class Maker:
+    """One run.
+
+    Args:
+        directory: Where the stages go; it must not exist.
+        kafka: The brokers, not yet started.
+    """
+
+    def __init__(self, directory: Path, kafka: ApacheKafka) -> None:
+        self.directory = directory
+        self.kafka = kafka
+        self.stages: dict[str, Stage] = {}
+        self.expired: tuple[tuple[Place, int], ...] = ()
+        self.forgotten: tuple[str, ...] = ()
+        self.pending: list[CommittedOffset] = []
+
+    def run(self) -> Truth:
+        """Make everything; the brokers are stopped afterwards."""
+        self.directory.mkdir(parents=True)
+        self.kafka.start()
+        with Talk(self._addresses()) as talk:
+            book = Notebook(talk, level=0)
+            self.forgotten = stories.forgotten(book)
+        self._remember()
+        with Talk(self._addresses()) as talk:
+            book.talk = talk
+            self._first_life(book)
+            self._stop_in_order(book)
+        self.kafka.start_again(*BROKERS)
+        with Talk(self._addresses()) as talk:
+            book.talk = talk
+            self._second_life(book)
+        truth = Truth(kafka=KAFKA_VERSION, brokers=BROKERS, stages=self.stages)
+        write_truth(self.directory, truth)
+        return truth
+
+    def _addresses(self) -> dict[int, str]:
+        return dict(zip(BROKERS, self.kafka.bootstrap.split(","), strict=True))
+
+    def _remember(self) -> None:
+        """Start the brokers again, without the properties that make them forgetful."""
+        for broker, home in reversed(list(zip(BROKERS, self.kafka.homes, strict=True))):
+            self.kafka.stop_one(broker)
+            config = home / "server.properties"
+            lines = config.read_text().splitlines(keepends=True)
+            config.write_text(
+                "".join(one for one in lines if one.split("=")[0] not in stories.FORGETFUL)
+            )
+        self.kafka.start_again(*BROKERS)
+
+    # The first life
+
+    def _first_life(self, book: Notebook) -> None:
+        stories.levels(book)
+        stories.down_and_up(book)
+        self.long = stories.orders(book)
+        stories.codecs(book)
+        stories.plain(book)
+        self.expired = stories.expired(book)
+        stories.trimmed(book)
+        stories.compacted(book)
+        stories.fenced(book)
+        stories.ghosts(book)
+        stories.undecided(book)
+        clients.librdkafka_transactions(book, self.kafka.bootstrap)
+        clients.group_members(self.kafka.bootstrap)
+        self.pending.append(stories.positions(book))
+
+    def _stop_in_order(self, book: Notebook) -> None:
+        """Ask everything, with a stop of the second broker in the middle; then stop the first."""
+        talk = book.talk
+        talk.create_topic(FORKED.topic, partitions=[stories.BOTH])
+        talk.create_topic(LONELY.topic, partitions=[(2,)])
+        actors = {place: Actor(book, place.topic) for place in (FORKED, LONELY)}
+        for place, actor in actors.items():
+            actor.send(place, "begun while both brokers are there")
+        with Tools(self.kafka.bootstrap) as tools:
+            clients.java_batches(book, tools)
+            layout = asked.Layout(talk)
+            hanging = asked.find_hanging(tools, BROKERS)
+        offsets = _offsets(talk, layout)
+        on_second = layout.alone_on(2)
+        partitions = asked.read_partitions(talk, layout, self.kafka.bootstrap, on_second)
+        producers = asked.producers(talk, on_second)
+        self.kafka.stop_one(2)
+        talk.lose(2)
+        actors[FORKED].leave_open("lagging", "ended when the second broker was gone", brokers=(2,))
+        actors[FORKED].finish()
+        # A partition without a leader is taken for one that was deleted, and its marker is left out
+        # (KAFKA-20734, TransactionMarkerChannelManager.addTxnMarkersToBrokerQueue).
+        actors[LONELY].leave_open(
+            "hanging", "it had no leader when it was committed: KAFKA-20734", brokers=(2,)
+        )
+        actors[LONELY].end(committed=True)
+        talk.until_state(LONELY.topic, "CompleteCommit")
+        rest = [place for place in layout.places if place not in partitions]
+        address = self._addresses()[1]
+        partitions |= asked.read_partitions(talk, layout, address, rest)
+        producers += asked.producers(talk, rest)
+        self._keep("clean", book, layout, partitions, producers, hanging, offsets)
+        self.kafka.stop_one(1)
+        self._copy("clean")
+
+    # The second life
+
+    def _second_life(self, book: Notebook) -> None:
+        talk = book.talk
+        book.open = [row for row in book.open if row.place != FORKED]
+        second_life.more(book, [self.long])
+        last = second_life.to_be_torn(book)
+        with Tools(self.kafka.bootstrap) as tools:
+            layout = asked.Layout(talk)
+            hanging = asked.find_hanging(tools, BROKERS)
+        offsets = _offsets(talk, layout)
+        partitions = asked.read_partitions(talk, layout, self.kafka.bootstrap, layout.places)
+        producers = asked.producers(talk, layout.places)
+        writers = second_life.Writers(self._addresses(), level=book.level)
+        self._keep("killed", book, layout, partitions, producers, hanging, offsets)
+        writers.start(talk)
+        writers.expect_the_end()
+        for broker in BROKERS:
+            self.kafka.kill(broker)
+        written = [sent for one in writers.join() for sent in one.sent]
+        self._copy("killed")
+        copy_tree(self.directory / "killed", self.directory / "torn")
+        damage = tear(self.directory / "torn", last)
+        loaded = self._loaded("torn")
+        harmed = {one.place for one in damage}
+        killed = msgspec.structs.replace(
+            self.stages["killed"],
+            sent=(*self.stages["killed"].sent, *written),
+            writers=tuple(second_life.WRITERS),
+            stopped_at_ms=now_ms(),
+            loaded=tuple(one for one in loaded if one.place not in harmed),
+        )
+        self.stages["killed"] = killed
+        self.stages["torn"] = as_torn(killed, damage, loaded)
+
+    # Keeping
+
+    def _keep(
+        self,
+        name: str,
+        book: Notebook,
+        layout: asked.Layout,
+        partitions: dict[Place, PartitionTruth],
+        producers: list[ActiveProducer],
+        hanging: tuple[HangingRow, ...],
+        offsets: list[CommittedOffset],
+    ) -> None:
+        self.stages[name] = Stage(
+            name=name,
+            stopped_at_ms=now_ms(),
+            topics=asked.topic_truths(layout, partitions),
+            sent=tuple(book.sent),
+            finished=tuple(book.finished),
+            open=tuple(second_life.still_open(book)),
+            listed=asked.listed(book.talk),
+            producers=tuple(producers),
+            find_hanging=hanging,
+            offsets=tuple(offsets),
+            pending_offsets=tuple(self.pending),
+            expired=self.expired,
+            forgotten_ids=self.forgotten,
+            writers=(),
+            damage=(),
+            loaded=(),
+        )
+
+    def _copy(self, name: str) -> None:
+        for broker, home in zip(BROKERS, self.kafka.homes, strict=True):
+            copy_tree(home / "data", self.directory / name / f"broker-{broker}")
+
+    def _loaded(self, name: str) -> tuple[LoadedLog, ...]:
+        homes = dict(zip(BROKERS, self.kafka.homes, strict=True))
+        data = {broker: self.directory / name / f"broker-{broker}" for broker in BROKERS}
+        return loaded_by_kafka(homes, data)
+
+
+def _offsets(talk: Talk, layout: asked.Layout) -> list[CommittedOffset]:
+    return [row for group in GROUPS for row in asked.committed_offsets(talk, group, layout.places)]
+
+
+def make(directory: Path) -> Truth:
+    """Make a corpus in a directory that does not exist."""
+    kafka = ApacheKafka(
+        transaction_version=0,
+        brokers=len(BROKERS),
+        properties={**PROPERTIES, **stories.FORGETFUL},
+        jvm_options=JVM,
+    )
+    try:
+        return Maker(directory, kafka).run()
+    finally:
+        kafka.stop()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Make it where one is told to, or where tests look for it."""
+    parser = argparse.ArgumentParser(prog="python -m tests.spark.pipeline.corpus.make")
+    parser.add_argument("directory", nargs="?", type=Path, metavar="DIR")
+    given = parser.parse_args(argv).directory
+    if given is None:
+        from tests.spark.pipeline.corpus.made import corpus
+
+        sys.stdout.write(f"{corpus().directory}\n")
+    else:
+        make(given)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,535 @@
+"""What happens in the corpus before its brokers stop for the first time: one function per topic.
+
+Each step waits for its acknowledgement, and nothing else writes to the same partition meanwhile:
+so the notebook knows every offset without reading a log. Leaders are on broker 1, but for what is
+said to be on broker 2.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from tests.spark.pipeline.corpus.actors import CODECS, Actor, Notebook, batch_of
+from tests.spark.pipeline.corpus.talk import TRANSACTION, Talk, wait_for
+from tests.spark.pipeline.corpus.truth import (
+    CommittedOffset,
+    FinishedTransaction,
+    OpenTransaction,
+    Place,
+    Span,
+    Told,
+)
+from txnsim.errors import ErrorCode
+from txnsim.wire.batch import iter_batches
+
+BOTH: Final = (1, 2)
+SMALL: Final = {"internal.segment.bytes": "1024"}
+"""A few batches per segment; only brokers under test may have so few."""
+TINY: Final = {"internal.segment.bytes": "512"}
+CLEANED: Final = {**SMALL, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0"}
+CLEANED_RECORDS: Final = 22
+"""What is left of a cleaned partition at most: the last values of eight keys, eight markers, and
+the six records at the end."""
+FORGETFUL: Final = {
+    "transactional.id.expiration.ms": "3000",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
+}
+"""Properties of brokers that soon forget transactional ids."""
+VERIFICATION: Final = "transaction.partition.verification.enable"
+DAY_MS: Final = 86_400_000
+UNKNOWN_PRODUCER: Final = 4_000_000
+"""A producer id that no coordinator has ever given away."""
+
+
+def levels(book: Notebook) -> None:
+    """Transactions at each level of ``transaction.version``, and one left open at each."""
+    talk = book.talk
+    talk.create_topic("levels", partitions=[BOTH] * 3)
+    for level in (0, 1, 2):
+        if level > 0:
+            talk.set_transaction_version(level, up=True)
+            book.level = level
+        place = Place("levels", level)
+        producer = Actor(book, f"level-{level}")
+        producer.send(place, "first", "second")
+        producer.finish()
+        producer.send(place, "never")
+        producer.finish(committed=False)
+        staying = Actor(book, f"level-{level}-open")
+        staying.send(place, "staying")
+        staying.leave_open("open", f"left open at transaction.version {level}")
+        producer.send(place, "behind what is open")
+        producer.finish()
+
+
+def down_and_up(book: Notebook) -> None:
+    """The level goes back to 1 and to 2 again; a transaction of each kind in between."""
+    talk = book.talk
+    talk.create_topic("down-and-up", partitions=[BOTH])
+    place = Place("down-and-up", 0)
+    new = Actor(book, "down-and-up-new", new=True)
+    new.send(place, "in transactions v2")
+    new.finish()
+    talk.set_transaction_version(1, up=False)
+    book.level = 1
+    old = Actor(book, "down-and-up-old")
+    old.send(place, "in the old flow")
+    old.finish(committed=False)
+    talk.set_transaction_version(2, up=True)
+    book.level = 2
+    new.send(place, "and again in v2")
+    new.finish(committed=False)
+
+
+def orders(book: Notebook) -> Actor:
+    """Producers of both flows and without transactions, side by side in all codecs, over many
+    segments; one transaction stays open from the first segment to the last, and is given back.
+    """
+    book.talk.create_topic("orders", partitions=[BOTH] * 3, configs=SMALL)
+    first, second, third = (Place("orders", index) for index in range(3))
+    long = Actor(book, "orders-long")
+    long.send(first, "long 0")
+    old = Actor(book, "orders-old")
+    new = Actor(book, "orders-new", new=True)
+    for turn in range(12):
+        codec = tuple(CODECS)[turn % len(CODECS)]
+        values = [f"{codec} {turn} {'x' * 60} {index}" for index in range(4)]
+        old.send(first, *values, codec=codec)
+        new.send(first, *values[:2], codec=codec, key=f"key-{turn % 4}")
+        old.send(second, *values, codec=codec)
+        book.append(third, book.told(*values), codec=codec)
+        old.finish(committed=turn % 3 != 0)
+        new.send(third, values[0])
+        if turn % 4 == 1:
+            long.send(first, f"long {turn}", codec=codec)
+        new.finish(committed=turn % 4 != 0)
+    long.leave_open("open", "Ongoing over many segments")
+    return long
+
+
+def codecs(book: Notebook) -> None:
+    """A partition per codec, on one broker only: a transaction committed, one aborted, one open."""
+    book.talk.create_topic("codecs", partitions=[(1,), (2,)] * 2 + [(1,)])
+    for index, codec in enumerate(CODECS):
+        place = Place("codecs", index)
+        producer = Actor(book, f"codec-{codec}", new=index % 2 == 0)
+        for committed in (True, False):
+            for batch in range(3):
+                producer.send(place, *(f"{batch} {'ab' * 40} {n}" for n in range(8)), codec=codec)
+            producer.finish(committed=committed)
+        staying = Actor(book, f"codec-{codec}-open")
+        staying.send(place, *("open" * 20 for _ in range(5)), codec=codec)
+        staying.leave_open("open", f"left open, records in {codec}")
+
+
+def plain(book: Notebook) -> None:
+    """Everything that a record may be, without transactions."""
+    talk = book.talk
+    talk.create_topic("plain", partitions=[(1,)] * 2)
+    talk.create_topic(
+        "stamped", partitions=[(2,)], configs={"message.timestamp.type": "LogAppendTime"}
+    )
+    place = Place("plain", 0)
+    stamp = book.next_stamp()
+    odd = (
+        Told(timestamp_ms=stamp, key=None, value=None),
+        Told(timestamp_ms=stamp + 5, key=b"", value=b""),
+        Told(timestamp_ms=stamp - 3, key=b"\xff\x00", value=bytes(range(256))),
+        Told(timestamp_ms=stamp, value=b"h", headers=(("a", b"1"), ("a", None), ("", b""))),
+        Told(timestamp_ms=stamp, key="ключ".encode(), value="значение".encode()),
+    )
+    for codec in CODECS:
+        book.append(place, odd, codec=codec)
+    book.append(place, (Told(timestamp_ms=stamp, value=b"0123456789" * 20_000),), codec="zstd")
+    book.append(Place("stamped", 0), book.told("a", "b"), codec="lz4")
+    _idempotent(book, Place("plain", 1))
+
+
+def _idempotent(book: Notebook, place: Place) -> None:
+    """Sequences that wrap around, an epoch that is bumped, a duplicate that is not appended."""
+    producer_id, epoch = identity(book.talk)
+    records = book.told("a", "b", "c", "d")
+    for sequence in (2**31 - 2, 2):
+        batch = book.append(
+            place,
+            records,
+            base_sequence=sequence,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+    again = batch_of(
+        records,
+        base_sequence=batch.base_sequence,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+    )
+    book.talk.produced(place, again, version=11)
+    book.append(
+        place,
+        book.told("e"),
+        base_sequence=0,
+        producer_id=producer_id,
+        producer_epoch=epoch + 1,
+    )
+
+
+def identity(talk: Talk) -> tuple[int, int]:
+    """A producer id without a transactional id."""
+    answer = talk.until(
+        lambda told: told.error_code == ErrorCode.none,
+        "InitProducerId",
+        4,
+        transactional_id=None,
+        transaction_timeout=60_000,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+    return int(answer.producer_id), int(answer.producer_epoch)
+
+
+def forgotten(book: Notebook) -> tuple[str, ...]:
+    """Transactional ids that their coordinator forgets: their last record is a tombstone. Only
+    while brokers run with ``FORGETFUL``.
+    """
+    talk = book.talk
+    talk.create_topic("forgotten", partitions=[BOTH])
+    names = tuple(f"forgotten-{number}" for number in range(2))
+    for name in names:
+        producer = Actor(book, name)
+        producer.send(Place("forgotten", 0), "by somebody who is forgotten")
+        producer.finish(committed=name == names[0])
+    wait_for(
+        lambda: [talk.ask("ListTransactions", 0, broker=at) for at in talk.brokers],
+        lambda told: not any(answer.transaction_states for answer in told),
+        "transactional ids to expire",
+    )
+    return names
+
+
+def expired(book: Notebook) -> tuple[tuple[Place, int], ...]:
+    """A producer that its partition forgets at once, as its records are two days old; and one whose
+    transaction keeps it known.
+    """
+    talk = book.talk
+    talk.create_topic("expired", partitions=[BOTH])
+    place = Place("expired", 0)
+    producer_id, epoch = identity(talk)
+    old = book.stamp_ms - 2 * DAY_MS
+    book.append(
+        place,
+        (Told(timestamp_ms=old, value=b"old"),),
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=0,
+    )
+    staying = Actor(book, "expired-open")
+    staying.send_told(place, (Told(timestamp_ms=old, value=b"old, but open"),))
+    staying.leave_open("open", "its records are older than a producer is remembered")
+    wait_for(
+        lambda: [row.producer_id for row in active_producers(talk, place)],
+        lambda ids: ids == [staying.producer_id],
+        "a producer to be forgotten",
+    )
+    return ((place, producer_id),)
+
+
+def active_producers(talk: Talk, place: Place) -> Any:
+    """DescribeProducers of the leader."""
+    topics = [{"name": place.topic, "partition_indexes": [place.partition]}]
+    answer = talk.ask("DescribeProducers", 0, broker=talk.leader(place), topics=topics)
+    return answer.topics[0].partitions[0].active_producers
+
+
+def trimmed(book: Notebook) -> None:
+    """The head of the log is deleted, half a segment with it."""
+    talk = book.talk
+    talk.create_topic("trimmed", partitions=[BOTH], configs=TINY)
+    place = Place("trimmed", 0)
+    producer = Actor(book, "trimmed")
+    for turn in range(6):
+        producer.send(place, *(f"{turn} {'y' * 50} {index}" for index in range(3)))
+        producer.finish(committed=turn % 2 == 0)
+    partitions = [{"partition_index": 0, "offset": 10}]
+    talk.ask(
+        "DeleteRecords",
+        2,
+        broker=talk.leader(place),
+        topics=[{"name": place.topic, "partitions": partitions}],
+        timeout=30_000,
+    )
+    wait_for(lambda: talk.offset(place, -2), lambda start: start == 10, "records to be deleted")
+
+
+def compacted(book: Notebook) -> None:
+    """Logs that the cleaner has cleaned: with transactions, tombstones, gaps; in one of them, what
+    marks deletions goes as well; in a partition with an open transaction it stops before that.
+    """
+    talk = book.talk
+    talk.create_topic("compacted", partitions=[BOTH] * 2, configs=CLEANED)
+    talk.create_topic("swept", partitions=[BOTH], configs={**CLEANED, "delete.retention.ms": "0"})
+    for place in (Place("compacted", 0), Place("compacted", 1), Place("swept", 0)):
+        name = f"{place.topic}-{place.partition}"
+        if place.partition == 1:
+            staying = Actor(book, f"{name}-open")
+            staying.send(place, "open", key="a")
+            staying.leave_open("open", "the cleaner may not pass it")
+        producer = Actor(book, name, new=place.topic == "swept")
+        for turn in range(8):
+            codec = tuple(CODECS)[turn % len(CODECS)]
+            value = None if turn == 5 else f"{turn} {'z' * 40}"
+            for key in ("a", "b", f"once-{turn}"):
+                producer.send(place, value, codec=codec, key=key)
+            producer.finish(committed=turn % 4 != 3)
+        for turn in range(6):  # what is active is never cleaned
+            book.append(place, book.told(f"last {'z' * 80}", key=f"last-{turn}"))
+    for place in (Place("compacted", 0), Place("swept", 0)):
+        wait_for(
+            partial(records_left, talk, place),
+            lambda left: left <= CLEANED_RECORDS,
+            f"{place} to be cleaned",
+        )
+
+
+def records_left(talk: Talk, place: Place) -> int:
+    """How many records and markers the headers of a partition's batches count."""
+    count, offset = 0, talk.offset(place, -2)
+    while True:
+        row = {"partition": place.partition, "fetch_offset": offset}
+        answer = talk.ask(
+            "Fetch",
+            12,
+            broker=talk.leader(place),
+            replica_id=-1,
+            max_wait=0,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            topics=[
+                {"topic": place.topic, "partitions": [{**row, "partition_max_bytes": 1 << 20}]}
+            ],
+        )
+        headers = [
+            head for _, head in iter_batches(answer.responses[0].partitions[0].records or b"")
+        ]
+        if not headers:
+            return count
+        count += sum(head.records_count for head in headers)
+        offset = headers[-1].last_offset + 1
+
+
+def fenced(book: Notebook) -> None:
+    """Transactions that their producers did not end: fenced, timed out, bumped."""
+    talk = book.talk
+    talk.create_topic("fenced", partitions=[BOTH])
+    place = Place("fenced", 0)
+    first = Actor(book, "fenced")
+    sent = first.send(place, "by the one who is fenced")
+    epoch = first.producer_epoch
+    second = Actor(book, "fenced")  # its InitProducerId ends what the first one had begun
+    second.touched[place] = [sent]
+    second.note_finished(committed=False, epoch=epoch, marker_epoch=epoch + 1)
+    late = batch_of(
+        book.told("too late"),
+        producer_id=first.producer_id,
+        producer_epoch=epoch,
+        base_sequence=1,
+        transactional=True,
+    )
+    error, _ = talk.produce(place, late, version=11, transactional_id="fenced")
+    assert error == ErrorCode.invalid_producer_epoch, error.name
+    second.send(place, "by the one who came after")
+    second.finish()
+    slow = Actor(book, "timed-out", timeout_ms=100)
+    slow.send(place, "too slow")
+    epoch = slow.producer_epoch
+    slow.note_finished(committed=False, epoch=epoch, marker_epoch=epoch + 1)
+    bumped = Actor(book, "bumped")
+    bumped.send(place, "before the bump")
+    bumped.finish()
+    bumped.init(as_myself=True)
+    bumped.send(place, "after the bump")
+    bumped.finish(committed=False)
+
+
+def ghosts(book: Notebook) -> None:
+    """Hanging transactions, each made in another way, beside healthy ones."""
+    talk = book.talk
+    sides = [BOTH, BOTH, (2, 1), BOTH, (2, 1), BOTH, BOTH, BOTH]
+    talk.create_topic("ghosts", partitions=sides, configs=TINY)
+    places = [Place("ghosts", index) for index in range(8)]
+    talk.configure(4, "", {VERIFICATION: "false"})
+    never = Actor(book, "ghost-never-added")
+    _unasked(never, places[0], "nobody was told")
+    never.leave_open("hanging", "Produce without AddPartitionsToTxn")
+    late = Actor(book, "ghost-late")
+    late.send(places[1], "in time")
+    late.finish(committed=False)
+    _unasked(late, places[1], "too late")
+    late.leave_open("hanging", "Produce after the abort")
+    busy = Actor(book, "ghost-busy")
+    busy.send(places[3], "a partition that was added")
+    busy.leave_open("open", "Ongoing, with this partition")
+    busy.touched.clear()
+    _unasked(busy, places[2], "one that was not")
+    busy.leave_open("hanging", "Ongoing, but without this partition")
+    _stranger(book, places[4])
+    _spread(book, places[5])
+    _fenced_ghost(book, places[6])
+    _repaired(book, places[7])
+    talk.configure(4, "", {VERIFICATION: None})
+
+
+def _unasked(actor: Actor, place: Place, *values: str, codec: str = "none") -> None:
+    actor.send_told(place, actor.book.told(*values), codec=codec, unasked=True)
+
+
+def _stranger(book: Notebook, place: Place) -> None:
+    """A producer id that no coordinator knows."""
+    sent = book.append(
+        place,
+        book.told("who is this?"),
+        transactional_id="ghost-stranger",
+        producer_id=UNKNOWN_PRODUCER,
+        producer_epoch=7,
+        base_sequence=0,
+        transactional=True,
+    )
+    book.open.append(
+        OpenTransaction(
+            place=place,
+            producer_id=UNKNOWN_PRODUCER,
+            producer_epoch=7,
+            start_offset=sent.base_offset,
+            last_timestamp_ms=sent.records[-1].timestamp_ms,
+            verdict="hanging",
+            why="a producer id that was never given away",
+        )
+    )
+
+
+def _spread(book: Notebook, place: Place) -> None:
+    """Hangs over many segments, in every codec, others committing between its batches."""
+    ghost = Actor(book, "ghost-spread")
+    other = Actor(book, "ghost-spread-other", new=True)
+    for turn in range(8):
+        codec = tuple(CODECS)[turn % len(CODECS)]
+        _unasked(ghost, place, *(f"{turn} {'g' * 40} {index}" for index in range(3)), codec=codec)
+        other.send(place, *(f"{turn} {'o' * 70} {index}" for index in range(2)))
+        other.finish(committed=turn % 2 == 0)
+    ghost.leave_open("hanging", "Produce without AddPartitionsToTxn, over many segments")
+
+
+def _fenced_ghost(book: Notebook, place: Place) -> None:
+    """Its transactional id has gone on to a later epoch, and commits elsewhere."""
+    ghost = Actor(book, "ghost-fenced")
+    _unasked(ghost, place, "left behind")
+    ghost.leave_open("hanging", "its transactional id has a later epoch by now")
+    after = Actor(book, "ghost-fenced")
+    after.send(Place("levels", 0), "elsewhere")
+    after.finish()
+
+
+def _repaired(book: Notebook, place: Place) -> None:
+    """Hung, and was aborted by an operator: a marker that no coordinator has sent."""
+    ghost = Actor(book, "ghost-repaired")
+    _unasked(ghost, place, "was hanging")
+    write_marker(book.talk, ghost, place, epoch=ghost.producer_epoch, committed=False)
+    ghost.note_finished(committed=False, epoch=ghost.producer_epoch)
+
+
+def write_marker(talk: Talk, actor: Actor, place: Place, *, epoch: int, committed: bool) -> None:
+    """WriteTxnMarkers past the coordinator."""
+    marker = {
+        "producer_id": actor.producer_id,
+        "producer_epoch": epoch,
+        "transaction_result": committed,
+        "topics": [{"name": place.topic, "partition_indexes": [place.partition]}],
+        "coordinator_epoch": 0,
+    }
+    answer = talk.ask("WriteTxnMarkers", 1, broker=talk.leader(place), markers=[marker])
+    error = ErrorCode(answer.markers[0].topics[0].partitions[0].error_code)
+    assert error == ErrorCode.none, error.name
+
+
+def undecided(book: Notebook) -> None:
+    """PrepareCommit that lasts: the coordinator's marker has an older epoch than the partition."""
+    talk = book.talk
+    talk.create_topic("undecided", partitions=[BOTH] * 2)
+    first, second = Place("undecided", 0), Place("undecided", 1)
+    producer = Actor(book, "undecided")
+    sent = {place: producer.send(place, "sent before") for place in (first, second)}
+    epoch = producer.producer_epoch
+    write_marker(talk, producer, first, epoch=epoch + 1, committed=False)
+    producer.end(committed=True)
+    wait_for(lambda: talk.offset(second, -1), lambda end: end == 2, "the marker that is taken")
+    told = talk.describe_transaction("undecided")
+    assert told.transaction_state == "PrepareCommit", told
+    for place, committed, marker_epoch in ((first, False, epoch + 1), (second, True, epoch)):
+        offset = sent[place].base_offset
+        book.finished.append(
+            FinishedTransaction(
+                transactional_id="undecided",
+                producer_id=producer.producer_id,
+                producer_epoch=epoch,
+                marker_epoch=marker_epoch,
+                committed=committed,
+                level=book.level,
+                spans=(
+                    Span(place=place, first_offset=offset, last_offset=offset, marker_offset=1),
+                ),
+            )
+        )
+    talk.configure(4, "", {VERIFICATION: "false"})
+    producer.forget()
+    producer.sequences.clear()
+    producer.producer_epoch = epoch + 1
+    _unasked(producer, first, "sent after")
+    producer.leave_open("undecided", "PrepareCommit, and its marker is refused as too old")
+    talk.configure(4, "", {VERIFICATION: None})
+
+
+def positions(book: Notebook) -> CommittedOffset:
+    """Offsets of groups in transactions: committed, aborted; and one that is still pending."""
+    talk = book.talk
+    producer = Actor(book, "positions")
+    for offset, end in ((5, True), (99, False)):
+        commit_offset(talk, producer, "txn-group", Place("orders", 0), offset)
+        producer.end(committed=end)
+        talk.until_state("positions", "CompleteCommit", "CompleteAbort")
+    staying = Actor(book, "positions-open")
+    pending = CommittedOffset(
+        group="txn-group", place=Place("orders", 1), offset=7, metadata="at 7"
+    )
+    commit_offset(talk, staying, pending.group, pending.place, pending.offset)
+    return pending
+
+
+def commit_offset(talk: Talk, actor: Actor, group: str, place: Place, offset: int) -> None:
+    """AddOffsetsToTxn and TxnOffsetCommit."""
+    who = {
+        "transactional_id": actor.transactional_id,
+        "producer_id": actor.producer_id,
+        "producer_epoch": actor.producer_epoch,
+    }
+    answer = talk.coordinated(
+        "AddOffsetsToTxn", 3, actor.transactional_id, TRANSACTION, group_id=group, **who
+    )
+    assert answer.error_code == ErrorCode.none, answer
+    row = {
+        "partition_index": place.partition,
+        "committed_offset": offset,
+        "committed_leader_epoch": -1,
+        "committed_metadata": f"at {offset}",
+    }
+    answer = talk.coordinated(
+        "TxnOffsetCommit",
+        3,
+        group,
+        0,
+        group_id=group,
+        generation_id=-1,
+        member_id="",
+        topics=[{"name": place.topic, "partitions": [row]}],
+        **who,
+    )
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.none, answer

@@ -1,0 +1,307 @@
+"""Speaks to the brokers of the corpus, one request at a time, in the version that is asked for.
+
+What an honest client would never send is wanted as well, and every answer is kept as truth: so no
+client library stands in between. Answers that only mean "not yet" are waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import time  # noqa: TID251 - waits for processes on the real machine
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final
+
+from tests.spark.pipeline.corpus.truth import Place
+from tests.support.raw_wire import Outcome, RawConnection
+from txnsim.errors import ErrorCode
+from txnsim.wire.apis import APIS
+
+KEYS: Final = {name: key for key, (name, _) in APIS.items()}
+PATIENCE_S: Final = 60.0
+_PAUSE_S: Final = 0.01
+NOT_YET: Final = frozenset(
+    {
+        ErrorCode.coordinator_not_available,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.not_coordinator,
+        ErrorCode.concurrent_transactions,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.leader_not_available,
+        ErrorCode.unknown_topic_or_partition,
+    }
+)
+VERIFIED_YET: Final = frozenset({ErrorCode.transaction_abortable, ErrorCode.invalid_producer_epoch})
+"""Of Produce: brokers hear some time after the answer that they are not to verify any more."""
+GROUP: Final = 0
+TRANSACTION: Final = 1
+"""Key types of FindCoordinator."""
+
+
+class Talk:
+    """Connections to the brokers at these addresses, by node id."""
+
+    def __init__(self, addresses: Mapping[int, str]) -> None:
+        self._addresses = dict(addresses)
+        self._connections: dict[int, RawConnection] = {}
+        self._leaders: dict[Place, int] = {}
+
+    def __enter__(self) -> Talk:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for connection in self._connections.values():
+            connection.__exit__(None, None, None)
+
+    def lose(self, broker: int) -> None:
+        """A broker stops: its leaderships go, and nobody asks it any more."""
+        del self._addresses[broker]
+        self._connections.pop(broker).__exit__(None, None, None)
+        self._leaders.clear()
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        """Whom there is to ask."""
+        return tuple(self._addresses)
+
+    # Asking
+
+    def ask(self, api: str, version: int, *, broker: int = 1, **values: Any) -> Any:
+        """One request to one broker, and its answer."""
+        connection = self._connections.get(broker)
+        if connection is None:
+            connection = RawConnection(self._addresses[broker], client_id="corpus")
+            self._connections[broker] = connection
+        answer = connection.ask(KEYS[api], version, **values)
+        assert not isinstance(answer, Outcome), f"{api} v{version} to {broker}: {answer.value}"
+        return answer
+
+    def until(
+        self,
+        ready: Callable[[Any], bool],
+        api: str,
+        version: int,
+        *,
+        broker: int = 1,
+        **values: Any,
+    ) -> Any:
+        """Ask until the answer is ready."""
+        return wait_for(lambda: self.ask(api, version, broker=broker, **values), ready, api)
+
+    def coordinated(self, api: str, version: int, key: str, kind: int, **values: Any) -> Any:
+        """Ask the coordinator of a group or transactional id until it is ready to answer."""
+
+        def once() -> Any:
+            found = self.ask("FindCoordinator", 2, key=key, key_type=kind)
+            if found.error_code != ErrorCode.none or found.node_id not in self._addresses:
+                return None
+            return self.ask(api, version, broker=found.node_id, **values)
+
+        return wait_for(once, lambda answer: answer is not None and not _not_yet(answer), api)
+
+    # Partitions
+
+    def metadata(self, topics: Sequence[str] | None = None) -> Any:
+        """Metadata of these topics, or of all."""
+        names = None if topics is None else [{"name": name} for name in topics]
+        return self.ask("Metadata", 12, topics=names, allow_auto_topic_creation=False)
+
+    def leader(self, place: Place) -> int:
+        """Who leads a partition."""
+        if place not in self._leaders:
+            answer = wait_for(
+                lambda: self.metadata([place.topic]),
+                lambda told: (
+                    told.topics[0].error_code == ErrorCode.none
+                    and _leader_of(told, place) in self._addresses
+                ),
+                f"leader of {place}",
+            )
+            self._leaders[place] = _leader_of(answer, place)
+        return self._leaders[place]
+
+    def produce(
+        self, place: Place, batch: bytes, *, version: int, transactional_id: str | None = None
+    ) -> tuple[ErrorCode, int]:
+        """Append one batch, acks=-1; error and first offset."""
+        row = {"index": place.partition, "records": batch}
+        answer = self.ask(
+            "Produce",
+            version,
+            broker=self.leader(place),
+            transactional_id=transactional_id,
+            acks=-1,
+            timeout=30_000,
+            topic_data=[{"name": place.topic, "partition_data": [row]}],
+        )
+        told = answer.responses[0].partition_responses[0]
+        return ErrorCode(told.error_code), told.base_offset
+
+    def produced(
+        self, place: Place, batch: bytes, *, version: int, transactional_id: str | None = None
+    ) -> int:
+        """Append one batch once the leader is ready for it; its first offset."""
+
+        def once() -> tuple[ErrorCode, int]:
+            told = self.produce(place, batch, version=version, transactional_id=transactional_id)
+            if told[0] in NOT_YET:
+                self._leaders.pop(place, None)
+            return told
+
+        waiting = NOT_YET | VERIFIED_YET
+        error, offset = wait_for(once, lambda told: told[0] not in waiting, f"Produce to {place}")
+        assert error == ErrorCode.none, f"{place}: {error.name}"
+        return int(offset)
+
+    def offset(self, place: Place, timestamp: int, *, committed: bool = False) -> int:
+        """ListOffsets of the leader: -1 the end or, of what is committed, the last stable offset;
+        -2 the start.
+        """
+        asked = {"partition_index": place.partition, "current_leader_epoch": -1}
+        topics = [{"name": place.topic, "partitions": [{**asked, "timestamp": timestamp}]}]
+
+        def once() -> Any:
+            answer = self.ask(
+                "ListOffsets",
+                7,
+                broker=self.leader(place),
+                replica_id=-1,
+                isolation_level=int(committed),
+                topics=topics,
+            )
+            told = answer.topics[0].partitions[0]
+            if told.error_code != ErrorCode.none:
+                self._leaders.pop(place, None)
+            return told
+
+        told = wait_for(once, lambda row: row.error_code == ErrorCode.none, f"end of {place}")
+        return int(told.offset)
+
+    def describe_transaction(self, transactional_id: str) -> Any:
+        """What the coordinator has."""
+        answer = self.coordinated(
+            "DescribeTransactions",
+            0,
+            transactional_id,
+            TRANSACTION,
+            transactional_ids=[transactional_id],
+        )
+        return answer.transaction_states[0]
+
+    def until_state(self, transactional_id: str, *states: str) -> Any:
+        """Wait for one of these states of a transactional id."""
+        return wait_for(
+            lambda: self.describe_transaction(transactional_id),
+            lambda told: told.transaction_state in states,
+            f"{transactional_id} to be {states}",
+        )
+
+    # The cluster
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: Sequence[Sequence[int]] = ((1, 2),),
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        """A topic with these replicas, the leader first, and wait until it is led everywhere."""
+        assignments = [
+            {"partition_index": index, "broker_ids": list(brokers)}
+            for index, brokers in enumerate(partitions)
+        ]
+        rows = [{"name": key, "value": value} for key, value in (configs or {}).items()]
+        topic = {"name": name, "num_partitions": -1, "replication_factor": -1}
+        answer = self.ask(
+            "CreateTopics",
+            7,
+            topics=[{**topic, "assignments": assignments, "configs": rows}],
+            timeout=30_000,
+        )
+        error = ErrorCode(answer.topics[0].error_code)
+        assert error == ErrorCode.none, f"{name}: {error.name} {answer.topics[0].error_message}"
+        for index, brokers in enumerate(partitions):
+            self.until_in_sync(Place(name, index), brokers)
+
+    def until_in_sync(self, place: Place, brokers: Sequence[int]) -> None:
+        """Wait until these replicas are in sync, and the first one leads."""
+        wait_for(
+            lambda: self.metadata([place.topic]).topics[0],
+            lambda topic: any(
+                row.partition_index == place.partition
+                and row.leader_id == brokers[0]
+                and set(row.isr_nodes) == set(brokers)
+                for row in topic.partitions
+            ),
+            f"{place} in sync on {brokers}",
+        )
+        self._leaders.pop(place, None)
+        self.offset(place, -1)
+
+    def configure(self, kind: int, name: str, values: Mapping[str, str | None]) -> None:
+        """IncrementalAlterConfigs; kind 2 is a topic, 4 with an empty name all brokers."""
+        rows = [
+            {"name": key, "config_operation": int(value is None), "value": value}
+            for key, value in values.items()
+        ]
+        resource = {"resource_type": kind, "resource_name": name, "configs": rows}
+        answer = self.ask("IncrementalAlterConfigs", 1, resources=[resource])
+        assert answer.responses[0].error_code == ErrorCode.none, answer
+
+    def set_transaction_version(self, level: int, *, up: bool) -> None:
+        """UpdateFeatures."""
+        update = {"feature": "transaction.version", "max_version_level": level}
+        answer = self.ask(
+            "UpdateFeatures",
+            1,
+            timeout=30_000,
+            feature_updates=[{**update, "upgrade_type": 1 if up else 2}],
+        )
+        assert answer.error_code == ErrorCode.none, answer
+
+
+def wait_for(ask: Callable[[], Any], ready: Callable[[Any], bool], what: str) -> Any:
+    """Ask until the answer is ready."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not ready(answer := ask()):
+        assert time.monotonic() < deadline_s, f"{what}: still {answer}"
+        time.sleep(_PAUSE_S)
+    return answer
+
+
+def now_ms() -> int:
+    """The wall clock, as brokers have it."""
+    return time.time_ns() // 1_000_000
+
+
+def as_ms(moment: datetime.datetime | None) -> int:
+    """Milliseconds of a time in an answer; -1 for none."""
+    return -1 if moment is None else round(moment.timestamp() * 1_000)
+
+
+def _leader_of(answer: Any, place: Place) -> int:
+    with contextlib.suppress(StopIteration):
+        return next(
+            int(row.leader_id)
+            for row in answer.topics[0].partitions
+            if row.partition_index == place.partition
+        )
+    return -1
+
+
+def _not_yet(answer: Any) -> bool:
+    """Whether an answer of a coordinator only asks for patience."""
+    errors = [getattr(answer, "error_code", ErrorCode.none)]
+    for row in getattr(answer, "transaction_states", ()) or getattr(answer, "groups", ()):
+        errors.append(row.error_code)
+    for topic in getattr(answer, "results_by_topic_v3_and_below", ()):
+        errors += [row.partition_error_code for row in topic.results_by_partition]
+    for topic in getattr(answer, "topics", ()):
+        errors += [row.error_code for row in topic.partitions]
+    return any(error in NOT_YET for error in errors)

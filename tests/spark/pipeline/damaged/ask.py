@@ -1,0 +1,173 @@
+"""Asks a real broker about damaged directories.
+
+``python -m tests.spark.pipeline.damaged.ask [MOST] [NAME …]``: those that are named, or at most so
+many of those without an answer. The broker is started on a copy. Where it starts, Kafka's own
+``find-hanging`` is asked for what it lists; where it does not, the last words of its log are kept.
+Answers go to ``answers.json``, those that are there already are kept.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import time  # noqa: TID251 - waits for processes on the real machine
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tests.clients.kafka_tools.runner import ToolError, Tools
+from tests.spark.pipeline.corpus.brokers import JVM
+from tests.spark.pipeline.damaged.make import unpacked
+from tests.spark.pipeline.damaged.recipes import Variant, made, variants
+from tests.support.apache_kafka import brokers_listed, free_ports, java_command, kafka_libs
+
+ANSWERS: Final = Path(__file__).with_name("answers.json")
+_PATIENCE_S: Final = 120.0
+_PAUSE_S: Final = 0.1
+NO_ANSWER: Final = "it was not ready in time"
+"""Of a broker that waits, as for a named pipe, or on a machine that is too busy: no answer."""
+_SAID: Final = re.compile(r"(ERROR|FATAL) (?!\S+EventPerformanceMonitor)[^\n]*(?:\n[^\n]+){0,2}")
+"""Not that the machine is slow."""
+Row = tuple[str, int, int, int, int, int, int]
+"""Topic, partition, producer id, producer epoch, coordinator epoch, start offset, last timestamp:
+the columns of ``find-hanging``."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a real broker made of a directory."""
+
+    starts: bool
+    hanging: tuple[Row, ...] = ()
+    said: str = ""
+    """Why it did not start, or what the tool complained of."""
+
+
+def answers() -> dict[str, Answer]:
+    """Those that are kept, by the name of the variant."""
+    if not ANSWERS.exists():
+        return {}
+    return msgspec.json.decode(ANSWERS.read_bytes(), type=dict[str, Answer])
+
+
+def keep(found: dict[str, Answer]) -> None:
+    """Write them, one per line."""
+    lines = [
+        f"{msgspec.json.encode(name).decode()}: {msgspec.json.encode(one).decode()}"
+        for name, one in sorted(found.items())
+    ]
+    ANSWERS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def asked(variant: Variant, kept: Path, tools: Tools) -> Answer:
+    """Start a broker on a variant and ask it."""
+    with tempfile.TemporaryDirectory(prefix="txnsim-asked-") as scratch:
+        home = Path(scratch)
+        data = made(variant, kept, home / "data")
+        port, controller = free_ports(2)
+        config = _configure(kept / "server.properties", home, data, port, controller)
+        options = [*JVM, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        command = [*java_command(kafka_libs(), options=options), "kafka.Kafka", str(config)]
+        log = home / "broker.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
+        try:
+            if not _is_up(process, port):
+                return Answer(starts=False, said=_last_words(log, home))
+            return _listed(tools, port, process, log, home)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _is_up(process: subprocess.Popen[bytes], port: int) -> bool:
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline_s:
+        if process.poll() is not None:
+            return False
+        if brokers_listed(port):
+            return True
+        time.sleep(_PAUSE_S)
+    return False
+
+
+def _listed(
+    tools: Tools, port: int, process: subprocess.Popen[bytes], log: Path, home: Path
+) -> Answer:
+    """What the tool lists, once it says the same twice: leaders and coordinators take a moment."""
+    before = None
+    words = ("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "1")
+    for _ in range(20):
+        try:
+            done = tools.run(
+                "kafka-transactions", "--bootstrap-server", f"127.0.0.1:{port}", *words
+            )
+        except ToolError as error:
+            return Answer(starts=True, said=str(error))
+        if process.poll() is not None:
+            return Answer(starts=False, said=_last_words(log, home))
+        if done.code == 0 and done.stdout == before:
+            return Answer(starts=True, hanging=_rows(done.stdout))
+        before = done.stdout if done.code == 0 else None
+        time.sleep(1)
+    return Answer(starts=True, said=(done.stderr or done.stdout)[:300])
+
+
+def _rows(printed: str) -> tuple[Row, ...]:
+    found = []
+    for line in printed.splitlines()[1:]:
+        topic, *numbers = line.split()[:7]
+        found.append((topic, *map(int, numbers)))
+    return msgspec.convert(sorted(found), type=tuple[Row, ...])
+
+
+def _last_words(log: Path, home: Path) -> str:
+    said = [found[0] for found in _SAID.finditer(log.read_text(errors="replace"))]
+    text = (said[0] if said else NO_ANSWER).replace(str(home), "HOME")
+    return " ".join(text.split())[:300]
+
+
+def _configure(kept: Path, home: Path, data: Path, port: int, controller: int) -> Path:
+    values = dict(line.split("=", 1) for line in kept.read_text().splitlines())
+    values |= {
+        "log.dirs": str(data),
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+    }
+    config = home / "server.properties"
+    config.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+    return config
+
+
+def main(words: Sequence[str]) -> None:
+    """Ask about all that have no answer yet, or about those that are named."""
+    found = answers()
+    most = int(words[0]) if words and words[0].isdigit() else None
+    named = set(words[0 if most is None else 1 :])
+    todo = [one for one in variants() if one.name in named or (not named and one.name not in found)]
+    todo = todo[:most]
+    with tempfile.TemporaryDirectory(prefix="txnsim-kept-") as scratch:
+        kept = unpacked(Path(scratch))
+        for number, variant in enumerate(todo, 1):
+            # A JVM of its own for each address: clients of one that is gone would go on.
+            with Tools("") as tools:
+                found[variant.name] = asked(variant, kept, tools)
+            keep(found)
+            one = found[variant.name]
+            if one.said == NO_ANSWER:
+                del found[variant.name]
+                keep(found)
+            what = f"{len(one.hanging)} hang" if one.starts else "does not start"
+            sys.stdout.write(f"{number}/{len(todo)} {variant.name}: {what} {one.said[:150]}\n")
+            sys.stdout.flush()
+    names = {one.name for one in variants()}
+    keep({name: one for name, one in found.items() if name in names})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

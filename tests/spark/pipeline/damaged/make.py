@@ -1,0 +1,179 @@
+"""Makes the directory that is kept: ``python -m tests.spark.pipeline.damaged.make``.
+
+One broker lives twice. Its first life ends in order (``clean``), its second one with SIGKILL
+(``killed``). Kafka's own ``find-hanging`` is asked before each end.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.clients.kafka_tools.runner import Tools
+from tests.spark.pipeline.corpus import asked
+from tests.spark.pipeline.corpus.actors import Actor, Notebook
+from tests.spark.pipeline.corpus.brokers import JVM, copy_tree
+from tests.spark.pipeline.corpus.stories import UNKNOWN_PRODUCER, VERIFICATION
+from tests.spark.pipeline.corpus.talk import Talk
+from tests.spark.pipeline.corpus.truth import Place
+from tests.support.apache_kafka import ApacheKafka
+
+ARCHIVE: Final = Path(__file__).with_name("directory.tar.xz")
+STAGES: Final = ("clean", "killed")
+LONG_MS: Final = 2_000_000_000
+"""Three weeks: no coordinator ends what is alive while a real broker is asked."""
+PROPERTIES: Final = {
+    "controlled.shutdown.enable": "true",
+    "log.index.size.max.bytes": "4096",
+    "log.retention.ms": "-1",
+    "transaction.max.timeout.ms": str(LONG_MS),
+    "transactional.id.expiration.ms": str(LONG_MS),
+    "broker.session.timeout.ms": "1500",
+    "broker.heartbeat.interval.ms": "200",
+}
+SMALL: Final = {"internal.segment.bytes": "700"}
+"""A few batches per segment."""
+HERE: Final = ((1,),)
+
+
+class Story:
+    """What is written, in two parts.
+
+    Args:
+        talk: To the broker.
+    """
+
+    def __init__(self, talk: Talk) -> None:
+        self.book = Notebook(talk, level=2)
+        for topic, partitions in (("orders", 3), ("payments", 3), ("stock", 2)):
+            talk.create_topic(topic, partitions=HERE * partitions, configs=SMALL)
+        self.filler = Actor(self.book, "filler", timeout_ms=LONG_MS)
+        self.ghosts: list[Actor] = []
+
+    def first(self) -> None:
+        """Five transactions hang, two are alive, one partition has nothing open."""
+        talk, book = self.book.talk, self.book
+        self.plain("orders-0", 3)
+        self.commits("orders-0", 2)
+        late = Actor(book, "late", timeout_ms=LONG_MS)
+        late.send(place("orders-0"), "in time")
+        late.finish(committed=False)
+        alive = Actor(book, "alive", timeout_ms=LONG_MS)
+        alive.send(place("orders-1"), "alive")
+        report = Actor(book, "report", timeout_ms=LONG_MS)
+        self.commits("payments-2", 1)
+        report.send(place("payments-2"), "alive, too")
+        talk.configure(4, "", {VERIFICATION: "false"})
+        self.unasked(late, "orders-0")
+        self.unasked(Actor(book, "never", timeout_ms=LONG_MS), "orders-2")
+        self.stranger("payments-0")
+        self.unasked(report, "payments-1")
+        spread = Actor(book, "spread", timeout_ms=LONG_MS)
+        for turn in range(5):
+            self.unasked(spread, "stock-0")
+            self.commits("stock-0", 1 + turn % 2)
+        talk.configure(4, "", {VERIFICATION: None})
+        for name in ("orders-0", "orders-1", "payments-0"):
+            self.commits(name, 2)
+            self.plain(name, 3)
+        for _ in range(3):
+            self.commits("stock-1", 2)
+            self.plain("stock-1", 1)
+
+    def second(self) -> None:
+        """More of what ends."""
+        for name in ("orders-0", "orders-1", "payments-0", "stock-0", "stock-1"):
+            self.plain(name, 2)
+            self.commits(name, 2)
+
+    def plain(self, name: str, batches: int) -> None:
+        """Batches without a producer."""
+        for number in range(batches):
+            self.book.append(place(name), self.book.told(f"{name} plain {number} {'p' * 60}"))
+
+    def commits(self, name: str, count: int) -> None:
+        """Transactions that end."""
+        for number in range(count):
+            self.filler.send(place(name), f"{name} {number} {'c' * 60}")
+            self.filler.finish(committed=number % 2 == 0)
+
+    def unasked(self, actor: Actor, name: str) -> None:
+        """A batch that the coordinator is not told of."""
+        actor.send_told(place(name), self.book.told(f"hangs on {name}"), unasked=True)
+
+    def stranger(self, name: str) -> None:
+        """A producer id that no coordinator knows."""
+        self.book.append(
+            place(name),
+            self.book.told("who is this?"),
+            transactional_id="stranger",
+            producer_id=UNKNOWN_PRODUCER,
+            producer_epoch=7,
+            base_sequence=0,
+            transactional=True,
+        )
+
+
+def place(name: str) -> Place:
+    """``orders-0`` as a place."""
+    topic, _, partition = name.rpartition("-")
+    return Place(topic, int(partition))
+
+
+def make(directory: Path) -> None:
+    """Make both stages and what Kafka's tool listed in a directory that exists."""
+    kafka = ApacheKafka(properties=PROPERTIES, jvm_options=JVM)
+    listed = {}
+    kafka.start()
+    try:
+        address = {1: kafka.bootstrap}
+        with Talk(address) as talk, Tools(kafka.bootstrap) as tools:
+            story = Story(talk)
+            story.first()
+            listed["clean"] = asked.find_hanging(tools, [1])
+        kafka.stop_one(1)
+        copy_tree(kafka.homes[0] / "data", directory / "clean")
+        kafka.start_again(1)
+        with Talk(address) as talk, Tools(kafka.bootstrap) as tools:
+            story.book.talk = talk
+            story.second()
+            listed["killed"] = asked.find_hanging(tools, [1])
+        kafka.kill(1)
+        copy_tree(kafka.homes[0] / "data", directory / "killed")
+        properties = (kafka.homes[0] / "server.properties").read_text()
+        (directory / "server.properties").write_text(properties)
+    finally:
+        kafka.stop()
+    counts = {stage: len(rows) for stage, rows in listed.items()}
+    assert counts == dict.fromkeys(STAGES, 5), listed
+    sys.stdout.write(json.dumps(counts) + "\n")
+
+
+def main() -> None:
+    """Make it and pack it."""
+    with tempfile.TemporaryDirectory(prefix="txnsim-damaged-") as scratch:
+        directory = Path(scratch)
+        make(directory)
+        subprocess.run(
+            [
+                *("tar", "-C", scratch, "--sort=name", "--owner=0", "--group=0"),
+                *("--numeric-owner", "-cJf", str(ARCHIVE), *STAGES, "server.properties"),
+            ],
+            check=True,
+        )
+
+
+def unpacked(directory: Path) -> Path:
+    """Both stages as files below a directory that exists; what it returns."""
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(directory, filter="data")
+    return directory
+
+
+if __name__ == "__main__":
+    main()

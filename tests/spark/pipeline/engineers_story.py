@@ -1,0 +1,111 @@
+"""``python -m tests.spark.pipeline.engineers_story --write``: outputs of engineers_story.md, from
+the disks of fifty brokers in an S3 store of this machine. It needs Java 17, ``jq`` and moto, and
+takes some minutes, most of them to fill the store.
+
+The programs of the page are run as they stand there. What was asked of the store is counted in the
+server's own log.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from benchmarks.store_data import Hours, make
+from tests.spark.pipeline.told_page import Desk, hand_over
+from tests.support.store_servers import S3Store
+
+PAGE: Final = Path(__file__).with_suffix(".md")
+FIFTY: Final = Hours(brokers=50, partitions=100)
+PROGRAM: Final = re.compile(r"<!-- program: ([\w-]+) -->\n```python\n(.*?)```\n", re.DOTALL)
+ASKED: Final = re.compile(r"GET /logs/(kafka/\S+\.log)")
+DISKS: Final = "s3a://logs/kafka/broker-*"
+FROM_MS, UNTIL_MS = 1_790_013_600_000, 1_790_017_200_000
+"""18 and 19 h of the day."""
+IN_THAT_HOUR: Final = f".start_timestamp_ms >= {FROM_MS} and .start_timestamp_ms < {UNTIL_MS}"
+COLUMNS: Final = (
+    "[.topic, .partition, .producer_id, .start_offset, (.start_timestamp_ms / 1000 | todate),"
+    " .evidence.status, .evidence.replicas.seen[]] | @tsv"
+)
+CHOSEN: Final = f".findings[] | select({IN_THAT_HOUR}) | {COLUMNS}"
+
+
+class Story:
+    """What an operator and a data engineer ask.
+
+    Args:
+        store: It holds the disks.
+        scratch: Where they work.
+    """
+
+    def __init__(self, store: S3Store, scratch: Path) -> None:
+        self._store = store
+        self._desk = Desk(scratch, {})
+        self._told: dict[str, str] = {}
+
+    def ask(self) -> dict[str, str]:
+        """Each output, by name."""
+        search = ("logs", "find-hanging", DISKS, "--as-of", "2026-09-22T00:00:00Z")
+        self._count("search", *search)
+        self._filter("found.json")
+        since = (*search, "--read-all", "--since", "hanging.state")
+        self._count("first", *since)
+        self._count("again", *since)
+        for name, program in PROGRAM.findall(PAGE.read_text("utf-8")):
+            self._play(name, program)
+        return {**self._told, "times": self._desk.times()}
+
+    def _count(self, name: str, *words: str) -> None:
+        """A search, and how many segments it asked the store for."""
+        before = len(self._asked())
+        told = [*words[:2], *self._store.settings, *words[2:], "--json"]
+        done = self._desk.run(*told, title=f"find-hanging, {name}", status=3)
+        (self._desk.scratch / "found.json").write_text(done.stdout)
+        shown = shlex.join(["txnsim", *words[:2]]) + f" $STORE {shlex.join(words[2:])}"
+        command = f"$ {shown} --json\n{done.stderr}"
+        self._told[name] = command + self._counted(before)
+
+    def _filter(self, file: str) -> None:
+        done = subprocess.run(
+            ["jq", "-r", CHOSEN, file],
+            cwd=self._desk.scratch, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        query = CHOSEN.replace(" | select", " |\n    select").replace(" | [", " |\n    [")
+        self._told["hour"] = f"jq -r '{query}' {file}\n\n{done.stdout}"
+
+    def _play(self, name: str, program: str) -> None:
+        """A program of the page, with the settings of this store before it."""
+        given = (one.removeprefix("--spark-conf=") for one in self._store.settings)
+        settings = dict(one.split("=", 1) for one in given if "fs.s3a" in one)  # it needs no jar
+        before = len(self._asked())
+        printed = self._desk.played(f"SETTINGS = {settings!r}\n{program}", f"the program, {name}")
+        self._told[name] = f"{printed.rstrip()}\n\n{self._counted(before)}"
+
+    def _counted(self, before: int) -> str:
+        asked = set(self._asked()[before:])
+        return f"segments that the store was asked for: {len(asked):,}\n"
+
+    def _asked(self) -> list[str]:
+        return ASKED.findall(self._store.log.read_text())
+
+
+def tell(hours: Hours = FIFTY) -> dict[str, str]:
+    """The outputs."""
+    with tempfile.TemporaryDirectory(prefix="txnsim-story-") as scratch:
+        folders = [Path(scratch) / name for name in ("disks", "store", "desk")]
+        disks, served, desk = folders
+        for folder in (served, desk):
+            folder.mkdir()
+        make(disks, hours)
+        with S3Store(served) as store:
+            store.put(disks, "kafka")
+            return Story(store, desk).ask()
+
+
+if __name__ == "__main__":
+    hand_over(PAGE, tell(), sys.argv[1:])

@@ -1,0 +1,39 @@
+"""``python -m tests.spark.pipeline.following DIRECTORY OUT``: follows a directory until it is
+killed.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from txnsim_spark.following import LOGS
+from txnsim_spark.session import SHORT_LIVED, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import DataStreamWriter
+
+
+def follow(
+    spark: SparkSession, directory: str, name: str, out: str, **options: int
+) -> DataStreamWriter:
+    """A query that keeps a table as Parquet below ``out``."""
+    rows = spark.readStream.format("kafka_log").options(table=name, **options).load(directory)
+    writer = rows.writeStream.option("checkpointLocation", f"{out}/checkpoints/{name}")
+    if name in LOGS:
+        return writer.format("parquet").option("path", f"{out}/{name}")
+    return writer.foreachBatch(
+        lambda found, _: found.write.mode("overwrite").parquet(f"{out}/{name}")
+    )
+
+
+def main(directory: str, out: str) -> None:
+    """Keep the records, for ever."""
+    spark = spark_session("local[2]", app_name="following", config=SHORT_LIVED)
+    writer = follow(spark, directory, "records", out)
+    writer.trigger(processingTime="100 milliseconds").start().awaitTermination()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,203 @@
+"""``python -m tests.spark.pipeline.operators_story --write``: outputs of operators_story.md, from
+three brokers of a real Apache Kafka. It needs Java 17 and Maven, and takes half a minute.
+
+The words of the page are written by hand; each output stands below a comment with its name. Times,
+ports and producer ids differ each time. Without ``--write`` the outputs are printed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import pyarrow.parquet as pq
+
+from tests.spark.pipeline.corpus.actors import Actor, Notebook
+from tests.spark.pipeline.corpus.brokers import JVM, copy_tree
+from tests.spark.pipeline.corpus.stories import VERIFICATION
+from tests.spark.pipeline.corpus.talk import GROUP, Talk, wait_for
+from tests.spark.pipeline.corpus.truth import Place
+from tests.spark.pipeline.told_page import Desk, hand_over
+from tests.support.apache_kafka import ApacheKafka
+from txnsim.errors import ErrorCode
+from txnsim.storage import names
+from txnsim.storage.checkpoints import decode_offsets
+from txnsim.types import TopicPartition
+
+PAGE: Final = Path(__file__).with_suffix(".md")
+BROKERS: Final = (1, 2, 3)
+COPIES: Final = tuple(f"copies/broker-{one}" for one in BROKERS)
+SHOWN_SERVER: Final = "localhost:9092"
+PROPERTIES: Final = {
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "replica.high.watermark.checkpoint.interval.ms": "200",
+}
+ORDERS: Final = Place("orders", 0)
+PAYMENTS: Final = Place("payments", 0)
+READERS: Final = "shippers"
+CULPRIT: Final = "billing"
+
+
+class Story:
+    """What happened on the cluster, and what an operator asks.
+
+    Args:
+        kafka: Three brokers.
+        scratch: Where the operator works.
+    """
+
+    def __init__(self, kafka: ApacheKafka, scratch: Path) -> None:
+        self._kafka = kafka
+        self._desk = Desk(scratch, {self._first: SHOWN_SERVER})
+        self.start_offset = -1
+        """Of the transaction that hangs."""
+
+    def happen(self) -> None:
+        """``billing`` gives up a payment run; one of its batches arrives afterwards."""
+        addresses = dict(zip(BROKERS, self._kafka.bootstrap.split(","), strict=True))
+        with Talk(addresses) as talk:
+            for topic in (ORDERS.topic, PAYMENTS.topic):
+                talk.create_topic(topic, partitions=[BROKERS])
+            # As on a cluster whose operator has switched it off, or before Apache Kafka 3.6.
+            talk.configure(4, "", {VERIFICATION: "false"})
+            book = Notebook(talk, level=2)
+            checkout = Actor(book, "checkout")
+            billing = Actor(book, CULPRIT)
+            for number in range(4):
+                checkout.send(ORDERS, f"order {number}", key=f"customer-{number}")
+                checkout.finish()
+            billing.send(PAYMENTS, "invoice 17", key="customer-1")
+            billing.send(ORDERS, "order 1 is invoiced", key="customer-1")
+            billing.finish(committed=False)
+            _stand(talk, talk.offset(ORDERS, -1))
+            late = book.told("order 2 is invoiced", "order 3 is invoiced", key="customer-2")
+            wait_for(
+                lambda: talk.offset(ORDERS, -1, committed=True),
+                lambda stable: stable == talk.offset(ORDERS, -1),
+                "the abort to be written",
+            )
+            sent = billing.send_told(ORDERS, late, unasked=True)
+            self.start_offset = sent.base_offset
+            for number in range(4, 9):
+                checkout.send(ORDERS, f"order {number}", key=f"customer-{number}")
+                checkout.finish()
+
+    def ask(self) -> dict[str, str]:
+        """Each output, by name."""
+        desk = self._desk
+        told = {"lag": self._lag()}
+        self._copy()
+        told["waiting"] = desk.told("logs", "waiting", *COPIES, title="logs waiting", status=3)
+        search = ("logs", "find-hanging")
+        told["find-hanging"] = desk.told(*search, *COPIES, title="logs find-hanging", status=3)
+        (finding,) = json.loads(desk.run(*search, "--json", *COPIES, status=3).stdout)["findings"]
+        told["evidence"] = _pretty(finding["evidence"])
+        producer = str(finding["producer_id"])
+        told["who"] = desk.told("logs", "who", producer, *COPIES, title="logs who")
+        told["timeline"] = desk.told(
+            "logs", "timeline", CULPRIT, *COPIES, title="logs timeline", status=1
+        )
+        lost = ("logs", "lost", *COPIES, "--topic", ORDERS.topic, "--to", "lost")
+        told["lost"] = desk.told(*lost, title="logs lost")
+        told["records"] = self._records(self.start_offset)
+        command = finding["command"].replace(SHOWN_SERVER, self._first).split()
+        told["repair"] = desk.told(*command[1:], title="txns repair")
+        whole = ("txns", "--bootstrap-server", self._first, "find-hanging", "--all")
+        told["searched"] = desk.told(*whole, title="txns find-hanging --all")
+        self._copy()
+        told["after"] = desk.told("logs", "waiting", *COPIES)
+        return {**told, "times": desk.times()}
+
+    def _ends(self) -> dict[TopicPartition, int]:
+        with Talk({1: self._first}) as talk:
+            return {
+                TopicPartition(place.topic, place.partition): talk.offset(place, -1)
+                for place in (ORDERS, PAYMENTS)
+            }
+
+    @staticmethod
+    def _noted(home: Path) -> dict[TopicPartition, int]:
+        file = home / "data" / names.HIGH_WATERMARKS_NAME
+        return decode_offsets(file.read_text(), place=str(file)) if file.exists() else {}
+
+    @property
+    def _first(self) -> str:
+        return self._kafka.bootstrap.split(",")[0]
+
+    def _lag(self) -> str:
+        tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+        done = self._kafka.run_tool(tool, "--describe", "--group", READERS)
+        assert done.code == 0, done.stderr
+        lines = [line.rstrip() for line in done.stdout.splitlines() if line.strip()]
+        return "".join(f"{line}\n" for line in lines)
+
+    def _copy(self) -> None:
+        """As an operator takes them: while the brokers run, and have noted how far they are."""
+        ends = self._ends()
+        wait_for(
+            lambda: [self._noted(home) for home in self._kafka.homes],
+            lambda noted: all(one.items() >= ends.items() for one in noted),
+            "high watermarks to be noted",
+        )
+        shutil.rmtree(self._desk.scratch / "copies", ignore_errors=True)
+        for home, copy in zip(self._kafka.homes, COPIES, strict=True):
+            copy_tree(home / "data", self._desk.scratch / copy)
+
+    def _records(self, offset: int) -> str:
+        table = pq.read_table(
+            self._desk.scratch / "lost", columns=["offset", "outcome", "key", "value"]
+        )
+        rows = [row for row in table.to_pylist() if row["offset"] >= offset]
+        return "".join(
+            f"{row['offset']} {row['outcome']} {row['key'].decode()}: {row['value'].decode()}\n"
+            for row in sorted(rows, key=lambda row: row["offset"])
+        )
+
+
+def _stand(talk: Talk, offset: int) -> None:
+    """The readers have come so far, and commit it."""
+    row = {
+        "partition_index": ORDERS.partition,
+        "committed_offset": offset,
+        "committed_leader_epoch": -1,
+        "committed_metadata": "",
+    }
+    answer = talk.coordinated(
+        "OffsetCommit",
+        8,
+        READERS,
+        GROUP,
+        group_id=READERS,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=[{"name": ORDERS.topic, "partitions": [row]}],
+    )
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.none, answer
+
+
+def _pretty(value: object) -> str:
+    """JSON with lists of numbers in one line."""
+    text = json.dumps(value, indent=2)
+    return (
+        re.sub(r"\[\s+([\d,\s]+?)\s+\]", lambda one: f"[{' '.join(one[1].split())}]", text) + "\n"
+    )
+
+
+def tell() -> tuple[dict[str, str], int]:
+    """The outputs, and where the transaction begins that hangs."""
+    kafka = ApacheKafka(brokers=len(BROKERS), properties=PROPERTIES, jvm_options=JVM)
+    with kafka, tempfile.TemporaryDirectory(prefix="txnsim-story-") as scratch:
+        story = Story(kafka, Path(scratch))
+        story.happen()
+        return story.ask(), story.start_offset
+
+
+if __name__ == "__main__":
+    hand_over(PAGE, tell()[0], sys.argv[1:])

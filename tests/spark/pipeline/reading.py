@@ -1,0 +1,83 @@
+"""Tables of ``kafka_log`` over log directories, as plain rows to compare with what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.spark.pipeline.corpus.truth import Place, Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+STAGES: Final = ("clean", "killed", "torn")
+CLEANED: Final = frozenset({"compacted", "swept"})
+"""Topics from which the cleaner has taken records."""
+
+
+class Tables:
+    """Tables over several stages. Spark reads each table once, over all stages in one query.
+
+    Args:
+        spark: Reads.
+        stages: Name of a stage → its log directories.
+    """
+
+    def __init__(self, spark: SparkSession, stages: Mapping[str, tuple[Path, ...]]) -> None:
+        self._spark = spark
+        self._stages = stages
+        self._stage_of = {str(path): name for name, paths in stages.items() for path in paths}
+        self._read: dict[tuple[object, ...], dict[str, list[Row]]] = {}
+
+    def rows(self, stage: str, table: str, *order: str, **options: str) -> list[Row]:
+        """All rows of a table in one stage.
+
+        Args:
+            stage: Which.
+            table: Name of the table.
+            order: Columns to sort by.
+            options: Further options of ``kafka_log``.
+        """
+        key = (table, *sorted(options.items()))
+        if key not in self._read:
+            self._read[key] = self._from_spark(table, options)
+        rows = self._read[key][stage]
+        return sorted(rows, key=attrgetter(*order)) if order else rows
+
+    def _from_spark(self, table: str, options: Mapping[str, str]) -> dict[str, list[Row]]:
+        reader = self._spark.read.format("kafka_log").options(table=table, **options)
+        found: dict[str, list[Row]] = {name: [] for name in self._stages}
+        for row in reader.load(",".join(self._stage_of)).collect():
+            found[self._stage_of[row.log_dir]].append(row)
+        return found
+
+
+def place_of(row: Row) -> Place:
+    """The partition that a row is about."""
+    return Place(row.topic, row.partition)
+
+
+def by_replica(rows: Iterable[Row]) -> dict[tuple[int, Place], list[Row]]:
+    """Rows of users' topics, by broker and partition, as they come."""
+    found: dict[tuple[int, Place], list[Row]] = {}
+    for row in rows:
+        if not row.topic.startswith("__"):
+            found.setdefault((row.broker, place_of(row)), []).append(row)
+    return found
+
+
+def sound_ends(stage: Stage) -> dict[Place, int]:
+    """Damaged partition → the offset behind its last whole batch."""
+    return {one.place: one.sound_end for one in stage.damage}
+
+
+def moving(stage: Stage, place: Place) -> bool:
+    """Whether somebody wrote to the partition when the brokers were killed."""
+    return place.topic in stage.writers
+
+
+def or_minus_one(value: Any) -> Any:
+    """What the wire says where a table has null."""
+    return -1 if value is None else value

@@ -1,0 +1,129 @@
+"""A campaign on Spark: the same table as on this machine, whatever happens to its workers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.pipeline.test_standalone import with_a_worker_killed
+from tests.support.standalone_spark import StandaloneSpark
+from txnsim_lab.campaigns import COLUMNS, DDL, FAILED, FOUND, Folder, campaign, elsewhere, here
+from txnsim_lab.simulation.drawing import Wanted
+from txnsim_spark.campaign_engine import SparkEngine
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SEEDS = range(200, 300)
+"""Behind those of ``tests/lab/simulation/test_drawn_runs.py``."""
+ALIKE = range(200, 224)
+"""Those that are played on this machine, too."""
+LIMIT_S = 60.0
+
+CAMPAIGN_WHEN_RELEASED = """
+import sys
+from pathlib import Path
+from time import sleep
+
+from txnsim_lab import campaigns
+from txnsim_lab.simulation.drawing import Wanted
+from txnsim_spark.campaign_engine import SparkEngine
+from txnsim_spark.session import spark_session
+
+master, out, marks = sys.argv[1:]
+marks, sound = Path(marks), campaigns._played
+
+
+def played(share):
+    (worker,) = [one for one in Path.cwd().parts if one.startswith("worker-")]
+    (marks / worker).touch()
+    while not (marks / "released").exists():
+        sleep(0.02)
+    yield from sound(share)
+
+
+spark = spark_session(master)
+campaigns._played = played
+folder = campaigns.Folder(Path(out), Wanted())
+missing = folder.missing(range(200, 224), size=1000)
+play, _ = campaigns.elsewhere(SparkEngine(spark), Wanted(), cpu_s=60)
+print(*[len(one) for one in folder.take(missing, play(missing))])
+spark.stop()
+"""
+"""Each task waits, so that a worker can be killed while it surely has one."""
+
+
+def kept(table: pa.Table) -> pa.Table:
+    """What does not differ between machines."""
+    return table.drop_columns(["cpu_ms"])
+
+
+def test_a_hundred_seeds_on_spark_are_what_this_machine_plays(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    there = Folder(tmp_path / "spark", Wanted())
+    play, _ = elsewhere(SparkEngine(spark), Wanted(), cpu_s=LIMIT_S)
+    [*there.take([SEEDS], play([SEEDS]))]
+    table = there.read()
+    assert table.column("seed").to_pylist() == [*SEEDS]
+    assert FAILED not in table.column("verdict").to_pylist()
+    found = [row for row in table.to_pylist() if row["verdict"] == FOUND]
+    assert [row["seed"] for row in found if not row["causes"]] == []
+    local = Folder(tmp_path / "local", Wanted())
+    play_here, _ = here(Wanted(), jobs=2, cpu_s=LIMIT_S)
+    [*local.take([ALIKE], play_here([ALIKE]))]
+    assert kept(local.read()).equals(kept(table.slice(0, len(ALIKE))), check_metadata=True)
+
+
+def test_a_frame_has_the_columns_and_a_limit_is_a_row(spark: SparkSession) -> None:
+    frame = campaign(spark, None, range(2), cpu_s=0.001)
+    assert tuple(frame.columns) == tuple(one.name for one in COLUMNS)
+    assert frame.schema.simpleString() == f"struct<{DDL.replace(' ', ':').replace(',:', ',')}>"
+    rows = frame.collect()
+    assert sorted(row.seed for row in rows) == [0, 1]
+    assert {row.verdict for row in rows} == {FAILED}
+    assert "more than 0.001 s" in rows[0].failure
+
+
+def test_findings_are_shrunk_on_the_workers(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(tmp_path, Wanted())
+    _, examine = elsewhere(SparkEngine(spark), Wanted(), cpu_s=LIMIT_S)
+    (report,) = folder.reports([8], examine)
+    assert [cause.anomalies for cause in report.causes] == [("z23",)]
+    assert report.shrunk is not None
+    assert {Path(one).name for one in report.files} > {"seed-8.plan.json", "seed-8.trace.jsonl"}
+
+
+@pytest.mark.real
+def test_a_worker_that_is_killed_costs_no_seed_and_doubles_none(
+    cluster: StandaloneSpark, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    command = (sys.executable, "-c", CAMPAIGN_WHEN_RELEASED, cluster.url, str(out))
+    printed, ends = with_a_worker_killed(cluster, tmp_path / "marks", command)
+    assert printed == f"{len(ALIKE)}\n"
+    assert ends > {"Success"}, "the task of the worker that was killed has failed"
+    play_here, _ = here(Wanted(), jobs=2, cpu_s=LIMIT_S)
+    local = Folder(tmp_path / "local", Wanted())
+    [*local.take([ALIKE], play_here([ALIKE]))]
+    assert kept(Folder(out, Wanted()).read()).equals(kept(local.read()), check_metadata=True)
+
+
+def test_a_worker_whose_hashes_do_not_repeat_is_refused() -> None:
+    program = "from txnsim_lab import campaigns; campaigns._prepare()"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONHASHSEED": "random"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "can't repeat runs" in done.stderr

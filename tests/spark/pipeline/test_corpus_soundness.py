@@ -1,0 +1,127 @@
+"""``logs verify`` and ``logs timeline`` on directories of a real Apache Kafka, against what is
+known of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.pipeline.corpus.made import Corpus
+from tests.spark.pipeline.corpus.truth import FinishedTransaction, Place
+from txnsim_spark.engine import Engine, Way
+from txnsim_spark.forensics.timeline import Timeline
+from txnsim_spark.forensics.timeline_reading import read_timeline
+from txnsim_spark.soundness.verify import plan, verify
+from txnsim_spark.soundness.violations import Invariant, Severity, Violation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.real]
+
+LIFE = ("level-0", "level-1", "level-2", "orders-new", "fenced", "timed-out", "undecided")
+"""Ids of every transaction version, that commit, abort, are fenced, time out, and wait."""
+
+
+def by_spark(spark: SparkSession) -> Engine:
+    return Engine(lambda: spark, print, with_spark=True)
+
+
+def findings(spark: SparkSession, corpus: Corpus, name: str) -> list[Violation]:
+    """All but notices of markers that ended nothing: operators and retries leave them."""
+    found = verify(by_spark(spark), plan(corpus.brokers(name)), Way.SPARK)
+    return [one for one in found if one.rule is not Invariant.IDLE_MARKER]
+
+
+@pytest.mark.parametrize("name", ["clean", "killed"])
+def test_what_a_real_broker_leaves_is_sound(spark: SparkSession, corpus: Corpus, name: str) -> None:
+    assert findings(spark, corpus, name) == []
+
+
+def test_damage_is_found_where_it_was_done(spark: SparkSession, corpus: Corpus) -> None:
+    found = findings(spark, corpus, "torn")
+    damage = corpus.stage("torn").damage
+    assert {(one.broker, Place(one.topic, one.partition)) for one in found} == {
+        (one.broker, one.place) for one in damage
+    }
+    places = {
+        (one.broker, one.file, one.offset)
+        for one in found
+        if one.rule in (Invariant.TORN, Invariant.CRC)
+    }
+    assert {(one.broker, one.file, one.sound_end) for one in damage} <= places
+    # A broker cuts off what is torn; a batch of another CRC is more than an unclean stop leaves.
+    assert {one.rule for one in found if one.severity is Severity.ERROR} == {Invariant.CRC}
+
+
+@pytest.mark.parametrize("transactional_id", LIFE)
+def test_a_life_has_all_transactions_that_ended(
+    spark: SparkSession, corpus: Corpus, transactional_id: str
+) -> None:
+    stage = corpus.stage("clean")
+    timeline = read_timeline(by_spark(spark), corpus.brokers("clean"), transactional_id)
+    finished = [one for one in stage.finished if one.transactional_id == transactional_id]
+    assert finished
+    markers = {
+        (event.topic, event.partition, event.offset): event
+        for event in timeline.events
+        if event.event == "marker"
+    }
+    spans = [(one, span) for one in finished for span in one.spans]
+    assert markers.keys() == {(*span.place, span.marker_offset) for _, span in spans}
+    for one, span in spans:
+        marker = markers[span.place.topic, span.place.partition, span.marker_offset or -1]
+        assert marker.committed == one.committed
+        assert (marker.producer_id, marker.producer_epoch) == (one.producer_id, one.marker_epoch)
+    firsts = {
+        (event.topic, event.partition, event.offset)
+        for event in timeline.events
+        if event.event == "first"
+    }
+    opened = {(one.topic, one.partition, one.first_offset) for one in timeline.open}
+    assert firsts == {(*span.place, span.first_offset) for _, span in spans} | opened
+    decisions = [event for event in timeline.events if event.source == "coordinator"]
+    for committed in (True, False):
+        decided = sum(event.committed is committed for event in decisions)
+        assert decided >= sum(_has_decision(one) and one.committed is committed for one in finished)
+
+
+def _has_decision(one: FinishedTransaction) -> bool:
+    """The first marker of ``undecided`` was an operator's."""
+    return one.transactional_id != "undecided"
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "disagreements"),
+    [
+        ("level-2", []),
+        ("level-2-open", []),
+        ("ghost-late", ["open since offset 2; for the coordinator it is CompleteAbort"]),
+        ("ghost-busy", ["the partition is not among those of the transaction (Ongoing)"]),
+        ("forked", ["on broker 2 the transaction from offset 0 on is open"]),
+        ("lonely", ["for the coordinator it is CompleteCommit", "no marker of the transaction"]),
+    ],
+)
+def test_two_sides_disagree_where_they_do(
+    spark: SparkSession, corpus: Corpus, transactional_id: str, disagreements: list[str]
+) -> None:
+    timeline = read_timeline(by_spark(spark), corpus.brokers("clean"), transactional_id)
+    assert len(timeline.disagreements) == len(disagreements)
+    for text, told in zip(disagreements, timeline.disagreements, strict=True):
+        assert text in told
+    _open_is_known(corpus, timeline)
+
+
+def _open_is_known(corpus: Corpus, timeline: Timeline) -> None:
+    """What is open is what is known to be, but for replicas that have not come as far."""
+    expected = {
+        (*one.place, one.producer_id, one.producer_epoch, one.start_offset)
+        for one in corpus.stage("clean").open
+        if one.transactional_id == timeline.transactional_id and one.verdict != "lagging"
+    }
+    assert {
+        (one.topic, one.partition, one.producer_id, one.producer_epoch, one.first_offset)
+        for one in timeline.open
+    } == expected

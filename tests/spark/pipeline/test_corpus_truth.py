@@ -1,0 +1,353 @@
+"""Every table of ``kafka_log`` against what brokers of a real Apache Kafka told while its
+directories came to be: after a stop in order, after a kill, and with damaged ends.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spark.pipeline.corpus.made import Corpus
+from tests.spark.pipeline.corpus.truth import Place, Stage
+from tests.spark.pipeline.reading import (
+    CLEANED,
+    STAGES,
+    Tables,
+    by_replica,
+    moving,
+    or_minus_one,
+    place_of,
+    sound_ends,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+
+pytestmark = [pytest.mark.spark, pytest.mark.real]
+
+at_every_stage = pytest.mark.parametrize("name", STAGES)
+
+
+def told_partitions(stage: Stage) -> Iterator[tuple[int, Place]]:
+    """Each replica of each partition that a leader told of."""
+    for topic in stage.topics:
+        for partition in topic.partitions:
+            for broker in partition.replicas:
+                yield broker, partition.place
+
+
+def log_starts(stage: Stage) -> dict[Place, int]:
+    """Where partitions begin; segments below may be there or not."""
+    return {one.place: one.start for topic in stage.topics for one in topic.partitions}
+
+
+def written_by_kafka(topic_id: str) -> str:
+    """An id as Kafka writes it: url-safe base64 without padding."""
+    return base64.urlsafe_b64encode(uuid.UUID(topic_id).bytes).decode().rstrip("=")
+
+
+@at_every_stage
+def test_records_are_those_that_a_consumer_read(tables: Tables, corpus: Corpus, name: str) -> None:
+    stage = corpus.stage(name)
+    starts = {
+        (row.broker, place_of(row)): row.log_start_offset for row in tables.rows(name, "replicas")
+    }
+    found = by_replica(tables.rows(name, "records", "offset"))
+    ends = sound_ends(stage)
+    compared = 0
+    for topic in stage.topics:
+        for partition in topic.partitions:
+            place = partition.place
+            if moving(stage, place):
+                continue
+            expected = [
+                (one.offset, one.timestamp_ms, one.key, one.value, one.headers)
+                for one in partition.records
+                if one.offset < ends.get(place, partition.end)
+            ]
+            for broker in partition.replicas:
+                rows = found.get((broker, place), [])
+                assert [
+                    as_read(row)
+                    for row in rows
+                    if not row.is_control and row.offset >= starts[broker, place]
+                ] == expected, (broker, place)
+                compared += len(expected)
+    assert compared > 1_500
+
+
+def as_read(
+    row: Row,
+) -> tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]:
+    headers = tuple((one.key, as_bytes(one.value)) for one in row.headers)
+    return row.offset, row.timestamp_ms, as_bytes(row.key), as_bytes(row.value), headers
+
+
+def as_bytes(value: bytearray | None) -> bytes | None:
+    return None if value is None else bytes(value)
+
+
+@at_every_stage
+def test_batches_are_those_that_leaders_acknowledged(
+    tables: Tables, corpus: Corpus, name: str
+) -> None:
+    stage = corpus.stage(name)
+    of_row = attrgetter(
+        *("codec", "producer_id", "producer_epoch", "base_sequence", "records", "is_transactional")
+    )
+    found = {
+        (row.broker, place_of(row), row.base_offset): tuple(map(or_minus_one, of_row(row)))
+        for row in tables.rows(name, "batches")
+    }
+    of_sent = attrgetter("codec", "producer_id", "producer_epoch", "base_sequence")
+    replicas = set(told_partitions(stage))
+    ends = sound_ends(stage)
+    for sent in stage.sent:
+        if sent.place.topic in CLEANED or sent.place.topic == "trimmed":
+            continue
+        expected = (*of_sent(sent), len(sent.records), sent.transactional)
+        for broker in (1, 2):
+            key = (broker, sent.place, sent.base_offset)
+            if moving(stage, sent.place):
+                # acks=-1: every replica in sync had it when it was acknowledged.
+                assert found[key] == expected, key
+            elif (broker, sent.place) in replicas:
+                lost = sent.base_offset >= ends.get(sent.place, sent.base_offset + 1)
+                assert found.get(key) == (None if lost else expected), key
+
+
+@pytest.mark.parametrize("name", ["killed", "torn"])
+def test_replicas_end_where_a_starting_broker_ends_them(
+    tables: Tables, corpus: Corpus, name: str
+) -> None:
+    stage = corpus.stage(name)
+    ends: dict[tuple[int, Place], int] = {}
+    for row in tables.rows(name, "segments"):
+        end = row.segment_base_offset if row.last_offset is None else row.last_offset + 1
+        key = (row.broker, place_of(row))
+        ends[key] = max(ends.get(key, 0), end)
+    loaded = {(one.broker, one.place): one.end for one in stage.loaded}
+    assert len(loaded) > 100
+    assert {key: ends[key] for key in loaded} == loaded
+
+
+@at_every_stage
+def test_endings_are_the_transactions_that_ended(tables: Tables, corpus: Corpus, name: str) -> None:
+    stage = corpus.stage(name)
+    found: dict[tuple[int, Place], set[tuple[int, int, int, bool]]] = {}
+    begun: dict[tuple[int, Place, int], int] = {}
+    for row in tables.rows(name, "endings"):
+        key = (row.broker, place_of(row))
+        marker = (row.marker_offset, row.producer_id, row.producer_epoch, row.is_commit)
+        found.setdefault(key, set()).add(marker)
+        if row.first_offset is not None:
+            begun[*key, row.marker_offset] = row.first_offset
+    expected: dict[Place, set[tuple[int, int, int, bool]]] = {}
+    firsts: dict[tuple[Place, int], int] = {}
+    for one in stage.finished:
+        for span in one.spans:
+            assert span.marker_offset is not None
+            marker = (span.marker_offset, one.producer_id, one.marker_epoch, one.committed)
+            expected.setdefault(span.place, set()).add(marker)
+            firsts[span.place, span.marker_offset] = span.first_offset
+    starts = log_starts(stage)
+    owed = {one.producer_id for one in stage.listed if one.state.startswith("Prepare")}
+    behind = {(2, one.place) for one in stage.open if one.verdict == "lagging"}
+    for broker, place in told_partitions(stage):
+        if moving(stage, place) or place.topic in CLEANED or (broker, place) in behind:
+            continue
+        start = starts[place]
+        there = {one for one in found.get((broker, place), set()) if one[0] >= start}
+        told = {one for one in expected.get(place, set()) if one[0] >= start}
+        assert there >= told, (broker, place)
+        # A coordinator that starts again sends the markers of what it had decided once more.
+        assert {one[1] for one in there - told} <= owed, (broker, place)
+    for (_, place, marker_offset), first in begun.items():
+        if place.topic not in CLEANED and (place, marker_offset) in firsts:
+            assert first >= firsts[place, marker_offset]
+
+
+@at_every_stage
+def test_aborted_ranges_are_the_transactions_that_aborted(
+    tables: Tables, corpus: Corpus, name: str
+) -> None:
+    stage = corpus.stage(name)
+    found: dict[tuple[int, Place], set[tuple[int, int, int]]] = {}
+    for row in tables.rows(name, "aborted"):
+        key = (row.broker, place_of(row))
+        found.setdefault(key, set()).add((row.producer_id, row.first_offset, row.marker_offset))
+    expected: dict[Place, set[tuple[int, int, int]]] = {}
+    for one in stage.finished:
+        for span in () if one.committed else one.spans:
+            assert span.marker_offset is not None
+            aborted = (one.producer_id, span.first_offset, span.marker_offset)
+            expected.setdefault(span.place, set()).add(aborted)
+    starts = log_starts(stage)
+    for broker, place in told_partitions(stage):
+        if moving(stage, place) or place.topic in CLEANED:
+            continue
+        there = {one for one in found.get((broker, place), set()) if one[1] >= starts[place]}
+        told = {one for one in expected.get(place, set()) if one[1] >= starts[place]}
+        assert there == told, (broker, place)
+
+
+def test_the_last_snapshots_are_the_producers_that_brokers_described(
+    tables: Tables, corpus: Corpus
+) -> None:
+    stage = corpus.stage("clean")
+    leaders = {one.place: one.leader for topic in stage.topics for one in topic.partitions}
+    columns = (
+        *("producer_id", "producer_epoch", "last_sequence", "last_timestamp_ms"),
+        "coordinator_epoch",
+    )
+    of_row, of_truth = (attrgetter(*columns, opened) for opened in ("open_offset", "start_offset"))
+    found = {
+        (place_of(row), *map(or_minus_one, of_row(row)))
+        for row in tables.rows("clean", "producer_state")
+        if row.is_last and leaders.get(place_of(row)) == row.broker
+    }
+    assert found == {(one.place, *of_truth(one)) for one in stage.producers}
+    known = {(place, producer_id) for place, producer_id, *_ in found}
+    assert stage.expired
+    assert known.isdisjoint(stage.expired)
+
+
+@at_every_stage
+def test_the_newest_transaction_records_are_the_coordinators_entries(
+    tables: Tables, corpus: Corpus, name: str
+) -> None:
+    stage = corpus.stage(name)
+    newest: dict[str, Row] = {}
+    rows = tables.rows(name, "transactions", "offset")
+    for row in rows:
+        if row.broker != 1:
+            continue
+        assert row.problem is None
+        newest[row.transactional_id] = row
+    assert {one for one, row in newest.items() if row.is_tombstone} == set(stage.forgotten_ids)
+    of_both = attrgetter(
+        *("transactional_id", "producer_id", "producer_epoch", "state", "timeout_ms")
+    )
+
+    def entry(one: Any, began_ms: int | None) -> tuple[Any, ...]:
+        places = frozenset(Place(at.topic, at.partition) for at in one.partitions)
+        return (*of_both(one), began_ms if one.state == "Ongoing" else None, places)
+
+    found = {
+        entry(row, or_minus_one(row.start_timestamp_ms))
+        for row in newest.values()
+        if not row.is_tombstone and row.transactional_id not in stage.writers
+    }
+    told = {entry(one, one.start_time_ms) for one in stage.listed}
+    # Which markers of a decision are written already a coordinator knows by heart only.
+    (in_log,), (by_heart,) = found - told, told - found
+    assert (in_log[:-1], by_heart[:-1]) == (by_heart[:-1], in_log[:-1])
+    assert in_log[3] == "PrepareCommit"
+    assert in_log[-1] > by_heart[-1]
+
+
+def test_versions_of_transaction_records_follow_the_level(tables: Tables, corpus: Corpus) -> None:
+    rows = tables.rows("clean", "transactions")
+    written = [row for row in rows if row.broker == 1 and not row.is_tombstone]
+    versions: dict[str, set[int]] = {}
+    for row in written:
+        versions.setdefault(row.transactional_id, set()).add(row.value_version)
+    assert versions["level-0"] == {0}
+    assert versions["level-1"] == versions["level-2"] == {1}
+    levels = {row.client_transaction_version for row in written if row.value_version == 1}
+    assert 2 in levels
+    assert levels <= {0, 1, 2}
+
+
+@at_every_stage
+def test_offsets_are_the_positions_that_groups_were_told(
+    tables: Tables, corpus: Corpus, name: str
+) -> None:
+    stage = corpus.stage(name)
+    endings = {
+        (row.partition, row.producer_id, row.marker_offset): row.is_commit
+        for row in tables.rows(name, "endings")
+        if row.topic == "__consumer_offsets" and row.broker == 1
+    }
+    positions: dict[tuple[str, Place], tuple[int, str]] = {}
+    pending: dict[tuple[str, Place], tuple[int, str]] = {}
+    kinds: set[str] = set()
+    for row in tables.rows(name, "offsets", "offset"):
+        if row.broker != 1:
+            continue
+        assert row.problem is None
+        kinds.add(row.kind)
+        if row.kind != "offset_commit":
+            continue
+        key = (row.group_id, Place(row.committed_topic, row.committed_partition))
+        told = (row.committed_offset, row.committed_metadata)
+        ends = [
+            is_commit
+            for (partition, producer, offset), is_commit in sorted(endings.items())
+            if (partition, producer) == (row.partition, row.producer_id) and offset > row.offset
+        ]
+        if row.is_transactional and not ends:
+            pending[key] = told
+        elif not row.is_transactional or ends[0]:
+            positions[key] = told
+    for found, expected in ((positions, stage.offsets), (pending, stage.pending_offsets)):
+        assert found == {(one.group, one.place): (one.offset, one.metadata) for one in expected}
+    assert {"offset_commit", "group_metadata"} < kinds
+
+
+@at_every_stage
+def test_replicas_carry_their_topics_ids_and_how_their_brokers_ended(
+    tables: Tables, corpus: Corpus, name: str
+) -> None:
+    stage = corpus.stage(name)
+    ids = {topic.name: topic.topic_id for topic in stage.topics}
+    rows = tables.rows(name, "replicas")
+    users = [
+        row for row in rows if not row.topic.startswith("__") and not moving(stage, place_of(row))
+    ]
+    assert {(row.topic, row.topic_id) for row in users} == {
+        (name, written_by_kafka(topic_id))
+        for name, topic_id in ids.items()
+        if not name.startswith("__")
+    }
+    assert {row.is_clean for row in rows} == {name == "clean"}
+    assert {row.broker for row in rows} == {1, 2}
+
+
+@at_every_stage
+def test_every_batch_was_appended_in_its_leader_epoch(
+    tables: Tables, corpus: Corpus, name: str
+) -> None:
+    starts = {
+        (row.broker, place_of(row)): row.log_start_offset for row in tables.rows(name, "replicas")
+    }
+    epochs: dict[tuple[int, Place], list[tuple[int, int]]] = {}
+    for row in tables.rows(name, "leader_epochs", "start_offset"):
+        epochs.setdefault((row.broker, place_of(row)), []).append(
+            (row.start_offset, row.leader_epoch)
+        )
+    for row in tables.rows(name, "batches"):
+        if row.topic == "__cluster_metadata":
+            continue
+        known = epochs[row.broker, place_of(row)]
+        if row.base_offset < known[0][0]:
+            assert row.base_offset < starts[row.broker, place_of(row)], row
+            continue
+        current = [epoch for start, epoch in known if start <= row.base_offset]
+        assert current[-1] == row.leader_epoch, row
+
+
+@at_every_stage
+def test_errors_are_the_damage_that_was_done(tables: Tables, corpus: Corpus, name: str) -> None:
+    stage = corpus.stage(name)
+    rows = tables.rows(name, "errors")
+    assert {(row.broker, place_of(row), row.file.rsplit("/", 1)[1]) for row in rows} == {
+        (one.broker, one.place, one.file) for one in stage.damage
+    }
+    assert len(rows) == len(stage.damage)
+    assert all(row.is_cut for row in rows)

@@ -1,0 +1,445 @@
+"""``logs find-hanging`` on damaged directories (``tests.spark.pipeline.damaged``): it never dies,
+names what it can't read, tells no command on broken evidence, and lists what a real broker
+lists. At the end, and where something can't be read, ``logs verify``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import pytest
+
+from tests.spark.pipeline.damaged import files
+from tests.spark.pipeline.damaged.ask import Row, answers
+from tests.spark.pipeline.damaged.make import unpacked
+from tests.spark.pipeline.damaged.recipes import QUIET, SPREAD, Variant, made, variants
+from tests.support.engines import no_session, verify_here
+from tests.support.log_tables import write_dense_index
+from txnsim.cli.main import main
+from txnsim.storage import names
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim_spark import engine, planning
+from txnsim_spark.forensics._evidence import Status
+from txnsim_spark.forensics._read_compiled import walked
+from txnsim_spark.forensics._read_notes import Note, NoteKind
+from txnsim_spark.forensics.collected_reading import find_hanging_in_archives
+from txnsim_spark.forensics.collection import collect, write_archive
+from txnsim_spark.forensics.find_hanging import NOT_JUDGED, Reading, Search, find_hanging
+from txnsim_spark.forensics.findings import Finding, Report
+from txnsim_spark.scan.sections import in_sections
+from txnsim_spark.scan.segments import SegmentFile
+from txnsim_spark.soundness.verify import plan
+from txnsim_spark.soundness.violations import Invariant, Severity, Violation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VARIANTS: Final = {one.name: one for one in variants()}
+ANSWERS: Final = answers()
+ASKED_MS: Final = 1_795_260_000_000
+"""Some hours after the directory was made."""
+MINUTE: Final = 60_000
+LINES_MAX: Final = 6
+"""That one flipped bit may give of ``verify``."""
+FIVE: Final = {
+    ("orders", 0, 9),
+    ("orders", 2, 0),
+    ("payments", 0, 0),
+    ("payments", 1, 0),
+    ("stock", 0, 0),
+}
+"""What hangs: topic, partition, start offset."""
+UNTOLD: Final = {
+    "clean/snapshot-start-offset": "a forged snapshot, its CRC right",
+    "killed/producer-id-with-right-crc": "a forged marker, its CRC right",
+    "clean/replica-under-another-name": "the folder of stock-0 is called stock-1",
+}
+"""Damage that no file tells of: a real broker lists what does not hang, and so do we."""
+CONVICTED: Final = {
+    **UNTOLD,
+    "clean/snapshot-of-another": "the evidence says that the snapshot may be of another partition",
+    "killed/control-bit": "a starting broker cuts the marker off, and the transaction hangs then",
+    "killed/cut-in-header": "the same",
+    "killed/producer-id-of-a-marker": "the same",
+}
+"""Damage after which something is called hanging that did not hang before."""
+
+
+def mark_of(name: str) -> pytest.MarkDecorator:
+    """Of a test that is asked of all variants: the same damage after an orderly stop and after a
+    kill is looked at in a thorough run.
+    """
+    stop, _, damage = name.partition("/")
+    is_twin = stop == "killed" and f"clean/{damage}" in VARIANTS
+    return pytest.mark.thorough if is_twin else pytest.mark.slow
+
+
+every_variant = pytest.mark.parametrize(
+    "log_dir", [pytest.param(one, marks=mark_of(one), id=one) for one in VARIANTS], indirect=True
+)
+
+
+@pytest.fixture(scope="session")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The kept directory as files; not to be changed."""
+    return unpacked(tmp_path_factory.mktemp("kept"))
+
+
+@pytest.fixture(scope="module")
+def log_dir(
+    request: pytest.FixtureRequest, kept: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The variant that a test is about, once for all tests of it; not to be changed."""
+    variant: Variant = VARIANTS[request.param]
+    return made(variant, kept, tmp_path_factory.mktemp("variant") / "broker-1")
+
+
+@pytest.fixture(scope="module")
+def report(log_dir: Path) -> Report:
+    """What is found in it, read here and by its snapshots."""
+    return report_on(log_dir)
+
+
+def report_on(log_dir: Path, **values: object) -> Report:
+    search = Search(
+        paths=(log_dir,),
+        as_of_ms=ASKED_MS,
+        now_ms=ASKED_MS,
+        max_transaction_timeout_ms=MINUTE,
+    )
+    return find_hanging(msgspec.structs.replace(search, **values), new_session=no_session)
+
+
+def place_of(finding: Finding) -> tuple[str, int, int]:
+    return finding.topic, finding.partition, finding.start_offset
+
+
+def row_of(finding: Finding) -> Row:
+    return (
+        finding.topic,
+        finding.partition,
+        finding.producer_id,
+        finding.producer_epoch,
+        -1 if finding.coordinator_epoch is None else finding.coordinator_epoch,
+        finding.start_offset,
+        finding.last_timestamp_ms,
+    )
+
+
+def test_there_are_enough() -> None:
+    assert len(VARIANTS) >= 80
+    assert ANSWERS.keys() <= VARIANTS.keys()
+    assert UNTOLD.keys() <= VARIANTS.keys()
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+@pytest.mark.parametrize("log_dir", sorted(VARIANTS), indirect=True, ids=sorted(VARIANTS))
+def test_no_command_follows_from_broken_evidence(
+    log_dir: Path, report: Report, request: pytest.FixtureRequest
+) -> None:
+    name = request.node.callspec.id
+    told = {place_of(one) for one in report.findings if one.command is not None}
+    assert told <= FIVE or name in UNTOLD
+    assert {place_of(one) for one in report.of(OpenTxnStatus.HANGING)} <= FIVE or name in CONVICTED
+    for one in report.findings:
+        is_told = one.verdict is OpenTxnStatus.HANGING and one.evidence.status is Status.SOUND
+        assert (one.command is not None) is is_told
+        assert bool(one.evidence.reasons) is (one.evidence.status is not Status.SOUND)
+    answer = ANSWERS.get(name)
+    if answer is not None and answer.starts and name not in OTHERWISE:
+        listed = {row_of(one) for one in report.findings if one.listed_by_kafka}
+        assert listed == set(answer.hanging)
+
+
+OTHERWISE: Final = {
+    "clean/state-half": "the index points behind the end, so a real broker takes the log for empty",
+    "clean/snapshots-missing": "after an orderly stop a broker trusts that no snapshot means no "
+    "producer: it does not read the segments, and forgets what is open there",
+    "clean/partition-metadata-missing": "a broker sets a folder without a topic id aside as stray",
+    "clean/log-start-behind-end": "a broker that finds the log's start behind its end empties it",
+}
+"""Where a real broker lists something else, and why."""
+
+
+@pytest.mark.parametrize(
+    "log_dir", ["clean/untouched", "killed/untouched"], indirect=True, ids=["clean", "killed"]
+)
+def test_a_sound_directory_keeps_every_command(log_dir: Path) -> None:
+    report = report_on(log_dir)
+    hanging = report.of(OpenTxnStatus.HANGING)
+    assert {place_of(one) for one in hanging} == FIVE
+    assert all(one.command is not None and one.evidence.is_sound for one in hanging)
+    assert len(report.of(OpenTxnStatus.ALIVE)) == 2
+    assert (report.source.problems, report.source.cut_off) == ((), ())
+
+
+@pytest.mark.parametrize("log_dir", ["clean/middle-segment-missing"], indirect=True)
+def test_who_accepts_the_damage_is_told_commands_and_what_is_lost(log_dir: Path) -> None:
+    assert any(one.command is None for one in report_on(log_dir).of(OpenTxnStatus.HANGING))
+    report = report_on(log_dir, accepts_damage=True)
+    assert report.accepts_damage
+    assert all(one.command is not None for one in report.of(OpenTxnStatus.HANGING))
+    reasons = [reason for one in report.findings for reason in one.evidence.reasons]
+    assert any(reason.endswith(" are missing") for reason in reasons)
+
+
+PIPE, FOLDER = "a named pipe, not a file", "a folder, not a file"
+LINK, NO_FOLDER = "Too many levels of symbolic links", "Not a directory"
+HUGE = "209715200 bytes, no more than 33554432 are read"
+UNREADABLE: Final = {
+    "clean/segment-is-fifo": (f"00000000000000000018.log: {PIPE}; passed by", PIPE),
+    "clean/segment-is-folder": (f"00000000000000000018.log: {FOLDER}; passed by", FOLDER),
+    "clean/segment-is-link-to-itself": (f".log: {LINK}; passed by", LINK),
+    "clean/state-segment-is-link-to-itself": (f".log: {LINK}; passed by", LINK),
+    "clean/folder-is-link-to-itself": (f"stock-1: {LINK}; passed by", f"{LINK}; passed by"),
+    "clean/folder-is-file": (f"stock-1: {NO_FOLDER}; passed by", f"{NO_FOLDER}; passed by"),
+    "clean/index-is-folder": (None, FOLDER),
+    "clean/snapshot-is-folder": (f".snapshot: {FOLDER}; an older one is taken", FOLDER),
+    "clean/high-watermarks-is-folder": (f"replication-offset-checkpoint: {FOLDER}", FOLDER),
+    "clean/high-watermarks-huge": (HUGE, HUGE),
+}
+"""What ``find-hanging`` and ``verify`` say of it."""
+
+
+@pytest.mark.parametrize("log_dir", UNREADABLE, indirect=True, ids=UNREADABLE)
+def test_what_can_not_be_read_is_named_and_passed_by(
+    log_dir: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+) -> None:
+    of_search, of_verify = UNREADABLE[request.node.callspec.id]
+    problems = report_on(log_dir).source.problems
+    assert of_search is None or any(of_search in one for one in problems)
+    unreadable = [one for one in found_in(log_dir) if one.rule is Invariant.UNREADABLE_FILE]
+    assert of_verify in [one.found for one in unreadable]
+    is_beside = of_search is None or ".snapshot" in of_search  # of describe: it reads the oldest
+    assert main(["logs", "describe", "--json", str(log_dir)]) == (0 if is_beside else 4)
+    topics = {one["topic"] for one in json.loads(capsys.readouterr().out)}
+    assert topics >= {"orders", "payments"}
+
+
+# The command
+
+
+@pytest.mark.parametrize("log_dir", ["clean/untouched"], indirect=True)
+def test_what_is_recent_is_shown_with_the_time_to_try(
+    log_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_of = ["--as-of", "1795242142100"]
+    assert main(["logs", "find-hanging", str(log_dir), *as_of]) == 4
+    shown = capsys.readouterr().out
+    assert shown.count("recent") == 0
+    assert shown.count("if no broker ran since then, try --as-of 2026-11-21T") == 5
+    assert main(["logs", "find-hanging", str(log_dir), "--as-of", "1795260000000"]) == 3
+
+
+@pytest.mark.parametrize("log_dir", ["clean/snapshot-of-another"], indirect=True)
+def test_the_command_says_why_it_tells_none(
+    log_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_of = ["--as-of", str(ASKED_MS)]
+    assert main(["logs", "find-hanging", str(log_dir), *as_of]) == 3
+    shown = capsys.readouterr().out
+    assert "  evidence damaged: at offset 0 no sound batch of producer" in shown
+    assert "  no command on this evidence; --accept-damage prints it all the same" in shown
+    assert main(["logs", "find-hanging", str(log_dir), *as_of, "--accept-damage", "--json"]) == 3
+    report = json.loads(capsys.readouterr().out)
+    assert (report["schema_version"], report["accepts_damage"]) == (2, True)
+    assert all(one["command"] for one in report["findings"] if one["verdict"] == "hanging")
+
+
+@pytest.mark.parametrize("log_dir", ["clean/file-time-in-future"], indirect=True)
+def test_a_time_in_the_future_is_named_and_not_used(log_dir: Path) -> None:
+    report = report_on(log_dir, as_of_ms=None)
+    assert report.as_of_ms <= ASKED_MS
+    assert any("a time in the future" in problem for problem in report.source.problems)
+
+
+# The compiled walk, here and on Spark
+
+
+@pytest.mark.costly
+@every_variant
+def test_places_are_found_alike_in_large_segments(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = report_on(log_dir, use_snapshots=False)
+    monkeypatch.setattr("txnsim_spark.scan.log_seek.INTERPRETED_BYTES_MAX", -1)
+    assert report_on(log_dir, use_snapshots=False) == here
+
+
+# Collected on the broker, judged elsewhere
+
+
+@pytest.mark.costly
+@every_variant
+def test_what_was_collected_says_the_same(log_dir: Path, report: Report, tmp_path: Path) -> None:
+    archive = tmp_path / "broker-1.zip"
+    found = collect([log_dir], now_ms=ASKED_MS, progress=lambda _: None)
+    write_archive(archive, found)
+    search = Search(
+        paths=(archive,),
+        as_of_ms=ASKED_MS,
+        now_ms=ASKED_MS,
+        max_transaction_timeout_ms=MINUTE,
+    )
+    there = find_hanging_in_archives(search, progress=lambda _: None)
+    assert there.findings == report.findings
+    assert (there.partitions, there.owed) == (report.partitions, report.owed)
+
+
+@pytest.mark.spark
+@pytest.mark.nightly
+def test_one_job_of_spark_reads_all_of_them_as_they_are_read_here(
+    spark: SparkSession, kept: Path, tmp_path: Path
+) -> None:
+    log_dirs = [made(one, kept, tmp_path / name / "broker-1") for name, one in VARIANTS.items()]
+    here = ReadHere(tuple(log_dirs))
+    assert len({one.replica.log_dir for one in here.states}) > 100
+    here.assert_same(Reading(here.search_by_spark, lambda: spark, lambda _: None))
+
+
+@pytest.mark.spark
+@pytest.mark.nightly
+def test_sections_of_segments_tell_what_segments_tell(
+    spark: SparkSession,
+    kept: Path,
+    tmp_path: Path,
+    small_sections: list[SegmentFile],
+) -> None:
+    here = ReadHere(densely_indexed(kept, tmp_path, VARIANTS.values()))
+    here.assert_same(Reading(here.search_by_spark, lambda: spark, lambda _: None))
+    assert len(small_sections) > 1_000
+    again = {
+        segment.replica.path
+        for segment, found in walked(small_sections)
+        if isinstance(found, Note) and found.kind is NoteKind.AGAIN
+    }
+    assert 10 < len(again) < len({one.replica.path for one in small_sections}) / 2
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize(
+    "every", [pytest.param(1, marks=pytest.mark.thorough), pytest.param(5, marks=pytest.mark.slow)]
+)
+def test_processes_tell_what_one_process_tells(
+    kept: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    small_sections: list[SegmentFile],
+    every: int,
+) -> None:
+    here = ReadHere(densely_indexed(kept, tmp_path, list(VARIANTS.values())[::every]))
+    monkeypatch.setattr(engine, "PROCESSES_COST_MIN", 0)
+    monkeypatch.setattr(engine, "can_fork", lambda: True)  # other tests may leave threads
+    monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
+    monkeypatch.setattr(planning, "_OPEN_BYTES", 0)
+    alone = msgspec.structs.replace(here.search, never_spark=True)
+    here.assert_same(Reading(alone, no_session, lambda _: None))
+    assert not small_sections, "a task of Spark, and a broker that runs, have one process for it"
+    here.assert_same(Reading(here.search, no_session, lambda _: None))
+    assert len(small_sections) > 1_000
+
+
+class ReadHere:
+    """What this process has read in log directories."""
+
+    def __init__(self, log_dirs: tuple[Path, ...]) -> None:
+        self.search = Search(paths=log_dirs, use_snapshots=False)
+        self.search_by_spark = msgspec.structs.replace(self.search, with_spark=True)
+        alone = msgspec.structs.replace(self.search, never_spark=True)
+        self._reading = Reading(alone, no_session, lambda _: None)
+        found = self._reading.states()
+        self.states = [one for one in found if one.replica.topic not in NOT_JUDGED]
+        self._opened = self._reading.opened(self.states)
+
+    def assert_same(self, there: Reading) -> None:
+        """The same is open by another way, and the same came to light."""
+        assert there.opened(self.states) == self._opened
+        for state in self.states:
+            assert there.notes_on(state) == self._reading.notes_on(state)
+
+
+@pytest.fixture
+def small_sections(monkeypatch: pytest.MonkeyPatch) -> list[SegmentFile]:
+    """Segments are cut every 150 bytes; the sections that were made."""
+    cut: list[SegmentFile] = []
+
+    def in_small_sections(segments: Sequence[SegmentFile], _: int) -> list[SegmentFile]:
+        shared = in_sections(segments, 150)
+        cut.extend(one for one in shared if one.section is not None)
+        return shared
+
+    monkeypatch.setattr(planning, "in_sections", in_small_sections)
+    return cut
+
+
+def densely_indexed(kept: Path, folder: Path, chosen: Iterable[Variant]) -> tuple[Path, ...]:
+    """These variants, of logs whose indexes have an entry for each batch."""
+    indexed = shutil.copytree(kept, folder / "kept")
+    for path in indexed.rglob(f"*{names.LOG_SUFFIX}"):
+        write_dense_index(path)
+    return tuple(made(one, indexed, folder / one.name / "broker-1") for one in chosen)
+
+
+# Soundness
+
+
+def found_in(log_dir: Path) -> list[Violation]:
+    return verify_here(plan([log_dir]))
+
+
+def errors_in(log_dir: Path) -> list[Violation]:
+    return [one for one in found_in(log_dir) if one.severity is Severity.ERROR]
+
+
+@pytest.mark.parametrize("stage", ["clean", "killed"])
+def test_what_a_real_broker_left_is_sound(kept: Path, stage: str) -> None:
+    assert errors_in(kept / stage) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["clean/control-type-unknown", "killed/control-type-unknown-early"]
+)
+def test_a_control_record_of_an_unknown_type_is_an_error(
+    kept: Path, tmp_path: Path, name: str
+) -> None:
+    found = errors_in(made(VARIANTS[name], kept, tmp_path / "b"))
+    assert Invariant.UNREADABLE_MARKER in {one.rule for one in found}
+    (told,) = [one for one in found if one.rule is Invariant.UNREADABLE_MARKER]
+    assert told.found == "a control record of type 99"
+
+
+@pytest.mark.slow
+def test_one_flipped_bit_gives_few_lines(kept: Path, tmp_path: Path) -> None:
+    """In every sixth byte of a segment."""
+    log_dir = made(VARIANTS["killed/untouched"], kept, tmp_path / "b")
+    for other in log_dir.iterdir():
+        if other.is_dir() and other.name not in (QUIET, SPREAD):
+            files.to_itself(other)
+    expected = len(found_in(log_dir))
+    path = files.logs(log_dir / QUIET)[1]
+    content = path.read_bytes()
+    silent = []
+    for at in range(0, len(content), 6):
+        files.flip(path, at)
+        more = len(found_in(log_dir)) - expected
+        assert more <= LINES_MAX, at
+        if not more:
+            silent.append(at)
+        path.write_bytes(content)
+    assert silent == []
+
+
+def test_the_command_needs_no_spark_for_what_is_little(
+    kept: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert main(["logs", "verify", str(kept / "clean")]) == 0
+    assert capsys.readouterr().err.endswith(": sound\n")

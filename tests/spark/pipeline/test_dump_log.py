@@ -1,0 +1,375 @@
+"""Our tables against Kafka's own reader of its files, ``kafka-dump-log``: line by line, over the
+directories of a real broker, stopped in order and killed, and over those of ``logs write``.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pytest
+
+from tests.spark.pipeline.corpus.made import Corpus
+from tests.spark.pipeline.reading import Tables
+from tests.support import dumped_tables as as_dumped
+from tests.support.apache_kafka import (
+    POM,
+    ApacheKafkaError,
+    java_classes,
+    java_command,
+    kafka_libs,
+)
+from tests.support.simulated_disks import write_simulated_disks
+from txnsim.storage import names
+from txnsim.storage.indexes import decode_offset_index, decode_time_index
+from txnsim.storage.metadata_log import FOLDER_NAME
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.real]
+
+MAIN_CLASS: Final = "org.apache.kafka.tools.DumpLogSegments"
+SOURCE: Final = POM.with_name("dump") / "HexDecoder.java"
+NAMES_LENGTH_MAX: Final = 120_000
+"""Names of files are one argument, which Linux limits to 128 KiB."""
+RECORDS: Final = (
+    *("--deep-iteration", "--print-data-log"),
+    *("--key-decoder-class", "HexDecoder", "--value-decoder-class", "HexDecoder"),
+)
+"""Options that print every batch and every record."""
+_BEGIN: Final = "Dumping "
+
+
+class Dump(NamedTuple):
+    """What it printed."""
+
+    files: dict[Path, list[str]]
+    """Lines of each file."""
+    complaints: str
+    """Mismatches of indexes, gaps, and what else goes to standard error."""
+
+
+def dump_log(files: Iterable[Path], *options: str, may_fail: bool = False) -> Dump:
+    """Read files with it.
+
+    Args:
+        files: Which.
+        options: Of the tool.
+        may_fail: It ends with an error at some kinds of damage; then each file has its own process.
+
+    Raises:
+        ApacheKafkaError: It did not end, or with an error that was not expected.
+    """
+    found: dict[Path, list[str]] = {}
+    complaints = ""
+    for some in _shares(files, 0 if may_fail else NAMES_LENGTH_MAX):
+        printed, complained = _run(some, options, may_fail=may_fail)
+        found.update(_by_file(printed))
+        complaints += complained
+    return Dump(found, complaints)
+
+
+def _shares(files: Iterable[Path], length_max: int) -> Iterator[list[Path]]:
+    """Files whose names fit into one argument; one file at least."""
+    share: list[Path] = []
+    length = 0
+    for path in files:
+        length += len(str(path)) + 1
+        if share and length > length_max:
+            yield share
+            share, length = [], len(str(path)) + 1
+        share.append(path)
+    if share:
+        yield share
+
+
+def _run(files: Sequence[Path], options: Sequence[str], *, may_fail: bool) -> tuple[str, str]:
+    libs = kafka_libs()
+    java = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
+    *front, classpath = java_command(libs, options=java)
+    decoder = java_classes([SOURCE], name="dump", libs=libs)
+    command = [*front, f"{classpath}:{decoder}", MAIN_CLASS, *options]
+    done = subprocess.run(
+        [*command, "--files", ",".join(map(str, files))],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0 and not may_fail:
+        raise ApacheKafkaError(f"kafka-dump-log failed:\n{done.stdout[-2000:]}{done.stderr}")
+    return done.stdout, done.stderr
+
+
+def _by_file(printed: str) -> Iterator[tuple[Path, list[str]]]:
+    path: Path | None = None
+    lines: list[str] = []
+    for line in printed.splitlines():
+        if line.startswith(_BEGIN):
+            if path is not None:
+                yield path, lines
+            path, lines = Path(line.removeprefix(_BEGIN)), []
+        else:
+            lines.append(line.rstrip())
+    if path is not None:
+        yield path, lines
+
+
+RECORD = "| "
+INDEXES = (".index", ".timeindex")
+LINES_MIN = 200
+"""So many batches, and records, there are at least."""
+
+
+class Stage(NamedTuple):
+    """The directories of a stage, and how to read them."""
+
+    name: str
+    tables: Tables
+    dumps: Dumps
+    paths: tuple[Path, ...]
+
+    def dumped(self, *suffixes: str, topic: str = "", options: Sequence[str] = ()) -> Dump:
+        """What Kafka's tool prints of the files with these suffixes."""
+        whole = self.dumps.of(suffixes, topic, tuple(options))
+        mine = {path: lines for path, lines in whole.files.items() if path.parents[1] in self.paths}
+        return Dump(mine, whole.complaints)
+
+    def rows(self, table: str, *order: str, **options: str) -> Iterator[dict[str, Any]]:
+        """A table in an order."""
+        found = self.tables.rows(
+            self.name, table, "log_dir", "topic", "partition", *order, **options
+        )
+        return (row.asDict(recursive=True) for row in found)
+
+
+class Dumps:
+    """What Kafka's tool prints of all stages; a Java process reads the files of all of them."""
+
+    def __init__(self, stages: Mapping[str, tuple[Path, ...]]) -> None:
+        self._log_dirs = [path for paths in stages.values() for path in paths]
+        self._read: dict[tuple[object, ...], Dump] = {}
+
+    def of(self, suffixes: tuple[str, ...], topic: str, options: tuple[str, ...]) -> Dump:
+        """Of the files with these suffixes in partitions of topics that begin like this."""
+        key = (suffixes, topic, options)
+        if key not in self._read:
+            files = _files(self._log_dirs, suffixes, topic)
+            sound = (path for path in files if not _fails_the_tool(path))
+            self._read[key] = dump_log(sound, *options)
+        return self._read[key]
+
+
+def _files(log_dirs: Iterable[Path], suffixes: tuple[str, ...], topic: str = "") -> Iterator[Path]:
+    """Those with these suffixes in partitions of topics that begin like this."""
+    for log_dir in log_dirs:
+        for path in sorted(log_dir.rglob(f"{topic}*/*")):
+            is_of_partition = names.topic_partition_of(path.parent.name) is not None
+            if is_of_partition and path.suffix in suffixes:
+                yield path
+
+
+def _fails_the_tool(path: Path) -> bool:
+    """Kafka's tool fails at the zeros of an index whose segment is empty yet."""
+    return path.suffix in INDEXES and not path.with_suffix(".log").stat().st_size
+
+
+@pytest.fixture(scope="module")
+def stages(
+    spark: SparkSession, corpus: Corpus, tables: Tables, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Stage]:
+    """Two brokers' directories each."""
+    written = write_simulated_disks(tmp_path_factory.mktemp("written") / "disks")
+    paths = {
+        "clean": corpus.brokers("clean"),
+        "killed": corpus.brokers("killed"),
+        "written": written,
+    }
+    dumps = Dumps(paths)
+    of_written = Tables(spark, {"written": written})
+    return {
+        name: Stage(name, of_written if name == "written" else tables, dumps, log_dirs)
+        for name, log_dirs in paths.items()
+    }
+
+
+@pytest.fixture(params=["clean", "killed", "written"])
+def stage(request: pytest.FixtureRequest, stages: dict[str, Stage]) -> Stage:
+    """One of them."""
+    return stages[request.param]
+
+
+def _equal(found: dict[Path, list[str]], expected: dict[Path, list[str]]) -> None:
+    """The same lines in the same files; the first file that differs is shown."""
+    for path in sorted(found.keys() | expected.keys()):
+        assert found.get(path, []) == expected.get(path, []), path
+
+
+def _without_front(dump: dict[Path, list[str]]) -> dict[Path, list[str]]:
+    """Lines of batches and records only."""
+    fronts = ("Log starting offset: ", "Snapshot end offset: ")
+    return {
+        path: [line for line in lines if not line.startswith(fronts)]
+        for path, lines in dump.items()
+    }
+
+
+def _segments(stage: Stage) -> dict[Path, list[str]]:
+    return _without_front(stage.dumped(".log", options=RECORDS).files)
+
+
+def test_every_batch_is_the_same(stage: Stage) -> None:
+    rows = stage.rows("batches", "segment_base_offset", "position", checkCrc="true")
+    found = as_dumped.by_file(rows, ".log", "segment_base_offset", as_dumped.batch_line)
+    expected = _chosen(_segments(stage), lambda line: not line.startswith(RECORD))
+    assert sum(map(len, expected.values())) > LINES_MIN
+    _equal(found, expected)
+
+
+def test_every_record_is_the_same(stage: Stage) -> None:
+    rows = stage.rows("records", "segment_base_offset", "offset")
+    found = as_dumped.by_file(rows, ".log", "segment_base_offset", as_dumped.record_line)
+    expected = _chosen(_segments(stage), lambda line: line.startswith(RECORD))
+    assert sum(map(len, expected.values())) > LINES_MIN
+    _equal(found, {path: list(map(_without_control, lines)) for path, lines in expected.items()})
+
+
+def _without_control(line: str) -> str:
+    """Control records of the metadata log have fields that are nobody's business here."""
+    front, mark, _ = line.partition("headerKeys: [] ")
+    others = ("LeaderChange", "SnapshotHeader", "SnapshotFooter", "KRaftVersion", "KRaftVoters")
+    is_other = line[len(front + mark) :].startswith(others)
+    return (front + mark).rstrip() if is_other else line
+
+
+def _chosen(dump: dict[Path, list[str]], wanted: Callable[[str], bool]) -> dict[Path, list[str]]:
+    return {path: some for path, lines in dump.items() if (some := list(filter(wanted, lines)))}
+
+
+def test_every_producer_of_every_snapshot_is_the_same(stage: Stage) -> None:
+    expected = stage.dumped(".snapshot").files
+    rows = stage.rows("producer_state", "snapshot_offset", "producer_id")
+    found = as_dumped.by_file(rows, ".snapshot", "snapshot_offset", as_dumped.snapshot_line)
+    assert any(expected.values())
+    _equal(found, {path: sorted(lines, key=_producer_id) for path, lines in expected.items()})
+
+
+def _producer_id(line: str) -> int:
+    return int(line.split(" ")[1])
+
+
+def test_every_aborted_transaction_is_the_same(stage: Stage) -> None:
+    expected = stage.dumped(".txnindex").files
+    rows = stage.rows("aborted", "segment_base_offset", "marker_offset")
+    found = as_dumped.by_file(rows, ".txnindex", "segment_base_offset", as_dumped.aborted_line)
+    assert any(expected.values())
+    _equal(found, expected)
+
+
+def test_every_entry_of_the_indexes_is_the_same(stage: Stage) -> None:
+    dump = stage.dumped(*INDEXES)
+    empty = set()
+    for path, lines in dump.files.items():
+        found = _entries(path)
+        expected = [line for line in lines if not line.endswith(" is empty.")]
+        assert _unpadded(expected, int(path.stem)) == found, path
+        empty |= set() if found else {path}
+    assert len(empty) < len(dump.files)
+    # The zeros are no entries, so they don't fit the log.
+    assert _complained_of(dump.complaints) & dump.files.keys() <= empty
+
+
+def test_indexes_pass_the_check_of_a_broker_that_starts(stages: dict[str, Stage]) -> None:
+    """Behind a kill they end in zeros, or do not: a broker makes those anew before it checks.
+
+    So do those of the metadata log behind an orderly stop of 4.4.0: 10 MB, mostly zeros. 4.3.1 and
+    older ones cut them to their entries, as every release does with the logs of other topics.
+    """
+    log_dirs = (*stages["clean"].paths, *stages["written"].paths)
+    paths = [path for path in _files(log_dirs, INDEXES) if path.parent.name != FOLDER_NAME]
+    dump = dump_log(paths, "--index-sanity-check")
+    assert dump.complaints == ""
+    ends = (" is empty.", " passed sanity check.")
+    assert all(lines[-1].endswith(ends) for lines in dump.files.values())
+
+
+def _entries(path: Path) -> list[str]:
+    """Entries of an index as the tool prints them."""
+    base_offset, data = int(path.stem), path.read_bytes()
+    if path.suffix == ".index":
+        offsets = decode_offset_index(data, base_offset=base_offset, place=path.name)
+        return [f"offset: {offset} position: {position}" for offset, position in offsets]
+    times = decode_time_index(data, base_offset=base_offset, place=path.name)
+    return [f"timestamp: {timestamp} offset: {offset}" for timestamp, offset in times]
+
+
+def _unpadded(lines: list[str], base_offset: int) -> list[str]:
+    """The tool prints the first of the zeros that an unclean stop leaves."""
+    zeros = (f"offset: {base_offset} position: 0", f"timestamp: 0 offset: {base_offset}")
+    return [line for line in lines if line not in zeros]
+
+
+def _complained_of(complaints: str) -> set[Path]:
+    """Files of which the tool says that they don't fit the log."""
+    heads = (line.rpartition(":") for line in complaints.splitlines())
+    return {Path(path.strip()) for _, _, path in heads if path.endswith(("index",))}
+
+
+def test_every_record_of_the_coordinators_is_the_same(stage: Stage) -> None:
+    options = ("--transaction-log-decoder", "--deep-iteration")
+    dump = stage.dumped(".log", topic=TRANSACTION_STATE_TOPIC, options=options).files
+    expected = [
+        as_dumped.dumped_transaction(line)
+        for path in sorted(dump)
+        for line in dump[path]
+        if line.startswith(RECORD) and " key: " in line
+    ]
+    rows = stage.rows("transactions", "segment_base_offset", "offset")
+    found = list(map(as_dumped.transaction_values, rows))
+    assert len(expected) > 20
+    assert sorted(map(repr, map(_sorted, found))) == sorted(map(repr, map(_sorted, expected)))
+
+
+def _sorted(one: tuple[str, dict[str, Any] | None]) -> tuple[str, list[tuple[str, Any]]]:
+    return one[0], sorted((one[1] or {}).items())
+
+
+def test_every_record_of_the_groups_is_the_same(stage: Stage) -> None:
+    options = ("--offsets-decoder", "--deep-iteration")
+    dump = stage.dumped(".log", topic=CONSUMER_OFFSETS_TOPIC, options=options).files
+    expected = [
+        as_dumped.dumped_offset(line)
+        for path in sorted(dump)
+        for line in dump[path]
+        if line.startswith(RECORD) and " key: {" in line
+    ]
+    rows = stage.rows("offsets", "segment_base_offset", "offset")
+    found = [as_dumped.offset_values(row) for row in rows if row["problem"] is None]
+    assert sum(one["type"] == 1 for one in expected) > 1
+    assert sorted(map(repr, found)) == sorted(map(repr, expected))
+
+
+def test_torn_ends_are_where_the_tool_sees_them(tables: Tables, corpus: Corpus) -> None:
+    torn = Stage("torn", tables, Dumps({}), corpus.brokers("torn"))
+    cuts = {Path(row.file): row for row in tables.rows("torn", "errors") if row.is_cut}
+    assert len(cuts) == len(corpus.stage("torn").damage)
+    dump = _without_front(dump_log(sorted(cuts), may_fail=True).files)
+    rows = torn.rows("batches", "segment_base_offset", "position", checkCrc="true")
+    found = as_dumped.by_file(rows, ".log", "segment_base_offset", as_dumped.batch_line)
+    for path, cut in cuts.items():
+        behind = [line for line in dump[path] if not line.startswith("Found ")]
+        whole = [line for line in behind if _position(line) < cut.position]
+        assert found.get(path, []) == whole, path
+        if cut.kind == "crc":
+            first = next(line for line in behind if _position(line) == cut.position)
+            assert first.endswith(" isvalid: false")
+        elif cut.kind == "torn":
+            assert dump[path][-1].startswith(f"Found {cut.size_bytes} invalid bytes")
+
+
+def _position(line: str) -> int:
+    return int(line.partition(" position: ")[2].split()[0])

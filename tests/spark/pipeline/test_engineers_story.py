@@ -1,0 +1,28 @@
+"""engineers_story.md, told again of three brokers: its facts hold."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from benchmarks.store_data import Hours
+from tests.spark.pipeline.engineers_story import PAGE, tell
+from tests.spark.pipeline.told_page import names_in
+
+pytestmark = [pytest.mark.spark, pytest.mark.real, pytest.mark.slow]
+
+
+def test_the_story_finds_what_hung_in_that_hour_and_its_records() -> None:
+    told = tell(Hours(brokers=3, partitions=10, transactions=2))
+    assert names_in(PAGE) == set(told)
+    (found,) = [line for line in told["hour"].splitlines() if line.startswith("orders")]
+    columns = found.split("\t")
+    assert (columns[1], columns[2]) == ("1", "900001"), "6 hangs since 9 h"
+    assert columns[4:6] == ["2026-09-21T18:00:00Z", "sound"]
+    (row,) = [line.split("|") for line in told["lost"].splitlines() if "orders" in line]
+    assert [cell.strip() for cell in row[1:6]] == ["orders", "1", "900001", columns[3], "10"]
+    asked = {name: int(re.findall(r"asked for: ([\d,]+)", told[name])[0].replace(",", ""))
+             for name in ("search", "first", "again", "lost")}  # fmt: skip
+    assert asked["first"] == 10 * 3 * 24 + 3, "every segment, and three logs of coordinators"
+    assert max(asked["search"], asked["again"], asked["lost"]) < asked["first"] / 2

@@ -1,0 +1,239 @@
+"""``logs find-hanging`` on directories of a real Apache Kafka, against what is known of them: what
+the script that made them had done, and what Kafka's own ``find-hanging`` listed before the stop.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from tests.spark.pipeline.corpus.made import Corpus
+from tests.spark.pipeline.corpus.truth import HangingRow, OpenTransaction, Place, Stage
+from tests.spark.pipeline.reading import STAGES
+from tests.support.no_spark import no_session
+from txnsim.storage import names
+from txnsim.storage.checkpoints import decode_offsets
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
+from txnsim_spark.forensics.find_hanging import Search, find_hanging
+from txnsim_spark.forensics.findings import Finding, Report
+from txnsim_spark.forensics.verdicts import Reason
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.real]
+
+MINUTE = 60_000
+VERDICTS = {
+    "hanging": OpenTxnStatus.HANGING,
+    "open": OpenTxnStatus.ALIVE,
+    "undecided": OpenTxnStatus.DECIDED,
+}
+"""Of those that are no replica's that stopped early."""
+
+WITHOUT_THE_EXTRA = """
+import sys
+from pathlib import Path
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"pyspark", "numpy", "numba", "pyarrow", "pandas"}:
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Missing())
+from txnsim.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def report_on(
+    corpus: Corpus, stage: str, spark: SparkSession | None = None, *, use_snapshots: bool = True
+) -> Report:
+    search = Search(
+        paths=corpus.brokers(stage),
+        as_of_ms=corpus.stage(stage).stopped_at_ms,
+        max_transaction_timeout_ms=MINUTE,  # as Kafka's tool was asked
+        use_snapshots=use_snapshots,
+        with_spark=spark is not None,
+    )
+    return find_hanging(
+        search,
+        new_session=no_session if spark is None else lambda: spark,
+        progress=lambda _: None,
+    )
+
+
+def place_of(finding: Finding) -> Place:
+    return Place(finding.topic, finding.partition)
+
+
+Key = tuple[Place, int, int, int, int]
+
+
+def key_of(one: Finding | OpenTransaction) -> Key:
+    place = place_of(one) if isinstance(one, Finding) else one.place
+    return place, one.producer_id, one.producer_epoch, one.start_offset, one.last_timestamp_ms
+
+
+def told(report: Report, stage: Stage) -> dict[Key, OpenTxnStatus]:
+    """What is open in the topics that the script kept account of."""
+    others = INTERNAL_TOPICS | set(stage.writers)
+    return {key_of(one): one.verdict for one in report.findings if one.topic not in others}
+
+
+def row_of(finding: Finding) -> HangingRow:
+    return HangingRow(
+        place=place_of(finding),
+        producer_id=finding.producer_id,
+        producer_epoch=finding.producer_epoch,
+        coordinator_epoch=-1 if finding.coordinator_epoch is None else finding.coordinator_epoch,
+        start_offset=finding.start_offset,
+        last_timestamp_ms=finding.last_timestamp_ms,
+    )
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("use_snapshots", [True, False], ids=["snapshots", "segments"])
+def test_every_open_transaction_is_found_and_judged_rightly(
+    corpus: Corpus, stage: str, *, use_snapshots: bool
+) -> None:
+    truth = corpus.stage(stage)
+    report = report_on(corpus, stage, use_snapshots=use_snapshots)
+    incomplete = ended_below_its_high_watermark(corpus, stage)
+    expected = {
+        key_of(one): OpenTxnStatus.UNKNOWN
+        if one.place in incomplete and one.verdict == "hanging"
+        else VERDICTS[one.verdict]
+        for one in truth.open
+        if one.verdict != "lagging"
+    }
+    assert told(report, truth) == expected
+    assert set(expected.values()) >= set(VERDICTS.values())
+    assert report.source.transaction_log_gap == ""
+    lost = {problem.partition(": the log ends at offset ")[0] for problem in report.source.problems}
+    assert {Path(folder).name for folder in lost} <= {f"{topic}-{n}" for topic, n in incomplete}
+
+
+def ended_below_its_high_watermark(corpus: Corpus, stage: str) -> set[Place]:
+    """Where the lost end of a log may have held a marker. How far the checkpoint had come when the
+    broker was killed differs from corpus to corpus.
+    """
+    noted: dict[TopicPartition, int] = {}
+    for log_dir in corpus.brokers(stage):
+        checkpoint = log_dir / names.HIGH_WATERMARKS_NAME
+        noted |= decode_offsets(checkpoint.read_text(), place=str(checkpoint))
+    return {
+        one.place
+        for one in corpus.stage(stage).damage
+        if noted.get(TopicPartition(*one.place), 0) > one.sound_end
+    }
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_what_kafkas_own_tool_listed_is_listed(corpus: Corpus, stage: str) -> None:
+    """But for what came to hang after it was asked: the partition whose only replica had stopped,
+    the marker that was torn off.
+    """
+    truth = corpus.stage(stage)
+    later = {Place("lonely", 0)} if stage == "clean" else {one.place for one in truth.damage}
+    rows = {row_of(one) for one in report_on(corpus, stage).findings if one.listed_by_kafka}
+    assert {one for one in rows if one.place not in later} == set(truth.find_hanging)
+    assert truth.find_hanging
+
+
+def test_after_a_stop_in_order_no_segment_is_read(corpus: Corpus) -> None:
+    source = report_on(corpus, "clean").source
+    assert (source.scanned, source.scanned_bytes) == (0, 0)
+    assert source.from_snapshots > 20
+
+
+def test_after_a_kill_only_what_lies_behind_the_last_snapshots_is_read(corpus: Corpus) -> None:
+    behind = report_on(corpus, "killed").source
+    everything = report_on(corpus, "killed", use_snapshots=False).source
+    # A replica without a sound snapshot is read from its recovery point on, so all may be read; but
+    # not all of each.
+    assert 0 < behind.scanned <= everything.scanned
+    assert 0 < behind.scanned_bytes < everything.scanned_bytes
+
+
+def test_torn_ends_are_told_as_what_a_broker_cuts_off(corpus: Corpus) -> None:
+    cut = report_on(corpus, "torn", use_snapshots=False).source.cut_off
+    torn = {one.place for one in corpus.stage("torn").damage}
+    assert {line.rsplit("/", 2)[1] for line in cut} == {
+        f"{place.topic}-{place.partition}" for place in torn
+    }
+
+
+def test_a_commit_whose_marker_was_left_out_is_told_as_one(corpus: Corpus) -> None:
+    """KAFKA-20734: the partition had no leader, so the coordinator dropped its marker."""
+    (lonely,) = [one for one in report_on(corpus, "killed").findings if one.topic == "lonely"]
+    assert (lonely.rule, lonely.outcome, lonely.state) == (
+        Reason.COMPLETED_UNMARKED,
+        "commit",
+        "CompleteCommit",
+    )
+
+
+def test_a_replica_that_stopped_earlier_contradicts_nobody(corpus: Corpus) -> None:
+    (lagging,) = [one for one in corpus.stage("clean").open if one.verdict == "lagging"]
+    report = report_on(corpus, "clean")
+    assert all(place_of(one) != lagging.place for one in report.findings)
+    assert report.of(OpenTxnStatus.REPLICAS_DISAGREE) == ()
+    alone = Search(paths=corpus.brokers("clean")[1:], topics=frozenset({lagging.place.topic}))
+    found = find_hanging(alone, new_session=no_session, progress=lambda _: None)
+    assert [one.start_offset for one in found.findings] == [lagging.start_offset]
+
+
+def test_stable_offsets_are_those_that_leaders_told(corpus: Corpus) -> None:
+    truth = corpus.stage("clean")
+    leaders = {one.place: one for topic in truth.topics for one in topic.partitions}
+    figures = report_on(corpus, "clean").partitions
+    kept = [one for one in figures if one.topic not in INTERNAL_TOPICS]
+    assert kept
+    for one in kept:
+        leader = leaders[Place(one.topic, one.partition)]
+        assert (one.last_stable_offset, one.end_offset) == (leader.last_stable, leader.end)
+        assert one.lag == one.high_watermark - one.last_stable_offset
+
+
+def test_positions_in_open_transactions_hold_the_groups_log_back(corpus: Corpus) -> None:
+    report = report_on(corpus, "clean")
+    offsets = [one for one in report.findings if one.topic == "__consumer_offsets"]
+    assert [one.verdict for one in offsets] == [OpenTxnStatus.ALIVE]
+
+
+@pytest.mark.parametrize("use_snapshots", [True, False], ids=["snapshots", "segments"])
+@pytest.mark.parametrize("stage", ["killed", "torn"])
+def test_spark_says_the_same(
+    spark: SparkSession, corpus: Corpus, stage: str, *, use_snapshots: bool
+) -> None:
+    here = report_on(corpus, stage, use_snapshots=use_snapshots)
+    there = report_on(corpus, stage, spark, use_snapshots=use_snapshots)
+    source = msgspec.structs.replace(there.source, with_spark=False)
+    assert there.source.with_spark
+    assert msgspec.structs.replace(there, source=source) == here
+
+
+def test_a_directory_that_stopped_in_order_is_judged_without_spark_being_there(
+    corpus: Corpus,
+) -> None:
+    """By the command, in a process that can't find PySpark, numpy or numba."""
+    brokers = map(str, corpus.brokers("clean"))
+    words = ["logs", "find-hanging", "--json", "--max-transaction-timeout", "0", *brokers]
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT_THE_EXTRA, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 3, run.stderr
+    hanging = [one for one in json.loads(run.stdout)["findings"] if one["verdict"] == "hanging"]
+    truth = [one for one in corpus.stage("clean").open if one.verdict == "hanging"]
+    assert len(hanging) == len(truth)

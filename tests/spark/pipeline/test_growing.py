@@ -1,0 +1,117 @@
+"""``readStream`` over a directory that grows, with Spark's own bookkeeping."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time  # noqa: TID251 - processes on the real machine
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import DEVNULL
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from tests.spark.pipeline.following import follow
+from tests.support.growing_dirs import GrowingDir
+from tests.support.quick_spark import quick_environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+KILLS: Final = 5
+PLANNED: Final = "checkpoints/records/offsets"
+WRITTEN: Final = "records/_spark_metadata"
+COMMITTED: Final = "checkpoints/records/commits"
+"""Where Spark notes a batch: before it is read, when its rows are written, when it is done."""
+BATCH_S_MAX: Final = 240
+
+
+def check(spark: SparkSession, growing: GrowingDir, name: str, out: Path, **bound: int) -> None:
+    """Take what is left, and compare it with what a batch reads."""
+    writer = follow(spark, str(growing.path), name, str(out), **bound)
+    writer.trigger(availableNow=True).start().awaitTermination()
+    batch = spark.read.format("kafka_log").option("table", name).load(str(growing.path))
+    found = counted(spark.read.parquet(str(out / name)).select(*batch.columns))
+    assert found
+    assert found == counted(batch)
+
+
+def counted(frame: DataFrame) -> Counter[str]:
+    return Counter(map(repr, frame.collect()))
+
+
+@pytest.mark.parametrize("name", [pytest.param("records", marks=pytest.mark.nightly), "findings"])
+def test_a_stream_has_the_rows_of_a_batch(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    growing = GrowingDir(tmp_path / "broker-1")
+    for _ in range(2):
+        growing.grow()
+        check(spark, growing, name, tmp_path / "out")
+
+
+@pytest.mark.nightly
+def test_a_backlog_comes_in_batches_of_a_bound(spark: SparkSession, tmp_path: Path) -> None:
+    growing, out = GrowingDir(tmp_path / "broker-1"), tmp_path / "out"
+    growing.grow(20)
+    growing.stop()
+    check(spark, growing, "records", out, maxBytesPerTrigger=900)
+    assert len(numbers_in(out / COMMITTED)) > 2
+
+
+@pytest.mark.nightly
+def test_why_a_table_has_no_bound_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.readStream.format("kafka_log").option("table", "errors")
+    query = rows.option("maxFilesPerTrigger", 1).load(str(tmp_path)).writeStream
+    with pytest.raises(StreamingQueryException, match="table errors comes whole"):
+        query.format("noop").start().awaitTermination()
+
+
+@pytest.mark.slow  # each kill costs the start of a JVM: minutes
+@pytest.mark.parametrize("step", [PLANNED, WRITTEN])
+def test_kills_lose_nothing_and_double_nothing(
+    spark: SparkSession, tmp_path: Path, step: str
+) -> None:
+    growing, out = GrowingDir(tmp_path / "broker-1"), tmp_path / "out"
+    interrupted = 0
+    for _ in range(KILLS):
+        growing.grow()
+        killed_behind(out / step, str(growing.path), str(out))
+        interrupted += numbers_in(out / PLANNED) - numbers_in(out / COMMITTED) != set()
+    assert interrupted > KILLS // 2, "kills that strike between two batches show nothing"
+    check(spark, growing, "records", out)
+
+
+def killed_behind(folder: Path, *arguments: str) -> None:
+    """Follow the directory; kill all its processes as soon as a new batch stands in a folder."""
+    before = numbers_in(folder)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.pipeline.following", *arguments],
+        env=quick_environment(),
+        start_new_session=True,
+    )
+    try:
+        wait_until(lambda: bool(numbers_in(folder) - before) or process.poll() is not None)
+        assert process.poll() is None, "it ended by itself"
+    finally:
+        session = ["--session", str(process.pid)]
+        subprocess.run(["pkill", "-KILL", *session], check=False)
+        process.wait()
+        alive = ["pgrep", "--runstates", "D,R,S,T", *session]  # nobody may bury the JVM
+        wait_until(lambda: subprocess.run(alive, check=False, stdout=DEVNULL).returncode != 0)
+
+
+def numbers_in(folder: Path) -> set[int]:
+    """Numbers of the batches that have a file here."""
+    there = folder.iterdir() if folder.exists() else ()
+    return {int(name) for one in there if (name := one.name.partition(".compact")[0]).isdigit()}
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + BATCH_S_MAX
+    while not is_so():
+        assert time.monotonic() < end_s, "Spark has not come so far"
+        time.sleep(0.002)

@@ -1,0 +1,215 @@
+"""Queries over one DataFrame and one view of ``kafka_log``, in any order: each has the rows that it
+has over a copy in Parquet, whatever was asked before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.log_tables import broker_dir, busy_log, replica
+from txnsim.types import TopicPartition
+from txnsim_spark import register
+from txnsim_spark.options import Division
+from txnsim_spark.pushed_filters import PUSHDOWN, stay_apart
+from txnsim_spark.source import of_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+REPORT: Final = Path(__file__).resolve().parents[3] / "docs/contributing/spark-pushed-filters.md"
+Row = Mapping[str, Any]
+COLUMNS: Final = ("broker", "topic", "partition", "base_offset", "producer_id")
+CONDITIONS: Final[Mapping[str, Callable[[Row], bool]]] = {
+    "broker = 1": lambda row: row["broker"] == 1,
+    "topic = 'orders'": lambda row: row["topic"] == "orders",
+    "topic LIKE 'pay%'": lambda row: row["topic"].startswith("pay"),
+    "topic IN ('orders', 'nowhere')": lambda row: row["topic"] in ("orders", "nowhere"),
+    "partition != 0": lambda row: row["partition"] != 0,
+    "partition IN (1, 2)": lambda row: row["partition"] in (1, 2),
+    "producer_id = 7": lambda row: row["producer_id"] == 7,
+    "producer_id IN (8, 9)": lambda row: row["producer_id"] in (8, 9),
+    "producer_id IS NULL": lambda row: row["producer_id"] is None,
+    "base_offset >= 60": lambda row: row["base_offset"] >= 60,
+    "base_offset < 30": lambda row: row["base_offset"] < 30,
+    "is_control": lambda row: row["is_control"],
+}
+"""As SQL has them, and as Python has them."""
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """A question to the frame or to the view: a union of parts, each with some conditions."""
+
+    is_of_view: bool
+    parts: tuple[tuple[str, ...], ...]
+
+
+SOME: Final = st.lists(st.sampled_from(sorted(CONDITIONS)), max_size=2, unique=True).map(tuple)
+QUERIES: Final = st.builds(
+    Query, is_of_view=st.booleans(), parts=st.lists(SOME, min_size=1, max_size=2).map(tuple)
+)
+EVERYTHING: Final[tuple[tuple[str, ...], ...]] = ((),)
+TWO: Final = (("broker = 1",), ("producer_id = 7",))
+CHANGES: Final = st.sampled_from(("cache", "uncache", "on", "off"))
+"""Of the frame, and of the session's setting for filters."""
+PLAYS: Final = st.lists(QUERIES | CHANGES, min_size=2, max_size=6)
+PLAYS_EACH: Final = 20
+"""Of a frame, where there are many: Spark plans a read of it in a process of its own, once."""
+ONE_AFTER_THE_OTHER: Final = [
+    Query(is_of_view=is_of_view, parts=parts)
+    for is_of_view in (False, True)
+    for parts in (EVERYTHING, (("topic = 'orders'",),), EVERYTHING, TWO)
+]
+"""What a data engineer has met: the third one is the first once more."""
+
+
+class Copied(msgspec.Struct, frozen=True, kw_only=True):
+    """A directory, and what was in it."""
+
+    logs: Path
+    rows: Sequence[Row]
+
+    def expected(self, query: Query) -> list[tuple[Any, ...]]:
+        """The answer of the copy."""
+        return as_sorted(
+            tuple(row[name] for name in COLUMNS)
+            for part in query.parts
+            for row in self.rows
+            if all(CONDITIONS[one](row) for one in part)
+        )
+
+
+@pytest.fixture(scope="module")
+def copied(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Copied:
+    root = tmp_path_factory.mktemp("one-frame")
+    for broker in (1, 2):
+        log_dir = broker_dir(root / "logs" / f"broker-{broker}", broker=broker)
+        for topic, partition in (("orders", 0), ("orders", 1), ("payments", 0)):
+            replica(log_dir, busy_log(), TopicPartition(topic, partition))
+    frame = spark.read.format("kafka_log").load(str(root / "logs"))
+    frame.write.parquet(str(root / "copy"))
+    rows = pq.read_table(root / "copy").to_pylist()
+    assert len(rows) == 2 * 3 * 90
+    return Copied(logs=root / "logs", rows=rows)
+
+
+@pytest.fixture
+def as_it_was(spark: SparkSession) -> Iterator[None]:
+    yield
+    spark.conf.unset(PUSHDOWN)
+    register(spark)
+
+
+def as_sorted(rows: Iterator[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return sorted(rows, key=repr)
+
+
+def asked(spark: SparkSession, frame: DataFrame, query: Query) -> list[tuple[Any, ...]]:
+    """The answer of Spark: a union, or a query in SQL."""
+    if query.is_of_view:
+        parts = (
+            f"SELECT {', '.join(COLUMNS)} FROM one_view WHERE {' AND '.join(part) or 'true'}"
+            for part in query.parts
+        )
+        found = spark.sql(" UNION ALL ".join(parts))
+    else:
+        first, *others = (
+            frame.where(" AND ".join(part) or "true").select(*COLUMNS) for part in query.parts
+        )
+        found = first
+        for other in others:
+            found = found.union(other)
+    return as_sorted(tuple(row) for row in found.collect())
+
+
+def play(spark: SparkSession, copied: Copied, steps: Sequence[Query | str]) -> None:
+    """Each query of a new frame and a new view has the answer of the copy."""
+    frame = spark.read.format("kafka_log").load(str(copied.logs))
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW one_view USING kafka_log"
+        f" OPTIONS (path '{copied.logs}', table 'batches')"
+    )
+    try:
+        for step in steps:
+            match step:
+                case "cache":
+                    frame.cache()
+                case "uncache":
+                    frame.unpersist(blocking=True)
+                case Query():
+                    assert asked(spark, frame, step) == copied.expected(step), step
+                case setting:
+                    spark.conf.set(PUSHDOWN, str(setting == "on").lower())
+    finally:
+        frame.unpersist(blocking=True)
+
+
+@pytest.mark.parametrize("setting", ["on", "off"])
+@pytest.mark.usefixtures("as_it_was")
+def test_a_query_does_not_hang_on_the_one_before(
+    spark: SparkSession, copied: Copied, setting: str
+) -> None:
+    play(spark, copied, [setting, *ONE_AFTER_THE_OTHER])
+
+
+@pytest.mark.usefixtures("as_it_was")
+def test_it_does_not_where_the_session_hands_filters_over_as_it_registers(
+    spark: SparkSession, copied: Copied
+) -> None:
+    spark.conf.set(PUSHDOWN, "true")
+    register(spark)
+    play(spark, copied, ONE_AFTER_THE_OTHER)
+
+
+@pytest.mark.usefixtures("as_it_was")
+def test_where_filters_stay_with_a_frame_a_reader_that_takes_them_is_found(
+    spark: SparkSession, copied: Copied
+) -> None:
+    """The play above fails exactly where ``stay_apart`` says that it would."""
+    spark.conf.set(PUSHDOWN, "true")
+    spark.dataSource.register(of_session(None, Division(), takes_filters=True))
+    if stay_apart(spark):
+        play(spark, copied, ONE_AFTER_THE_OTHER)
+        return
+    with pytest.raises(AssertionError, match="Query"):
+        play(spark, copied, ONE_AFTER_THE_OTHER)
+
+
+@pytest.mark.usefixtures("as_it_was")
+def test_the_report_to_spark_shows_what_happens(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks = re.findall(r"> ```(?:python)?\n(.*?)> ```\n", REPORT.read_text("utf-8"), re.DOTALL)
+    program, expected, actual = (re.sub(r"^> ?", "", one, flags=re.MULTILINE) for one in blocks)
+    exec(compile(program, str(REPORT), "exec"), {"__name__": "__main__"})
+    spark.conf.set(PUSHDOWN, "true")
+    assert capsys.readouterr().out == (expected if stay_apart(spark) else actual)
+
+
+@given(steps=PLAYS)
+@settings(max_examples=8)
+@pytest.mark.usefixtures("as_it_was")
+def test_drawn_queries_over_one_frame(
+    spark: SparkSession, copied: Copied, steps: Sequence[Query | str]
+) -> None:
+    play(spark, copied, steps)
+
+
+@pytest.mark.nightly  # half an hour
+@given(plays=st.lists(PLAYS, min_size=PLAYS_EACH, max_size=PLAYS_EACH))
+@settings(max_examples=2_000 // PLAYS_EACH)
+@pytest.mark.usefixtures("as_it_was")
+def test_two_thousand_drawn_plays(
+    spark: SparkSession, copied: Copied, plays: Sequence[Sequence[Query | str]]
+) -> None:
+    play(spark, copied, [step for steps in plays for step in ("uncache", "off", *steps)])

@@ -1,0 +1,141 @@
+"""docs/kafka-log.md, played: its Python is run in order on two small log directories, and what is
+printed is what the page shows. An example that reads a store is left out: test_stores.py has one.
+
+``python -m tests.spark.pipeline.test_source_page --write`` puts what is printed now into the page.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.support.broker_dirs import move
+from tests.support.log_tables import broker_dir, replica, segment
+from tests.support.logs import NOW, LogDriver, batch
+from txnsim.group.log_format import encode_batch as encode_group_batch
+from txnsim.group.records import ClassicGroupStored, OffsetCommitted
+from txnsim.releases.rules import LATEST
+from txnsim.storage.checkpoints import encode_offsets
+from txnsim.storage.names import HIGH_WATERMARKS_NAME
+from txnsim.txn.log_format import encode_batch
+from txnsim.types import TopicPartition, TransactionVersion
+from txnsim.wire.batch import ZSTD
+from txnsim_spark.options import NAMES
+from txnsim_spark.session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "kafka-log.md"
+EXAMPLE: Final = re.compile(
+    r"^```python\n(?P<code>(?:(?!s3a://).)*?)^```\n(?:\n```\n(?P<shown>.*?)^```\n)?", re.S | re.M
+)
+ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
+
+
+def shot(path: Path) -> None:
+    """Broker 1 has stopped in order, broker 2 was killed; a transaction of producer 9 is open."""
+    for broker, is_clean in ((1, True), (2, False)):
+        log_dir = broker_dir(path / f"broker-{broker}", broker=broker, is_clean=is_clean)
+        driver = orders()
+        replica(log_dir, driver)
+        segment(log_dir / "payments-0", [batch(0, count=4, compression=ZSTD, value=b"paid")] * 2)
+        marks = {ORDERS: driver.log.high_watermark, PAYMENTS: 8}
+        (log_dir / HIGH_WATERMARKS_NAME).write_text(encode_offsets(marks))
+    torn = path / "broker-2" / "payments-0" / f"{0:020d}.log"
+    torn.write_bytes(torn.read_bytes()[:-7])
+    first = path / "broker-1"
+    segment(first / "__transaction_state-0", [transactions()])
+    segment(first / "__consumer_offsets-0", [offsets()])
+
+
+def orders() -> LogDriver:
+    driver = LogDriver()
+    for number, pid in enumerate((7, 8, 7, 9)):
+        sequence = 2 if number == 2 else 0
+        at = NOW + 1_000 * number
+        driver.txn(sequence, pid=pid, count=2, timestamp=at, value=b"order %d" % number)
+        driver.now = at + 250
+        if pid != 9:
+            driver.end(committed=number != 1, pid=pid)
+    return driver
+
+
+def transactions() -> bytes:
+    moves = [
+        move("Ongoing", ORDERS, name="shop", pid=7),
+        move("PrepareCommit", ORDERS, name="shop", pid=7),
+        move("CompleteCommit", name="shop", pid=7),
+        move("Ongoing", ORDERS, PAYMENTS, name="billing", pid=9),
+    ]
+    return encode_batch(moves, level=TransactionVersion.TV_2, now_ms=NOW, rules=LATEST)
+
+
+def offsets() -> bytes:
+    commit = OffsetCommitted(
+        group_id="shippers", topic_partition=ORDERS, position=4, commit_timestamp_ms=NOW
+    )
+    group = ClassicGroupStored(group_id="shippers")
+    return encode_group_batch([group, commit], now_ms=NOW, producer_id=7, producer_epoch=0)
+
+
+def played(spark: SparkSession, directory: Path) -> Iterator[tuple[re.Match[str], str]]:
+    """Each example with what it prints."""
+    known: dict[str, object] = {"spark": spark}
+    for example in EXAMPLE.finditer(PAGE.read_text("utf-8")):
+        printed = io.StringIO()
+        code = re.sub(r"(['\"])shot", rf"\1{directory}/shot", example["code"])
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, str(PAGE), "exec"), known)
+        yield example, re.sub(r"\n+\Z", "\n", printed.getvalue())
+
+
+@pytest.mark.nightly  # Spark takes it half a minute and more
+def test_every_example_prints_what_the_page_shows(spark: SparkSession, tmp_path: Path) -> None:
+    shot(tmp_path / "shot")
+    examples = list(played(spark, tmp_path))
+    assert len(examples) > 5
+    for example, printed in examples:
+        assert (example["shown"] or "") == printed, (
+            "python -m tests.spark.pipeline.test_source_page --write"
+        )
+
+
+def test_every_option_is_on_the_page() -> None:
+    page = PAGE.read_text("utf-8")
+    assert [name for name in NAMES if f"| `{name}` |" not in page] == []
+
+
+def _rewritten(page: str, examples: Mapping[str, str]) -> str:
+    def one(example: re.Match[str]) -> str:
+        printed = examples[example["code"]]
+        shown = f"\n```\n{printed}```\n" if printed else ""
+        return f"```python\n{example['code']}```\n{shown}"
+
+    return EXAMPLE.sub(one, page)
+
+
+def _write() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        shot(Path(name) / "shot")
+        spark = spark_session("local[2]", config={"spark.driver.memory": "1g"})
+        examples = {example["code"]: printed for example, printed in played(spark, Path(name))}
+        spark.stop()
+    PAGE.write_text(_rewritten(PAGE.read_text("utf-8"), examples), "utf-8")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--write"]:
+        sys.exit(f"usage: python -m {os.path.basename(__file__)} --write")
+    _write()

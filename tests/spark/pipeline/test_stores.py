@@ -1,0 +1,204 @@
+"""A real Kafka's directory in an S3 store and in an HDFS says what it says on this machine, by the
+source and by the commands: field by field, but for the names of places.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.spark.pipeline.damaged.make import unpacked
+from tests.spark.pipeline.following import follow
+from tests.support.growing_dirs import GrowingDir
+from tests.support.store_servers import HdfsStore, S3Store, StoreServer
+from txnsim.cli.main import main
+from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim_spark import find_hanging, register
+from txnsim_spark.streaming._checkpoint import Folder
+from txnsim_spark.streaming._sink import DONE, TableSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+pytestmark = [pytest.mark.spark, pytest.mark.real]
+
+AS_OF: Final = "2026-12-01T00:00:00Z"
+COMMANDS: Final = {
+    "find-hanging": ("find-hanging", "DIR", "--as-of", AS_OF),
+    "find-hanging --read-all": ("find-hanging", "DIR", "--as-of", AS_OF, "--read-all"),
+    "describe": ("describe", "DIR"),
+    "verify": ("verify", "DIR"),
+    "timeline": ("timeline", "alive", "DIR"),
+}
+TABLES: Final = ("batches", "records", "producer_state", "aborted", "errors", "leader_epochs")
+
+
+class Filled:
+    """A store that holds what a directory of this machine holds.
+
+    Args:
+        store: It runs.
+        local: The directory.
+    """
+
+    def __init__(self, store: StoreServer, local: Path) -> None:
+        self.store = store
+        self.local = local
+        store.put(local, "kafka")
+
+    @property
+    def uri(self) -> str:
+        """Of the directory."""
+        return f"{self.store.uri}/kafka"
+
+    def renamed(self, text: str) -> str:
+        """What is told of the store, as it is told of this machine."""
+        return text.replace(self.uri, str(self.local))
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directories of one broker's two lives, with five hanging transactions. As new as what is
+    put into a store: verify goes by a snapshot's time.
+    """
+    directory = unpacked(tmp_path_factory.mktemp("local"))
+    for path in directory.rglob("*"):
+        path.touch()
+    return directory
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(S3Store, id="s3a"),
+        pytest.param(HdfsStore, id="hdfs", marks=pytest.mark.slow),  # minutes to start and fill it
+    ],
+)
+def filled(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    local: Path,
+    spark: SparkSession,
+) -> Iterator[Filled]:
+    """The store, and Spark told of it."""
+    with request.param(tmp_path_factory.mktemp("store")) as store:
+        for name, value in store.config.items():
+            if name.startswith("spark.hadoop."):
+                spark.conf.set(name.removeprefix("spark.hadoop."), value)
+        register(spark)
+        yield Filled(store, local)
+
+
+def played(
+    capsys: pytest.CaptureFixture[str], command: str, place: str, settings: tuple[str, ...] = ()
+) -> tuple[int, str]:
+    """Exit status and JSON of a command."""
+    capsys.readouterr()
+    arguments = [place if one == "DIR" else one for one in COMMANDS[command]]
+    status = main(["logs", *arguments, *settings, "--json"])
+    told = capsys.readouterr()
+    assert status != MISUSE_STATUS, told.err
+    return status, told.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_says_of_a_store_what_it_says_of_a_directory(
+    filled: Filled, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = played(capsys, command, f"{filled.uri}/clea[n]", filled.store.settings)
+    here = played(capsys, command, str(filled.local / "clean"))
+    assert there[0] == here[0]
+    assert told(filled.renamed(there[1])) == told(here[1])
+    assert (filled.uri in there[1]) == (str(filled.local) in here[1])
+
+
+def told(text: str) -> Any:
+    """What a command found; how it read that is another matter."""
+    found = json.loads(text)
+    if isinstance(found, dict) and "source" in found:
+        del found["source"]["with_spark"]
+    return found
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_of_a_store_is_that_of_a_directory(
+    filled: Filled, table: str, spark: SparkSession
+) -> None:
+    there = rows(spark, table, f"{filled.uri}/clean")
+    here = rows(spark, table, str(filled.local / "clean"))
+    assert sorted(map(filled.renamed, there)) == sorted(here)
+    assert here or table == "errors"
+
+
+def rows(spark: SparkSession, table: str, place: str) -> list[str]:
+    """As text, to be compared in any order."""
+    frame = spark.read.format("kafka_log").option("table", table).load(place)
+    return [repr(row) for row in frame.collect()]
+
+
+def test_one_call_gives_the_findings_of_a_store(filled: Filled, spark: SparkSession) -> None:
+    there = find_hanging(spark, f"{filled.uri}/clean", as_of=AS_OF)
+    here = find_hanging(spark, filled.local / "clean", as_of=AS_OF)
+    found = sorted(map(repr, here.collect()))
+    assert sorted(filled.renamed(repr(row)) for row in there.collect()) == found
+    assert len(found) >= 5
+
+
+def test_a_condition_on_the_directory_names_it_as_the_store_does(
+    filled: Filled, spark: SparkSession
+) -> None:
+    frame = spark.read.format("kafka_log").load(f"{filled.uri}/*")
+    wanted = frame.where(frame.log_dir == f"{filled.uri}/clean")
+    assert {row.log_dir for row in frame.select("log_dir").distinct().collect()} == {
+        f"{filled.uri}/clean",
+        f"{filled.uri}/killed",
+    }
+    assert wanted.count() == len(rows(spark, "batches", str(filled.local / "clean")))
+
+
+def test_what_is_not_there_is_a_misuse(filled: Filled, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["logs", "verify", f"{filled.uri}/none*"]) == 2
+    assert f"{filled.uri}/none*" in capsys.readouterr().err
+
+
+def test_a_stream_follows_a_store(filled: Filled, spark: SparkSession, tmp_path: Path) -> None:
+    growing = GrowingDir(tmp_path / "broker-1")
+    place = f"{filled.store.uri}/growing-{tmp_path.name}"
+    for _ in range(2):  # the second one goes on from the checkpoint
+        growing.grow()
+        filled.store.put(growing.path, place.rpartition("/")[2])
+        writer = follow(spark, place, "records", str(tmp_path / "out"), maxFilesPerTrigger=2)
+        writer.trigger(availableNow=True).start().awaitTermination()
+        found = spark.read.parquet(str(tmp_path / "out" / "records"))
+        here = spark.read.format("kafka_log").option("table", "records").load(str(growing.path))
+        there = [repr(row) for row in found.select(*here.columns).collect()]
+        expected = sorted(map(repr, here.collect()))
+        renamed = [one.replace(place, str(growing.path)) for one in there]
+        assert sorted(renamed) == expected
+        assert not any(str(growing.path) in one for one in there)
+
+
+def test_a_table_in_a_store_has_each_batch_of_a_stream_once(
+    filled: Filled, spark: SparkSession
+) -> None:
+    place = f"{filled.store.uri}/sink"
+    sink = TableSink(spark, place, columns="value bigint")
+    assert (sink.rows(), sink.knows("q")) == (None, False)
+    batches = [spark.createDataFrame([(one,)], "value bigint") for one in range(3)]
+    for number, rows in enumerate(batches):
+        assert sink.write(rows, number, query_id="q") == 1
+        assert sink.write(rows, number, query_id="q") is None
+    folder = Folder(place, spark)
+    folder.remove(f"query=q/batch=2/{DONE}")  # as if Spark had ended within its commit
+    sink.sweep()
+    assert folder.names("query=q") == ["batch=0", "batch=1"]
+    assert sink.write(batches[2], 2, query_id="q") == 1
+    assert sink.write(batches[0], 0, query_id="r") == 1
+    rows = sink.rows(but="r")
+    assert rows is not None
+    assert sorted((one.value, one.batch) for one in rows.collect()) == [(0, 0), (1, 1), (2, 2)]
+    assert sink.rows(but="q") is not None
+    assert sink.knows("r")

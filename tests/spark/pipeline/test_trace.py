@@ -1,0 +1,433 @@
+"""Traces as tables and what is found in them, held against the traces read line by line."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pytest
+
+from tests.spark.pipeline.analysis_page import PAGE, PLOTS, blocks, filled, names
+from tests.spark.pipeline.made_trace import STREAM, brief_lives, odd_lives
+from tests.spark.pipeline.recorded_run import APPLICATIONS, LEVELS, TRANSACTIONS, record
+from txnsim.cli.main import main
+from txnsim_spark.traces.analyses import ANALYSES, lso_lag_by_partition
+from txnsim_spark.traces.plots import draw_all
+from txnsim_spark.traces.schemas import TABLES, view_of
+from txnsim_spark.traces.tables import (
+    TraceError,
+    export_traces,
+    register_views,
+    traces_as_views,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+Event = dict[str, Any]
+PIECE: Final = "spark.sql.files.maxPartitionBytes"
+PIECE_BYTES: Final = "1600k"
+"""So much of a file is a task's."""
+TORN = '{"i":99,"t":20,"n":0,"l":9,"p":[],"k":"note","d":{"te'
+DREAM = '{"i":98,"t":20,"n":0,"l":9,"p":[],"k":"txn.dream","d":{"deep":[1,{"a":2}]}}\n'
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recorded run."""
+    directory = tmp_path_factory.mktemp("traces") / "recorded"
+    record(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace that is cut off in its last line, one of level brief, and an event stream."""
+    directory = tmp_path_factory.mktemp("odd")
+    whole = odd_lives().splitlines(keepends=True)
+    (directory / "odd.jsonl").write_text("".join(whole[:-1]) + DREAM + TORN, "utf-8")
+    (directory / "brief.jsonl").write_text(brief_lives(), "utf-8")
+    (directory / "stream.sse").write_text(STREAM, "utf-8")
+    return directory
+
+
+# An export costs Spark ten seconds and more of CPU, however little there is: there are two.
+
+
+class Exported(NamedTuple):
+    """What the command has written, and what it said of it."""
+
+    directory: Path
+    status: int
+    out: str
+    err: str
+
+    def rows(self, spark: SparkSession, table: str, *, runs: str) -> DataFrame:
+        """Some runs of a table. Its files are read, so that views stay those of ``views``."""
+        found = spark.read.parquet(str(self.directory / table))
+        return found.where(found.run.isin(*runs.split()))
+
+
+@pytest.fixture(scope="module")
+def exported(spark: SparkSession, odd: Path, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """The odd traces, by the command; it takes the session that runs."""
+    to = tmp_path_factory.mktemp("exported") / "tables"
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main(["trace", "export", str(odd), "--to", str(to), "--json"])
+    return Exported(to, status, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="module")
+def export(
+    spark: SparkSession,
+    traces: Path,
+    exported: Exported,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Path]:
+    """The recorded run as views, and the tables behind them; each file is read in pieces.
+
+    The command has named its own views before. No later test of this module names any.
+    """
+    assert exported.directory.is_dir()
+    place = tmp_path_factory.mktemp("export")
+    whole = spark.conf.get(PIECE)
+    assert whole is not None
+    spark.conf.set(PIECE, PIECE_BYTES)
+    try:
+        with traces_as_views(spark, [str(traces)], str(place)):
+            spark.conf.set(PIECE, whole)
+            (directory,) = place.iterdir()
+            yield directory
+    finally:
+        spark.conf.set(PIECE, whole)
+    assert not list(place.iterdir())
+
+
+@pytest.fixture(scope="module")
+def views(spark: SparkSession, export: Path) -> SparkSession:
+    """With the views of the recorded run."""
+    assert export.is_dir()
+    return spark
+
+
+@pytest.fixture(scope="module")
+def events(traces: Path) -> list[tuple[str, Event]]:
+    """Every event of the recorded run, read without Spark."""
+    return [
+        (trace.stem, event)
+        for trace in sorted(traces.iterdir())
+        for event in map(json.loads, trace.read_text("utf-8").splitlines())
+        if event["k"] not in ("run", "end")
+    ]
+
+
+def counted(spark: SparkSession, query: str) -> Counter[tuple[Any, ...]]:
+    """Rows of a count, the count last."""
+    return Counter({tuple(row)[:-1]: row[-1] for row in spark.sql(query).toLocalIterator()})
+
+
+# Tables
+
+
+def test_every_table_is_as_documented(views: SparkSession) -> None:
+    for name, table in TABLES.items():
+        found = [(field.name, field.dataType) for field in views.table(view_of(name)).schema]
+        wanted = views.createDataFrame([], table.ddl).schema
+        assert found == [(field.name, field.dataType) for field in wanted], name
+
+
+def test_no_event_is_lost(views: SparkSession, events: list[tuple[str, Event]]) -> None:
+    assert counted(
+        views, "SELECT run, kind, count(*) FROM trace_events GROUP BY run, kind"
+    ) == Counter((run, event["k"]) for run, event in events)
+    runs = {row.run: row.events for row in views.table("trace_runs").toLocalIterator()}
+    assert runs == Counter(run for run, _ in events)
+
+
+def test_transactions_have_the_outcomes_that_coordinators_reached(
+    views: SparkSession, events: list[tuple[str, Event]]
+) -> None:
+    ends = {"CompleteCommit": "committed", "CompleteAbort": "aborted"}
+    reached = Counter(
+        (run, event["tx"].split("/")[0], ends[event["d"]["state"]])
+        for run, event in events
+        if event["k"] == "txn.complete" and event["d"]["state"] in ends
+    )
+    query = "SELECT run, transactional_id, outcome, count(*) FROM trace_transactions GROUP BY ALL"
+    assert counted(views, query) == reached
+    for level in LEVELS:
+        of_shop = [
+            sum(reached[f"level-{level}", shop, outcome] for outcome in ends.values())
+            for shop in APPLICATIONS
+        ]
+        assert of_shop == [TRANSACTIONS] * len(APPLICATIONS)
+    versions = "SELECT run, transaction_version, count(*) FROM trace_transactions GROUP BY ALL"
+    assert set(counted(views, versions)) == {(f"level-{level}", level) for level in LEVELS}
+
+
+def test_markers_are_as_late_as_their_events_say(
+    views: SparkSession, events: list[tuple[str, Event]]
+) -> None:
+    owed: dict[tuple[str, int, int, str], int] = {}
+    delays: list[int] = []
+    for run, event in events:
+        if event["k"] in ("marker.owed", "marker.written"):
+            data = event["d"]
+            key = (run, data["pid"], data["epoch"], data["tp"])
+            if event["k"] == "marker.owed":
+                owed[key] = event["t"]
+            else:
+                delays.append(event["t"] - owed.pop(key))
+    found = views.sql("SELECT written_us - owed_us AS delay FROM trace_markers")
+    assert sorted(row.delay for row in found.toLocalIterator()) == sorted(delays)
+    assert not owed
+
+
+def test_last_stable_offsets_lag_as_their_events_say(
+    views: SparkSession, events: list[tuple[str, Event]]
+) -> None:
+    marks: dict[tuple[str, str], tuple[int, int]] = {}
+    worst: Counter[tuple[str, str]] = Counter()
+    for run, event in events:
+        if event["k"] in ("log.hw", "log.lso"):
+            place = (run, event["d"]["tp"])
+            high, stable = marks.get(place, (0, 0))
+            to = event["d"]["to"]
+            high, stable = (to, stable) if event["k"] == "log.hw" else (high, to)
+            marks[place] = (high, stable)
+            worst[place] = max(worst[place], high - stable)
+    found = lso_lag_by_partition(views).toLocalIterator()
+    lags = {(row.run, f"{row.topic}-{row.partition}"): row.lag_max for row in found}
+    assert {place: lag for place, lag in lags.items() if "__" not in place[1]} == {
+        place: lag for place, lag in worst.items() if "__" not in place[1]
+    }
+
+
+def test_answers_to_verifications_are_counted_by_error(
+    views: SparkSession, events: list[tuple[str, Event]]
+) -> None:
+    told = Counter(
+        (run, event["d"]["error"]) for run, event in events if event["k"] == "verify.answer"
+    )
+    query = """SELECT run, coalesce(error, 'NONE'), count(*) FROM trace_verifications
+               WHERE (outcome = 'allowed') = (error IS NULL) GROUP BY ALL"""
+    assert counted(views, query) == told
+
+
+def test_requests_of_clients_are_answered(
+    views: SparkSession, events: list[tuple[str, Event]]
+) -> None:
+    asked = Counter(
+        (run, event["d"]["api"])
+        for run, event in events
+        if event["k"] == "msg.recv"
+        and event["d"]["peer"].startswith("client/")
+        and not event["d"].get("response")
+    )
+    query = "SELECT run, api, count(*) FROM trace_requests WHERE peer LIKE 'client/%' GROUP BY ALL"
+    assert counted(views, query) == asked
+    peers = "SELECT count_if(answered_us < at_us) AS early, count(answered_us) AS answered FROM "
+    (row,) = views.sql(f"{peers} trace_requests").toLocalIterator()
+    assert row.early == 0
+    assert row.answered > asked.total()
+
+
+# Analyses
+
+
+def test_only_the_late_record_of_old_times_hangs(views: SparkSession) -> None:
+    found = ANALYSES["late_transactions"].run(views)
+    hanging = {
+        (row.transaction_version, row.transactional_id): row.hanging
+        for row in found.where("hanging > 0 AND grouped_by = 'transactional_id'").toLocalIterator()
+    }
+    assert hanging == {(0, "late"): 1}
+
+
+def test_late_is_what_is_open_for_longer_than_asked_for(views: SparkSession) -> None:
+    (row,) = (
+        ANALYSES["late_transactions"]
+        .run(views, late_after_ms=1)
+        .where("grouped_by = 'all'")
+        .toLocalIterator()
+    )
+    assert 0 < row.late <= row.opened
+
+
+def test_every_end_under_version_2_raises_the_epoch(views: SparkSession) -> None:
+    found = ANALYSES["epoch_bumps"].run(views).where("grouped_by = 'transaction_version'")
+    by_end = {row.transaction_version: (row.by_end, row.by_timeout) for row in found.collect()}
+    ended = counted(
+        views,
+        "SELECT transaction_version, count(*) FROM trace_transactions"
+        " WHERE decided_by = 'EndTxn' GROUP BY ALL",
+    )
+    assert by_end == {0: (0, 1), 1: (0, 1), 2: (ended[(2,)], 1)}
+
+
+# Odd traces
+
+
+def test_odd_lives_are_told_as_they_were(spark: SparkSession, exported: Exported) -> None:
+    def told(table: str) -> DataFrame:
+        return exported.rows(spark, table, runs="odd stream")
+
+    txn = told("transactions").orderBy("number").collect()
+    assert [(row.transactional_id, row.producer_id, row.outcome, row.timed_out) for row in txn] == [
+        ("a/b", 7, "committed", False),
+        ("a/b", 7, "aborted", True),
+        ("a/b", 8, "undecided", False),
+    ]
+    second = txn[1]
+    assert (second.began_us, second.asked_us, second.decided_us, second.completed_us) == (
+        *(20, 60, 70, 99),
+    )
+    assert (second.end_epoch, second.refusals, second.last_error) == (4, 1, "NOT_COORDINATOR")
+    (marker,) = told("markers").collect()
+    assert (marker.owed_us, marker.written_us, marker.offset, marker.strays) == (70, 90, 8, 1)
+    assert (marker.sends, marker.refused, marker.acked_us) == (2, 1, None)
+    (stall,) = told("stalls").collect()
+    assert (stall.last_stable, stall.from_us, stall.stalled_us) == (5, 40, 55)
+    assert (stall.lag_max, stall.is_over, stall.transactional_id) == (4, True, "a/b")
+    (question,) = told("verifications").collect()
+    assert (question.outcome, question.transaction_version) == ("unanswered", 1)
+    bumps = told("epoch_bumps").orderBy("i").collect()
+    assert [(row.from_epoch, row.epoch, row.command) for row in bumps] == [
+        (3, 4, "timeout"),
+        (4, 0, "InitProducerId"),
+    ]
+
+
+def test_brief_tells_how_often_markers_were_sent_and_how_long_answers_took(
+    spark: SparkSession, exported: Exported
+) -> None:
+    def told(table: str) -> DataFrame:
+        return exported.rows(spark, table, runs="brief")
+
+    (run,) = told("runs").collect()
+    assert (run.scenario, run.scenario_run, run.take, run.mode) == ("made", "late", "armed", "V+")
+    assert (run.level, run.brokers, run.releases) == ("brief", 2, ["3.9"])
+    assert (run.rules, run.settings) == ({"rack_is_told": True}, {"transaction.version": "1"})
+    markers = told("markers").orderBy("partition").collect()
+    assert [(row.sends, row.sent_us, row.acked_us) for row in markers] == [
+        (1, None, 80),
+        (3, 90, None),
+    ]
+    asked = told("verifications").orderBy("partition").collect()
+    assert [(row.asked_us, row.answered_us, row.waited_us) for row in asked] == [
+        (23, 30, 7),
+        (31, 40, 9),
+    ]
+    assert [(row.adds, row.outcome, row.transaction_version) for row in asked] == [
+        (False, "allowed", 1),
+        (True, "refused", 2),
+    ]
+
+
+def test_what_is_no_event_and_what_nobody_knows_is_told(
+    spark: SparkSession, odd: Path, exported: Exported, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exported.status == 1
+    said = json.loads(exported.out)
+    assert (said["runs"], said["unknown_kinds"]) == (3, {"txn.dream": 1})
+    assert [(Path(one["file"]).name, one["text"]) for one in said["unreadable"]] == [
+        ("odd.jsonl", TORN),
+        ("stream.sse", '{"lost":17,"next":60}'),
+    ]
+    assert "17 events were lost" in exported.err
+    assert "'txn.dream'" in exported.err
+    events = exported.rows(spark, "events", runs="odd stream")
+    (dream,) = events.where("NOT is_known").select("details").collect()
+    assert json.loads(dream.details) == {"deep": [1, {"a": 2}]}
+    streamed = events.where("run = 'stream' AND kind = 'pid.open'")
+    (row,) = streamed.select("broker", "role", "topic").collect()
+    assert tuple(row) == (3, "log", "s")
+    # Once more to the same place: it is there already.
+    assert main(["trace", "export", str(odd), "--to", str(exported.directory)]) == 2
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_files_that_are_none_or_no_traces_are_named(
+    spark: SparkSession, traces: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(TraceError, match=r"nowhere.jsonl: no such file"):
+        export_traces(spark, [str(tmp_path / "nowhere.jsonl")], str(tmp_path / "to"))
+    other = tmp_path / "other.csv"
+    other.write_text("a,b\n1,2\n")
+    with pytest.raises(TraceError, match=r"other.csv: no trace: expected JSON lines"):
+        export_traces(spark, [str(traces), str(other)], str(tmp_path / "to"))
+    with pytest.raises(TraceError, match="expected what `trace export` has written"):
+        register_views(spark, str(tmp_path))
+
+
+# Spark
+
+
+def test_one_large_file_is_read_by_several_tasks(export: Path) -> None:
+    files = list((export / "events/run=level-2").glob("*.parquet"))
+    assert len(files) > 1, "a task writes a file of its own"
+
+
+# Commands and documents
+
+
+@pytest.mark.nightly  # Spark takes it half a minute and more
+def test_the_command_tells_what_the_functions_find(
+    views: SparkSession, export: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    only = ["--only", "marker_delay", "--only", "epoch_bumps"]
+    assert main(["trace", "analyse", str(export), *only, "--json", "--ids", "1"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert list(told["analyses"]) == ["marker_delay", "epoch_bumps"]
+    rows = told["analyses"]["epoch_bumps"]
+    assert [row["grouped_by"] for row in rows] == [
+        "all",
+        *["transaction_version"] * 3,
+        "transactional_id",
+    ]
+    found = ANALYSES["epoch_bumps"].run(views).where("grouped_by != 'transactional_id'").collect()
+    assert rows[:4] == [row.asDict() for row in found]
+    worst = ANALYSES["epoch_bumps"].run(views).where("grouped_by = 'transactional_id'")
+    assert rows[4]["bumps"] == max(row.bumps for row in worst.collect())
+    assert main(["trace", "analyse", str(export), "--only", "epoch_bumps", "--ids", "0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Epoch bumps"
+    assert lines[2].split()[:2] == ["all", str(rows[0]["bumps"])]
+
+
+def test_the_page_shows_what_is_found(views: SparkSession) -> None:
+    text = PAGE.read_text("utf-8")
+    made = blocks(views)
+    assert set(names(text)) == set(made)
+    assert filled(text, made) == text, "python -m tests.spark.pipeline.analysis_page --write"
+
+
+@pytest.mark.nightly  # Spark takes it half a minute and more
+def test_the_page_shows_the_figures_that_are_drawn(views: SparkSession, tmp_path: Path) -> None:
+    for drawn in draw_all(views, tmp_path):
+        kept, made = (PLOTS / drawn.name).read_text("utf-8"), drawn.read_text("utf-8")
+        assert len(kept) < 60_000
+        assert f"plots/{drawn.name}" in PAGE.read_text("utf-8")
+        advice = "python -m tests.spark.pipeline.analysis_page --write"
+        assert _labels(kept) == _labels(made), advice
+        if _painter(kept) == _painter(made):
+            assert kept == made, advice
+
+
+def _labels(figure: str) -> list[str]:
+    """What is written in a figure, ticks and counts too."""
+    return re.findall(r"<text[^>]*>([^<]*)</text>", figure)
+
+
+def _painter(figure: str) -> list[str]:
+    """Which release of matplotlib has drawn it: another one may place things otherwise."""
+    return re.findall(r"Matplotlib v[^,<]*", figure)
