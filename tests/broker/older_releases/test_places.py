@@ -9,7 +9,7 @@ from pathlib import Path
 
 from txnsim.releases.rules import documentation
 
-SOURCES = Path(__file__).parents[2] / "sim" / "txnsim"
+SOURCES = Path(__file__).parents[3] / "sim" / "txnsim"
 
 TWICE = {
     "client_version_is_kept": "where partitions are added, and where a record is read",
