@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.call_counts import Walker, by_package, counter, counts
 from benchmarks.calls import BROKERS, FLOWS, KEPT, PYTHON, exact, in_virtual_time
-from txnsim.txn import state
+from txnsim.txn import transitions
 from txnsim.wire import varint
 
 pytestmark = [
@@ -54,10 +54,10 @@ def test_what_is_not_ours_does_not_count() -> None:
 def test_a_way_counts_files_and_changes_of_file_up_to_a_call() -> None:
     walker = Walker()
     walker.start()
-    state.is_epoch_exhausted(1)
-    state.is_epoch_exhausted(1)
+    transitions.is_epoch_exhausted(1)
+    transitions.is_epoch_exhausted(1)
     varint.uvarint(1)
-    state.is_epoch_exhausted(1)
+    transitions.is_epoch_exhausted(1)
     walker.stop()
     whole = walker.walk()
     assert (whole.files, whole.functions, whole.changes, whole.calls) == (2, 2, 2, 4)

@@ -46,8 +46,7 @@ from txnsim.runtime.rng import random_hex
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.text import host_and_port
 from txnsim.wire.apis import api_name
-from txnsim.wire.codec import encode_request, read_response, request_schema
-from txnsim.wire.framing import FrameReader
+from txnsim.wire.codec import FrameReader, encode_request, read_response, request_schema
 
 FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
 """Largest answer accepted; several times ``fetch.max.bytes``, and yet a bound on what a confused

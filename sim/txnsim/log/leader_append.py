@@ -1,26 +1,28 @@
 """How a leader appends: it checks a batch, gives it its place and stores it (UnifiedLog.append with
 AppendOrigin.CLIENT and COORDINATOR, and the guards of KIP-890).
 
-What is checked stands in ``txnsim.log.validation`` (batches) and ``txnsim.log.append_info``
-(producers). One append is one batch; a refused one leaves no
-trace. A follower appends by ``PartitionLog.append`` alone.
+What is checked of batches stands in ``txnsim.log.validation``, what is checked of producers below
+(ProducerAppendInfo and UnifiedLog.analyzeAndValidateProducerState). One append is one batch; a
+refused one leaves no trace. A follower appends by ``PartitionLog.append`` alone, and a reload
+checks nothing either: what the leader has accepted is the truth (AppendOrigin.REPLICATION).
 """
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.answers import NO_TIMESTAMP, Appended, AppendRejection
-from txnsim.log.append_info import Refusal, admit_marker, check_producer, is_joined
-from txnsim.log.config import TimestampType
+from txnsim.log.config import LogConfig, TimestampType
 from txnsim.log.partition_log import PartitionLog
-from txnsim.log.producer_state import NO_OFFSET, ProducerEntry
+from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, ProducerEntry
 from txnsim.log.validation import Reread, check_size, sound_batch
-from txnsim.log.verification import SENTINEL
+from txnsim.log.verification import SENTINEL, VerificationEntries, VerificationEntry
+from txnsim.releases.rules import Rules
+from txnsim.types import PRODUCER_EPOCH_MAX, TransactionVersion
 from txnsim.wire.batch import (
     LOG_APPEND_TIME_FLAG,
     TRANSACTIONAL_FLAG,
@@ -30,6 +32,7 @@ from txnsim.wire.batch import (
     restamp,
 )
 from txnsim.wire.batch_header import AFTER_PLACE, LOG_OVERHEAD, PLACE, Came
+from txnsim.wire.control import MARKER_BYTES
 
 _LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
 _OWN_FIELDS: Final = Struct(">i8xqq").unpack_from
@@ -305,3 +308,385 @@ def _refused(log: PartitionLog, refusal: Refusal) -> AppendRejection:
         rule=refusal.rule,
         log_start_offset=log.log_start_offset,
     )
+
+
+# May this producer append this?
+#
+# Pure: each function reads what the partition knows of the producer and answers None (it may) or a
+# ``Refusal``. The order of the checks is Kafka's, because the first one that fails gives the client
+# its error:
+#
+# 1. the transactional gate: an epoch that is already fenced, then a transaction that is not
+#    verified (KIP-890);
+# 2. for data: epoch, sequence, then whether the batch fits the open transaction;
+# 3. for markers: epoch by the rule of the transaction version (KIP-1228), then the coordinator's
+#    epoch.
+#
+# Each refusal names its row of docs/rules.md. ``data_rule`` and ``marker_rule`` explain an accepted
+# append from what the log has answered; only a trace calls them.
+
+
+class Refusal(NamedTuple):
+    """Why a producer may not append: Kafka's error and the reason."""
+
+    error: ErrorCode
+    reason: str
+    rule: str = ""
+    """Row of docs/rules.md; "" where none explains it."""
+
+
+def check_gate(
+    entry: ProducerEntry | None,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    is_verified: bool,
+    rules: Rules,
+) -> Refusal | None:
+    """Whether a transactional data batch may meet the sequence checks at all.
+
+    Args:
+        entry: What the partition knows of the producer.
+        producer_id: The batch's producer id.
+        producer_epoch: The batch's epoch.
+        is_verified: The request shows the guard of the producer's verification entry, or
+            verification is switched off.
+        rules: The broker's.
+    """
+    if entry is not None:
+        if entry.txn_first_offset != NO_OFFSET and is_joined(entry, producer_epoch, rules):
+            return None
+        # KAFKA-19690: a fenced producer has to hear that it is fenced, not that its transaction is
+        # unknown.
+        if producer_epoch < entry.producer_epoch and rules.stale_epoch_comes_before_guard:
+            return _stale_epoch(entry, producer_epoch, "producer.gate-epoch")
+    if is_verified:
+        return None
+    return Refusal(
+        ErrorCode.invalid_txn_state,
+        f"producer {producer_id} epoch {producer_epoch} has no transaction open on this "
+        "partition and shows no valid verification guard (KIP-890)",
+        "verify.guard-gone",
+    )
+
+
+def is_joined(entry: ProducerEntry, producer_epoch: int, rules: Rules) -> bool:
+    """Whether the open transaction is one that the batch simply joins
+    (ProducerStateManager.hasOngoingTransaction).
+    """
+    joins_any = not rules.open_transactions_have_epochs
+    return entry.producer_epoch == producer_epoch or joins_any
+
+
+def check_data(
+    entry: ProducerEntry | None,
+    *,
+    producer_epoch: int,
+    base_sequence: int,
+    is_transactional: bool,
+    is_client: bool,
+    verification: VerificationEntry | None,
+    rules: Rules,
+) -> Refusal | None:
+    """Whether a data batch continues what the partition knows of its producer
+    (ProducerAppendInfo.appendDataBatch).
+    """
+    if entry is not None and producer_epoch < entry.producer_epoch:
+        # Never PRODUCER_FENCED: that one is the coordinator's word (KIP-588).
+        return _stale_epoch(entry, producer_epoch, "producer.stale-epoch")
+    if is_client:
+        refusal = _check_sequence(
+            entry,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            verification=verification,
+            rules=rules,
+        )
+        if refusal is not None:
+            return refusal
+    if entry is not None and entry.txn_first_offset != NO_OFFSET and not is_transactional:
+        return Refusal(
+            ErrorCode.invalid_txn_state,
+            f"producer {entry.producer_id} has a transaction open since offset "
+            f"{entry.txn_first_offset}; a batch outside of it was found (ProducerAppendInfo)",
+            "producer.plain-in-open-txn",
+        )
+    return None
+
+
+def check_marker(
+    entry: ProducerEntry | None,
+    *,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    transaction_version: int,
+    rules: Rules,
+) -> Refusal | None:
+    """Whether a marker may end this producer's transaction here
+    (ProducerAppendInfo.appendEndTxnMarker).
+    """
+    if entry is None:
+        # An unknown producer's coordinator epoch counts as -1, which no real one is below.
+        known_coordinator_epoch = NO_EPOCH
+    else:
+        known = entry.producer_epoch
+        is_v2 = transaction_version >= TransactionVersion.TV_2
+        if producer_epoch < known:
+            rule = "marker.v2-lower-epoch" if is_v2 else "marker.v1-lower-epoch"
+            return _stale_epoch(entry, producer_epoch, rule)
+        if is_v2 and producer_epoch == known and not _may_repeat_epoch(entry, rules):
+            return Refusal(
+                ErrorCode.invalid_producer_epoch,
+                f"a marker of transactions v2 must carry an epoch above {known}, "
+                f"found {producer_epoch} (KIP-1228)",
+                "marker.v2-same-epoch",
+            )
+        known_coordinator_epoch = entry.coordinator_epoch
+    if coordinator_epoch < known_coordinator_epoch:
+        return Refusal(
+            ErrorCode.transaction_coordinator_fenced,
+            f"coordinator epoch {coordinator_epoch} of the marker is below "
+            f"{known_coordinator_epoch}, which a newer coordinator has left here",
+            "marker.coordinator-fenced",
+        )
+    return None
+
+
+def data_rule(header: BatchHeader, appended: Appended, entry: ProducerEntry | None) -> str:
+    """Row of docs/rules.md by which a batch was taken, or found to be there already; ``entry`` is
+    what the partition knows of its producer since.
+    """
+    is_known = appended.epoch_before == header.producer_epoch
+    is_in_open = header.is_transactional and is_known and appended.open_before != NO_OFFSET
+    if header.producer_id < 0:
+        return "batch.written-fields"
+    if appended.duplicate:
+        return "producer.duplicate-in-open-txn" if is_in_open else "producer.duplicate"
+    if header.is_transactional:
+        return "producer.gate-open" if is_in_open else "producer.txn-opens-at-first-batch"
+    if appended.epoch_before == NO_EPOCH:
+        return "producer.unknown-starts-anywhere"
+    if not is_known:
+        return "producer.new-epoch"
+    # After a batch, and not after a marker alone.
+    wraps = header.base_sequence == 0 and entry is not None and len(entry.batches) > 1
+    return "producer.sequence-wraps" if wraps else "producer.next-sequence"
+
+
+def marker_rule(marker: TxnMarker, appended: Appended) -> str:
+    """Row of docs/rules.md by which a marker was written."""
+    if appended.epoch_before == NO_EPOCH:
+        return "marker.unknown-producer"
+    is_v2 = marker.transaction_version >= TransactionVersion.TV_2
+    is_same = marker.producer_epoch == appended.epoch_before
+    if appended.open_before == NO_OFFSET:
+        return "marker.v2-repeated" if is_v2 and is_same else "marker.nothing-open"
+    if is_v2:
+        return "marker.v2-top-epoch" if is_same else "marker.v2-higher-epoch"
+    return "marker.v1-same-epoch" if is_same else "marker.v1-higher-epoch"
+
+
+def check_marker_of(entry: ProducerEntry | None, marker: TxnMarker, rules: Rules) -> Refusal | None:
+    """Whether a marker may end the very transaction that is open since its ``start_offset``.
+
+    To say so is the text of KIP-664, never shipped: an operator names the transaction, and
+    coordinator epoch -1 says that the marker is from no coordinator, so that only the
+    producer's exact epoch counts.
+    """
+    if marker.coordinator_epoch != NO_EPOCH:
+        refusal = check_marker(
+            entry,
+            producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=marker.transaction_version,
+            rules=rules,
+        )
+        if refusal is not None:
+            return refusal
+    elif entry is not None and marker.producer_epoch != entry.producer_epoch:
+        return Refusal(
+            ErrorCode.invalid_producer_epoch,
+            f"producer {entry.producer_id} is at epoch {entry.producer_epoch} here, an operator's "
+            f"marker must carry that one, found {marker.producer_epoch} (text of KIP-664)",
+        )
+    if entry is None or entry.txn_first_offset != marker.start_offset:
+        return Refusal(
+            ErrorCode.invalid_txn_state,
+            f"no transaction of that producer is open here since offset {marker.start_offset} "
+            "(text of KIP-664)",
+        )
+    return None
+
+
+def _check_sequence(
+    entry: ProducerEntry | None,
+    *,
+    producer_epoch: int,
+    base_sequence: int,
+    verification: VerificationEntry | None,
+    rules: Rules,
+) -> Refusal | None:
+    """The batch's first sequence against verification entry and cache
+    (ProducerAppendInfo.checkSequence).
+    """
+    if verification is not None:
+        if (
+            verification.supports_epoch_bump
+            and rules.v2_starts_at_sequence_zero
+            and base_sequence != 0
+            and (entry is None or not entry.batches)
+        ):
+            # KAFKA-18202: under transactions v2 each transaction has an epoch of its own and starts
+            # at 0.
+            return _out_of_order(
+                f"the first sequence of transactions v2 is 0, found {base_sequence}",
+                "producer.v2-starts-at-zero",
+            )
+        if base_sequence > verification.lowest_sequence and rules.earlier_sequence_goes_first:
+            return _out_of_order(
+                f"sequence {verification.lowest_sequence} is still being verified, "
+                f"found {base_sequence}",
+                "producer.lowest-sequence",
+            )
+    if entry is None or entry.producer_epoch == NO_EPOCH:
+        # An unknown producer may go on anywhere: its state may have expired or been deleted
+        # (KIP-360).
+        return None
+    if entry.producer_epoch != producer_epoch:
+        if base_sequence == 0:
+            return None
+        return _out_of_order(
+            f"epoch {producer_epoch} is new to this partition (it knows "
+            f"{entry.producer_epoch}) and must start at sequence 0, found {base_sequence}",
+            "producer.new-epoch-starts-at-zero",
+        )
+    expected = entry.next_sequence
+    if base_sequence == expected:
+        return None
+    return _out_of_order(
+        f"producer {entry.producer_id} epoch {producer_epoch}: expected sequence {expected}, "
+        f"found {base_sequence}",
+        _gap_rule(entry, base_sequence),
+    )
+
+
+def _gap_rule(entry: ProducerEntry, base_sequence: int) -> str:
+    if not entry.batches:
+        return "producer.known-from-marker"
+    is_old = base_sequence <= entry.last_sequence
+    return "producer.out-of-cache" if is_old else "producer.next-sequence"
+
+
+def _may_repeat_epoch(entry: ProducerEntry, rules: Rules) -> bool:
+    """Whether a marker of transactions v2 may carry the epoch that is known already.
+
+    They bump the epoch with each marker, so an equal one belongs to the transaction before the open
+    one (KIP-1228).
+    """
+    if entry.txn_first_offset == NO_OFFSET and rules.repeated_v2_markers_are_written:
+        # KAFKA-19999: nothing is open, so this marker was written already and its answer was lost.
+        return True
+    if entry.producer_epoch == PRODUCER_EPOCH_MAX and rules.last_epoch_markers_are_written:
+        # KAFKA-20090: an exhausted epoch can't be bumped; its transaction has to end all the same.
+        return True
+    return not rules.v2_markers_need_higher_epoch  # before KAFKA-19446
+
+
+def _stale_epoch(entry: ProducerEntry, producer_epoch: int, rule: str) -> Refusal:
+    return Refusal(
+        ErrorCode.invalid_producer_epoch,
+        f"epoch {producer_epoch} of producer {entry.producer_id} is below {entry.producer_epoch}, "
+        "the last one seen on this partition",
+        rule,
+    )
+
+
+def _out_of_order(detail: str, rule: str) -> Refusal:
+    return Refusal(ErrorCode.out_of_order_sequence_number, f"{detail} (ProducerAppendInfo)", rule)
+
+
+def check_producer(
+    entry: ProducerEntry | None,
+    header: BatchHeader,
+    verification: VerificationEntries,
+    config: LogConfig,
+    *,
+    guard: int,
+    is_client: bool,
+) -> Refusal | None:
+    """Gate and data rules for a batch of a producer."""
+    producer_id = header.producer_id
+    is_transactional = header.attributes & TRANSACTIONAL_FLAG != 0
+    rules, verified = config.rules, verification.entries.get(producer_id)
+    if is_transactional:
+        refusal = check_gate(
+            entry,
+            producer_id=producer_id,
+            producer_epoch=header.producer_epoch,
+            is_verified=(verified is not None and verified.guard == guard)
+            or not (
+                config.verification_enabled
+                and rules.transactions_are_verified
+                and (rules.guards_are_compared or guard == SENTINEL)
+                and (rules.offset_commits_are_verified or is_client)
+            ),
+            rules=rules,
+        )
+        if refusal is not None:
+            return refusal
+    return check_data(
+        entry,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        is_transactional=is_transactional,
+        is_client=is_client,
+        verification=verified,
+        rules=rules,
+    )
+
+
+def admit_marker(
+    entry: ProducerEntry | None, config: LogConfig, marker: TxnMarker
+) -> int | AppendRejection | Refusal:
+    """The coordinator epoch that a marker leaves, or why it is refused (WriteTxnMarkers)."""
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        # MemoryRecords.writeEndTransactionalMarker throws, and the client sees what it sees of any
+        # bug.
+        return AppendRejection(
+            error=ErrorCode.unknown_server_error,
+            reason=f"a marker needs a producer, found id {marker.producer_id} epoch "
+            f"{marker.producer_epoch}",
+            rule="marker.epoch-negative",
+        )
+    if config.max_message_bytes < MARKER_BYTES:
+        return AppendRejection(
+            error=ErrorCode.message_too_large,
+            reason=f"a marker of {MARKER_BYTES} bytes exceeds max.message.bytes"
+            f" {config.max_message_bytes}",
+            rule="batch.too-large",
+        )
+    if marker.start_offset == NO_OFFSET:
+        refusal = check_marker(
+            entry,
+            producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=marker.transaction_version,
+            rules=config.rules,
+        )
+    else:
+        refusal = check_marker_of(entry, marker, config.rules)
+    is_stale = refusal is not None and refusal.error is ErrorCode.invalid_producer_epoch
+    if marker.transaction_version < 0 and not is_stale:
+        return AppendRejection(
+            error=ErrorCode.unknown_server_error,
+            reason=f"there is no transaction version {marker.transaction_version}",
+        )
+    if refusal is not None:
+        return refusal
+    if (
+        marker.start_offset != NO_OFFSET
+        and entry is not None
+        and marker.coordinator_epoch == NO_EPOCH
+    ):
+        return entry.coordinator_epoch
+    return marker.coordinator_epoch

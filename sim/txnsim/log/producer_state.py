@@ -5,7 +5,7 @@ open *here*. This knowledge is a function of the log: it is built by ``apply``, 
 living leader, a follower and a reload alike. It knows nothing of the coordinator; a hanging
 transaction is a disagreement of the two.
 
-Whether a batch may be appended is decided before, in ``txnsim.log.append_info``; nothing here
+Whether a batch may be appended is decided before, in ``txnsim.log.leader_append``; nothing here
 refuses anything.
 """
 

@@ -1,7 +1,7 @@
 """All that one log keeps of its producers (Kafka's ProducerStateManager): what follows from the
 batches, snapshots of it, and guards that wait for the coordinator's word.
 
-What may be appended is decided before, in ``txnsim.log.append_info``.
+What may be appended is decided before, in ``txnsim.log.leader_append``.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class ApiMeter:
 
         Args:
             error_at: Where an answer that was encoded before has its error. Those that have it
-                elsewhere tell of none (``api._prepared``).
+                elsewhere tell of none (``api.request``).
         """
         self.error_at = error_at
         self.total_ns = 0

@@ -14,7 +14,7 @@ import msgspec
 from txnsim.errors import Rejection
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.answers import Appended
-from txnsim.log.append_info import data_rule, marker_rule
+from txnsim.log.leader_append import data_rule, marker_rule
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.log_events import LogEvents
 from txnsim.runtime.trace import NO_CAUSE, LaterPayload, Tracer, Transaction

@@ -37,7 +37,7 @@ from txnsim.server.outbox import Outbox, whole
 from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened, tell_refused
 from txnsim.wire import codec
 from txnsim.wire.apis import FETCH
-from txnsim.wire.framing import FrameReader
+from txnsim.wire.codec import FrameReader
 
 if TYPE_CHECKING:
     from txnsim.server._channel_builder import ChannelBuilder

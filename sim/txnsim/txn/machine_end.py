@@ -28,10 +28,10 @@ from txnsim.txn.state import (
     TransactionState,
     TxnMetadata,
     TxnTransition,
-    is_epoch_exhausted,
 )
 from txnsim.txn.transitions import (
     fence_epoch_of,
+    is_epoch_exhausted,
     to_prepared_v1,
     to_prepared_v2,
 )

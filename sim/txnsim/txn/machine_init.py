@@ -28,9 +28,8 @@ from txnsim.txn.state import (
     TransactionState,
     TxnMetadata,
     TxnTransition,
-    is_epoch_exhausted,
 )
-from txnsim.txn.transitions import to_empty, to_first
+from txnsim.txn.transitions import is_epoch_exhausted, to_empty, to_first
 from txnsim.txn.two_phase import decide_keep
 from txnsim.types import (
     NO_PRODUCER_EPOCH,

@@ -212,8 +212,3 @@ class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 TxnRecord = TxnTransition | Tombstone
-
-
-def is_epoch_exhausted(producer_epoch: int) -> bool:
-    """True when the next bump must come with another producer id."""
-    return producer_epoch >= EPOCH_EXHAUSTED

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from txnsim.errors import InvariantViolation
 from txnsim.releases.rules import Rules
 from txnsim.txn.state import (
+    EPOCH_EXHAUSTED,
     IDLE_STATES,
     NO_PARTITIONS,
     NO_TIMESTAMP,
@@ -410,6 +411,11 @@ def fence_epoch_of(txn: TxnMetadata, rules: Rules) -> ProducerEpoch:
 
 
 # Helpers
+
+
+def is_epoch_exhausted(producer_epoch: int) -> bool:
+    """True when the next bump must come with another producer id."""
+    return producer_epoch >= EPOCH_EXHAUSTED
 
 
 def _fence_epoch(record: TxnTransition) -> ProducerEpoch:

@@ -23,8 +23,8 @@ from txnsim.txn.commands import (
     PreparedKept,
 )
 from txnsim.txn.refusals import concurrent, fenced, other_producer
-from txnsim.txn.state import TxnMetadata, TxnTransition, is_epoch_exhausted
-from txnsim.txn.transitions import to_kept, to_prepared_kept
+from txnsim.txn.state import TxnMetadata, TxnTransition
+from txnsim.txn.transitions import is_epoch_exhausted, to_kept, to_prepared_kept
 from txnsim.types import (
     NO_PRODUCER_EPOCH,
     Decision,

@@ -1,7 +1,7 @@
 """What producers do in a replica's log, batch by batch, and where they break Kafka's rules.
 
 The state is that of a partition (``txnsim.log.producer_state``). The rules are those by which a
-leader accepts a batch (``txnsim.log.append_info``), so this walk and a broker decide alike.
+leader accepts a batch (``txnsim.log.leader_append``), so this walk and a broker decide alike.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.replication import ReplicatedBatch
-from txnsim.log.append_info import Refusal, check_data, check_marker
+from txnsim.log.leader_append import Refusal, check_data, check_marker
 from txnsim.log.producer_state import NO_OFFSET, ProducerEntry, ProducerState, SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.releases.rules import LATEST

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txnsim.api._prepared import ANSWERS_MAX, Gap, prepared
+from txnsim.api.request import ANSWERS_MAX, Gap, prepared
 from txnsim.wire import codec
 from txnsim.wire.codec import build, encode_body
 

@@ -15,8 +15,7 @@ import pytest
 from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
 from tests.support.logs import batch
 from tests.support.within import within
-from txnsim.broker._marker_writes import MARKERS_AT_ONCE
-from txnsim.broker.broker import Broker
+from txnsim.broker.broker import MARKERS_AT_ONCE, Broker
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, FatalError

@@ -10,7 +10,7 @@ import pytest
 from tests.support.coordinator import ManualClock
 from tests.support.gates import Gates
 from tests.support.logs import batch
-from txnsim.broker._housekeeping import Housekeeping
+from txnsim.broker.broker import Housekeeping
 from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog

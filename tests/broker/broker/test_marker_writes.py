@@ -9,7 +9,7 @@ from typing import cast
 from tests.support.images import B1, B2
 from tests.support.replication import TP, ReplicaBench
 from txnsim.broker._group_host import GroupHost
-from txnsim.broker._marker_writes import MarkerWrites
+from txnsim.broker.broker import MarkerWrites
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.transactions import TxnMarker, WriteTxnMarkersCommand, WriteTxnMarkersReply
 from txnsim.releases.rules import LATEST

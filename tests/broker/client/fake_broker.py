@@ -9,7 +9,7 @@ from typing import Any
 
 from txnsim.client.versions import Api
 from txnsim.wire import codec
-from txnsim.wire.framing import FrameReader
+from txnsim.wire.codec import FrameReader
 
 CLOSE = "close"
 """Answer of a handler that cuts the connection instead."""

@@ -10,7 +10,8 @@ from tests.support.logs import batch
 from tests.support.markers import marker_of
 from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.answers import Appended
-from txnsim.log.append_info import (
+from txnsim.log.config import LogConfig
+from txnsim.log.leader_append import (
     admit_marker,
     check_data,
     check_gate,
@@ -18,7 +19,6 @@ from txnsim.log.append_info import (
     data_rule,
     marker_rule,
 )
-from txnsim.log.config import LogConfig
 from txnsim.log.producer_state import SEQUENCE_MAX, BatchMetadata, ProducerEntry, ProducerState
 from txnsim.log.verification import VerificationEntry
 from txnsim.releases.rules import LATEST

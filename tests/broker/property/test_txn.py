@@ -49,9 +49,15 @@ from txnsim.txn.state import (
     TxnMetadata,
     TxnRecord,
     TxnTransition,
-    is_epoch_exhausted,
 )
-from txnsim.txn.transitions import acknowledge, apply, begin, to_complete, withdraw
+from txnsim.txn.transitions import (
+    acknowledge,
+    apply,
+    begin,
+    is_epoch_exhausted,
+    to_complete,
+    withdraw,
+)
 from txnsim.types import (
     PRODUCER_EPOCH_MAX,
     Decision,

@@ -10,11 +10,11 @@ from txnsim.txn.state import (
     VALID_PREVIOUS_STATES,
     TransactionState,
     TxnTransition,
-    is_epoch_exhausted,
 )
 from txnsim.txn.transitions import (
     begin,
     check_complete,
+    is_epoch_exhausted,
     to_complete,
     to_empty,
     to_ongoing,

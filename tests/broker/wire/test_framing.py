@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txnsim.errors import MalformedFrameError
-from txnsim.wire.framing import FrameReader
+from txnsim.wire.codec import FrameReader
 
 
 def framed(payload: bytes) -> bytes:

@@ -12,7 +12,7 @@ from tests.broker.codec.golden.record import HERE
 from tests.fuzz.target import Target, Violation
 from txnsim.errors import BadInputError, MalformedFrameError
 from txnsim.wire import codec
-from txnsim.wire.framing import FrameReader
+from txnsim.wire.codec import FrameReader
 
 _LIMIT: Final = 2_048
 _HELD_BESIDES: Final = 4

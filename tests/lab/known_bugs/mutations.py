@@ -23,15 +23,15 @@ from tests.lab.known_bugs.conditions import (
     is_owned,
 )
 from tests.lab.known_bugs.patches import Patch, but_not, does_nothing, gives, makes, with_named
-from txnsim.broker import _marker_writes as marker_writes
+from txnsim.broker import broker as marker_writes
 from txnsim.broker._group_host import GroupHost
 from txnsim.broker.verification import TransactionOperation, VerificationQueues
 from txnsim.controller import isr_requests, leadership, registrations
 from txnsim.coordinators._ownership import Ownership
 from txnsim.coordinators.group import service as group_service
-from txnsim.coordinators.txn import _marker_sender as marker_sender
-from txnsim.coordinators.txn import _scans as scans
-from txnsim.coordinators.txn import _writer as txn_writer
+from txnsim.coordinators.txn import _moves as marker_sender
+from txnsim.coordinators.txn import _moves as txn_writer
+from txnsim.coordinators.txn import service as scans
 from txnsim.coordinators.txn import service as txn_service
 from txnsim.errors import ErrorCode
 from txnsim.group._offsets import LATEST, Offsets
@@ -40,7 +40,7 @@ from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.records import OffsetDeleted
 from txnsim.group.shard import GroupShard
-from txnsim.log import append_info, cleaner
+from txnsim.log import cleaner, leader_append
 from txnsim.log._epoch_cache import EpochCache
 from txnsim.log.answers import NO_TIMESTAMP, Appended
 from txnsim.log.cleaner import CleanedTxns
@@ -318,7 +318,7 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
         "a marker is acknowledged without a write where no transaction is open",
     ),
     "old-coordinator-writes-markers": Mutation(
-        append_info,
+        leader_append,
         "check_marker",
         Patch(with_named(coordinator_epoch=1 << 30).wrong, lambda found, *_: found is not None),
         "a leader takes markers of a coordinator that was replaced",
@@ -390,10 +390,10 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
         "the last stable offset passes a marker that is not replicated",
     ),
     "no-sequences": Mutation(
-        append_info, "_check_sequence", gives(), "sequences of batches are not checked"
+        leader_append, "_check_sequence", gives(), "sequences of batches are not checked"
     ),
     "no-stale-epochs": Mutation(
-        append_info, "_stale_epoch", gives(), "a leader takes batches and markers of older epochs"
+        leader_append, "_stale_epoch", gives(), "a leader takes batches and markers of older epochs"
     ),
     "guard-outlives-marker": Mutation(
         VerificationEntries,

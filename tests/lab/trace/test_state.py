@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.coordinator import FOO_0, World
-from txnsim.coordinators.txn._marker_sender import RETRY_PAUSE_MS
+from txnsim.coordinators.txn._moves import RETRY_PAUSE_MS
 from txnsim.errors import ErrorCode
 from txnsim.runtime.trace import Event, TraceLevel
 from txnsim.txn.markers import NoLeader

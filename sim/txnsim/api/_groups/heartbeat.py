@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api._prepared import only_error
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import Reply, Request, only_error
 from txnsim.errors import ErrorCode
 from txnsim.group.commands import Heartbeat
 

@@ -14,8 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from txnsim.api._leaders import CurrentLeaders
-from txnsim.api._prepared import Gap, prepared
-from txnsim.api.request import UNPACED_MAX, NoResponse, Reply, Request, answer
+from txnsim.api.request import UNPACED_MAX, Gap, NoResponse, Reply, Request, answer, prepared
 from txnsim.broker.produce import ProduceCommand, ProduceOutcome, ProducePartition
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import CorruptBatchError, ErrorCode

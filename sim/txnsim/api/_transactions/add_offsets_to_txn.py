@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api._prepared import only_error
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import Reply, Request, only_error
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.txn.commands import AddPartitions

@@ -14,9 +14,8 @@ from itertools import repeat
 from operator import attrgetter
 from typing import Any, Final
 
-from txnsim.api._prepared import prepared
 from txnsim.api._topics import by_topic
-from txnsim.api.request import NoResponse, Reply, Request, answer
+from txnsim.api.request import NoResponse, Reply, Request, answer, prepared
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject, subject_of
 from txnsim.interbroker.transactions import (

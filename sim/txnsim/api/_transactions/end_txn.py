@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api._prepared import Gap, only_error, prepared
-from txnsim.api.request import Reply, Request, answer
+from txnsim.api.request import Gap, Reply, Request, answer, only_error, prepared
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.txn.commands import EndTxn

@@ -3,8 +3,8 @@
 In v1 each partition may say since which offset the transaction is open. Coordinator epoch -1 then
 says that the marker is from no coordinator: only the producer's exact epoch counts
 (INVALID_PRODUCER_EPOCH), the transaction must be open since there (INVALID_TXN_STATE), and the
-coordinator epoch that the partition knows stays (``log.append_info.check_marker_of``). The epoch is
-looked at first. A start offset beside a coordinator's epoch is checked in addition to Kafka's
+coordinator epoch that the partition knows stays (``log.leader_append.check_marker_of``). The epoch
+is looked at first. A start offset beside a coordinator's epoch is checked in addition to Kafka's
 rules, and without one these are all there is.
 
 A principal that may act as a broker may write markers; the right to alter the cluster, which Kafka

@@ -185,13 +185,13 @@ DIFFERENCES: Final = (
         row="890-sequence",
         text="a first sequence other than 0 is OUT_OF_ORDER_SEQUENCE_NUMBER",
         shipped="since 4.1, under transactions v2",
-        where="sim/txnsim/log/append_info.py",
+        where="sim/txnsim/log/leader_append.py",
     ),
     Difference(
         row="890-downgrade",
         text="lowering transaction.version is harmless",
         shipped="from 2 to 1; from 2 to 0 a live transaction of version 2 can't be logged any more",
-        where="sim/txnsim/coordinators/txn/_writer.py",
+        where="sim/txnsim/coordinators/txn/_moves.py",
     ),
     Difference(
         row="939-keep-prepared",
@@ -237,6 +237,6 @@ DIFFERENCES: Final = (
         row="1228-markers",
         text="WriteTxnMarkers says the transaction version",
         shipped="v2, and what is missing counts as 0, which is the lenient check",
-        where="sim/txnsim/log/append_info.py",
+        where="sim/txnsim/log/leader_append.py",
     ),
 )

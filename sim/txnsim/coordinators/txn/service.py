@@ -12,7 +12,8 @@ Counterpart in Kafka: TransactionCoordinator and TransactionStateManager.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from functools import partial
 from itertools import chain
 from typing import Final, TypeVar
@@ -22,16 +23,16 @@ import msgspec
 from txnsim.coordinators._coordinator_log import TransactionLog
 from txnsim.coordinators._ownership import OwnedPartition, Ownership
 from txnsim.coordinators.txn import tracing
-from txnsim.coordinators.txn._id_source import AllocateProducerIds, ProducerIdSource
-from txnsim.coordinators.txn._marker_sender import MarkerSender, SendMarkers
-from txnsim.coordinators.txn._scans import Scans
-from txnsim.coordinators.txn._writer import TransactionLogWriter, settled
-from txnsim.errors import ErrorCode, Rejection
+from txnsim.coordinators.txn._moves import MarkerSender, SendMarkers, TransactionLogWriter, settled
+from txnsim.errors import ErrorCode, PeerError, Rejection
+from txnsim.interbroker.transactions import AllocateProducerIdsReply
 from txnsim.loggers import Logger, Retries
 from txnsim.node.crossings import TimerGate, at_once
 from txnsim.releases.rules import Rules
-from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.runtime.tasks import Pending
 from txnsim.runtime.trace import Tracer
+from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
 from txnsim.txn.commands import (
     AddPartitions,
@@ -50,14 +51,28 @@ from txnsim.txn.list_filter import (
     ListTransactions,
     list_transactions,
 )
+from txnsim.txn.log_format import tombstone_batches
 from txnsim.txn.log_reader import read_in_steps
-from txnsim.txn.machine import decide_add_partitions, decide_verify, describe
+from txnsim.txn.machine import (
+    decide_add_partitions,
+    decide_expiry,
+    decide_verify,
+    describe,
+    is_timed_out,
+)
 from txnsim.txn.machine_end import decide_end_txn, decide_fence
 from txnsim.txn.machine_init import check_init_producer_id, decide_init_producer_id
 from txnsim.txn.markers import LeaderOf, MarkerQueue
+from txnsim.txn.producer_ids import ProducerIdPool
 from txnsim.txn.refusals import empty_id, no_id_block
-from txnsim.txn.state import PREPARED_STATES, TransactionState, TxnMetadata, TxnTransition
-from txnsim.txn.transitions import apply, to_empty
+from txnsim.txn.state import (
+    PREPARED_STATES,
+    Tombstone,
+    TransactionState,
+    TxnMetadata,
+    TxnTransition,
+)
+from txnsim.txn.transitions import apply, begin, to_empty, withdraw
 from txnsim.txn.two_phase import as_shipped
 from txnsim.types import (
     NO_PRODUCER_EPOCH,
@@ -524,3 +539,202 @@ class TransactionCoordinator:
             outcome = decide(fresh)
             assert not isinstance(outcome, NeedsProducerId)
         return outcome
+
+
+# Producer ids (RPCProducerIdManager)
+
+AllocateProducerIds = Callable[[], Awaitable[AllocateProducerIdsReply]]
+"""Ask the controller for a block; raises PeerError where no answer came."""
+
+
+class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
+    """Unused producer ids; the next block is fetched in the background."""
+
+    clock: Clock
+    tasks: Tasks
+    allocate: AllocateProducerIds
+    _pool: ProducerIdPool = msgspec.field(default_factory=ProducerIdPool)
+    _waiting: list[Pending[None]] = []
+
+    def take(self) -> ProducerId | None:
+        """An unused producer id; None without a block, in which case a block is requested."""
+        taken = self._pool.take()
+        self._request()
+        return taken
+
+    async def ready(self) -> None:
+        """Wait for the controller's answer where no id is at hand, as brokers did before
+        KAFKA-14694.
+        """
+        if self._pool.has_id:
+            return
+        self._pool.want()
+        self._request()
+        if self._pool.is_asking:
+            answered: Pending[None] = Pending(self.tasks)
+            self._waiting.append(answered)
+            await answered
+
+    def _request(self) -> None:
+        if self._pool.start_request(now_ms=self.clock.monotonic_ms()):
+            self.tasks.drive(_await(self.allocate()), self._on_block, name="producer ids")
+
+    def _on_block(
+        self, reply: AllocateProducerIdsReply | None, error: BaseException | None
+    ) -> None:
+        self._pool.on_reply(reply, now_ms=self.clock.monotonic_ms())
+        waiting, self._waiting = self._waiting, []
+        for answered in waiting:
+            answered.resolve(None)
+        if error is not None and not isinstance(error, PeerError | asyncio.CancelledError):
+            raise error
+
+
+async def _await(answer: Awaitable[AllocateProducerIdsReply]) -> AllocateProducerIdsReply:
+    return await answer
+
+
+# Timers: TransactionCoordinator.abortTimedOutTransactions, TransactionStateManager.
+# removeExpiredTransactionalIds
+#
+# Both run on the cluster clock, so that advancing it makes them happen. A timed-out transaction is
+# fenced and aborted by the cluster's own protocol version; its producer learns of it at its next
+# call. An expired id is forgotten by a tombstone.
+
+ABORT_WEIGHT: Final = 64
+"""Weight of an abort: a decision, a record, a line of the log."""
+AbortTimedOut = Callable[[OwnedPartition, TxnMetadata], None]
+"""Fence and abort one transaction; nothing comes back, the next scan tries again."""
+
+
+class Scans(msgspec.Struct, kw_only=True, eq=False):
+    """Periodic work over all entries of a coordinator."""
+
+    rules: Rules
+    gate: TimerGate = at_once
+    ownership: Ownership[OwnedPartition]
+    clock: Clock
+    settings: Settings
+    tasks: Tasks
+    writer: TransactionLogWriter
+    abort: AbortTimedOut
+    _timers: dict[str, TimerHandle] = {}
+    _unexpired: Retries = msgspec.field(
+        default_factory=lambda: Retries(_log, "txn.expiry.refused", "transactional_id")
+    )
+    expired_total: int = 0
+    """Transactional ids forgotten."""
+
+    def start(self) -> None:
+        """Arm both timers; each runs for the first time one interval from now."""
+        settings = self.settings
+        self._arm(
+            "transaction-timeouts",
+            settings.transaction_abort_timed_out_cleanup_interval_ms,
+            self._on_abort,
+        )
+        self._arm(
+            "transactional-id-expiration",
+            settings.transaction_remove_expired_cleanup_interval_ms,
+            self._on_expiry,
+        )
+
+    def stop(self) -> None:
+        """Disarm both timers."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _arm(self, kind: str, interval_ms: int, scan: Callable[[], object]) -> None:
+        again = partial(self._arm, kind, interval_ms, scan)
+
+        def due() -> None:
+            again()
+            scan()
+
+        self._timers[kind] = self.clock.call_at(
+            self.clock.now_ms() + interval_ms, lambda: self.gate(kind, due, again)
+        )
+
+    def _on_abort(self) -> None:
+        self._scan(self._timeouts(), "timeouts")
+
+    def _on_expiry(self) -> None:
+        self._scan(self._expiries(), "expiries")
+
+    def _scan(self, steps: Generator[int, None, None], name: str) -> None:
+        """Look at all ids, of which there may be very many, with breaks."""
+        pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
+        self.tasks.drive(pace.run(steps), settled, name=name)
+
+    def _entries(self, owned: OwnedPartition) -> Iterator[tuple[TransactionalId, TxnMetadata]]:
+        """Entries as of the moment each is reached; ends when the partition is lost."""
+        for tid in list(owned.entries):
+            if not self.ownership.is_current(owned):
+                return
+            txn = owned.entries.get(tid)
+            if txn is not None:
+                yield tid, txn
+
+    def _timeouts(self) -> Generator[int, None, None]:
+        now_ms = self.clock.now_ms()
+        for owned in list(self.ownership):
+            for _, txn in self._entries(owned):
+                if is_timed_out(txn, now_ms=now_ms, rules=self.rules):
+                    self.abort(owned, txn)
+                    yield ABORT_WEIGHT
+                else:
+                    yield 1
+
+    def _expiries(self) -> Generator[int, None, None]:
+        now_ms = self.clock.now_ms()
+        expiration_ms = self.settings.transactional_id_expiration_ms
+        trips_over_unnumbered = not self.rules.unnumbered_ids_expire
+        for owned in list(self.ownership):
+            tombstones: list[Tombstone] = []
+            for tid, txn in self._entries(owned):
+                tombstone = decide_expiry(txn, now_ms=now_ms, expiration_ms=expiration_ms)
+                if tombstone is not None:
+                    if trips_over_unnumbered and txn.producer_epoch < 0:
+                        # An uncaught exception ends the pass: transitions that it has begun stay
+                        # begun (KAFKA-14880).
+                        return
+                    tombstones.append(tombstone)
+                    owned.entries[tid] = begin(txn, tombstone, now_ms=now_ms)
+                yield 1
+            if not self.ownership.is_current(owned):
+                continue
+            limit = self.writer.log.batch_bytes_max(owned.partition)
+            for batch in tombstone_batches(tombstones, batch_bytes_max=limit, rules=self.rules):
+                self.tasks.drive(self._bury(owned, batch), settled, name="expiry")
+
+    async def _bury(self, owned: OwnedPartition, tombstones: list[Tombstone]) -> None:
+        error = await self.writer.write(
+            owned, tombstones, timeout_ms=self.settings.request_timeout_ms
+        )
+        if not self.ownership.is_current(owned):
+            return
+        self._tell(error, tombstones, owned.partition)
+        for tombstone in tombstones:
+            tid = tombstone.transactional_id
+            txn = owned.entries[tid]
+            assert txn.pending_state is TransactionState.DEAD
+            if error == ErrorCode.none:
+                del owned.entries[tid]
+                self.expired_total += 1
+            else:
+                owned.entries[tid] = withdraw(txn, tombstone)
+
+    def _tell(self, error: ErrorCode, tombstones: list[Tombstone], partition: int) -> None:
+        """Say once that ids can't expire: they are tried again at each scan."""
+        if error != ErrorCode.none:
+            where = f"partition {partition} of {TRANSACTION_STATE_TOPIC}"
+            self._unexpired.failed(
+                tombstones[0].transactional_id,
+                error.name.upper(),
+                f"{where} does not take the {len(tombstones)} tombstones of a batch: these"
+                " transactional ids stay until the next scan",
+            )
+        elif self._unexpired.tried:
+            for tombstone in tombstones:
+                self._unexpired.done(tombstone.transactional_id)

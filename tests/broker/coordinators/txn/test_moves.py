@@ -1,4 +1,4 @@
-"""Markers on their way: one request per broker and turn, repeats, refusals, completions."""
+"""Moves and their markers: one request per broker and turn, repeats, refusals, completions."""
 
 from __future__ import annotations
 
@@ -11,17 +11,28 @@ from structlog.testing import capture_logs
 
 from tests.support.coordinator import FOO_0, FOO_1, HOME, TID, World, error_of
 from tests.support.steps import load_whole
-from txnsim.coordinators.txn._marker_sender import PATIENCE, RECONNECT_PAUSE_MS, RETRY_PAUSE_MS
+from tests.support.txn_entries import NOW_MS, entry
+from txnsim.coordinators.txn._moves import (
+    PATIENCE,
+    RECONNECT_PAUSE_MS,
+    RETRY_PAUSE_MS,
+    settled,
+    subject_of,
+)
 from txnsim.errors import ErrorCode, PeerDisconnectedError, PeerTimeoutError
+from txnsim.faults.subjects import Subject
 from txnsim.interbroker.transactions import WriteTxnMarkersReply
 from txnsim.runtime.trace import TraceLevel
 from txnsim.txn.markers import NoLeader
-from txnsim.txn.state import TransactionState
+from txnsim.txn.state import Tombstone, TransactionState
+from txnsim.txn.transitions import to_complete
 from txnsim.types import (
+    TRANSACTION_STATE_TOPIC,
     BrokerId,
     CoordinatorEpoch,
     ProducerIdAndEpoch,
     TopicPartition,
+    TransactionalId,
     TransactionVersion,
 )
 
@@ -440,3 +451,33 @@ async def test_a_completion_that_has_moved_away_is_not_counted_any_more() -> Non
     assert markers._uncompleted.tried.keys() == {TID}
     markers.drop(HOME)
     assert not markers._uncompleted.tried
+
+
+# Written, applied, withdrawn
+
+
+def test_records_name_their_subjects_to_fault_rules() -> None:
+    where = TopicPartition(TRANSACTION_STATE_TOPIC, 3)
+    aborted = to_complete(entry(TransactionState.PREPARE_ABORT), now_ms=NOW_MS)
+    gone = TransactionalId("gone")
+    told = subject_of((aborted, Tombstone(transactional_id=gone)), where)
+    assert told.partitions == (where,)
+    assert told.others == (
+        Subject(
+            transactional_id=aborted.transactional_id,
+            producer_id=aborted.producer_id,
+            partitions=(where,),
+            committed=False,
+        ),
+        Subject(transactional_id=gone, partitions=(where,)),
+    )
+
+
+def test_an_end_and_a_cancellation_are_ignored() -> None:
+    settled(None, None)
+    settled(None, asyncio.CancelledError())
+
+
+def test_a_bug_is_not_swallowed() -> None:
+    with pytest.raises(ValueError, match="a bug"):
+        settled(None, ValueError("a bug"))
