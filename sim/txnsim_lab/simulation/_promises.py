@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from txnsim.types import TopicPartition
@@ -146,19 +147,48 @@ def _within(sent: SentOffsets, transaction: Transaction) -> _Sent:
 
 def _unstable_positions(history: History, watchers: frozenset[str]) -> Iterator[Broken]:
     """A member was told a position while an open transaction had sent one there (KIP-447)."""
-    sent = _positions(history)
-    for _, read in history.all_of(PositionsRead):
+    told: defaultdict[tuple[str, TopicPartition], list[_Told]] = defaultdict(list)
+    for number, read in history.all_of(PositionsRead):
         for position in () if read.error or read.who in watchers else read.positions:
-            for one in sent.get((read.group, position.place), ()):
-                if read.asked_ms is not None and (
-                    one.pends_from_ms < read.asked_ms and read.at_ms < one.pends_until_ms
-                ):
-                    yield (
-                        UNSTABLE_POSITION,
-                        f"{read.who} was told {position.offset} of {read.group} on"
-                        f" {position.place}, while {one.transaction} had sent {one.offset}"
-                        " there and was open",
-                    )
+            if read.asked_ms is not None:
+                one = _Told(read.asked_ms, number, position.offset, read)
+                told[read.group, position.place].append(one)
+    sent = _positions(history)
+    found = [
+        (one.number, one, pending, place)
+        for (group, place), readers in told.items()
+        for one, pending in _told_meanwhile(readers, sent.get((group, place), ()))
+    ]
+    for _, one, pending, place in sorted(found, key=itemgetter(0)):
+        yield (
+            UNSTABLE_POSITION,
+            f"{one.read.who} was told {one.offset} of {one.read.group} on {place}, while"
+            f" {pending.transaction} had sent {pending.offset} there and was open",
+        )
+
+
+class _Told(NamedTuple):
+    """A position that somebody was told of one place."""
+
+    asked_ms: int
+    number: int
+    offset: int
+    read: PositionsRead
+
+
+def _told_meanwhile(told: Iterable[_Told], sent: Iterable[_Sent]) -> Iterator[tuple[_Told, _Sent]]:
+    """Each question with the positions that were pending from before it until after its answer."""
+    later = sorted(
+        (one for one in sent if one.pends_from_ms < one.pends_until_ms),
+        key=lambda one: one.pends_from_ms,
+        reverse=True,
+    )
+    pending: list[_Sent] = []
+    for read in sorted(told, key=lambda one: one.asked_ms):
+        while later and later[-1].pends_from_ms < read.asked_ms:
+            pending.append(later.pop())
+        pending = [one for one in pending if read.asked_ms < one.pends_until_ms]
+        yield from ((read, one) for one in pending if read.read.at_ms < one.pends_until_ms)
 
 
 def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[Broken]:

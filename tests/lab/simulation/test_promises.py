@@ -5,7 +5,7 @@ hold.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -332,6 +332,9 @@ def test_lost_positions_are_those_of_the_rule_as_it_reads() -> None:
     assert healthy > 50
 
 
+Judge = Callable[[History, frozenset[str]], Iterator[promises.Broken]]
+
+
 def moves(how: str, count: int) -> History:
     """A group that goes on so many times, and looks where it stands each time."""
     told, asked_ms = Told(), 500
@@ -350,7 +353,7 @@ def moves(how: str, count: int) -> History:
     return told.history
 
 
-def steps(history: History) -> int:
+def steps(judge: Judge, history: History) -> int:
     """How many lines of the module run."""
     count = 0
 
@@ -364,15 +367,16 @@ def steps(history: History) -> int:
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        found = [*promises._lost_positions(history, frozenset())]
+        found = [*judge(history, frozenset())]
     finally:
         sys.settrace(before)
     assert found == []
     return count
 
 
+@pytest.mark.parametrize("judge", [promises._lost_positions, promises._unstable_positions])
 @pytest.mark.parametrize(
     "how", ["plain", "transactions", "both", "first transactions", "one offset"]
 )
-def test_twice_as_many_positions_take_twice_as_many_steps(how: str) -> None:
-    assert steps(moves(how, 400)) < 2.1 * steps(moves(how, 200))
+def test_twice_as_many_positions_take_twice_as_many_steps(how: str, judge: Judge) -> None:
+    assert steps(judge, moves(how, 400)) < 2.1 * steps(judge, moves(how, 200))
