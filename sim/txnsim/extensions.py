@@ -12,7 +12,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from txnsim.errors import MissingExtraError
 
 EXTENSIONS: Final = ("txnsim_lab", "txnsim_spark")
 
@@ -71,11 +74,20 @@ def require_libraries(extra: str, *names: str) -> None:
     Raises:
         MissingExtraError: One of them is missing; the message has the pip line.
     """
-    if all(map(find_spec, names)):
-        return
+    if not has_libraries(*names):
+        raise missing_extra(extra)
+
+
+def has_libraries(*names: str) -> bool:
+    """Whether libraries are installed; loads none."""
+    return all(map(find_spec, names))
+
+
+def missing_extra(extra: str) -> MissingExtraError:
+    """The error where a library of an extra is missing, with the pip line."""
     from txnsim.errors import MissingExtraError, pip_line
 
-    raise MissingExtraError(f"the extra {extra} is not installed: {pip_line(extra)}")
+    return MissingExtraError(f"the extra {extra} is not installed: {pip_line(extra)}")
 
 
 def missing() -> tuple[str, ...]:

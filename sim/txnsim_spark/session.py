@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.errors import MissingExtraError
+from txnsim.extensions import missing_extra
 from txnsim_spark.active import active_session
-from txnsim_spark.libraries import NO_EXTRA
 from txnsim_spark.options import Division
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def spark_session(
     try:
         spark = active_session()
     except ImportError as error:
-        raise MissingExtraError(NO_EXTRA) from error
+        raise missing_extra("spark") from error
     if spark is None:
         spark = _new_session(master, app_name, config or {})
     register(spark)
@@ -105,7 +105,7 @@ def is_running() -> bool:
     try:
         return active_session() is not None
     except ImportError as error:
-        raise MissingExtraError(NO_EXTRA) from error
+        raise missing_extra("spark") from error
 
 
 def register(spark: SparkSession) -> None:
@@ -120,7 +120,7 @@ def register(spark: SparkSession) -> None:
         from txnsim_spark.source import of_session
         from txnsim_spark.stores.settings import settings_of
     except ImportError as error:
-        raise MissingExtraError(NO_EXTRA) from error
+        raise missing_extra("spark") from error
 
     _name_this_python(spark)
     for key, value in RUNTIME_CONFIG.items():

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import msgspec
 
 from txnsim.errors import CorruptBatchError
+from txnsim.extensions import has_libraries
 from txnsim.storage import names
 from txnsim.storage.indexes import TIME_ENTRY
 from txnsim.storage.log_file import (
@@ -39,7 +40,7 @@ from txnsim.wire.batch import (
 )
 from txnsim.wire.batch_header import HEADER_SIZE, MAGIC_POSITION
 from txnsim.wire.old_messages import is_old
-from txnsim_spark.libraries import has_libraries
+from txnsim_spark.libraries import LIBRARIES
 from txnsim_spark.scan.segments import SegmentFile
 
 if TYPE_CHECKING:
@@ -271,7 +272,7 @@ def _walk(
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Batches with positions up to the first malformed one; of many, only the chosen."""
     size = segment.size
-    if size - position > INTERPRETED_BYTES_MAX and has_libraries():
+    if size - position > INTERPRETED_BYTES_MAX and has_libraries(*LIBRARIES):
         from txnsim_spark.scan._seek import positions_of
 
         for at in positions_of(segment, position, chosen):
