@@ -31,11 +31,18 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     kafka: str | None = AS_OURS
     """Kafka's name of it; None where it is ours alone."""
     unit: str = AS_OURS
-    reason: str
+    purpose: str
+    unset: str = ""
+    """What counts where it is not set."""
     kafka_default: object = msgspec.UNSET
     """Kafka's default where ours differs."""
     dynamic: bool = False
     """May be changed while the cluster runs (IncrementalAlterConfigs on the BROKER resource)."""
+
+    @property
+    def reason(self) -> str:
+        """All that is said of it."""
+        return f"{self.purpose}; unset: {self.unset}" if self.unset else self.purpose
 
 
 _said: Final[list[Setting]] = []
@@ -43,8 +50,9 @@ _said: Final[list[Setting]] = []
 
 def said(
     default: T,
-    reason: str,
+    purpose: str,
     *,
+    unset: str = "",
     unit: str = AS_OURS,
     kafka: str | None = AS_OURS,
     kafka_default: object = msgspec.UNSET,
@@ -54,7 +62,8 @@ def said(
 
     Args:
         default: Apache Kafka's, or ours where Kafka has no such setting.
-        reason: What it is for, in a few words.
+        purpose: What it is for, in a few words.
+        unset: What counts where it is not set.
         unit: Such as ``replicas``, where it is not the last word of the field's name.
         kafka: Kafka's name, where it is not the field's with dots; None where Kafka has none.
         kafka_default: Kafka's default, where ours is another one.
@@ -63,10 +72,16 @@ def said(
     Returns:
         The default.
     """
-    setting = Setting(
-        kafka=kafka, unit=unit, reason=reason, kafka_default=kafka_default, dynamic=dynamic
+    _said.append(
+        Setting(
+            kafka=kafka,
+            unit=unit,
+            purpose=purpose,
+            unset=unset,
+            kafka_default=kafka_default,
+            dynamic=dynamic,
+        )
     )
-    _said.append(setting)
     return default
 
 
@@ -100,15 +115,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     transaction_state_log_num_partitions: int = said(50, "spread of the coordinators")
     transaction_state_log_replication_factor: int | None = said(
         None,
-        "of __transaction_state; unset: as many as Kafka has, but no more than there are brokers; "
-        "what is set is waited for, as by a real broker",
+        "of __transaction_state",
+        unset="as many as Kafka has, but no more than there are brokers; what is set is waited "
+        "for, as by a real broker",
         unit="replicas",
         kafka_default=3,
     )
     transaction_state_log_min_isr: int | None = said(
         None,
-        "min.insync.replicas of __transaction_state; unset: as in Kafka, but no more than there "
-        "are brokers",
+        "min.insync.replicas of __transaction_state",
+        unset="as in Kafka, but no more than there are brokers",
         unit="replicas",
         kafka_default=2,
     )
@@ -119,8 +135,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     offsets_topic_num_partitions: int = said(50, "spread of the coordinators")
     offsets_topic_replication_factor: int | None = said(
         None,
-        "of __consumer_offsets; unset: as many as Kafka has, but no more than there are brokers; "
-        "what is set is waited for",
+        "of __consumer_offsets",
+        unset="as many as Kafka has, but no more than there are brokers; what is set is waited for",
         unit="replicas",
         kafka_default=3,
     )
@@ -259,7 +275,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     )
     message_timestamp_after_max_ms: int | None = said(
         None,
-        "how far ahead of it; unset: an hour, before 4.0 no bound (KIP-1030)",
+        "how far ahead of it",
+        unset="an hour, before 4.0 no bound (KIP-1030)",
         dynamic=True,
         kafka="log.message.timestamp.after.max.ms",
     )

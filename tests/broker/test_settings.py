@@ -79,22 +79,27 @@ def test_settings_are_values() -> None:
 
 
 def test_a_setting_as_apache_kafka_has_it_names_no_other_default() -> None:
-    said = named("log_roll_ms", int, Setting(reason="segments end", dynamic=True))
-    assert said == Setting(kafka="log.roll.ms", unit="ms", reason="segments end", dynamic=True)
+    said = named("log_roll_ms", int, Setting(purpose="segments end", dynamic=True))
+    assert said == Setting(kafka="log.roll.ms", unit="ms", purpose="segments end", dynamic=True)
     assert said.kafka_default is msgspec.UNSET
 
 
+def test_what_counts_where_it_is_not_set_is_part_of_what_is_said() -> None:
+    assert Setting(purpose="segments end", unset="never").reason == "segments end; unset: never"
+    assert Setting(purpose="segments end").reason == "segments end"
+
+
 def test_a_name_of_kafkas_that_differs_is_kept() -> None:
-    said = named("segment_bytes", int, Setting(reason="", kafka="log.segment.bytes"))
+    said = named("segment_bytes", int, Setting(purpose="", kafka="log.segment.bytes"))
     assert said.kafka == "log.segment.bytes"
 
 
 def test_a_setting_of_ours_alone_has_no_name_of_kafkas() -> None:
-    assert named("own_ms", int, Setting(reason="ours", kafka=None)).kafka is None
+    assert named("own_ms", int, Setting(purpose="ours", kafka=None)).kafka is None
 
 
 def test_the_unit_is_the_end_of_the_name_unless_it_is_said() -> None:
-    assert named("check_interval_seconds", int, Setting(reason="")).unit == "s"
-    assert named("log_cleaner_enable", bool, Setting(reason="")).unit == "boolean"
-    assert named("min_insync_replicas", int, Setting(reason="")).unit == "replicas"
-    assert named("group_max_size", int, Setting(reason="", unit="members")).unit == "members"
+    assert named("check_interval_seconds", int, Setting(purpose="")).unit == "s"
+    assert named("log_cleaner_enable", bool, Setting(purpose="")).unit == "boolean"
+    assert named("min_insync_replicas", int, Setting(purpose="")).unit == "replicas"
+    assert named("group_max_size", int, Setting(purpose="", unit="members")).unit == "members"

@@ -166,12 +166,9 @@ def changed_defaults(
     for name, documentation in settings_module.documentation().items():
         value = getattr(settings, name)
         if documentation.kafka is not None and value not in _of_kafka(name, documentation):
-            reason = documentation.reason
-            if name in CAPPED:
-                reason = reason.partition("; unset")[0]
             changed.append(
                 f"{documentation.kafka}={_shown(value)} (Apache Kafka: "
-                f"{_shown(_of_kafka(name, documentation)[0])}; {reason})"
+                f"{_shown(_of_kafka(name, documentation)[0])}; {documentation.purpose})"
             )
     if not changed:
         every = "every other" if is_secured or few else "every"

@@ -279,12 +279,12 @@ def _named_settings(
             problems.add(line, f"settings.{label}", "the section security has it")
         elif name is None:
             fate = _stranger(label, ours=True)
-            if fate is OF_NOBODY and not is_copied:
+            if isinstance(fate, _PassedBy) and not is_copied:
                 fate = _unknown(None)
             if isinstance(fate, _Unknown):
                 problems.add(line, f"settings.{label}", fate.message)
             else:
-                warned.append((fate, Property(line=line, name=label, value=str(value))))
+                warned.append((OF_NOBODY, Property(line=line, name=label, value=str(value))))
                 problems.passed_by(line, f"settings.{label}")
         elif name in settings:
             problems.add(line, f"settings.{label}", "given twice, under our name and under Kafka's")
@@ -334,13 +334,14 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     plugins = plugin_prefixes({name: entry.value for name, entry in last.items()})
     idle: list[tuple[str, Property]] = []
     for entry in last.values():
-        fate = _fate(entry.name, used, listeners, plugins)
-        if isinstance(fate, _Unknown):
-            problems.add(entry.line, entry.name, fate.message)
-        elif fate is not None:
-            idle.append((fate, entry))
-        if fate is OF_NOBODY:
-            problems.passed_by(entry.line, entry.name)
+        match _fate(entry.name, used, listeners, plugins):
+            case _Unknown(message=message):
+                problems.add(entry.line, entry.name, message)
+            case _PassedBy():
+                idle.append((OF_NOBODY, entry))
+                problems.passed_by(entry.line, entry.name)
+            case str() as why:
+                idle.append((why, entry))
     for entry, message in (*node.refused, *listeners.refused, *security.refused):
         problems.add(entry.line, entry.name, message)
     problems.raise_if_any()
@@ -368,9 +369,13 @@ class _Unknown(msgspec.Struct, frozen=True):
     message: str
 
 
+class _PassedBy(msgspec.Struct, frozen=True):
+    """Of a name that no broker has (``OF_NOBODY``)."""
+
+
 def _fate(
     name: str, used: frozenset[str], listeners: Listeners, plugins: tuple[str, ...]
-) -> str | _Unknown | None:
+) -> str | _PassedBy | _Unknown | None:
     """Why a property has no effect; None if it has one."""
     if name in used or name in LISTENER_PROPERTIES:
         return None
@@ -429,16 +434,16 @@ def _typed(name: str, text: str) -> int | float | bool | str:
     return text
 
 
-def _stranger(given: str, *, ours: bool) -> str | _Unknown:
+def _stranger(given: str, *, ours: bool) -> _PassedBy | _Unknown:
     """What becomes of a name that neither Kafka nor, in its place, this program has. Copied files
     have names that other programs read, and a broker passes them by; a typing error is none.
     """
     if given.startswith(CONFLUENT):
-        return OF_NOBODY
+        return _PassedBy()
     mine = documentation()
     similar = nearest(given, mine if ours else ())
     is_misplaced = given in mine or (ours and "." not in given)
-    return OF_NOBODY if similar is None and not is_misplaced else _unknown(similar)
+    return _PassedBy() if similar is None and not is_misplaced else _unknown(similar)
 
 
 def _unknown(similar: str | None) -> _Unknown:

@@ -56,6 +56,16 @@ class _Address(msgspec.Struct, frozen=True, kw_only=True):
     port: int
 
 
+def bound_everywhere(advertised: str) -> str:
+    """Listeners of the same names and ports that every interface has."""
+    texts = (part.strip() for part in advertised.split(","))
+    return ",".join(
+        f"{match['name']}://{ALL_INTERFACES}:{match['port']}" if match else text
+        for text in texts
+        for match in (_LISTENER_RE.fullmatch(text),)
+    )
+
+
 def read_listeners(given: Mapping[str, Property]) -> Listeners:
     """Listeners with protocols and the hosts that clients connect to."""
     controllers = frozenset(_names(given, "controller.listener.names"))

@@ -20,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from txnsim.config import bound_everywhere
 from txnsim.errors import ConfigError
 from txnsim.text import unknown
 from txnsim.variables import OFF, OPTIONS, is_given, words_of
@@ -36,8 +37,6 @@ DEFAULTS: Final = {
 HEALTH_SECONDS: Final = 3
 LISTENERS: Final = "listeners"
 ADVERTISED: Final = "advertised.listeners"
-_LISTENER_RE: Final = re.compile(r"([^:/,\s]+)://[^,]*?:(\d+)(?=\s*(?:,|$))")
-"""A listener: its name and its port."""
 _OF_DEFAULT_RE: Final = re.compile(r"(\s*PLAINTEXT://[^,]*:9092\s*)?")
 """Advertised listeners that fit the default listener, which exists if none is set."""
 
@@ -128,7 +127,7 @@ def _properties(
         )
     advertised = found.get(ADVERTISED, "")
     if LISTENERS not in found and not has_file and not _OF_DEFAULT_RE.fullmatch(advertised):
-        found[LISTENERS] = _LISTENER_RE.sub(r"\1://0.0.0.0:\2", advertised)
+        found[LISTENERS] = bound_everywhere(advertised)
         remarks.append(
             f"{KAFKA}LISTENERS is not set: taken for {found[LISTENERS]}, what "
             f"{KAFKA}ADVERTISED_LISTENERS names, as Confluent's image does"

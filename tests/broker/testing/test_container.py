@@ -81,6 +81,26 @@ def test_listeners_say_where_to_listen_unless_told_otherwise() -> None:
 
 
 @pytest.mark.parametrize(
+    ("advertised", "listeners"),
+    [
+        ("IN://kafka:29092, OUT://localhost:9093", "IN://0.0.0.0:29092,OUT://0.0.0.0:9093"),
+        ("IN://[::1]:29092", "IN://0.0.0.0:29092"),
+        ("IN://kafka:x:29092", "IN://kafka:x:29092"),  # no listener: who reads it refuses it
+        ("PLAINTEXT://kafka:9092", None),  # the listener that there is unless one is set
+    ],
+)
+def test_advertised_listeners_without_others_are_bound_everywhere(
+    advertised: str, listeners: str | None
+) -> None:
+    start = start_of({"KAFKA_ADVERTISED_LISTENERS": advertised})
+    assert f"advertised.listeners={advertised}\n" in start.properties
+    assert (f"listeners={listeners}\n" in start.properties.splitlines(keepends=True)) == bool(
+        listeners
+    )
+    assert len(start.remarks) == bool(listeners)
+
+
+@pytest.mark.parametrize(
     ("environment", "complaint"),
     [
         ({"TXNSIM_BROKER": "1"}, "no variable 'TXNSIM_BROKER'; did you mean TXNSIM_BROKERS?"),

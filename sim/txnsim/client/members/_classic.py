@@ -10,10 +10,9 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
-from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ErrorCode
 from txnsim.client.group_requests import GroupMetadata
-from txnsim.client.members.membership import MemberOptions, Membership, refused
+from txnsim.client.members.membership import Membership, Subscriber, refused
 from txnsim.client.members.requests import heartbeat, join_group, leave_group, sync_group
 from txnsim.group.subscription import read_assignment, read_subscription, write_assignment
 from txnsim.types import TopicPartition
@@ -41,14 +40,8 @@ _OUT: Final = frozenset(
 class ClassicMembership(Membership):
     """One member; the leader of a generation assigns."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        options: MemberOptions,
-        topics: tuple[str, ...],
-        positions: dict[TopicPartition, int],
-    ) -> None:
-        super().__init__(cluster, options, topics, positions)
+    def __init__(self, subscriber: Subscriber) -> None:
+        super().__init__(subscriber)
         self._member_id = ""
         self._place: Place = "out"
         self._heard_ms = 0.0

@@ -11,10 +11,9 @@ from uuid import UUID
 
 import msgspec
 
-from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, ErrorCode
 from txnsim.client.group_requests import GroupMetadata
-from txnsim.client.members.membership import MemberOptions, Membership, refused
+from txnsim.client.members.membership import Membership, Subscriber, refused
 from txnsim.client.members.requests import consumer_group_heartbeat
 from txnsim.client.versions import Request
 from txnsim.types import TopicPartition
@@ -33,16 +32,12 @@ class ConsumerMembership(Membership):
     heartbeats join again.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        options: MemberOptions,
-        topics: tuple[str, ...],
-        positions: dict[TopicPartition, int],
-    ) -> None:
-        super().__init__(cluster, options, topics, positions)
+    def __init__(self, subscriber: Subscriber) -> None:
+        super().__init__(subscriber)
         self.metadata = GroupMetadata(
-            generation=JOIN, member_id=options.member_id, instance_id=options.instance_id
+            generation=JOIN,
+            member_id=subscriber.options.member_id,
+            instance_id=subscriber.options.instance_id,
         )
         self._now = self.metadata
         """The current identity; ``metadata`` keeps the old one until the member has rejoined."""

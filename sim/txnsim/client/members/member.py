@@ -22,7 +22,13 @@ from txnsim.client.fetching import FetchResult, fetch
 from txnsim.client.group_requests import GroupMetadata
 from txnsim.client.members._classic import ClassicMembership
 from txnsim.client.members._consumer import ConsumerMembership
-from txnsim.client.members.membership import GroupProtocol, MemberOptions, Membership, refused
+from txnsim.client.members.membership import (
+    GroupProtocol,
+    MemberOptions,
+    Membership,
+    Subscriber,
+    refused,
+)
 from txnsim.client.members.requests import offset_commit
 from txnsim.client.offsets import EARLIEST, offset_of
 from txnsim.client.positions import ask_group_coordinator, committed_positions
@@ -34,12 +40,7 @@ LOOK_FIRST_MS: Final = 10
 """Between two looks at an assignment that is waited for; the pause grows to a heartbeat's."""
 NO_WAIT_MS: Final = 0
 
-_PROTOCOLS: Final[
-    Mapping[
-        GroupProtocol,
-        Callable[[Cluster, MemberOptions, tuple[str, ...], dict[TopicPartition, int]], Membership],
-    ]
-] = {
+_PROTOCOLS: Final[Mapping[GroupProtocol, Callable[[Subscriber], Membership]]] = {
     "classic": ClassicMembership,
     "consumer": ConsumerMembership,
 }
@@ -121,9 +122,13 @@ class GroupMember:
             self._membership.resubscribe(tuple(topics))
         else:
             self._has_left = False
-            self._membership = _PROTOCOLS[self.options.protocol](
-                self._cluster, self.options, tuple(topics), self.positions
+            subscriber = Subscriber(
+                cluster=self._cluster,
+                options=self.options,
+                topics=tuple(topics),
+                positions=self.positions,
             )
+            self._membership = _PROTOCOLS[self.options.protocol](subscriber)
         if self._beating is None:
             self._beating = self._cluster.tasks.spawn(
                 self._beat(), name=f"heartbeats to group {self.options.group_id}"

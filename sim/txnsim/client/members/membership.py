@@ -85,32 +85,28 @@ class Coordinator(msgspec.Struct, eq=False):
         raise RetriableError(what, error=error)
 
 
+class Subscriber(msgspec.Struct, frozen=True, kw_only=True):
+    """Who becomes a member."""
+
+    cluster: Cluster
+    """Connections to use."""
+    options: MemberOptions
+    topics: tuple[str, ...]
+    positions: dict[TopicPartition, int]
+    """Where it reads on: what it gives up is taken out."""
+
+
 class Membership(ABC):
     """A member's place in its group."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        options: MemberOptions,
-        topics: tuple[str, ...],
-        positions: dict[TopicPartition, int],
-    ) -> None:
-        """Take part in nothing yet.
-
-        Args:
-            cluster: Connections to use.
-            options: Of the consumer.
-            topics: What it subscribes to.
-            positions: Where it reads on: what it gives up is taken out.
-        """
-        self.metadata = GroupMetadata(instance_id=options.instance_id)
+    def __init__(self, subscriber: Subscriber) -> None:
+        """Take part in nothing yet."""
+        self._cluster, self._options = subscriber.cluster, subscriber.options
+        self._topics, self._positions = subscriber.topics, subscriber.positions
+        self.metadata = GroupMetadata(instance_id=self._options.instance_id)
         """The member's identity for commits, as of the last join (``ConsumerGroupMetadata``)."""
         self.assigned: frozenset[TopicPartition] = frozenset()
-        self._cluster = cluster
-        self._options = options
-        self._topics = topics
-        self._positions = positions
-        self._coordinator = Coordinator(cluster, options.group_id)
+        self._coordinator = Coordinator(self._cluster, self._options.group_id)
         self._must_join = True
 
     def resubscribe(self, topics: tuple[str, ...]) -> None:
