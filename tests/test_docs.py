@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections import Counter
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -63,13 +64,34 @@ def test_every_generated_page_names_its_generator() -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
+    texts = {path: _prose(path) for path in _documents()}
+    anchors = {path: _anchors(text) for path, text in texts.items()}
     broken = []
-    for path in _documents():
-        text = re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.DOTALL)
-        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
-            if "://" not in target and not (path.parent / target).exists():
+    for path, text in texts.items():
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            name, _, anchor = target.partition("#")
+            there = (path.parent / name).resolve() if name else path
+            if "://" not in target and (
+                not there.exists() or (anchor and anchor not in anchors.get(there, {anchor}))
+            ):
                 broken.append(f"{path.relative_to(ROOT)}: {target}")
     assert broken == []
+
+
+def _prose(path: Path) -> str:
+    return re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.DOTALL)
+
+
+def _anchors(text: str) -> set[str]:
+    """Of its headings, as GitHub makes them."""
+    found: Counter[str] = Counter()
+    names = set()
+    for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
+        words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
+        name = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
+        names.add(f"{name}-{found[name]}" if found[name] else name)
+        found[name] += 1
+    return names
 
 
 OF_OTHERS = {"docs/contributing/next-release.md", "tests/peers/RESULTS.md"}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 QUESTIONS: Final[Mapping[str, str]] = {
+    "What does this error mean?": "troubleshooting.md",
     "How do I start a cluster?": "serve.md",
     "How do I test my application?": "testing.md",
     "How do I run tests in CI?": "in-ci.md",
@@ -29,6 +30,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
         "install.md",
         "serve.md",
         "first-client.md",
+        "troubleshooting.md",
         "ten-pictures.md",
         "transactions.md",
     ),

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from txnsim_lab.scenario.model import Scenario
 
 SUFFIXES: Final = (".yaml", ".yml")
+ERRORS: Final = "errors"
+"""The folder of small stories, one for an error or symptom of docs/troubleshooting.md. They have
+names, and are no anomalies: `scenarios` leaves them out.
+"""
 
 
 def directory() -> Path:
@@ -51,8 +55,9 @@ def heads() -> Iterator[Mapping[str, Any]]:
         yield yaml.load(path.read_bytes(), loader)
 
 
-def _files() -> list[Path]:
-    return sorted(path for path in directory().iterdir() if path.suffix in SUFFIXES)
+def _files(below: str = "") -> list[Path]:
+    folder = directory() / below
+    return sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES)
 
 
 def find(name: str) -> tuple[Path, Scenario]:
@@ -75,7 +80,7 @@ def of_name(name: str) -> tuple[Path, Scenario] | None:
     where there is none. Only files that mention the name are read: reading all takes a second.
     """
     wanted = name.lower()
-    for path in _files():
+    for path in (*_files(), *_files(ERRORS)):
         if path.stem == wanted or wanted in path.read_text("utf-8").lower():
             scenario = _load_once(path, path.stat().st_mtime_ns)
             if wanted in (one.lower() for one in (scenario.name, *scenario.aliases)):
