@@ -56,8 +56,8 @@ def heads() -> Iterator[Mapping[str, Any]]:
 
 
 def _files(below: str = "") -> list[Path]:
-    folder = directory() / below
-    return sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES)
+    files = directory().glob(f"{below}/*" if below else "*")
+    return sorted(path for path in files if path.suffix in SUFFIXES)
 
 
 def find(name: str) -> tuple[Path, Scenario]:
