@@ -24,6 +24,6 @@ Kafka's counterpart: KafkaConfig and its ConfigDef.
 from __future__ import annotations
 
 from txnsim.config._files import Configuration, load, settings_of
-from txnsim.config._listeners import bound_everywhere
+from txnsim.config._listeners import bound_everywhere as bound_everywhere  # for the container
 
-__all__ = ["Configuration", "bound_everywhere", "load", "settings_of"]
+__all__ = ["Configuration", "load", "settings_of"]
