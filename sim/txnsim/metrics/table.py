@@ -77,14 +77,10 @@ _histogram: Final = partial(_metric, Kind.HISTOGRAM, bounds=TIME_BOUNDS_MS)
 LATE_TRANSACTIONS: Final = _gauge(
     "txnsim_partitions_with_late_transactions",
     unit="partitions",
-    meaning=(
-        "led partitions whose oldest open transaction was last written to more than "
-        "transaction.max.timeout.ms and five minutes ago (KIP-664)"
-    ),
-    advice=(
-        "above 0, run `txnsim txns find-hanging --all`; what it names can be ended by "
-        "`txnsim txns repair`"
-    ),
+    meaning="led partitions whose oldest open transaction was last written to more than "
+    "transaction.max.timeout.ms and five minutes ago (KIP-664)",
+    advice="above 0, run `txnsim txns find-hanging --all`; what it names can be ended by "
+    "`txnsim txns repair`",
     kafka="kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount",
 )
 LSO_LAG: Final = _gauge(
@@ -92,23 +88,17 @@ LSO_LAG: Final = _gauge(
     unit="offsets",
     labels=("topic", "partition"),
     meaning="high watermark minus last stable offset, of partitions where they differ",
-    advice=(
-        "where it stays or grows, ask `txnsim txns why TOPIC PARTITION` what read_committed "
-        "consumers wait for"
-    ),
+    advice="where it stays or grows, ask `txnsim txns why TOPIC PARTITION` what read_committed "
+    "consumers wait for",
     kafka="kafka.cluster:type=Partition,name=LastStableOffsetLag",
 )
 PRODUCER_IDS: Final = _gauge(
     "txnsim_producer_ids",
     unit="producers",
-    meaning=(
-        "producer ids that the hosted partitions know, leaders and followers, each once for "
-        "every partition"
-    ),
-    advice=(
-        "grows with each new producer and falls after producer.id.expiration.ms: if it only "
-        "grows, look for clients that make a producer per message"
-    ),
+    meaning="producer ids that the hosted partitions know, leaders and followers, each once for "
+    "every partition",
+    advice="grows with each new producer and falls after producer.id.expiration.ms: if it only "
+    "grows, look for clients that make a producer per message",
     kafka="kafka.server:type=ReplicaManager,name=ProducerIdCount",
 )
 TRANSACTIONS: Final = _gauge(
@@ -116,60 +106,46 @@ TRANSACTIONS: Final = _gauge(
     unit="transactional ids",
     labels=("broker", "state"),
     meaning="transactional ids coordinated by the broker, by state",
-    advice=(
-        "many in PrepareCommit or PrepareAbort: markers do not arrive, see the marker gauges; "
-        "`txnsim txns list` names the ids"
-    ),
+    advice="many in PrepareCommit or PrepareAbort: markers do not arrive, see the marker gauges; "
+    "`txnsim txns list` names the ids",
 )
 MARKERS_PENDING: Final = _gauge(
     "txnsim_markers_pending",
     unit="transactions",
     meaning="transactions that still owe a marker to some partition",
-    advice=(
-        "above 0 for long: a leader does not take its markers; see whether all brokers run "
-        "and `txnsim txns describe --transactional-id ID` which partitions remain"
-    ),
+    advice="above 0 for long: a leader does not take its markers; see whether all brokers run "
+    "and `txnsim txns describe --transactional-id ID` which partitions remain",
 )
 MARKERS_UNKNOWN: Final = _gauge(
     "txnsim_markers_unknown_destination",
     unit="transactions",
     meaning="transactions with a marker for a partition whose leader is not known",
-    advice=(
-        "above 0 for long: a partition's leader is gone and no other has taken over; start a "
-        "broker that has a replica in sync"
-    ),
-    kafka=(
-        "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,"
-        "name=UnknownDestinationQueueSize"
-    ),
+    advice="above 0 for long: a partition's leader is gone and no other has taken over; start a "
+    "broker that has a replica in sync",
+    kafka="kafka.coordinator.transaction:type=TransactionMarkerChannelManager,"
+    "name=UnknownDestinationQueueSize",
 )
 COMPLETIONS_WAITING: Final = _gauge(
     "txnsim_log_append_retry_queue",
     unit="transactions",
     meaning="completions that the transaction log could not take yet",
-    advice=("above 0: __transaction_state has too few replicas in sync; bring its brokers back"),
-    kafka=(
-        "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,"
-        "name=LogAppendRetryQueueSize"
-    ),
+    advice="above 0: __transaction_state has too few replicas in sync; bring its brokers back",
+    kafka="kafka.coordinator.transaction:type=TransactionMarkerChannelManager,"
+    "name=LogAppendRetryQueueSize",
 )
 MARKERS_SENT: Final = _counter(
     "txnsim_markers_sent",
     unit="markers",
     meaning="markers sent by the broker's coordinator, repeats included",
-    advice=(
-        "compare its rate with that of transactions: far above the partitions they touch, "
-        "markers are sent again and again"
-    ),
+    advice="compare its rate with that of transactions: far above the partitions they touch, "
+    "markers are sent again and again",
 )
 TIMEOUTS: Final = _counter(
     "txnsim_transaction_timeouts",
     unit="transactions",
     meaning="transactions that the coordinator aborted because they took too long",
-    advice=(
-        "rising: producers die or stall in the middle of transactions; look at them, or raise "
-        "their transaction.timeout.ms"
-    ),
+    advice="rising: producers die or stall in the middle of transactions; look at them, or raise "
+    "their transaction.timeout.ms",
 )
 VERIFIED: Final = _counter(
     "txnsim_partitions_verified",
@@ -181,10 +157,8 @@ UNVERIFIED: Final = _counter(
     "txnsim_partition_verification_failures",
     unit="partitions",
     meaning="partitions that it did not, or that got no answer",
-    advice=(
-        "rising: late writes of transactions that have ended are refused, or the coordinator "
-        "can't be reached; see the producers' errors and whether all brokers run"
-    ),
+    advice="rising: late writes of transactions that have ended are refused, or the coordinator "
+    "can't be reached; see the producers' errors and whether all brokers run",
     kafka="kafka.server:type=AddPartitionsToTxnManager,name=VerificationFailureRate",
 )
 VERIFICATIONS: Final = _counter(
@@ -197,10 +171,8 @@ VERIFICATION_MS: Final = _counter(
     "txnsim_verification_milliseconds",
     unit="ms",
     meaning="time that these questions took, waiting for their turn included",
-    advice=(
-        "divided by txnsim_verifications it is the mean: high, first writes of transactions "
-        "wait for a slow coordinator"
-    ),
+    advice="divided by txnsim_verifications it is the mean: high, first writes of transactions "
+    "wait for a slow coordinator",
     kafka="kafka.server:type=AddPartitionsToTxnManager,name=VerificationTimeMs",
 )
 CONNECTIONS: Final = _gauge(
@@ -220,13 +192,10 @@ FAULTS_STRUCK: Final = _counter(
 ACTIVE_MS: Final = _gauge(
     "txnsim_max_active_transaction_milliseconds",
     unit="ms",
-    meaning=(
-        "time since the oldest Ongoing transaction that the broker coordinates began; 0 without any"
-    ),
-    advice=(
-        "near transaction.max.timeout.ms it is about to be aborted: `txnsim txns list "
-        "--duration-filter MS` names it"
-    ),
+    meaning="time since the oldest Ongoing transaction that the broker coordinates began; 0 "
+    "without any",
+    advice="near transaction.max.timeout.ms it is about to be aborted: `txnsim txns list "
+    "--duration-filter MS` names it",
     draft="MaxActiveTransactionDuration of KIP-664's first drafts",
 )
 UNDER_MIN_ISR: Final = _gauge(
@@ -241,87 +210,66 @@ OFFLINE_PARTITIONS: Final = _gauge(
     unit="partitions",
     labels=(),
     meaning="partitions of the whole cluster that have no leader",
-    advice=(
-        "above 0: clients can't write or read them; start a broker that has a replica in sync, "
-        "then run `txnsim txns find-hanging --all`: Kafka 4.3 and 4.4 drop the markers of "
-        "transactions that end meanwhile (KAFKA-20734)"
-    ),
+    advice="above 0: clients can't write or read them; start a broker that has a replica in sync, "
+    "then run `txnsim txns find-hanging --all`: Kafka 4.3 and 4.4 drop the markers of "
+    "transactions that end meanwhile (KAFKA-20734)",
     kafka="kafka.controller:type=KafkaController,name=OfflinePartitionsCount",
 )
 OFFLINE_REPLICAS: Final = _gauge(
     "txnsim_offline_replicas",
     unit="replicas",
     meaning="replicas of the broker that are in a log directory that has failed",
-    advice=(
-        "above 0: the broker serves none of them and others lead; make room on its disk or "
-        "replace it, then restart the broker: a failed directory is not tried again before"
-    ),
+    advice="above 0: the broker serves none of them and others lead; make room on its disk or "
+    "replace it, then restart the broker: a failed directory is not tried again before",
     kafka="kafka.server:type=ReplicaManager,name=OfflineReplicaCount",
 )
 FIRST_UNCLEANABLE: Final = _gauge(
     "txnsim_first_uncleanable_offset",
     unit="offset",
     labels=("topic", "partition"),
-    meaning=(
-        "first offset that the cleaner may not pass, of compacted partitions: at most the "
-        "last stable offset and the start of the active segment"
-    ),
-    advice=(
-        "standing still while the log grows by whole segments: an open transaction keeps "
-        "the log from being compacted; ask `txnsim txns why TOPIC PARTITION`"
-    ),
+    meaning="first offset that the cleaner may not pass, of compacted partitions: at most the "
+    "last stable offset and the start of the active segment",
+    advice="standing still while the log grows by whole segments: an open transaction keeps "
+    "the log from being compacted; ask `txnsim txns why TOPIC PARTITION`",
 )
 UNCLEANABLE: Final = _gauge(
     "txnsim_uncleanable_partitions",
     unit="partitions",
     meaning="compacted replicas that the cleaner gave up, because a batch could not be read",
-    advice=(
-        "above 0: a log grows without end; a batch there is corrupt, or its codec is not installed"
-    ),
+    advice="above 0: a log grows without end; a batch there is corrupt, or its codec is not "
+    "installed",
     kafka="kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count,logDirectory=*",
 )
 REQUESTS: Final = _counter(
     "txnsim_requests",
     unit="requests",
     labels=("broker", "api", "version"),
-    meaning=(
-        "requests of clients that have been answered, by API and version; what brokers ask "
-        "each other is not among them, unlike in Apache Kafka"
-    ),
-    advice=(
-        "compare rates: many times more InitProducerId than producers, or FindCoordinator "
-        "and Metadata far above their number, is a client that begins anew again and again; "
-        "versions tell which clients still are old"
-    ),
+    meaning="requests of clients that have been answered, by API and version; what brokers ask "
+    "each other is not among them, unlike in Apache Kafka",
+    advice="compare rates: many times more InitProducerId than producers, or FindCoordinator "
+    "and Metadata far above their number, is a client that begins anew again and again; "
+    "versions tell which clients still are old",
     kafka="kafka.network:type=RequestMetrics,name=RequestsPerSec,request=*,version=*",
 )
 REQUEST_ERRORS: Final = _counter(
     "txnsim_request_errors",
     unit="errors",
     labels=("broker", "api", "error"),
-    meaning=(
-        "errors in answers to clients, once for each element that tells of one; NONE is not "
-        "counted, as Apache Kafka does"
-    ),
-    advice=(
-        "INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH or PRODUCER_FENCED rising: producers are "
-        "late or there are two of one transactional id; CONCURRENT_TRANSACTIONS: markers are "
-        "slow; NOT_COORDINATOR and NOT_LEADER_OR_FOLLOWER pass after leaders have moved"
-    ),
+    meaning="errors in answers to clients, once for each element that tells of one; NONE is not "
+    "counted, as Apache Kafka does",
+    advice="INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH or PRODUCER_FENCED rising: producers are "
+    "late or there are two of one transactional id; CONCURRENT_TRANSACTIONS: markers are "
+    "slow; NOT_COORDINATOR and NOT_LEADER_OR_FOLLOWER pass after leaders have moved",
     kafka="kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=*,error=*",
 )
 REQUEST_MS: Final = _histogram(
     "txnsim_request_milliseconds",
     unit="ms",
     labels=("broker", "api"),
-    meaning=(
-        "from taking up a request until its answer is handed over; it is written to the "
-        "socket at the end of the same turn of the loop"
-    ),
-    advice=(
-        "high: see which part it is, the broker's own work or waiting for others; a Fetch "
-        "may wait as long as its client allows"
-    ),
+    meaning="from taking up a request until its answer is handed over; it is written to the "
+    "socket at the end of the same turn of the loop",
+    advice="high: see which part it is, the broker's own work or waiting for others; a Fetch "
+    "may wait as long as its client allows",
     kafka="kafka.network:type=RequestMetrics,name=TotalTimeMs,request=*",
 )
 REQUEST_LOCAL_MS: Final = _counter(
@@ -329,24 +277,18 @@ REQUEST_LOCAL_MS: Final = _counter(
     unit="ms",
     labels=("broker", "api"),
     meaning="the part of it until the answer was there, or had to be waited for",
-    advice=(
-        "divided by the requests it is the mean: high, and the machine is busy, or requests "
-        "name thousands of partitions"
-    ),
+    advice="divided by the requests it is the mean: high, and the machine is busy, or requests "
+    "name thousands of partitions",
     kafka="kafka.network:type=RequestMetrics,name=LocalTimeMs,request=*",
 )
 REQUEST_REMOTE_MS: Final = _histogram(
     "txnsim_request_remote_milliseconds",
     unit="ms",
     labels=("broker", "api"),
-    meaning=(
-        "the rest of it: waiting for replicas, for a coordinator's log, for other brokers, "
-        "for records to fetch, for members of a group; 0 where nothing was waited for"
-    ),
-    advice=(
-        "high for Produce or EndTxn: replicas do not keep up, or verification is slow; see "
-        "the metrics of both"
-    ),
+    meaning="the rest of it: waiting for replicas, for a coordinator's log, for other brokers, "
+    "for records to fetch, for members of a group; 0 where nothing was waited for",
+    advice="high for Produce or EndTxn: replicas do not keep up, or verification is slow; see "
+    "the metrics of both",
     kafka="kafka.network:type=RequestMetrics,name=RemoteTimeMs,request=*",
 )
 REQUEST_BYTES: Final = _counter(
