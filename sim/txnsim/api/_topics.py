@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
 from txnsim.api.request import Request
+from txnsim.metadata.configs import TopicLookup
 from txnsim.types import TopicPartition
 
 ValueT = TypeVar("ValueT")
 RowT = TypeVar("RowT")
+
+
+def topic_lookup(request: Request, topic: Mapping[str, str]) -> TopicLookup:
+    """Where the configs of a topic are looked up that itself sets these."""
+    broker = request.broker
+    return TopicLookup(
+        topic=topic,
+        image=broker.image,
+        settings=broker.metadata.settings,
+        broker_id=broker.broker_id,
+        rules=broker.release.rules,
+    )
 
 
 def rows_by_topic(rows: Iterable[tuple[TopicPartition, RowT]]) -> dict[str, list[RowT]]:

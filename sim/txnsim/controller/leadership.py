@@ -39,10 +39,7 @@ class TopicRules(msgspec.Struct, frozen=True, kw_only=True):
 
 def rules_of(topic: TopicImage, image: ClusterImage, settings: Settings) -> TopicRules:
     """The topic's rules; the minimum is capped by the replication factor."""
-
-    def value(name: str) -> str:
-        return configs.topic_text(name, topic=topic.configs, image=image, settings=settings)
-
+    value = configs.TopicLookup(topic=topic.configs, image=image, settings=settings).text
     return TopicRules(
         min_isr=min(int(value("min.insync.replicas")), len(topic.partitions[0].replicas)),
         allows_unclean=value("unclean.leader.election.enable").strip().lower() == "true",

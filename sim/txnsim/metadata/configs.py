@@ -293,32 +293,51 @@ def _parsed(value: str, like: object) -> object:
     return int(value) if isinstance(like, int | None) else value
 
 
-def shown_of_topic(topic: Mapping[str, str], rules: Rules) -> tuple[str, ...]:
-    """The configs of a topic that a broker tells, by what the topic sets itself."""
-    keys = topic_configs(rules)
-    return tuple(one for one in keys if one in topic or one != INTERNAL_SEGMENT_BYTES)
+class TopicLookup(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the configs of a topic are looked up, nearest first."""
 
+    topic: Mapping[str, str]
+    """What the topic sets itself."""
+    image: ClusterImage
+    settings: Settings
+    broker_id: BrokerId = NO_BROKER
+    """Unless one is given only the configs of all brokers count."""
+    rules: Rules = LATEST
+    """Those of the broker's release."""
 
-def topic_value(
-    name: str,
-    *,
-    topic: Mapping[str, str],
-    image: ClusterImage,
-    settings: Settings,
-    broker_id: BrokerId = NO_BROKER,
-    keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
-) -> ConfigValue:
-    """The effective value of a topic config on a broker and its synonyms, nearest first."""
-    key = keys[name]
-    found: list[tuple[str, str, ConfigSource]] = []
-    if name in topic:
-        found.append((name, topic[name], ConfigSource.TOPIC))
-    if key.broker_name is not None:
-        scopes = ("",) if broker_id == NO_BROKER else (str(broker_id), "")
-        found += broker_synonyms(
-            key.broker_name, key, scopes=scopes, image=image, settings=settings
-        )
-    return value_of(name, key, found, otherwise="" if found else _stand_in(key, settings))
+    def shown(self) -> tuple[str, ...]:
+        """The names that a broker tells."""
+        keys = topic_configs(self.rules)
+        return tuple(one for one in keys if one in self.topic or one != INTERNAL_SEGMENT_BYTES)
+
+    def value(self, name: str) -> ConfigValue:
+        """The effective value of a config on a broker, and its synonyms."""
+        key, settings = topic_configs(self.rules)[name], self.settings
+        found: list[tuple[str, str, ConfigSource]] = []
+        if name in self.topic:
+            found.append((name, self.topic[name], ConfigSource.TOPIC))
+        if key.broker_name is not None:
+            scopes = ("",) if self.broker_id == NO_BROKER else (str(self.broker_id), "")
+            found += broker_synonyms(
+                key.broker_name, key, scopes=scopes, image=self.image, settings=settings
+            )
+        return value_of(name, key, found, otherwise="" if found else _stand_in(key, settings))
+
+    def resolved(self, name: str) -> ConfigValue:
+        """The same as a controller tells it, for which what a broker's file says in hours is the
+        broker's as well (KafkaConfigSchema.resolveEffectiveTopicConfig).
+        """
+        found = self.value(name)
+        others = _STAND_INS.get(TOPIC_CONFIGS[name].broker_name or "", {})
+        if found.synonyms or all(_static(other, self.settings) is None for other in others):
+            return found
+        return msgspec.structs.replace(found, source=ConfigSource.STATIC_BROKER)
+
+    def text(self, name: str) -> str:
+        """The effective value alone; there always is one."""
+        value = self.value(name).value
+        assert value is not None, name
+        return value
 
 
 def value_of(
@@ -327,27 +346,6 @@ def value_of(
     """The first value found, with all as synonyms; ``otherwise`` as default if none."""
     value, source = found[0][1:] if found else (otherwise, ConfigSource.DEFAULT)
     return ConfigValue(name=name, value=value, type=key.type, source=source, synonyms=tuple(found))
-
-
-def resolved_value(
-    name: str,
-    *,
-    topic: Mapping[str, str],
-    image: ClusterImage,
-    settings: Settings,
-    broker_id: BrokerId,
-    keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
-) -> ConfigValue:
-    """The same as a controller tells it, for which what a broker's file says in hours is the
-    broker's as well (KafkaConfigSchema.resolveEffectiveTopicConfig).
-    """
-    found = topic_value(
-        name, topic=topic, image=image, settings=settings, broker_id=broker_id, keys=keys
-    )
-    others = _STAND_INS.get(TOPIC_CONFIGS[name].broker_name or "", {})
-    if found.synonyms or all(_static(other, settings) is None for other in others):
-        return found
-    return msgspec.structs.replace(found, source=ConfigSource.STATIC_BROKER)
 
 
 def _stand_in(key: ConfigKey, settings: Settings) -> str:
@@ -360,23 +358,6 @@ def _stand_in(key: ConfigKey, settings: Settings) -> str:
             # KafkaConfig.logRetentionTimeMillis: everything below 0 means never.
             return str(max(int(value) * unit_ms, -1))
     return key.default
-
-
-def topic_text(
-    name: str,
-    *,
-    topic: Mapping[str, str],
-    image: ClusterImage,
-    settings: Settings,
-    broker_id: BrokerId = NO_BROKER,
-    keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
-) -> str:
-    """The effective value of a topic config alone; there always is one."""
-    value = topic_value(
-        name, topic=topic, image=image, settings=settings, broker_id=broker_id, keys=keys
-    ).value
-    assert value is not None, name
-    return value
 
 
 def broker_value(
@@ -489,19 +470,9 @@ def log_config(
     """What a partition's log on a broker needs to know, resolved; unless a broker is given only
     the config of all brokers counts. ``rules`` are those of the broker's release.
     """
-
-    keys = topic_configs(rules)
-
-    def value(name: str) -> str:
-        return topic_text(
-            name,
-            topic=topic.configs,
-            image=image,
-            settings=settings,
-            broker_id=broker_id,
-            keys=keys,
-        )
-
+    value = TopicLookup(
+        topic=topic.configs, image=image, settings=settings, broker_id=broker_id, rules=rules
+    ).text
     # Some configs of the log have no topic form.
     cluster = effective_settings(settings, image, broker_id)
     policies = _items(value("cleanup.policy"))

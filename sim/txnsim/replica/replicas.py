@@ -16,7 +16,7 @@ import msgspec
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
-from txnsim.metadata.configs import topic_text
+from txnsim.metadata.configs import TopicLookup
 from txnsim.metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.partition import Partition, effective_min_isr
@@ -234,15 +234,13 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
     # Parts
 
     def _min_isr(self, topic: TopicImage) -> int:
-        return int(
-            topic_text(
-                "min.insync.replicas",
-                topic=topic.configs,
-                image=self.image,
-                settings=self.settings,
-                broker_id=self.broker_id,
-            )
+        lookup = TopicLookup(
+            topic=topic.configs,
+            image=self.image,
+            settings=self.settings,
+            broker_id=self.broker_id,
         )
+        return int(lookup.text("min.insync.replicas"))
 
     def _host(
         self,

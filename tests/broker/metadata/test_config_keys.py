@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.images import cluster
 from txnsim.metadata.config_keys import TOPIC_CONFIGS, topic_configs
 from txnsim.metadata.configs import (
     INTERNAL_SEGMENT_BYTES,
+    TopicLookup,
     broker_configs,
-    shown_of_topic,
     topic_complaint,
 )
 from txnsim.releases import RELEASES
 from txnsim.releases.rules import LATEST, Rules
+from txnsim.settings import DEFAULTS
 
 
 @pytest.mark.parametrize("name", sorted(TOPIC_CONFIGS.keys() - {INTERNAL_SEGMENT_BYTES}))
@@ -24,7 +26,7 @@ def test_configs_that_came_with_a_release() -> None:
     older = topic_configs(Rules(topics_have_dead_letters=False))
     came = TOPIC_CONFIGS.keys() - older.keys()
     assert len(came) == 3
-    assert came < set(shown_of_topic({}, LATEST))
+    assert came < set(TopicLookup(topic={}, image=cluster(), settings=DEFAULTS).shown())
     assert topic_complaint("remote.copy.lag.ms", "0") is None
     assert topic_complaint("remote.copy.lag.ms", "0", older) == (
         "Unknown topic config name: remote.copy.lag.ms"

@@ -12,16 +12,14 @@ from txnsim.metadata.configs import (
     BROKER_CONFIGS,
     DYNAMIC_BROKER_CONFIGS,
     INTERNAL_SEGMENT_BYTES,
+    TopicLookup,
     broker_complaint,
     broker_configs,
     broker_value,
     effective_settings,
     log_config,
-    resolved_value,
-    shown_of_topic,
     text,
     topic_complaint,
-    topic_value,
 )
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.settings import DEFAULTS, Settings
@@ -106,7 +104,7 @@ def test_a_broker_takes_unknown_configs_but_shows_no_value() -> None:
 def test_what_has_no_default_on_a_broker_shows_none() -> None:
     found = broker_value("log.retention.ms", broker="1", image=cluster(), settings=DEFAULTS)
     assert (found.value, found.synonyms) == (None, ())
-    of_topic = topic_value("retention.ms", topic={}, image=cluster(), settings=DEFAULTS)
+    of_topic = TopicLookup(topic={}, image=cluster(), settings=DEFAULTS).value("retention.ms")
     assert (of_topic.value, of_topic.synonyms) == ("604800000", ())
 
 
@@ -133,23 +131,21 @@ MINUTES = Settings(log_retention_minutes=90, log_retention_hours=5)
 def test_ms_win_over_minutes_and_those_over_hours(
     settings: Settings, retention_ms: str, source: ConfigSource
 ) -> None:
-    found = topic_value("retention.ms", topic={}, image=cluster(), settings=settings)
+    found = TopicLookup(topic={}, image=cluster(), settings=settings).value("retention.ms")
     assert found.value == retention_ms
     has_ms = settings.log_retention_ms is not None
     assert found.source is (STATIC if has_ms else DEFAULT), "hours are no synonym of their own"
     assert bool(found.synonyms) is has_ms
-    created = resolved_value(
-        "retention.ms", topic={}, image=cluster(), settings=settings, broker_id=BrokerId(1)
-    )
+    lookup = TopicLookup(topic={}, image=cluster(), settings=settings, broker_id=BrokerId(1))
+    created = lookup.resolved("retention.ms")
     assert (created.value, created.source) == (retention_ms, source)
     assert log_config(cluster(), topic(), settings, rules=LATEST).retention_ms == int(retention_ms)
 
 
 def test_a_topic_without_such_a_config_is_answered_as_before_at_its_creation() -> None:
     for name, value in (("segment.bytes", "1073741824"), ("remote.storage.enable", "false")):
-        created = resolved_value(
-            name, topic={}, image=cluster(), settings=MINUTES, broker_id=BrokerId(1)
-        )
+        lookup = TopicLookup(topic={}, image=cluster(), settings=MINUTES, broker_id=BrokerId(1))
+        created = lookup.resolved(name)
         assert (created.value, created.source) == (value, DEFAULT)
 
 
@@ -173,7 +169,7 @@ def test_a_dynamic_config_hides_what_stands_for_the_same() -> None:
     ):
         found = broker_value(name, broker="1", image=image, settings=MINUTES)
         assert (found.value, found.source) == (value, source)
-    found = topic_value("retention.ms", topic={}, image=image, settings=MINUTES)
+    found = TopicLookup(topic={}, image=image, settings=MINUTES).value("retention.ms")
     assert [one[1:] for one in found.synonyms] == [
         ("7", DYNAMIC),
         ("90", STATIC),
@@ -214,8 +210,11 @@ def test_a_log_may_have_smaller_segments_than_a_topic_may_ask_for() -> None:
     own = {name: "1000"}
     config = log_config(cluster(), topic(configs=own), DEFAULTS, rules=LATEST)
     assert (config.segment_bytes, config.roll_bytes) == (1_000, 1_000)
-    assert name in shown_of_topic(own, LATEST)
-    assert name not in shown_of_topic({}, LATEST)
+    of_topic, of_none = (
+        TopicLookup(topic=one, image=cluster(), settings=DEFAULTS) for one in (own, {})
+    )
+    assert name in of_topic.shown()
+    assert name not in of_none.shown()
 
 
 BOUND = "message.timestamp.after.max.ms"
@@ -276,9 +275,9 @@ def test_a_topics_value_is_its_own_then_the_clusters_then_the_settings_then_kafk
         ({}, cluster(), DEFAULTS, "1048588", ConfigSource.DEFAULT),
     ]
     for own, seen, static, value, source in rows:
-        found = topic_value("max.message.bytes", topic=own, image=seen, settings=static)
+        found = TopicLookup(topic=own, image=seen, settings=static).value("max.message.bytes")
         assert (found.value, found.source) == (value, source)
-    whole = topic_value("max.message.bytes", topic=rows[0][0], image=image, settings=settings)
+    whole = TopicLookup(topic=rows[0][0], image=image, settings=settings).value("max.message.bytes")
     assert sources(whole) == [
         ConfigSource.TOPIC,
         ConfigSource.DYNAMIC_DEFAULT_BROKER,
@@ -290,7 +289,7 @@ def test_a_topics_value_is_its_own_then_the_clusters_then_the_settings_then_kafk
 
 
 def test_a_topic_config_without_a_broker_side_has_only_its_default() -> None:
-    found = topic_value("remote.storage.enable", topic={}, image=cluster(), settings=DEFAULTS)
+    found = TopicLookup(topic={}, image=cluster(), settings=DEFAULTS).value("remote.storage.enable")
     assert (found.value, found.source, found.synonyms) == ("false", ConfigSource.DEFAULT, ())
 
 
@@ -364,9 +363,8 @@ def test_a_log_follows_what_is_configured_for_its_broker_before_what_is_for_all(
     for broker_id, size, expiration_ms in ((-1, 300, 5), (1, 300, 5), (2, 900, 6)):
         config = log_config(image, topic(), DEFAULTS, BrokerId(broker_id), rules=LATEST)
         assert (config.max_message_bytes, config.producer_id_expiration_ms) == (size, expiration_ms)
-    found = topic_value(
-        "max.message.bytes", topic={}, image=image, settings=DEFAULTS, broker_id=BrokerId(2)
-    )
+    lookup = TopicLookup(topic={}, image=image, settings=DEFAULTS, broker_id=BrokerId(2))
+    found = lookup.value("max.message.bytes")
     assert sources(found) == [
         ConfigSource.DYNAMIC_BROKER,
         ConfigSource.DYNAMIC_DEFAULT_BROKER,

@@ -17,11 +17,12 @@ from txnsim.api._configs.config_resources import (
     resource_type,
     topic_refusal,
 )
+from txnsim.api._topics import topic_lookup
 from txnsim.api.request import INVALID_REQUEST_TEXT, Reply, Request, invalid
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
 from txnsim.metadata.client_metrics_configs import client_metrics_values
-from txnsim.metadata.config_keys import TOPIC_CONFIGS, ConfigSource, topic_configs
+from txnsim.metadata.config_keys import TOPIC_CONFIGS, ConfigSource
 from txnsim.metadata.configs import ConfigValue
 from txnsim.metadata.group_configs import group_values
 from txnsim.settings import documentation
@@ -124,19 +125,8 @@ def _values(request: Request, kind: ResourceType, name: str) -> Outcome:
 
 
 def _topic_values(request: Request, name: str) -> list[ConfigValue]:
-    broker, rules = request.broker, request.broker.release.rules
-    own = broker.image.topics[name].configs
-    return [
-        configs.topic_value(
-            key,
-            topic=own,
-            image=broker.image,
-            settings=broker.metadata.settings,
-            broker_id=broker.broker_id,
-            keys=topic_configs(rules),
-        )
-        for key in configs.shown_of_topic(own, rules)
-    ]
+    lookup = topic_lookup(request, request.broker.image.topics[name].configs)
+    return [*map(lookup.value, lookup.shown())]
 
 
 def _group_values(request: Request, name: str) -> list[ConfigValue]:

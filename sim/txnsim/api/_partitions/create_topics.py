@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
+from txnsim.api._topics import topic_lookup
 from txnsim.api.request import Reply, Request, invalid
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.metadata import configs
-from txnsim.metadata.config_keys import topic_configs
 from txnsim.metadata.image import TopicImage
 from txnsim.types import BrokerId
 from txnsim.wire.codec import build
@@ -104,18 +103,7 @@ def _result(request: Request, name: str, outcome: Outcome) -> Any:
 def _configs(request: Request, topic: TopicImage) -> tuple[Any, ...]:
     if request.api_version < 5:
         return ()
-    broker, rules = request.broker, request.broker.release.rules
-    values = (
-        configs.resolved_value(
-            name,
-            topic=topic.configs,
-            image=broker.image,
-            settings=broker.metadata.settings,
-            broker_id=broker.broker_id,
-            keys=topic_configs(rules),
-        )
-        for name in configs.shown_of_topic(topic.configs, rules)
-    )
+    lookup = topic_lookup(request, topic.configs)
     return tuple(
         request.schema.CreatableTopicConfigs(
             name=value.name,
@@ -124,5 +112,5 @@ def _configs(request: Request, topic: TopicImage) -> tuple[Any, ...]:
             config_source=value.source,
             is_sensitive=False,
         )
-        for value in values
+        for value in map(lookup.resolved, lookup.shown())
     )

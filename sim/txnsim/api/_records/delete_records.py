@@ -13,7 +13,7 @@ from txnsim.api._subjects import of_topics
 from txnsim.api._topics import answered_topics
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.metadata.configs import topic_text
+from txnsim.metadata.configs import TopicLookup
 from txnsim.replication.deletions import Late, Outcome
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
 from txnsim.wire.values import duration_ms
@@ -87,13 +87,12 @@ def _delete(request: Request, topic_partition: TopicPartition, offset: int) -> i
     log = broker.replicas.leader(topic_partition)
     if isinstance(log, Rejection):
         return log.error
-    policy = topic_text(
-        "cleanup.policy",
+    lookup = TopicLookup(
         topic=broker.image.topics[topic_partition.topic].configs,
         image=broker.image,
         settings=broker.settings,
     )
-    if "delete" not in policy:
+    if "delete" not in lookup.text("cleanup.policy"):
         return ErrorCode.policy_violation
     before = log.log_start_offset
     log_start = log.delete_records_before(offset)
