@@ -25,7 +25,7 @@ from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.node.log_gate import COORDINATOR
 from txnsim.replica.replicas import LeadershipChanges, Replicas
 from txnsim.replication.leader_appends import Batch, Commits, LeaderAppends
-from txnsim.runtime.tasks import Pending
+from txnsim.runtime.tasks import Pending, at_once
 from txnsim.types import BrokerId, CoordinatorEpoch, LeaderEpoch, TopicPartition, partition_for
 
 _log: Final = Logger("txnsim.cluster")
@@ -274,11 +274,7 @@ class CoordinatorHost:
         """None where all up to ``offset``, inclusive, is replicated; else an awaitable."""
         log = self._led.get(partition)
         if log is None:
-            return _failed(_NOT_LED.error)
+            return at_once(_NOT_LED.error)
         if log.high_watermark > offset:
             return None
         return self._commits.committed(log, offset, timeout_ms=timeout_ms)
-
-
-async def _failed(error: ErrorCode) -> ErrorCode:
-    return error

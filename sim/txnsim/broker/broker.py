@@ -79,7 +79,7 @@ from txnsim.replication.log_maintenance import LogMaintenance
 from txnsim.replication.replica_fetcher import ReplicaFetchers
 from txnsim.replication.replica_sessions import ReplicaSessions
 from txnsim.runtime.env import Clock, Environment, TimerHandle
-from txnsim.runtime.tasks import Pending
+from txnsim.runtime.tasks import Pending, at_once
 from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
 from txnsim.txn.commands import AddPartitions, VerifyPartitions
@@ -438,7 +438,7 @@ class Broker:
         if api_key == WRITE_TXN_MARKERS and isinstance(command, WriteTxnMarkersCommand):
             return self.write_txn_markers(command)
         if api_key == LIST_OFFSETS and isinstance(command, ReplicaOffsetCommand):
-            return _at_once(self.replica_sessions.offset(command))
+            return at_once(self.replica_sessions.offset(command))
         raise InvariantViolation(
             f"broker {source} asked {self.node} for API {api_key} v{api_version} with "
             f"{type(command).__name__}"
@@ -545,10 +545,6 @@ def _not_attempted(
         )
         for partition in partitions
     )
-
-
-async def _at_once(reply: object) -> object:
-    return reply
 
 
 def _partitions_of(image: ClusterImage, topic: str) -> int | None:

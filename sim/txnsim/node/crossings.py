@@ -17,6 +17,7 @@ from txnsim.faults.crossings import Crossing, FaultEffect, SubmitOutcome
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.runtime.env import Network, Tasks
+from txnsim.runtime.tasks import waited
 
 NO_API = -1
 """These are no requests: rules that name an API don't concern them."""
@@ -71,7 +72,7 @@ class Crossings(msgspec.Struct, kw_only=True, eq=False):
             then(answer)
             return
         self.tasks.drive(
-            _waited(answer),
+            waited(answer),
             lambda verdict, error: self._released(verdict, error, then),
             name=f"{point} at {self.node}",
         )
@@ -137,7 +138,3 @@ def error_in(verdict: FaultEffect | None) -> int:
     if verdict is None or verdict.outcome is not SubmitOutcome.ERROR:
         return 0
     return verdict.error
-
-
-async def _waited(verdict: Awaitable[FaultEffect]) -> FaultEffect:
-    return await verdict

@@ -13,7 +13,7 @@ import msgspec
 from txnsim.errors import PeerError
 from txnsim.faults.subjects import Subject
 from txnsim.runtime._link_cuts import Link
-from txnsim.runtime.tasks import Pending
+from txnsim.runtime.tasks import Pending, waited
 from txnsim.types import BrokerId
 
 PeerHandler = Callable[[int, int, object, BrokerId], Awaitable[object]]
@@ -127,8 +127,4 @@ def as_coroutine(awaitable: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
     """What a handler gives, as ``Tasks.drive`` runs it."""
     if type(awaitable) is CoroutineType or asyncio.iscoroutine(awaitable):
         return awaitable
-    return _wait_for_it(awaitable)
-
-
-async def _wait_for_it(awaitable: Awaitable[Any]) -> Any:
-    return await awaitable
+    return waited(awaitable)

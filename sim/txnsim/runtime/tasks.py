@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import types
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -113,6 +113,25 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
         if self.error is not None:
             raise self.error
         return self.value  # type: ignore[return-value] # a cast is a call
+
+
+async def waited(answer: Awaitable[T]) -> T:
+    """An awaitable as a coroutine, as ``Tasks.drive`` runs it."""
+    return await answer
+
+
+async def at_once(value: T) -> T:
+    """An awaitable of what is there already."""
+    return value
+
+
+def settled(_result: object, error: BaseException | None) -> None:
+    """``done`` of ``Tasks.drive`` for work that nobody waits for.
+
+    Its outcome is where it belongs. An exception is a bug of txnsim and must not be swallowed.
+    """
+    if error is not None and not isinstance(error, asyncio.CancelledError):
+        raise error
 
 
 _log: Final = Logger("txnsim.tasks")

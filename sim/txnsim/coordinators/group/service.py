@@ -7,7 +7,6 @@ to verify and a clock: it knows no broker. Kafka's counterpart: GroupCoordinator
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeVar
@@ -68,6 +67,7 @@ from txnsim.metadata.group_configs import group_intervals
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.tasks import settled
 from txnsim.runtime.trace import Tracer
 from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
@@ -560,7 +560,7 @@ class GroupCoordinator:
     def expire(self) -> None:
         """Write that positions have expired, and groups with them."""
         pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
-        self._tasks.drive(pace.run(self._expired()), _ended, name="group.expiry")
+        self._tasks.drive(pace.run(self._expired()), settled, name="group.expiry")
 
     def _expired(self) -> Generator[int, None, None]:
         """Expire what is due, a group at a time."""
@@ -582,8 +582,3 @@ class GroupCoordinator:
                 )
                 self._clean_up(shard, records)
                 yield 2 + len(records)
-
-
-def _ended(_result: object, error: BaseException | None) -> None:
-    if error is not None and not isinstance(error, asyncio.CancelledError):
-        raise error

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -31,7 +31,7 @@ from txnsim.interbroker.transactions import WriteTxnMarkersCommand, WriteTxnMark
 from txnsim.loggers import Logger, Retries
 from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
-from txnsim.runtime.tasks import Pending
+from txnsim.runtime.tasks import Pending, settled, waited
 from txnsim.runtime.trace import Tracer
 from txnsim.txn.kip_text import as_logged
 from txnsim.txn.log_format import encode_batch, refuse_record
@@ -219,15 +219,6 @@ def _refused_rule(record: TxnTransition, error: ErrorCode) -> str:
         is_passing = append_error(error) is ErrorCode.coordinator_not_available
         return "complete.unavailable" if is_passing else "complete.refused"
     return "end.v4.failed-fence" if record.fences_epoch else "init.failed-append"
-
-
-def settled(_result: Any, error: BaseException | None) -> None:
-    """``done`` of ``Tasks.drive`` for work without a waiting caller.
-
-    Its outcome is in the entries. An exception is a bug of txnsim and must not be swallowed.
-    """
-    if error is not None and not isinstance(error, asyncio.CancelledError):
-        raise error
 
 
 # Markers
@@ -469,17 +460,12 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             before = self.tracer.caused_by(next(reversed(sent.values()), -1))
         answer = self.send_markers(batch.broker_id, batch.command)
         if isinstance(answer, Pending):
-            answer.on_done(partial(self._on_answered, batch, sent))
+            answer.on_done(lambda done: self._on_answer(batch, sent, done.value, done.error))
         else:
             done = partial(self._on_answer, batch, sent)
-            self.tasks.drive(_await(answer), done, name="markers")
+            self.tasks.drive(waited(answer), done, name="markers")
         if self.tracer.on:
             self.tracer.caused_by(before)
-
-    def _on_answered(
-        self, batch: MarkerBatch, sent: Sent, answer: Pending[WriteTxnMarkersReply]
-    ) -> None:
-        self._on_answer(batch, sent, answer.value, answer.error)
 
     def _on_answer(
         self,
@@ -627,7 +613,3 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                 error=ErrorCode(outcome.refusal).name.upper(),
             )
         return before
-
-
-async def _await(answer: Awaitable[WriteTxnMarkersReply]) -> WriteTxnMarkersReply:
-    return await answer

@@ -23,14 +23,14 @@ import msgspec
 from txnsim.coordinators._coordinator_log import TransactionLog
 from txnsim.coordinators._ownership import OwnedPartition, Ownership
 from txnsim.coordinators.txn import tracing
-from txnsim.coordinators.txn._moves import MarkerSender, SendMarkers, TransactionLogWriter, settled
+from txnsim.coordinators.txn._moves import MarkerSender, SendMarkers, TransactionLogWriter
 from txnsim.errors import ErrorCode, PeerError, Rejection
 from txnsim.interbroker.transactions import AllocateProducerIdsReply
 from txnsim.loggers import Logger, Retries
 from txnsim.node.crossings import TimerGate, at_once
 from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
-from txnsim.runtime.tasks import Pending
+from txnsim.runtime.tasks import Pending, settled, waited
 from txnsim.runtime.trace import Tracer
 from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
@@ -577,7 +577,7 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
 
     def _request(self) -> None:
         if self._pool.start_request(now_ms=self.clock.monotonic_ms()):
-            self.tasks.drive(_await(self.allocate()), self._on_block, name="producer ids")
+            self.tasks.drive(waited(self.allocate()), self._on_block, name="producer ids")
 
     def _on_block(
         self, reply: AllocateProducerIdsReply | None, error: BaseException | None
@@ -588,10 +588,6 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
             answered.resolve(None)
         if error is not None and not isinstance(error, PeerError | asyncio.CancelledError):
             raise error
-
-
-async def _await(answer: Awaitable[AllocateProducerIdsReply]) -> AllocateProducerIdsReply:
-    return await answer
 
 
 # Timers: TransactionCoordinator.abortTimedOutTransactions, TransactionStateManager.

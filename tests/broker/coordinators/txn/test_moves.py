@@ -16,12 +16,12 @@ from txnsim.coordinators.txn._moves import (
     PATIENCE,
     RECONNECT_PAUSE_MS,
     RETRY_PAUSE_MS,
-    settled,
     subject_of,
 )
 from txnsim.errors import ErrorCode, PeerDisconnectedError, PeerTimeoutError
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.transactions import WriteTxnMarkersReply
+from txnsim.runtime.tasks import settled
 from txnsim.runtime.trace import TraceLevel
 from txnsim.txn.markers import NoLeader
 from txnsim.txn.state import Tombstone, TransactionState
