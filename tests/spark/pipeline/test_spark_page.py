@@ -206,7 +206,7 @@ def test_who_names_no_python_is_told_to(place: Path, python: Path) -> None:
     assert done.returncode != 0
     assert "Could not find valid SPARK_HOME" in done.stderr
     assert "PYSPARK_PYTHON" in done.stderr
-    (script,) = python.parents[1].glob("lib/*/site-packages/txnsim/cli/submit.py")
+    (script,) = python.parents[1].glob("lib/*/site-packages/txnsim_spark/cli/submit.py")
     done = run(place, [SUBMIT, "--master", "local[1]", script, "logs", "verify", "brokers"])
     assert done.returncode != 0
     assert f"--conf spark.pyspark.python={python}," in done.stdout + done.stderr
