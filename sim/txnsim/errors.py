@@ -91,7 +91,7 @@ class AnswerTooLargeError(TxnsimError):
 
 
 class WorkIsOverError(TxnsimError):
-    """Nobody waits for the result of the work any more."""
+    """No caller waits for the result of the work any more."""
 
 
 class BadInputError(TxnsimError):
@@ -119,7 +119,7 @@ class CorruptLogRecordError(BadInputError):
 
 
 class UnpacksTooLargeError(CorruptBatchError):
-    """The records of a batch unpack to more than somebody wants to hold."""
+    """The records of a batch unpack to more than the reader wants to hold."""
 
     def __init__(self, codec: str, at_most: int) -> None:
         super().__init__(f"{codec}: a batch decompresses to more than {at_most} bytes")
@@ -160,7 +160,7 @@ class SimulationError(TxnsimError):
 
 
 class DeadlockError(SimulationError):
-    """Somebody waits, and nothing is scheduled that could wake them: an error instead of a hang."""
+    """A task waits, and nothing is scheduled that could wake it: an error instead of a hang."""
 
 
 class LivelockError(SimulationError):

@@ -395,7 +395,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         2_000, "how often a broker tells the controller that it lives; pause before it tries again"
     )
     broker_session_timeout_ms: int = said(
-        9_000, "a broker that the controller has not heard of for so long is fenced"
+        9_000, "a broker that sends the controller nothing for so long is fenced"
     )
     unclean_leader_election_enable: bool = said(
         False, "a replica that lacks records may lead if no other can", dynamic=True

@@ -109,7 +109,7 @@ def is_running() -> bool:
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``kafka_log`` known to a session that somebody else started. Settings, those of Hadoop,
+    """Make ``kafka_log`` known to a session of another program. Settings, those of Hadoop,
     how files are divided and whether filters are handed over, are those that the session has now.
 
     Raises:

@@ -24,12 +24,12 @@ _PLAN: Final = (
     ("1:00", "In pairs: what success does not promise", "L3"),
     ("1:10", "Alone", "quiz"),
     ("1:20", "The questions that most missed, together", ""),
-    ("1:30", "The end. At home: L5 to L9, L10 with a client of one's own, L11", ""),
+    ("1:30", "The end. At home: L5 to L9, L10 with your own client, L11", ""),
 )  # fmt: skip
 """When, what, and the lesson that is played."""
 _HEAD: Final = """# Teach with it
 
-For who has a class and one or two hours. Nothing has to be installed on the class's machines:
+For teachers who have one or two hours. The class's machines need no installation:
 [one folder of files](site.md) on any file server is enough, and after the first visit it works
 without a network. Or each has `txnsim serve --ui`, or a terminal: `txnsim lesson L1`. Before the
 class play L0, L1 and L4 yourself.
@@ -42,7 +42,7 @@ teacher's copy.
 was spoken teaches more than a right one that was read. Ask "why?" before the answer, also where
 most are right.
 
-**Did they learn it?** Predictions are counted in the browser of who made them, and nowhere else.
+**Did they learn it?** Each browser counts its own predictions, and sends them nowhere.
 Take the quiz before L0 and after L4: the same questions, about situations that no lesson shows. Of
 its twelve questions, guessing gets five. Ten or more is good.
 
@@ -50,7 +50,7 @@ its twelve questions, guessing gets five. Ten or more is good.
 one for the terminal, with its page; `txnsim serve --ui` plays L10, too. L10's answers below are
 those of the lesson's own program.
 
-The minutes are for who reads 150 words a minute and takes twenty seconds for a prediction or a
+The minutes are for a reader of 150 words a minute and takes twenty seconds for a prediction or a
 deed. Whether a class keeps to them was not measured.
 """
 

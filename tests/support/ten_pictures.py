@@ -97,7 +97,7 @@ PICTURES: Final = (
     Picture(
         name="implicit-add",
         title="With version 2 a partition joins by its first record",
-        text="Nobody has sent AddPartitionsToTxn for the client. The leader that gets the first record adds its partition at the coordinator,"
+        text="The client has not sent AddPartitionsToTxn. The leader that gets the first record adds its partition at the coordinator,"
         " and appends after that. So no partition has a transaction that the coordinator never knew.",
         told=_z01("TV2", "disarmed"), until=5, tape=("payments-0",),
         says={"state app": "Ongoing", "markers payments-0": "nothing"},
@@ -106,7 +106,7 @@ PICTURES: Final = (
         name="late-record",
         title="A late record looks like any other",
         text="The transaction was aborted. Its record is still held in the network. The coordinator has told the partition nothing but a"
-        " marker, and nobody waits for the record any more.",
+        " marker, and no client waits for the record any more.",
         told=_z01("V-"), until=9, tape=("payments-0",),
         says={"cause payments-0": "nothing", "markers payments-0": "ABORT", "known-epoch payments-0": "0"},
     ),

@@ -21,11 +21,11 @@ class FaultPoint(StrEnum):
     """
 
     CONNECTION_OPEN = "connection.open"
-    """A client has connected to a broker, nothing of it has been read. Who it is is not known yet:
+    """A client has connected to a broker, nothing of it has been read. Its client is not known yet:
     only ``broker`` can be asked for.
 
     Held, nothing is read from it. Reordered, it waits for later connections. Dropped, it stays open
-    and is never heard. Disconnected, it is closed at once.
+    and nothing of it is read. Disconnected, it is closed at once.
     """
 
     CLIENT_REQUEST = "client.request"
@@ -44,7 +44,7 @@ class FaultPoint(StrEnum):
     """A client's request has been handled, its answer is about to be written to the connection.
 
     Held, later answers of that connection wait too, as answers are in request order. Dropped, the
-    client never hears. With an error, the request took effect but the client gets the error.
+    client gets no answer. With an error, the request took effect but the client gets the error.
     Reordered, it waits for answers of other connections. Throttled, the answer says so and the
     connection is muted. Corrupted, what the client reads is damaged. Rewritten, a field of the
     answer has another value wherever it stands. Disconnected, the connection

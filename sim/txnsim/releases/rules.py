@@ -470,7 +470,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         "KAFKA-18654",
         "4.0",
         after="a leader repeats an implicit add that meets CONCURRENT_TRANSACTIONS",
-        before="the producer hears of it at once",
+        before="the producer gets it at once",
     )
     stale_epoch_is_refused_early: bool = _switch(
         "KAFKA-18042",

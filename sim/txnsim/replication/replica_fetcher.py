@@ -48,7 +48,7 @@ from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 DEVIATIONS: Final = (
     "A follower with nothing to fetch asks its leader ever more seldom, up to a quarter of "
     "replica.lag.time.max.ms instead of every replica.fetch.wait.max.ms; an append ends the wait "
-    "at once. It hears of a new high watermark alone after replica.fetch.wait.max.ms, also while "
+    "at once. It learns a new high watermark alone after replica.fetch.wait.max.ms, also while "
     "other partitions have news.",
 )
 

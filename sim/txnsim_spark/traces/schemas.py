@@ -293,8 +293,8 @@ TABLES: Final[dict[str, Table]] = {
         _RUN,
         _EVENT,
         """
-        broker int Who received it.
-        peer string From whom: `client/ID` or `broker/ID`.
+        broker int The broker that received it.
+        peer string The sender: `client/ID` or `broker/ID`.
         api string Kafka's name of it.
         version int The request's version.
         correlation bigint The sender's number of it.
@@ -311,8 +311,8 @@ TABLES: Final[dict[str, Table]] = {
         point string The fault point.
         action string What was done to it.
         api string The request, where it is one.
-        source string Who sent it.
-        target string To whom, or where.
+        source string The sender.
+        target string The receiver, or the place.
         """,
     ),
     "unreadable": Table.of(

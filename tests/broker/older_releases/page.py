@@ -44,7 +44,7 @@ that of a new cluster of the release. All others ask their peer first what it kn
   everything for verified.
 - A coordinator of 3.8 or later refuses a partition that is not in the transaction with an error
   that a leader of 3.6 does not know. The producer gets UNKNOWN_SERVER_ERROR.
-- A leader older than 4.2 is told no transaction version with a marker.
+- A leader older than 4.2 gets no transaction version with a marker.
 - A broker forwards what the controller decides in the version of the client's request. So it
   lists these APIs only in versions that the controller knows, too. The controller is on the node
   of the first broker.

@@ -65,10 +65,10 @@ DEMANDS: Final[Mapping[str, str]] = {
     "abort": "Aborted records never reach read_committed, do reach read_uncommitted; the next "
     "transaction is seen.",
     "read-committed": "An open transaction holds back what others wrote behind it, until it ends.",
-    "fence": "A second producer with the transactional id fences the first, which is told by the "
+    "fence": "A second producer with the transactional id fences the first, which gets the "
     "library's own error; the second goes on.",
     "timeout": "The cluster aborts a transaction that outlasts `transaction.timeout.ms`; its "
-    "producer is told at its commit; a new one with the id goes on.",
+    "producer learns it at its commit; a new one with the id goes on.",
     "transform": "Consume, transform, produce, with the positions in the transaction; one is "
     "aborted and done again. Each input has one output; positions of the aborted one don't move.",
     "rebalance": "A second member takes partitions in the middle of a transaction of the first, "

@@ -19,7 +19,7 @@ says, the coordinator is asked whether the transaction is in the state that belo
 the victim dies and is started again. Before the next kill every word must have come out with the
 next count, 1, 2, 3 and so on, once, and at the end a second reader, the group's positions and the
 transactions are looked at as well. What feeds and what reads is librdkafka, not the application's
-own client. On a real Kafka 4.3.1, where nobody is killed, the same application is exact by the same
+own client. On a real Kafka 4.3.1, without a kill, the same application is exact by the same
 judge.
 
 ```
@@ -42,7 +42,7 @@ def kills() -> Table:
     rows.append(
         ("", "**all**", "", *(f"{sum(run.kills.values())}" for _, run in _by_level(stored)))
     )
-    return ("When", "Point", "Who is killed", *heads), rows
+    return ("When", "Point", "Killed", *heads), rows
 
 
 def _cells(point: Point, stored: Mapping[int, Kept]) -> list[str]:

@@ -179,7 +179,7 @@ _MARKED: Final = (
              Where.GROUP_COORDINATOR),
     _markers("records are marked, positions are not, the group coordinator", Stage.BETWEEN, _GROUP,
              Where.GROUP_COORDINATOR),
-    _markers("all is marked, the coordinator has not heard", Stage.COMPLETE, _COORDINATOR)._replace(
+    _markers("all is marked, unknown to the coordinator", Stage.COMPLETE, _COORDINATOR)._replace(
         crossing="peer.response"),
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Heartbeat (key 12): a member of a classic group is alive, and hears whether it has to join again.
+"""Heartbeat (key 12): a member of a classic group is alive, and learns whether to join again.
 
 Versions: 3 knows static members (KIP-345). While the group is being loaded there is no error, so
 that no member leaves the group. Kafka's counterpart: KafkaApis.handleHeartbeatRequest.

@@ -1,4 +1,4 @@
-"""SyncGroup (key 14): learn one's assignment; the leader of the generation brings everybody's.
+"""SyncGroup (key 14): learn an assignment; the leader of the generation brings all of them.
 
 Versions: 3 knows static members (KIP-345); from 5 on the protocol has to be named and is answered
 (KIP-559). The answer waits for the leader's assignment. Kafka's counterpart:

@@ -1,7 +1,7 @@
 """ApiVersions (key 18): what this broker speaks, and the finalized features.
 
 Versions: 3 is flexible and carries features, 4 also those supported from level 0 (KAFKA-17011). In
-5 (Kafka 4.4) a client may say which cluster and node it means, and hears REBOOTSTRAP_REQUIRED from
+5 (Kafka 4.4) a client may say which cluster and node it means, and gets REBOOTSTRAP_REQUIRED from
 another one (KIP-1242). The answer's header is always v0, and a version above ours is answered in v0
 with UNSUPPORTED_VERSION, so that a newer client can ask again. Kafka's counterparts:
 KafkaApis.handleApiVersionsRequest, ApiVersionManager.

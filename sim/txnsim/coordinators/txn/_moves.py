@@ -230,7 +230,7 @@ DEVIATIONS: Final = (
     "A leader may answer a marker with an error that a coordinator does not expect:"
     " MESSAGE_TOO_LARGE, where a topic's max.message.bytes is below the 78 bytes of a marker. As on"
     " a real broker, that transaction and all whose markers stand behind it in the same request,"
-    " whoever began them, stay prepared until their coordinator moves. Apache Kafka throws in the"
+    " of any producer, stay prepared until their coordinator moves. Apache Kafka throws in the"
     " middle of the answer; which other partitions of the refused transaction count is up to the"
     " order of a hash map. Here none do.",
     "Markers that gather while a request to their leader is under way go out in one request. Apache"

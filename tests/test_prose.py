@@ -1,0 +1,58 @@
+"""The rules of CONTRIBUTING.md, "English", as far as a program can hold them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests.docs import ROOT
+
+CHECKED: Final = {
+    2: r"\b(?:is|are|was|were|be|been|being) told\b",
+    3: r"(?i)\b(?:nobody|whoever|whomever|everybody|somebody|someone|whom)\b",
+    4: r"(?:^|[.:;]\s|- |\| )Who (?!may ask)[a-z']+ [^?|.]*[.|]|\b(?:to|of|by|for|from|than) who\b",
+    8: r"(?i)\bone's own\b",
+    9: r"\b(?:hears?|heard)\b",
+    10: r"\bload (?:of )?\d|\bby turns, load\b|\baims? (?:is|are) (?:not )?met\b",
+}
+"""Rule by its number to what breaks it."""
+WORDS_MAX: Final = 50
+PAGES: Final = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "DEVIATIONS.md", "docs/**/*.md")
+EXAMPLES: Final = re.compile(r"^\| (\d+)\. [^|]+\| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
+
+
+def prose() -> Iterator[tuple[str, str]]:
+    """Each page without its code and, in CONTRIBUTING.md, without the examples."""
+    for path in sorted(path for pattern in PAGES for path in ROOT.glob(pattern)):
+        text = re.sub(r"(?ms)^ *```.*?^ *```$", "", path.read_text("utf-8"))
+        text = re.sub(r"`[^`\n]*`", "X", EXAMPLES.sub("", text))
+        yield path.relative_to(ROOT).as_posix(), text
+
+
+def broken(rule: int, text: str) -> list[str]:
+    return [found[0] for found in re.finditer(CHECKED[rule], text, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("rule", CHECKED)
+def test_no_page_breaks_the_rule(rule: int) -> None:
+    assert {name: hits for name, text in prose() if (hits := broken(rule, text))} == {}
+
+
+def test_no_sentence_is_too_long() -> None:
+    parts = re.compile(r"\n\s*\n|^\s*(?:[-*>]|\d+\.) |\||(?<=[.:;?!])\s+|\)\s*$", re.MULTILINE)
+    long = {
+        name: [part[:70] for part in parts.split(text) if part and len(part.split()) > WORDS_MAX]
+        for name, text in prose()
+    }
+    assert {name: found for name, found in long.items() if found} == {}
+
+
+def test_the_rules_are_ten_and_their_examples_right() -> None:
+    examples = EXAMPLES.findall((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+    assert [int(number) for number, _, _ in examples] == list(range(1, 11))
+    for number, before, after in examples:
+        assert int(number) not in CHECKED or broken(int(number), before), before
+        assert not any(broken(rule, after) for rule in CHECKED), after
