@@ -28,7 +28,6 @@ from txnsim.group.state import (
     from_commit,
 )
 from txnsim.group.subscription import subscribed_topics
-from txnsim.releases.rules import Rules
 
 Protocols = tuple[tuple[str, bytes], ...]
 
@@ -160,11 +159,7 @@ class ClassicGroup:
                 )
         return None if member_id in self.members else self._unknown(member_id)
 
-    def check_offset_commit(
-        self,
-        command: CommitOffsets,
-        rules: Rules,  # noqa: ARG002 - releases differ in members of the consumer protocol only
-    ) -> Rejection | None:
+    def check_offset_commit(self, command: CommitOffsets) -> Rejection | None:
         """ClassicGroup.validateOffsetCommit."""
         if self.state is _S.DEAD:
             return self._dead(ErrorCode.coordinator_not_available)

@@ -108,6 +108,7 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str, rules: Rules = LATEST) -> None:
         self.group_id = group_id
+        self._rules = rules
         self.first_epoch: Final = 1 if rules.consumer_groups_begin_at_one else 0
         self.epoch = self.first_epoch
         """No member is at this epoch before the first target assignment (ModernGroup)."""
@@ -151,7 +152,7 @@ class ConsumerGroup:
         """No members."""
         return not self.members
 
-    def check_offset_commit(self, command: CommitOffsets, rules: Rules) -> Rejection | None:
+    def check_offset_commit(self, command: CommitOffsets) -> Rejection | None:
         """ConsumerGroup.validateOffsetCommit, but for partitions of an older epoch (KIP-1251)."""
         generation, member_id = command.generation, command.member_id
         if generation < 0 and not self.members:
@@ -169,7 +170,7 @@ class ConsumerGroup:
                 reason="OffsetCommit version 9 or above must be used by members using the "
                 "consumer group protocol",
             )
-        is_behind = generation < member.member_epoch and rules.members_behind_may_commit
+        is_behind = generation < member.member_epoch and self._rules.members_behind_may_commit
         if is_behind or generation == member.member_epoch:
             return None
         return self._stale(member, generation)

@@ -19,7 +19,6 @@ from txnsim.group.offset_commands import (
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.group.shard import GroupShard
 from txnsim.group.state import Group
-from txnsim.releases.rules import Rules
 from txnsim.types import Decision, TopicPartition
 
 _NONE: Final = ErrorCode.none
@@ -29,7 +28,7 @@ DeleteDecision = Decision[GroupRecord, PartitionErrors, None]
 
 
 def decide_commit(
-    shard: GroupShard, command: CommitOffsets, *, metadata_bytes_max: int, now_ms: int, rules: Rules
+    shard: GroupShard, command: CommitOffsets, *, metadata_bytes_max: int, now_ms: int
 ) -> CommitDecision | Rejection:
     """Which positions are written; a position with too much metadata fails alone.
 
@@ -38,9 +37,8 @@ def decide_commit(
         command: What to commit.
         metadata_bytes_max: ``offset.metadata.max.bytes``; counted in characters, as Kafka does.
         now_ms: The cluster's time.
-        rules: The broker's.
     """
-    refusal = check_commit(shard, command, rules)
+    refusal = check_commit(shard, command)
     if refusal is not None:
         return refusal
     group = shard.groups.get(command.group_id)
@@ -73,7 +71,7 @@ def decide_commit(
     return Decision(records=tuple(records), reply=tuple(errors))
 
 
-def check_commit(shard: GroupShard, command: CommitOffsets, rules: Rules) -> Rejection | None:
+def check_commit(shard: GroupShard, command: CommitOffsets) -> Rejection | None:
     """Whether the committer's member id and epoch are valid; any client may commit for a group
     without members.
     """
@@ -83,11 +81,11 @@ def check_commit(shard: GroupShard, command: CommitOffsets, rules: Rules) -> Rej
             return None
         return Rejection(
             error=ErrorCode.group_id_not_found
-            if command.missing_group_named and rules.missing_groups_are_named
+            if command.missing_group_named and shard.rules.missing_groups_are_named
             else ErrorCode.illegal_generation,
             reason=f"there is no group {command.group_id}",
         )
-    refusal = group.check_offset_commit(command, rules)
+    refusal = group.check_offset_commit(command)
     return None if refusal is None else _in_transaction_words(command, refusal)
 
 

@@ -15,7 +15,6 @@ from txnsim.errors import Rejection
 from txnsim.group.consumer_records import TopicIdPartition
 from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
 from txnsim.group.records import GroupRecord
-from txnsim.releases.rules import Rules
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 """Protocol type of consumers, whose subscriptions a coordinator can read."""
@@ -102,7 +101,7 @@ class Group(Protocol):
     def is_empty(self) -> bool:
         """Whether the group has no members."""
 
-    def check_offset_commit(self, command: CommitOffsets, rules: Rules) -> Rejection | None:
+    def check_offset_commit(self, command: CommitOffsets) -> Rejection | None:
         """Whether this member of this generation (or member epoch) may commit."""
 
     def check_position(

@@ -13,7 +13,6 @@ from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
 from txnsim.group.records import ClassicGroupDeleted, ClassicGroupStored, StoredMember
 from txnsim.group.state import ClassicGroupState, Group, GroupType
-from txnsim.releases import LATEST
 
 E = ErrorCode
 S = ClassicGroupState
@@ -119,7 +118,7 @@ def test_who_may_commit(row: str) -> None:
             is_transactional=is_transactional,
             api_version=9,
         )
-        refusal = group.check_offset_commit(command, LATEST)
+        refusal = group.check_offset_commit(command)
         assert error(refusal) is ErrorCode[SHORT.get(name, name)], (row, is_transactional)
 
 

@@ -31,8 +31,8 @@ def error(refusal: Rejection | None) -> ErrorCode:
     return E.none if refusal is None else refusal.error
 
 
-def with_members() -> ConsumerGroup:
-    group = ConsumerGroup("g")
+def with_members(rules: Rules = LATEST) -> ConsumerGroup:
+    group = ConsumerGroup("g", rules)
     for member_id, classic in (
         ("new", None),
         ("old", ClassicMetadata(session_timeout_ms=1, protocols=())),
@@ -87,13 +87,13 @@ def test_who_may_commit(row: str) -> None:
             is_transactional=is_transactional,
             api_version=int(version),
         )
-        refusal = with_members().check_offset_commit(command, LATEST)
+        refusal = with_members().check_offset_commit(command)
         assert error(refusal) is ErrorCode[name], (row, is_transactional)
 
 
 def test_anybody_may_commit_for_a_group_without_members() -> None:
     command = CommitOffsets(group_id="g", positions=(), api_version=8)
-    assert ConsumerGroup("g").check_offset_commit(command, LATEST) is None
+    assert ConsumerGroup("g").check_offset_commit(command) is None
 
 
 def test_a_member_behind_may_commit_what_it_has_had_since_then() -> None:
@@ -119,7 +119,7 @@ def test_before_kip_1251_a_member_behind_may_commit_nothing() -> None:
         command = CommitOffsets(
             group_id="g", positions=(), member_id="new", generation=epoch, api_version=9
         )
-        assert error(with_members().check_offset_commit(command, before)) is expected
+        assert error(with_members(before).check_offset_commit(command)) is expected
 
 
 @pytest.mark.parametrize(

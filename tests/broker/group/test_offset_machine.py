@@ -81,7 +81,7 @@ def commit(*positions: NewPosition, **more: object) -> CommitOffsets:
 
 
 def decided(shard: GroupShard, command: CommitOffsets) -> ErrorCode | None:
-    outcome = decide_commit(shard, command, metadata_bytes_max=4, now_ms=NOW, rules=LATEST)
+    outcome = decide_commit(shard, command, metadata_bytes_max=4, now_ms=NOW)
     return outcome.error if isinstance(outcome, Rejection) else None
 
 
@@ -94,7 +94,7 @@ def test_positions_are_written_but_for_those_with_too_much_metadata() -> None:
         NewPosition(topic_partition=P1, offset=6, metadata="12345"),
         retention_ms=10,
     )
-    decision = decide_commit(shard_with(), command, metadata_bytes_max=4, now_ms=NOW, rules=LATEST)
+    decision = decide_commit(shard_with(), command, metadata_bytes_max=4, now_ms=NOW)
     assert not isinstance(decision, Rejection)
     (record,) = decision.records
     assert (record.metadata, record.leader_epoch) == ("", -1)
@@ -115,8 +115,9 @@ def test_a_missing_group_is_made_for_who_is_no_member(
 ) -> None:
     command = commit(generation=generation, missing_group_named=named)
     assert decided(shard_with(), command) is error
-    older = Rules(missing_groups_are_named=False)
-    answered = check_commit(shard_with(), command, older)
+    older = shard_with()
+    older.rules = Rules(missing_groups_are_named=False)
+    answered = check_commit(older, command)
     assert (answered and answered.error) is (error and E.illegal_generation)
 
 
@@ -334,7 +335,7 @@ def test_a_group_with_something_pending_only_stays() -> None:
 def test_ids_of_topics_are_written_where_the_request_has_them(is_kept: bool) -> None:
     position = NewPosition(topic_partition=P0, offset=1, topic_id=TOPIC_ID)
     command = commit(position, keeps_topic_ids=is_kept)
-    decision = decide_commit(shard_with(), command, metadata_bytes_max=4, now_ms=NOW, rules=LATEST)
+    decision = decide_commit(shard_with(), command, metadata_bytes_max=4, now_ms=NOW)
     assert not isinstance(decision, Rejection)
     assert decision.records[0].topic_id == (TOPIC_ID if is_kept else None)
 
@@ -346,7 +347,6 @@ def test_a_classic_group_does_not_look_at_single_positions() -> None:
         CommitOffsets(group_id="g", positions=(position,)),
         metadata_bytes_max=10,
         now_ms=NOW,
-        rules=LATEST,
     )
     assert not isinstance(decision, Rejection)
     assert decision.reply == ((P0, E.none),)

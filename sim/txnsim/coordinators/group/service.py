@@ -471,7 +471,6 @@ class GroupCoordinator:
             command,
             metadata_bytes_max=self._settings.offset_metadata_max_bytes,
             now_ms=self._clock.now_ms() if now_ms is None else now_ms,
-            rules=self._rules,
         )
 
     async def _prepared(self, command: CommitOffsets, pace: Pace) -> DecideCommit | None:
