@@ -12,7 +12,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -183,12 +183,7 @@ def _below(place: str, name: str) -> str:
 
 def _kinds(kind: Any) -> tuple[Any, ...]:
     is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
-    return tuple(_kinds_of(typing.get_args(kind))) if is_union else (kind,)
-
-
-def _kinds_of(kinds: tuple[Any, ...]) -> Iterator[Any]:
-    for one in kinds:
-        yield from _kinds(one)
+    return tuple(chain(*map(_kinds, typing.get_args(kind)))) if is_union else (kind,)
 
 
 def _structs(kind: Any) -> tuple[type[msgspec.Struct], ...]:

@@ -325,7 +325,8 @@ class _Parser:
         self._open[-1].parts.append(_Part(text, instructions))
 
     def _literal(self, code: int) -> None:
-        text, ignores_case = _char(code), self._flags.ignores_case and _may_have_case(code)
+        may_have_case = code >= 0x80 or chr(code).isalpha()
+        text, ignores_case = _char(code), self._flags.ignores_case and may_have_case
         instructions = len(chr(code).encode("utf-8", "surrogatepass"))
         if ignores_case:
             self._push(f"(?i:{text or f'[{_NOTHING}]'})", instructions + _INSTRUCTIONS_OF_RANGE)
@@ -569,10 +570,6 @@ def _char(code: int) -> str:
     if char in _ALNUM:
         return char
     return "" if 0xD800 <= code < 0xE000 else f"\\x{{{code:x}}}"
-
-
-def _may_have_case(code: int) -> bool:
-    return code >= 0x80 or chr(code).isalpha()
 
 
 def _refuse(why: str) -> NoReturn:

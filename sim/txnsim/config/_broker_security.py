@@ -87,7 +87,7 @@ class _Reader:
             if listener is not plain and (found := self._listener(listener)) is not None
         )
         given = self._everybody
-        self._try(lambda: self._check_class("principal.builder.class"), None)
+        self._try(lambda: _check_foreign(given.get("principal.builder.class")), None)
         reauth_ms = self._try(lambda: given.number(_REAUTH, 0), 0) if secured else 0
         delay_ms = FAILURE_DELAY_MS
         if secured:
@@ -240,9 +240,6 @@ class _Reader:
     def _check_handler(self, given: Lookup, mechanism: str) -> None:
         name = "sasl.server.callback.handler.class"
         _check_foreign(given.own(f"{mechanism.lower()}.{name}") or given.get(name))
-
-    def _check_class(self, name: str) -> None:
-        _check_foreign(self._everybody.get(name))
 
     def _has_authorizer(self) -> bool:
         entry = self._everybody.get("authorizer.class.name")

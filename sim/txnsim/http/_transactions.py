@@ -195,7 +195,8 @@ class TransactionRoutes(ClusterNoun):
                 coordinator_epoch=one.coordinator_epoch,
                 open_since_offset=_start(one),
             )
-            for where, leader, one in self._producers()
+            for where, leader, log in self._logs()
+            for one in log.producers.all()
             if topic in (None, where.topic) and partition in (-1, where.partition)
         )
 
@@ -258,11 +259,6 @@ class TransactionRoutes(ClusterNoun):
                 log = replica_log(self._cluster, where, partition.leader)
                 if log is not None:
                     yield where, partition.leader, log
-
-    def _producers(self) -> Iterator[tuple[TopicPartition, BrokerId, ProducerEntry]]:
-        for where, leader, log in self._logs():
-            for one in log.producers.all():
-                yield where, leader, one
 
     def _view(self, broker_id: BrokerId, txn: TxnMetadata) -> TransactionView:
         is_open = txn.start_timestamp_ms != NO_TIMESTAMP and (

@@ -16,7 +16,7 @@ from txnsim.runtime.trace import Event, Tracer
 from txnsim.server.cluster import SimCluster
 from txnsim.server.views.waiting_transactions import waits_for
 from txnsim.text import printable
-from txnsim.trace.story import Sentence, story
+from txnsim.trace.story import story
 from txnsim.txn.state import PREPARED_STATES, TransactionState
 
 SENTENCES_MAX: Final = 40
@@ -57,13 +57,12 @@ def _is_noise(event: Event, onlooker: str) -> bool:
 def story_text(events: Iterable[Event], nodes: Sequence[str]) -> str:
     """The last sentences of the story."""
     sentences = story(events, nodes)
-    lines = [_line(sentence) for sentence in sentences[-SENTENCES_MAX:]]
+    lines = [
+        in_one_line(f"{one.at_ms:>7} ms  {one.who}: {one.text}")
+        for one in sentences[-SENTENCES_MAX:]
+    ]
     left_out = len(sentences) - len(lines)
     return "\n".join([f"… {left_out} sentences before", *lines] if left_out else lines)
-
-
-def _line(sentence: Sentence) -> str:
-    return in_one_line(f"{sentence.at_ms:>7} ms  {sentence.who}: {sentence.text}")
 
 
 def waits_text(cluster: SimCluster) -> str:

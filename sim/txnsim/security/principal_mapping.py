@@ -62,7 +62,9 @@ class PrincipalMapping:
             ValueError: One is none.
         """
         self._rules = [
-            rule for text in _split(rules.strip()) if (rule := _parsed(text)) is not None
+            rule
+            for text in _SPLITTER.finditer(rules.strip())
+            if (rule := _parsed(text[1])) is not None
         ]
 
     def name(self, subject: str) -> str | None:
@@ -75,10 +77,6 @@ class PrincipalMapping:
             )
         except ValueError:
             return None
-
-
-def _split(rules: str) -> list[str]:
-    return [match[1] for match in _SPLITTER.finditer(rules)]
 
 
 def _parsed(text: str) -> _Rule | None:

@@ -168,7 +168,7 @@ class SaslSession(msgspec.Struct, eq=False):
             return _failed(ENDLESS)
         if isinstance(step, sasl.Authenticated):
             self._complete(step)
-        return SaslStep(then=Then.SEND, answer=_sized(step.token))
+        return SaslStep(then=Then.SEND, answer=len(step.token).to_bytes(4, "big") + step.token)
 
     def _take_token(self, header: codec.RequestHeader, frame: bytes) -> SaslStep:
         key, version = header.api_key, header.api_version
@@ -250,10 +250,6 @@ class SaslSession(msgspec.Struct, eq=False):
 
 def _failed(reason: str, answer: bytes = b"") -> SaslStep:
     return SaslStep(then=Then.FAIL, answer=answer, reason=reason)
-
-
-def _sized(token: bytes) -> bytes:
-    return len(token).to_bytes(4, "big") + token
 
 
 def _framed(header: codec.RequestHeader, **values: Any) -> bytes:

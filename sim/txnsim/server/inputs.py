@@ -84,15 +84,14 @@ def described(known: RunInfo, options: ClusterOptions) -> RunInfo:
     return msgspec.structs.replace(
         known,
         sim=VERSION,
-        settings=tuple((name, _plain(value)) for name, value in sorted(given.items())),
+        settings=tuple(
+            (name, value if isinstance(value, str | int | bool) else str(value))
+            for name, value in sorted(given.items())
+        ),
         brokers=options.brokers,
         releases=options.as_version,
         rules=tuple(sorted(options.rules.items())),
     )
-
-
-def _plain(value: object) -> str | int | bool:
-    return value if isinstance(value, str | int | bool) else str(value)
 
 
 def advance(environment: Environment, ms: int) -> None:

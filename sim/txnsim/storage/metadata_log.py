@@ -110,7 +110,11 @@ def read_metadata_log(folder: Path, *, cluster_id: str) -> StoredMetadata | None
     found = _Metadata()
     start = 0
     snapshot = max(
-        ((int(name[1]), path) for path in folder.iterdir() if (name := _snapshot_of(path))),
+        (
+            (int(name[1]), path)
+            for path in folder.iterdir()
+            if (name := _SNAPSHOT.fullmatch(path.name))
+        ),
         default=None,
     )
     if snapshot is not None:
@@ -123,10 +127,6 @@ def read_metadata_log(folder: Path, *, cluster_id: str) -> StoredMetadata | None
             if batch.header.base_offset >= start:
                 found.take(batch, path)
     return found.frozen(cluster_id) if found.batches else None
-
-
-def _snapshot_of(path: Path) -> re.Match[str] | None:
-    return _SNAPSHOT.fullmatch(path.name)
 
 
 def _batches(path: Path, torn: list[TornTail]) -> Iterator[StoredBatch]:

@@ -84,9 +84,9 @@ def start_of(environment: Mapping[str, str], more: Sequence[str] = ()) -> Start:
         ConfigError: A variable of ours is unknown or wrong, or two contradict each other.
     """
     ours = {**DEFAULTS, **{k: v for k, v in environment.items() if is_given(k, v)}}
-    unknown = sorted(ours.keys() - OPTIONS.keys())
-    if unknown:
-        raise ConfigError("\n".join(map(_unknown, unknown)))
+    strangers = sorted(ours.keys() - OPTIONS.keys())
+    if strangers:
+        raise ConfigError("\n".join(unknown("variable", name, OPTIONS) for name in strangers))
     properties, remarks = _properties(environment, has_file="TXNSIM_CONFIG" in environment)
     if "listeners" in properties and "TXNSIM_HOST" not in environment:
         del ours["TXNSIM_HOST"]  # they say where to listen
@@ -192,10 +192,6 @@ def _config(start: Start) -> list[str]:
 
 
 # Variables
-
-
-def _unknown(name: str) -> str:
-    return unknown("variable", name, OPTIONS)
 
 
 def _escaped(value: str) -> str:

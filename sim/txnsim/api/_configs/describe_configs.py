@@ -189,6 +189,7 @@ def _entry(request: Request, value: ConfigValue) -> Any:
             schema.DescribeConfigsSynonym(name=name, value=text, source=source)
             for name, text, source in value.synonyms
         )
+    wants_words = request.api_version >= 3 and request.message.include_documentation
     return build(
         schema.DescribeConfigsResourceResult,
         name=value.name,
@@ -198,12 +199,8 @@ def _entry(request: Request, value: ConfigValue) -> Any:
         is_sensitive=value.is_sensitive,
         synonyms=synonyms,
         config_type=value.type,
-        documentation=(_documentation(value.name) if _wants_documentation(request) else None),
+        documentation=_documentation(value.name) if wants_words else None,
     )
-
-
-def _wants_documentation(request: Request) -> bool:
-    return request.api_version >= 3 and bool(request.message.include_documentation)
 
 
 def _documentation(name: str) -> str | None:

@@ -57,13 +57,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(answer: Json) -> list[str]:
-    lines = [f"{time_text(answer['now_ms'])} on the cluster's clock, moved by {_ms(answer)}"]
+    moved = f"moved by {answer['advanced_ms']} ms in all"
+    lines = [f"{time_text(answer['now_ms'])} on the cluster's clock, {moved}"]
     return lines + [
         f"broker {broker}: {abs(ms)} ms {'ahead of' if ms > 0 else 'behind'} it"
         for broker, ms in answer["brokers"].items()
         if ms
     ]
-
-
-def _ms(answer: Json) -> str:
-    return f"{answer['advanced_ms']} ms in all"

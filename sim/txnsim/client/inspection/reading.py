@@ -223,7 +223,7 @@ async def _fetch(
 ) -> FetchResult:
     """From an offset on; -1: from the start of the log."""
     if offset < 0:
-        offset = await _log_start(admin, topic, partition)
+        offset = await admin.offset_of(TopicPartition(topic, partition), EARLIEST)
     return await fetch(
         admin.cluster,
         topic,
@@ -234,7 +234,3 @@ async def _fetch(
         max_bytes=FETCH_BYTES_MAX if beside is None else PIECE_BYTES,
         beside=beside,
     )
-
-
-async def _log_start(admin: Admin, topic: str, partition: int) -> int:
-    return await admin.offset_of(TopicPartition(topic, partition), EARLIEST)

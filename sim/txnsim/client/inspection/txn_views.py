@@ -117,6 +117,7 @@ def parse_listing(broker_id: int, row: Any) -> TransactionListing:
 def parse_description(broker_id: int, row: Any) -> TransactionDescription:
     """Read a row of a DescribeTransactions answer."""
     start_time_ms = time_ms(row.transaction_start_time)
+    updated = getattr(row, "transaction_last_update_time", None)
     return TransactionDescription(
         coordinator_id=broker_id,
         transactional_id=row.transactional_id,
@@ -128,12 +129,8 @@ def parse_description(broker_id: int, row: Any) -> TransactionDescription:
         partitions=tuple(
             TopicPartition(topic.topic, index) for topic in row.topics for index in topic.partitions
         ),
-        last_update_time_ms=_optional_time_ms(getattr(row, "transaction_last_update_time", None)),
+        last_update_time_ms=None if updated is None else time_ms(updated),
     )
-
-
-def _optional_time_ms(value: Any) -> int | None:
-    return None if value is None else time_ms(value)
 
 
 def parse_producer(row: Any) -> ProducerState:

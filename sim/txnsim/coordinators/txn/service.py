@@ -627,12 +627,12 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
         self._arm(
             "transaction-timeouts",
             settings.transaction_abort_timed_out_cleanup_interval_ms,
-            self._on_abort,
+            lambda: self._scan(self._timeouts(), "timeouts"),
         )
         self._arm(
             "transactional-id-expiration",
             settings.transaction_remove_expired_cleanup_interval_ms,
-            self._on_expiry,
+            lambda: self._scan(self._expiries(), "expiries"),
         )
 
     def stop(self) -> None:
@@ -651,12 +651,6 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
         self._timers[kind] = self.clock.call_at(
             self.clock.now_ms() + interval_ms, lambda: self.gate(kind, due, again)
         )
-
-    def _on_abort(self) -> None:
-        self._scan(self._timeouts(), "timeouts")
-
-    def _on_expiry(self) -> None:
-        self._scan(self._expiries(), "expiries")
 
     def _scan(self, steps: Generator[int, None, None], name: str) -> None:
         """Look at all ids, of which there may be very many, with breaks."""
