@@ -1,4 +1,12 @@
-"""What a story is played on: one broker, unless it asks for more."""
+"""Clusters to play stories and cases to: the simulator in virtual time or as a process, and a real
+Apache Kafka, each in any configuration.
+
+Each is a ``Target`` (``txnsim_lab.target``) for players that block: acts have the same names, and
+what tells clusters apart is the same set of abilities. Those of the simulator are done by
+``SimulatedTarget``. A real one is reached without the fault proxy of ``RealTarget``, as what it
+answers is recorded byte by byte; and it is started by ``support/apache_kafka.py``, which has
+releases, listeners and a layout that recordings were made with, and needs no package of ours.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +16,24 @@ import tempfile
 import time  # noqa: TID251 - waits for processes on the real machine
 import urllib.request
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
+from tests.conformance.casebook.model import BrokerConfig
 from tests.real.stories.player import Player
-from tests.support.apache_kafka import ApacheKafka, brokers_listed
+from tests.support.apache_kafka import KAFKA_VERSION, ApacheKafka, brokers_listed
 from tests.support.patience import until
 from tests.support.raw_wire import RawConnection
 from tests.support.txnsim_server import TxnsimServer
 from tests.support.virtual_world import VirtualWorld
 from tests.support.world import playing_in
 from txnsim.config import load
+from txnsim.releases import REFERENCE
 from txnsim.server.options import ClusterOptions
+from txnsim_lab.target.cluster import THERE, Ability, need
 
 _PATIENCE_S: Final = 30.0
 _PAUSE_S: Final = 0.05
@@ -34,103 +46,181 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     name: str
     properties: Mapping[str, str]
     """What both are started with."""
+    kafka_only: Mapping[str, str] = {}
+    """What the real one needs besides."""
     brokers: int = 1
     down: tuple[int, ...] = ()
-    """Brokers that are killed, and fenced, before the story begins."""
+    """Brokers that are killed, and fenced, before a story begins."""
     takes_telemetry: bool = False
     """Clients may push their metrics (KIP-714)."""
 
 
+def ground_of(config: BrokerConfig) -> Ground:
+    """The ground of cases that want this configuration."""
+    return Ground(
+        name=config.about,
+        properties=config.properties,
+        kafka_only=config.kafka_only,
+        brokers=config.brokers,
+    )
+
+
+class BlockingTarget(Protocol):
+    """``Target``, as far as those need it who wait for each act."""
+
+    @property
+    def can(self) -> frozenset[Ability]:
+        """Its abilities."""
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of all brokers."""
+
+    def kill(self, broker: int) -> None:
+        """End a broker at once, as ``kill -9`` does."""
+
+    def stop(self, broker: int) -> None:
+        """End a broker in order, and wait until it has ended."""
+
+    def start(self, broker: int) -> None:
+        """Start one again that was ended, and wait until it is one of the cluster."""
+
+
+class There:
+    """A cluster that runs already.
+
+    Args:
+        bootstrap: Where.
+    """
+
+    can = THERE
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+    def kill(self, broker: int) -> None:
+        need(self.can, Ability.BROKERS, f"kill broker {broker}")
+
+    def stop(self, broker: int) -> None:
+        need(self.can, Ability.BROKERS, f"stop broker {broker}")
+
+    def start(self, broker: int) -> None:
+        need(self.can, Ability.BROKERS, f"start broker {broker}")
+
+
+class _Started:
+    """A real one, whose processes are ours."""
+
+    can: Final = frozenset({Ability.BROKERS})
+
+    def __init__(self, kafka: ApacheKafka) -> None:
+        self.bootstrap: Final = kafka.bootstrap
+        self._kafka = kafka
+
+    def kill(self, broker: int) -> None:
+        self._kafka.kill(broker)
+
+    def stop(self, broker: int) -> None:
+        self._kafka.stop_one(broker)
+
+    def start(self, broker: int) -> None:
+        self._kafka.start_again(broker)
+
+
 @contextlib.contextmanager
-def kafka_on(ground: Ground, level: int) -> Iterator[str]:
-    """A real Apache Kafka; the address of its first broker."""
+def kafka_on(ground: Ground, level: int, version: str = KAFKA_VERSION) -> Iterator[BlockingTarget]:
+    """A real Apache Kafka."""
     with ApacheKafka(
         transaction_version=level,
         brokers=ground.brokers,
-        properties=ground.properties,
+        properties={**ground.properties, **ground.kafka_only},
         takes_telemetry=ground.takes_telemetry,
         jvm_options=("-Xmx512m",),
-    ) as cluster:
-        for broker_id in ground.down:
-            cluster.kill(broker_id)
-        yield _ready(cluster.bootstrap, ground)
+        version=version,
+    ) as kafka:
+        for broker in ground.down:
+            kafka.kill(broker)
+        _await_brokers(kafka.bootstrap, ground)
+        yield _Started(kafka)
 
 
 @contextlib.contextmanager
-def simulator_on(ground: Ground, level: int) -> Iterator[str]:
-    """The simulator as a process, over TCP; the address of its first broker."""
+def simulator_on(
+    ground: Ground, level: int, release: str = REFERENCE.name
+) -> Iterator[BlockingTarget]:
+    """The simulator as a process that plays that release, over TCP."""
+    http = ("--http", "0") if ground.down else ()
     with (
         _config(ground) as file,
         TxnsimServer(
             transaction_version=level,
             brokers=ground.brokers,
-            arguments=("--config", str(file), *(("--http", "0") if ground.down else ())),
+            arguments=("--config", str(file), "--as-version", release, *http),
         ) as server,
     ):
-        for broker_id in ground.down:
-            _post(f"{server.http}/api/v1/brokers/{broker_id}/kill")
-        address = _ready(server.bootstrap, ground)
-        _take_first_producer_id(address, level)
-        yield address
+        for broker in ground.down:
+            _post(f"{server.http}/api/v1/brokers/{broker}/kill")
+        _await_brokers(server.bootstrap, ground)
+        yield There(server.bootstrap)
 
 
 @contextlib.contextmanager
-def virtual_on(ground: Ground, level: int) -> Iterator[str]:
-    """The simulator in virtual time; the address of its first broker. What is played here is played
-    in its world.
-    """
-    with _config(ground) as file:
-        options = load(file).onto(ClusterOptions(brokers=ground.brokers, port=0))
+def virtual_on(ground: Ground, level: int, release: str = REFERENCE.name) -> Iterator[VirtualWorld]:
+    """The simulator as that release in virtual time. What is played here is played in its world."""
+    options = _options(ground)
     settings = msgspec.structs.replace(options.settings, transaction_version=level)
-    options = msgspec.structs.replace(options, settings=settings)
+    options = msgspec.structs.replace(options, settings=settings, as_version=(release,))
     with VirtualWorld(options) as cluster, playing_in(cluster):
-        address = cluster.bootstrap.partition(",")[0]
-        for broker_id in ground.down:
-            cluster.kill(broker_id)
+        for broker in ground.down:
+            cluster.kill(broker)
         if ground.down:
-            with RawConnection(address) as connection:
+            with RawConnection(first_of(cluster)) as connection:
                 until(
                     lambda: len(connection.ask(_METADATA, 12, topics=[]).brokers),
                     lambda alive: alive == ground.brokers - len(ground.down),
                     f"brokers {ground.down} are down",
                 )
-        _take_first_producer_id(address, level)
-        yield address
+        yield cluster
 
 
-def _take_first_producer_id(address: str, level: int) -> None:
+def first_of(target: BlockingTarget) -> str:
+    """The address of the first broker, which stories ask."""
+    return target.bootstrap.partition(",")[0]
+
+
+def take_first_producer_id(target: BlockingTarget, level: int) -> None:
     """Rows of errors have 0 where they have no producer id; so no story shall be given that one."""
-    with contextlib.closing(Player(address, scene="first", level=level)) as player:
+    with contextlib.closing(Player(first_of(target), scene="first", level=level)) as player:
         player.producer()
+
+
+@cache
+def _options(ground: Ground) -> ClusterOptions:
+    with _config(ground) as file:
+        return load(file).onto(ClusterOptions(brokers=ground.brokers, port=0))
 
 
 @contextlib.contextmanager
 def _config(ground: Ground) -> Iterator[Path]:
-    settings = {**ground.properties, "client_telemetry_enable": ground.takes_telemetry}
+    """Kafka's own file; who takes telemetry is said in ours, as Kafka needs a plugin for it."""
+    lines = [f"{name}={value}\n" for name, value in ground.properties.items()]
     with tempfile.TemporaryDirectory(prefix="txnsim-ground-") as directory:
-        file = Path(directory, "cluster.yaml")
-        typed = {name: _typed(value) for name, value in settings.items()}
-        file.write_text(json.dumps({"settings": typed}))
-        yield file
+        properties, ours = Path(directory, "server.properties"), Path(directory, "cluster.yaml")
+        properties.write_text("".join(lines), "utf-8")
+        settings = {**ground.properties, "client_telemetry_enable": True}
+        ours.write_text(
+            "settings:\n" + "".join(f"  {name}: {value}\n" for name, value in settings.items())
+        )
+        yield ours if ground.takes_telemetry else properties
 
 
-def _ready(bootstrap: str, ground: Ground) -> str:
-    """The first address, once the first broker knows who is down."""
-    address = bootstrap.partition(",")[0]
-    port = int(address.rpartition(":")[2])
+def _await_brokers(bootstrap: str, ground: Ground) -> None:
+    """Until the first broker knows who is down."""
+    port = int(bootstrap.partition(",")[0].rpartition(":")[2])
     deadline_s = time.monotonic() + _PATIENCE_S
     while brokers_listed(port) != ground.brokers - len(ground.down):
         assert time.monotonic() < deadline_s, f"{ground.name}: brokers {ground.down} stay"
         time.sleep(_PAUSE_S)
-    return address
-
-
-def _typed(value: object) -> object:
-    """A property as YAML has it."""
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return kind(str(value))
-    return value
 
 
 def _post(url: str) -> None:

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from tests.conformance.casebook.model import LEVELS, BrokerConfig
 from tests.conformance.casebook.playing import finalize, play
 from tests.conformance.casebook.reading import Case, brokers, chosen, rules
-from tests.conformance.casebook.stages import virtual
 from tests.conformance.casebook.values import CaseError
+from tests.conformance.grounds import ground_of, virtual_on
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,9 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _played(case: Case, config: BrokerConfig, level: int, *, tell: bool) -> Iterator[str]:
     try:
-        with virtual(config, LEVELS[0]) as stage:
-            finalize(stage.address, level)
-            found = play(case, stage.address, level, life=stage.life)
+        with virtual_on(ground_of(config), LEVELS[0]) as target:
+            finalize(target.bootstrap, level)
+            found = play(case, target, level)
     except CaseError as failure:
         yield f"{failure}"
         return

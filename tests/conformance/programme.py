@@ -8,11 +8,17 @@ real Apache Kafka by ``tests.conformance.record`` and ``tests/real``, to the sim
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from tests.conformance.grounds import Ground, kafka_on, simulator_on
+from tests.conformance.grounds import (
+    Ground,
+    first_of,
+    kafka_on,
+    simulator_on,
+    take_first_producer_id,
+)
 from tests.real.stories import (
     admin,
     administration,
@@ -215,11 +221,16 @@ def judged(name: str, unlike: Iterable[str]) -> list[str]:
     return left + [f"accepted, but no longer different: {one}" for one in stale]
 
 
-def kafka(level: int, ground: Ground = ORDINARY) -> AbstractContextManager[str]:
+@contextmanager
+def kafka(level: int, ground: Ground = ORDINARY) -> Iterator[str]:
     """A real broker for the stories of a level; its address."""
-    return kafka_on(ground, level)
+    with kafka_on(ground, level) as target:
+        yield first_of(target)
 
 
-def simulator(level: int, ground: Ground = ORDINARY) -> AbstractContextManager[str]:
+@contextmanager
+def simulator(level: int, ground: Ground = ORDINARY) -> Iterator[str]:
     """A simulated broker for the stories of a level; its address."""
-    return simulator_on(ground, level)
+    with simulator_on(ground, level) as target:
+        take_first_producer_id(target, level)
+        yield first_of(target)

@@ -23,7 +23,7 @@ from tests.conformance.casebook import transcripts
 from tests.conformance.casebook.model import LEVELS
 from tests.conformance.casebook.playing import Play, finalize, play_all
 from tests.conformance.casebook.reading import Case, brokers, cases, chosen, rules
-from tests.conformance.casebook.stages import Stage, real
+from tests.conformance.grounds import BlockingTarget, ground_of, kafka_on
 from tests.conformance.recordings import Exchange, Recording, Recordings, recording_of, together
 from tests.support.saying import say
 
@@ -69,19 +69,19 @@ def recorded(wanted: Sequence[Case], levels: Sequence[int], times: int) -> tuple
         if not at:
             continue
         begun_s = time.monotonic()
-        with real(config, at[0]) as stage:
+        with kafka_on(ground_of(config), at[0]) as target:
             for level in sorted(at):
                 for turn in range(times):
-                    finalize(stage.address, level)
-                    wrong += _one_turn(mine, stage, level, plays, turn)
+                    finalize(target.bootstrap, level)
+                    wrong += _one_turn(mine, target, level, plays, turn)
                 say(f"{time.monotonic() - begun_s:6.1f} s  {name} at {level}")
     return plays, wrong
 
 
 def _one_turn(
-    mine: Sequence[Case], stage: Stage, level: int, plays: Plays, turn: int
+    mine: Sequence[Case], target: BlockingTarget, level: int, plays: Plays, turn: int
 ) -> Iterator[str]:
-    for case, done in play_all(mine, stage.address, level, turn=turn, life=stage.life):
+    for case, done in play_all(mine, target, level, turn=turn):
         failure = done.exception()
         if failure is not None:
             yield str(failure)

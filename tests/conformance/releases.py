@@ -22,7 +22,6 @@ from contextlib import AbstractContextManager
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import msgspec
@@ -31,14 +30,12 @@ from tests.conformance import programme
 from tests.conformance.casebook.model import LEVELS, BrokerConfig
 from tests.conformance.casebook.playing import Play, finalize, play_all
 from tests.conformance.casebook.reading import Case, brokers, chosen, rules
+from tests.conformance.grounds import There, ground_of, kafka_on, simulator_on
 from tests.real.stories.player import Story
-from tests.support.apache_kafka import ApacheKafka
 from tests.support.transcript import Transcript, differences
-from tests.support.txnsim_server import TxnsimServer
 from txnsim.releases import RELEASES, Release
 from txnsim.releases.release import line_of
 
-JVM_OPTIONS: Final = ("-Xmx512m",)
 FEATURE: Final = "transaction.version"
 HANDFUL: Final = 24
 """So many cases are played before they are compared."""
@@ -295,26 +292,14 @@ def _unlike_stories(one: Transcript | None, other: Transcript | None) -> list[st
 @contextlib.contextmanager
 def both(release: Release, config: BrokerConfig, level: int) -> Iterator[tuple[str, str]]:
     """Addresses of a real broker of that release and of ours."""
-    with TemporaryDirectory(prefix="txnsim-releases-") as directory:
-        file = Path(directory, "server.properties")
-        file.write_text("".join(f"{name}={value}\n" for name, value in config.properties.items()))
-        older = AT_ONCE if line_of(release.name) < LINGERS_NOT_SINCE else {}
-        properties = {**config.properties, **config.kafka_only, **older}
-        with (
-            ApacheKafka(
-                transaction_version=level,
-                brokers=config.brokers,
-                properties=properties,
-                jvm_options=JVM_OPTIONS,
-                version=release.patch_release,
-            ) as kafka,
-            TxnsimServer(
-                transaction_version=level,
-                brokers=config.brokers,
-                arguments=("--config", str(file), "--as-version", release.name),
-            ) as server,
-        ):
-            yield kafka.bootstrap, server.bootstrap
+    ground = ground_of(config)
+    older = AT_ONCE if line_of(release.name) < LINGERS_NOT_SINCE else {}
+    of_kafka = msgspec.structs.replace(ground, kafka_only={**ground.kafka_only, **older})
+    with (
+        kafka_on(of_kafka, level, release.patch_release) as kafka,
+        simulator_on(ground, level, release.name) as simulator,
+    ):
+        yield kafka.bootstrap, simulator.bootstrap
 
 
 def two_real(older: str, newer: str) -> Sides:
@@ -322,27 +307,16 @@ def two_real(older: str, newer: str) -> Sides:
 
     @contextlib.contextmanager
     def started(config: BrokerConfig, level: int) -> Iterator[tuple[str, str]]:
-        with contextlib.ExitStack() as running:
-            older_one, newer_one = (
-                running.enter_context(
-                    ApacheKafka(
-                        transaction_version=level,
-                        brokers=config.brokers,
-                        properties={**config.properties, **config.kafka_only},
-                        jvm_options=JVM_OPTIONS,
-                        version=version,
-                    )
-                )
-                for version in (older, newer)
-            )
-            yield older_one.bootstrap, newer_one.bootstrap
+        ground = ground_of(config)
+        with kafka_on(ground, level, older) as one, kafka_on(ground, level, newer) as other:
+            yield one.bootstrap, other.bootstrap
 
     return started
 
 
 def _played(mine: Sequence[Case], address: str, level: int) -> dict[str, Play | str]:
     found: dict[str, Play | str] = {}
-    for case, done in play_all(mine, address, level):
+    for case, done in play_all(mine, There(address), level):
         failure = done.exception()
         found[case.id] = done.result() if failure is None else f"{failure}"
         if case.text.alone and level:

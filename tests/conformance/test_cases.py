@@ -17,7 +17,7 @@ from tests.conformance.casebook import transcripts
 from tests.conformance.casebook.model import LEVELS
 from tests.conformance.casebook.playing import finalize, play
 from tests.conformance.casebook.reading import Case, brokers, cases
-from tests.conformance.casebook.stages import virtual
+from tests.conformance.grounds import Ground, ground_of, virtual_on
 from tests.conformance.recordings import unlike
 from tests.real.stories.player import Player
 from tests.support.virtual_world import VirtualWorld
@@ -25,6 +25,11 @@ from tests.support.virtual_world import VirtualWorld
 PLAYS = [(case, level) for level in LEVELS for case in cases() if level in case.text.levels]
 EXHAUSTED = "coordinator/exhausted"
 recorded = cache(transcripts.read)
+
+
+@cache
+def grounds() -> dict[str, Ground]:
+    return {name: ground_of(config) for name, config in brokers().items()}
 
 
 def id_of(case: Case, level: int) -> str:
@@ -50,10 +55,10 @@ def test_a_leap_leaves_what_each_single_step_leaves(
     described = []
     for leaps in (True, False):
         if not leaps:
-            monkeypatch.setattr(VirtualWorld, "leap", lambda *_: False)
-        with virtual(brokers()["default"], LEVELS[0]) as stage:
-            finalize(stage.address, level)
-            with contextlib.closing(Player(stage.address, scene="leap", level=level)) as player:
+            monkeypatch.setattr(VirtualWorld, "can", frozenset())
+        with virtual_on(grounds()["default"], LEVELS[0]) as target:
+            finalize(target.bootstrap, level)
+            with contextlib.closing(Player(target.bootstrap, scene="leap", level=level)) as player:
                 player.climb("p", 100)
                 answer = player.quiet("DescribeTransactions", 0, transactional_ids=["p"])
                 described.append(answer.transaction_states[0])
@@ -76,9 +81,9 @@ def test_the_simulator_answers_as_kafka_did(case: Case, level: int) -> None:
     recording = recorded(case.file).get(case.name, {}).get(level)
     assert recording is not None, "record it: python -m tests.conformance.record_cases"
     release = transcripts.release_of(case.file)
-    with virtual(brokers()[case.broker], LEVELS[0], release) as stage:
-        finalize(stage.address, level)
-        found = play(case, stage.address, level, life=stage.life)
+    with virtual_on(grounds()[case.broker], LEVELS[0], release) as target:
+        finalize(target.bootstrap, level)
+        found = play(case, target, level)
     wrong = [*unlike(recording, found.transcript), *found.unshown]
     again = f"If the case has changed: python -m tests.conformance.record_cases --case {case.id}"
     assert not wrong, "\n".join([f"{len(wrong)} differences (Kafka != ours):", *wrong, again])

@@ -20,7 +20,7 @@ from typing import Final
 import pytest
 
 from tests.conformance import coverage
-from tests.conformance.grounds import Ground, virtual_on
+from tests.conformance.grounds import Ground, first_of, take_first_producer_id, virtual_on
 from tests.conformance.programme import (
     ACCEPTED,
     OVER_TCP,
@@ -54,10 +54,11 @@ def plays(level: int, ground: Ground) -> Plays:
 
     def play() -> Plays:
         found: Plays = {}
-        with virtual_on(ground, level) as address:
+        with virtual_on(ground, level) as target:
+            take_first_producer_id(target, level)
             for story in stories_at(level, ground):
                 try:
-                    found[name_of(story)] = played(story, address, level)
+                    found[name_of(story)] = played(story, first_of(target), level)
                 except Exception:  # noqa: BLE001 - shown by the test of this story
                     found[name_of(story)] = traceback.format_exc()
         return found

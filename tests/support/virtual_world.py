@@ -11,16 +11,18 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final, TypeVar
 
-import msgspec
-
 from tests.support.lived import Lived
 from tests.support.transcript import NOW_MS
 from tests.support.virtual_environment import around
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
 from txnsim.runtime.virtual._connection import VirtualTransport
 from txnsim.runtime.virtual._loop import VirtualLoop
 from txnsim.server.cluster import SimCluster
 from txnsim.server.options import ClusterOptions
-from txnsim.types import BrokerId, ProducerEpoch, TransactionalId
+from txnsim_lab.target.cluster import SIMULATED, Ability
+from txnsim_lab.target.simulated import SimulatedTarget
 
 T = TypeVar("T")
 
@@ -28,13 +30,33 @@ START_MS: Final = NOW_MS + 50_000_000_000
 """Later than what a transcript takes for a time that a story has written itself."""
 
 
+class _Operator:
+    """Acts in nobody's trace.
+
+    Args:
+        admin: With which it looks.
+    """
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+
+    async def admin(self) -> Admin:
+        return self._admin
+
+    def say(self, text: str) -> None:
+        """Nobody is told."""
+
+
 class VirtualWorld(Lived):
-    """A cluster in memory, as a context manager, and the time around it.
+    """A cluster in memory, as a context manager, and the time around it; a ``SimulatedTarget``
+    whose acts are waited for.
 
     Args:
         options: What is started.
         seed: Of all chance in the run.
     """
+
+    can: frozenset[Ability] = SIMULATED
 
     def __init__(self, options: ClusterOptions, *, seed: int = 1) -> None:
         self._loop = VirtualLoop()
@@ -77,31 +99,32 @@ class VirtualWorld(Lived):
         """Let time pass."""
         self._run(asyncio.sleep(seconds))
 
-    def leap(self, transactional_id: str, epoch: int) -> bool:
-        """Give a transactional id that has no transaction this epoch at its coordinator."""
-        name = TransactionalId(transactional_id)
-        for broker in self._cluster.brokers.values():
-            for owned in broker.coordinator.owned():
-                if (entry := owned.entries.get(name)) is not None:
-                    owned.entries[name] = msgspec.structs.replace(
-                        entry, producer_epoch=ProducerEpoch(epoch)
-                    )
-                    return True
-        return False
+    # Target
 
-    # Life of brokers
+    def age(self, transactional_id: str, epoch: int) -> None:
+        """Let an idle transactional id go on at an epoch."""
+        self._run(self._age(transactional_id, epoch))
 
-    def kill(self, broker_id: int) -> None:
+    def kill(self, broker: int) -> None:
         """End a broker at once, as ``kill -9`` does."""
-        self._run(self._cluster.kill_broker(BrokerId(broker_id)))
+        self._run(self._target.kill(broker))
 
-    def stop_one(self, broker_id: int) -> None:
+    def stop(self, broker: int) -> None:
         """End a broker in order."""
-        self._run(self._cluster.stop_broker(BrokerId(broker_id)))
+        self._run(self._target.stop(broker))
 
-    def start_again(self, broker_id: int) -> None:
-        """Start one again that was killed, and wait until it serves clients."""
-        self._run(self._cluster.start_broker(BrokerId(broker_id)))
+    def start(self, broker: int) -> None:
+        """Start one again that was ended, and wait until it serves clients."""
+        self._run(self._target.start(broker))
+
+    async def _age(self, transactional_id: str, epoch: int) -> None:
+        environment = self._environment
+        settings = ClientSettings(client_id="operator")
+        async with Cluster(
+            self.bootstrap, settings=settings, clock=environment.clock, tasks=environment.tasks
+        ) as client:
+            self._target.acts_for(_Operator(Admin(client)))
+            await self._target.age(transactional_id, epoch)
 
     def _run(self, awaitable: Awaitable[T]) -> T:
         return self._loop.run_until_complete(awaitable)
@@ -109,6 +132,7 @@ class VirtualWorld(Lived):
     async def _start(self) -> None:
         self._cluster = SimCluster(self._environment, self._options)
         await self._cluster.start()
+        self._target = SimulatedTarget(self._cluster)
 
     async def _stop(self) -> None:
         await self._cluster.stop()

@@ -12,7 +12,10 @@ import time  # noqa: TID251 - the real world
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from txnsim_lab.target.cluster import Ability
 
 
 class Line(Protocol):
@@ -43,14 +46,19 @@ class World(Protocol):
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
 
-    def leap(self, transactional_id: str, epoch: int) -> bool:
-        """Give a transactional id this epoch, as if it had been initialized so often; whether this
-        world can.
-        """
+    can: frozenset[Ability]
+    """Abilities of the cluster in it that a player may use (``txnsim_lab.target.cluster``); with
+    ``INSIDE`` comes ``age``.
+    """
+
+    def age(self, transactional_id: str, epoch: int) -> None:
+        """Let an idle transactional id go on at an epoch."""
 
 
 class RealWorld:
     """TCP, and the clock of the machine."""
+
+    can: frozenset[Ability] = frozenset()
 
     def connect(self, host: str, port: int, *, timeout_s: float) -> Line:
         """Open a connection."""
@@ -64,9 +72,9 @@ class RealWorld:
         """Let time pass."""
         time.sleep(seconds)
 
-    def leap(self, transactional_id: str, epoch: int) -> bool:
-        """Epochs are reached one by one."""
-        return False
+    def age(self, transactional_id: str, epoch: int) -> None:
+        """Real brokers reach epochs one by one."""
+        raise NotImplementedError
 
 
 _current: Final[ContextVar[World]] = ContextVar("world", default=RealWorld())  # noqa: B039 - has no state

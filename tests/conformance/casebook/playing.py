@@ -17,7 +17,6 @@ import msgspec
 
 from tests.conformance.casebook.model import CLOSED, SILENT, Step
 from tests.conformance.casebook.reading import Case, rules
-from tests.conformance.casebook.stages import Life
 from tests.conformance.casebook.values import (
     CaseError,
     Producer,
@@ -31,12 +30,14 @@ from tests.conformance.casebook.values import (
 )
 from tests.conformance.casebook.verbs import DESCRIBING, TIMEOUT_MS, Request
 from tests.conformance.casebook.words import requests_of
+from tests.conformance.grounds import BlockingTarget
 from tests.real.stories.player import KEYS, Player
 from tests.support.lived import Lived
 from tests.support.raw_wire import Outcome, RawConnection
 from tests.support.transcript import Transcript
 from tests.support.world import world
 from txnsim.errors import ErrorCode
+from txnsim_lab.target.cluster import Ability, TargetError, need
 
 WORKERS: Final = 6
 """Cases that are played at the same time: with more of them each takes longer, until transactions
@@ -77,26 +78,23 @@ class CasePlayer(Lived):
 
     Args:
         case: What to play.
-        address: Of the brokers.
+        target: The brokers.
         level: Finalized level of ``transaction.version``.
         turn: Tells it from other plays of the case there.
-        life: Of the brokers, where cases may end them.
     """
 
-    def __init__(
-        self, case: Case, address: str, level: int, *, turn: str = "0", life: Life | None = None
-    ) -> None:
+    def __init__(self, case: Case, target: BlockingTarget, level: int, *, turn: str = "0") -> None:
         self._case = case
         self._level = level
         self._scene = f"{case.id.replace('/', '-')}-tv{level}-{turn}"
-        self._addresses = address.split(",")
+        self._addresses = target.bootstrap.split(",")
         self._player = Player(self._addresses[0], scene=self._scene, level=level)
         self._connections: dict[str, RawConnection] = {}
         self._awaited: dict[str, tuple[Request, str]] = {}
         self._transcript = Transcript(scene=f"{self._scene}-")
         self._variables: Variables = {**case.chosen, "level": level}
         self._racy: set[int] = set()
-        self._life = life
+        self._target = target
         self._dead: set[int] = set()
         self._unshown: list[str] = []
 
@@ -123,7 +121,14 @@ class CasePlayer(Lived):
                 self._take(step)
             except TooLateError:
                 raise
-            except (CaseError, ValueError, TypeError, AssertionError, OSError) as error:
+            except (
+                CaseError,
+                TargetError,
+                ValueError,
+                TypeError,
+                AssertionError,
+                OSError,
+            ) as error:
                 told = f"{self._case.id} at level {self._level}, step {number} ({step.verb})"
                 raise CaseError(f"{told}: {error}") from error
         return Play(
@@ -392,23 +397,19 @@ class CasePlayer(Lived):
 
     def _kill(self, given: int) -> None:
         """``kill: 3``: that broker ends at once; the controller knows when its session is over."""
-        if self._life is None:
-            raise CaseError("these brokers are not ours to end")
+        need(self._target.can, Ability.BROKERS, "kill")
         self._dead.add(given)
-        self._life.kill(given)
+        self._target.kill(given)
 
     def _stop(self, given: int) -> None:
         """``stop: 3``: that broker stops in order."""
-        if self._life is None:
-            raise CaseError("these brokers are not ours to stop")
+        need(self._target.can, Ability.BROKERS, "stop")
         self._dead.add(given)
-        self._life.stop_one(given)
+        self._target.stop(given)
 
     def _start(self, given: int) -> None:
         """``start: 3``: it is back."""
-        if self._life is None:
-            raise CaseError("these brokers are not ours to start")
-        self._life.start_again(given)
+        self._target.start(given)
         self._dead.discard(given)
 
     def _pause(self, given: int) -> None:
@@ -458,7 +459,7 @@ def _told(given: Any) -> str:
 # Many
 
 
-def play(case: Case, address: str, level: int, *, turn: int = 0, life: Life | None = None) -> Play:
+def play(case: Case, target: BlockingTarget, level: int, *, turn: int = 0) -> Play:
     """Play one case; again where the machine was too busy for its timeouts.
 
     Raises:
@@ -468,7 +469,7 @@ def play(case: Case, address: str, level: int, *, turn: int = 0, life: Life | No
     for attempt in range(ATTEMPTS_MAX):
         try:
             name = f"{turn}-{attempt}"
-            with CasePlayer(case, address, level, turn=name, life=life) as player:
+            with CasePlayer(case, target, level, turn=name) as player:
                 return player.play()
         except TooLateError as error:
             late = error
@@ -476,18 +477,13 @@ def play(case: Case, address: str, level: int, *, turn: int = 0, life: Life | No
 
 
 def play_all(
-    cases: Sequence[Case],
-    address: str,
-    level: int,
-    *,
-    turn: int = 0,
-    life: Life | None = None,
+    cases: Sequence[Case], target: BlockingTarget, level: int, *, turn: int = 0
 ) -> Iterator[tuple[Case, Future[Play]]]:
     """Play several, side by side where they may be; each with what came of it, when it is done."""
     wanted = [case for case in cases if level in case.text.levels]
     with ThreadPoolExecutor(WORKERS) as threads:
         together = [
-            (case, threads.submit(play, case, address, level, turn=turn))
+            (case, threads.submit(play, case, target, level, turn=turn))
             for case in wanted
             if not case.alone
         ]
@@ -496,7 +492,7 @@ def play_all(
         if case.alone:
             done: Future[Play] = Future()
             try:
-                done.set_result(play(case, address, level, turn=turn, life=life))
+                done.set_result(play(case, target, level, turn=turn))
             except Exception as failure:  # noqa: BLE001 - handed to whoever asks for the result
                 done.set_exception(failure)
             yield case, done

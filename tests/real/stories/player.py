@@ -11,6 +11,7 @@ from tests.support.world import world
 from txnsim.errors import ErrorCode
 from txnsim.wire.apis import APIS
 from txnsim.wire.batch import Record, build_batch
+from txnsim_lab.target.cluster import Ability
 
 KEYS: Final = {name: key for key, (name, _) in APIS.items()}
 STAMP_MS: Final = 1_700_000_000_000
@@ -217,13 +218,14 @@ class Player:
         )
 
     def climb(self, transactional_id: str, epoch: int) -> None:
-        """Initialize a transactional id until it has that epoch, many requests at a time. Where the
-        world can, most of the way is one leap: 32,766 times the same shows no more than some of it.
+        """Initialize a transactional id until it has that epoch, many requests at a time. Most of
+        the way is one leap where that can be: 32,766 times the same shows no more than some of it.
         """
         at = self.producer(transactional_id).producer_epoch
         if epoch - at > _ASKED_ABOVE_A_LEAP:
             below = epoch - _ASKED_ABOVE_A_LEAP
-            if world().leap(transactional_id, below):
+            if Ability.INSIDE in world().can:
+                world().age(transactional_id, below)
                 at = below
         values = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
         while at < epoch:
