@@ -36,22 +36,22 @@ PROTOCOLS_ONLY: Final = "protocols and values, nothing runs"
 
 JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/__main__.py": "tests/broker/cli/test_main.py",
-    "sim/txnsim/http/wire_noun.py": "tests/broker/http/test_assertions.py",
+    "sim/txnsim/http/wire_noun.py": "tests/broker/http/test_nouns.py",
     "sim/txnsim_lab/cli/_traces/trace.py": "tests/spark/cli/test_trace_actions.py",
     "sim/txnsim_lab/http/control_port.py": "tests/lab/http/test_explaining.py",
     "sim/txnsim_spark/campaign_engine.py": "tests/spark/pipeline/test_campaign.py",
     "sim/txnsim_lab/exam/real_targets.py": "tests/real/test_exam.py",
     "sim/txnsim_lab/exam/situations/*.py": "tests/lab/exam/test_run.py",
     "sim/txnsim/api/kip_text/*.py": "tests/broker/kip_text/test_differences.py",
-    "sim/txnsim/api/_configs/describe_client_quotas.py": "tests/broker/api/test_request.py",
-    "sim/txnsim/api/_groups/heartbeat.py": "tests/broker/api/test_request.py",
-    "sim/txnsim/api/_groups/leave_group.py": "tests/broker/api/test_request.py",
-    "sim/txnsim/api/_groups/offset_commit.py": "tests/broker/api/test_request.py",
-    "sim/txnsim/api/_identities/sasl_*.py": "tests/broker/api/test_request.py",
-    "sim/txnsim/api/nodes/_describe_cluster.py": "tests/broker/api/test_request.py",
-    "sim/txnsim/api/_transactions/list_transactions.py": "tests/broker/api/test_request.py",
+    "sim/txnsim/api/_configs/describe_client_quotas.py": "tests/broker/api/test_api.py",
+    "sim/txnsim/api/_groups/heartbeat.py": "tests/broker/api/test_api.py",
+    "sim/txnsim/api/_groups/leave_group.py": "tests/broker/api/test_api.py",
+    "sim/txnsim/api/_groups/offset_commit.py": "tests/broker/api/test_api.py",
+    "sim/txnsim/api/_identities/sasl_*.py": "tests/broker/api/test_api.py",
+    "sim/txnsim/api/nodes/_describe_cluster.py": "tests/broker/api/test_api.py",
+    "sim/txnsim/api/_transactions/list_transactions.py": "tests/broker/api/test_api.py",
     "sim/txnsim/api/_identities/*_delegation_token.py": (
-        "tests/broker/api/identities/test_delegation_tokens.py"
+        "tests/broker/api/identities/test_identities.py"
     ),
     "sim/txnsim/group/rebalance.py": "tests/broker/group/test_classic.py",
     "sim/txnsim_lab/http/_runs/lessons.py": "tests/lab/control_port/test_answers.py",
@@ -63,19 +63,17 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim_lab/http/site/_stand_ins/*.py": "tests/lab/browser/test_site.py",
     "sim/txnsim_lab/http/_runs/run_requests.py": "tests/lab/http/runs/test_scenarios.py",
     "sim/txnsim_lab/scenario/driven.py": "tests/lab/http/runs/test_driven_runs.py",
-    "sim/txnsim/interbroker/lifecycle.py": "tests/broker/test_types.py",  # values without behaviour
-    "sim/txnsim/interbroker/replication.py": "tests/broker/test_types.py",
-    "sim/txnsim/interbroker/transactions.py": "tests/broker/test_types.py",
+    "sim/txnsim/interbroker/lifecycle.py": "tests/broker/test_settings.py",
+    "sim/txnsim/interbroker/replication.py": "tests/broker/test_settings.py",
+    "sim/txnsim/interbroker/transactions.py": "tests/broker/test_settings.py",
     "sim/txnsim_spark/streaming/stream.py": "tests/spark/pipeline/test_stream.py",
     "sim/txnsim_spark/streaming/events.py": "tests/spark/cli/test_stream.py",
     "sim/txnsim_spark/streaming/_records.py": "tests/spark/pipeline/test_stream.py",
     "sim/txnsim_spark/streaming/_sink.py": "tests/spark/pipeline/test_stream.py",
     "sim/txnsim_spark/streaming/_watch.py": "tests/spark/pipeline/test_stream.py",
-    "sim/txnsim/wire/messages/_*_v?.py": "tests/broker/codec/test_golden_messages.py",
-    "sim/txnsim/wire/messages/consumer_group_records.py": (
-        "tests/broker/group/test_record_kinds.py"
-    ),
-    "sim/txnsim/wire/messages/group_records.py": "tests/broker/group/test_log_format.py",
+    "sim/txnsim/wire/messages/_*_v?.py": "tests/broker/codec/test_golden.py",
+    "sim/txnsim/wire/messages/consumer_group_records.py": ("tests/broker/group/test_records.py"),
+    "sim/txnsim/wire/messages/group_records.py": "tests/broker/group/test_records.py",
 }
 """Modules without a unit test of their own: the test that judges them, or why nothing can."""
 
@@ -407,7 +405,7 @@ OF_MANY_ROOMS: Final = {
 
 
 def test_unit_tests_follow_the_folders_of_the_product() -> None:
-    """A module has a test file of its name, or one in that folder imports it."""
+    """A module has a test file or a section of its name, or a file in that folder imports it."""
     untested = {
         name
         for name in python_files("sim")
@@ -432,7 +430,7 @@ def test_no_unit_test_is_astray() -> None:
     astray = [
         name
         for name in _unit_tests()
-        if name not in wanted
+        if not wanted & {name, *_sections(name)}
         and not beside.get(Path(name).parent.as_posix(), set()) & set(_imports(name))
     ]
     assert_none(astray, "they import nothing of the folder that theirs mirrors")
@@ -449,10 +447,13 @@ def _unit_tests() -> list[str]:
 
 @cache
 def _in_test_folders() -> frozenset[str]:
-    """Modules that tests of their folder name: by their file name, or by an import."""
+    """Modules that tests of their folder name: by their file name, by an import, or above a section
+    of a file: ``# ``name``: what it is``.
+    """
     tests = set(_unit_tests())
     imported: dict[str, set[str]] = {}
     for test in tests:
+        tests = tests | _sections(test)
         imported.setdefault(Path(test).parent.as_posix(), set()).update(_imports(test))
     return frozenset(
         module
@@ -460,6 +461,12 @@ def _in_test_folders() -> frozenset[str]:
         if (module := module_of(name)) in imported.get(_folder_of_tests(name), ())
         or _unit_test_of(name) in tests
     )
+
+
+def _sections(test: str) -> set[str]:
+    """Files that the sections of a file stand for."""
+    named = re.findall(r"^# ``(\w+)``", source(test), re.MULTILINE)
+    return {Path(test).with_name(f"test_{name}.py").as_posix() for name in named}
 
 
 def _folder_of_tests(name: str) -> str:

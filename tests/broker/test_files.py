@@ -1,18 +1,26 @@
-"""Files are written whole or not at all, and read up to a bound. Links: cli/test_ready_file.py."""
+"""Files, mistakes and variables: what the ground offers, and how it refuses."""
 
 from __future__ import annotations
 
+import argparse
 import errno
 import io
 import os
+import tomllib
+import uuid
 from pathlib import Path
+from typing import Annotated, Literal
 
+import msgspec
 import pytest
 
 from tests.support.full_disk import full_device, little_room
-from txnsim import files
+from txnsim import VERSION, files
+from txnsim.cli import serve
 from txnsim.cli.main import main
+from txnsim.cli.parsing import CommandParser
 from txnsim.errors import ConfigError
+from txnsim.faults.plan import FaultRule
 from txnsim.files import (
     append,
     lines_of,
@@ -23,6 +31,11 @@ from txnsim.files import (
     write_all,
     write_whole,
 )
+from txnsim.mistakes import WrongValueError, converted
+from txnsim.variables import ARRANGED, BOOTSTRAP, HTTP, OPTIONS, unknown_variables, words_of
+
+# Files are written whole or not at all, and read up to a bound. Links: cli/test_ready_file.py.
+
 
 MUCH = b"x" * 2_000
 """More than there is room for."""
@@ -220,3 +233,189 @@ def test_lines_are_bounded_each_and_together(monkeypatch: pytest.MonkeyPatch) ->
     for data in (b"abcd\n", b"abc\nabc\nd"):
         with pytest.raises(OSError, match="too large"):
             list(lines_of(io.BytesIO(data)))
+
+
+# What is wrong with what people have written.
+
+
+HELD = {"id": "late", "point": "peer.request", "action": {"do": "hold"}}
+
+
+class Odd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    rows: tuple[int, ...] = ()
+    word: Literal["a", "b"] = "a"
+    size: Annotated[int, msgspec.Meta(ge=1)] = 1
+    many: dict[str, int] = {}
+    either: int | bool | None = None
+    raw: uuid.UUID | None = None
+    stamp: object = None
+    inner: FaultRule | None = None
+
+
+def said(given: object, kind: type = FaultRule) -> list[str]:
+    with pytest.raises(WrongValueError) as refused:
+        converted(given, kind)
+    return str(refused.value).splitlines()
+
+
+def test_what_is_right_is_converted() -> None:
+    assert converted(HELD, FaultRule).id == "late"
+
+
+def test_all_mistakes_are_named_at_once_with_what_was_meant() -> None:
+    first, second, third, fourth = said(
+        {"id": 7, "point": "peer.reqest", "transactionalId": "x", "action": {"do": "dropp"}}
+    )
+    assert first.startswith(
+        "transactionalId: no field 'transactionalId'; did you mean transactional_id?"
+    )
+    assert second == "id: expected a text, found 7"
+    assert third.startswith("point: no value 'peer.reqest'; did you mean peer.request? there are: ")
+    assert fourth.startswith("action.do: no action 'dropp'; did you mean drop? there are: ")
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        ({"action": {}}, "action: do is missing; there are: "),
+        ({"action": {"do": "delay"}}, "action: delay_ms is missing"),
+        (
+            {"action": {"do": "delay", "delay_ms": 0.5}},
+            "action.delay_ms: expected a whole number, found 0.5",
+        ),
+        ({"action": {"do": "delay", "delay_ms": -1}}, "action: delay_ms"),
+        (
+            {"action": {"do": "error", "error": "FENCED_PRODUCER"}},
+            "action: no Kafka error 'FENCED_PRODUCER'; did you mean PRODUCER_FENCED?",
+        ),
+        ({"action": "hold"}, 'action: \'hold\' is a name alone: say {"do": "hold"}'),
+        ({"occurrences": [1, "x"]}, "occurrences.2: expected a whole number, found 'x'"),
+        ({"occurrences": 3}, "occurrences: expected a list, found 3"),
+        ({"api": []}, "api: expected a text or a whole number, found []"),
+        ({"committed": "yes"}, "committed: expected true or false, found 'yes'"),
+        ({"probability": 2}, "probability is 2"),
+    ],
+)
+def test_each_kind_of_mistake(change: dict[str, object], wanted: str) -> None:
+    (line,) = said({**HELD, **change})
+    assert line.startswith(wanted), line
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"word": "c"}, "word: no value 'c'; there are: a, b"),
+        ({"word": 1}, "word: "),
+        ({"size": 0}, "size: expected a whole number >= 1, found 0"),
+        ({"many": 1}, "many: expected fields, as NAME: VALUE, found 1"),
+        ({"either": "x"}, "either: expected a whole number or true or false, found 'x'"),
+        ({"raw": 1}, "raw: Expected `uuid | null`, got `int`"),
+        ({"inner": {}}, "inner: id is missing"),
+        ([], "expected fields, as NAME: VALUE, found []"),
+    ],
+)
+def test_other_types(given: object, wanted: str) -> None:
+    assert said(given, Odd)[0].startswith(wanted)
+
+
+def test_an_element_of_a_list_is_told_by_its_id_too() -> None:
+    lines = said([HELD, {**HELD, "nth": "x"}, {"id": 3}], list[FaultRule])
+    assert lines[0] == "2 (late).nth: expected a whole number, found 'x'"
+    assert lines[1].startswith("3: ")
+
+
+def test_a_long_list_is_left_out_where_something_near_is_named() -> None:
+    many = msgspec.defstruct(
+        "Many", [(f"field_{index}", int, 0) for index in range(50)], forbid_unknown_fields=True
+    )
+    assert said({"field_x": 1}, many)[0].endswith("?")
+
+
+@pytest.mark.parametrize("tag", [{}, [1], 5, None, "x" * 100_000])
+def test_what_is_done_may_be_no_word_at_all(tag: object) -> None:
+    (wrong,) = said({**HELD, "action": {"do": tag}}, FaultRule)
+    assert wrong.startswith("action.do: no action ")
+    assert len(wrong) < 500
+
+
+def test_a_word_in_place_of_an_action_is_told_how_to_say_it() -> None:
+    assert said({**HELD, "action": "hold"}) == [
+        'action: \'hold\' is a name alone: say {"do": "hold"}'
+    ]
+    assert said({**HELD, "action": "dropp"})[0].startswith("action: expected ")
+
+
+def test_of_many_mistakes_some_are_named() -> None:
+    assert len(said({**HELD, **{f"x{index}": 1 for index in range(1_000)}}, FaultRule)) == 20
+    assert len(said([{}] * 1_000, tuple[FaultRule, ...])) == 20
+
+
+def parsed(environment: dict[str, str], *given: str) -> argparse.Namespace:
+    parser = CommandParser()
+    serve.add_arguments(parser)
+    return parser.parse_args([*words_of(environment, given), *given])
+
+
+def test_variables_are_options_of_serve() -> None:
+    args = parsed({"TXNSIM_BROKERS": "2", "TXNSIM_TOPICS": "a:3,b", "TXNSIM_KIP_TEXT": "True"})
+    assert (args.brokers, args.topic, args.kip_text) == (2, ["a:3", "b:1"], True)
+    known = {flag for flag, _ in OPTIONS.values() if flag}
+    parser = CommandParser()
+    serve.add_arguments(parser)
+    assert known <= set(parser._option_string_actions)
+
+
+def test_an_option_wins_over_its_variable() -> None:
+    variables = {"TXNSIM_BROKERS": "2", "TXNSIM_TOPICS": "a,b"}
+    args = parsed(variables, "--brokers=5", "--topic", "c")
+    assert (args.brokers, args.topic) == (5, ["c"])
+
+
+def test_only_what_a_command_has_options_for() -> None:
+    variables = {"TXNSIM_BROKERS": "2", "TXNSIM_PORT": "0"}
+    assert words_of(variables, ["practise"], only=("--port",)) == ["--port", "0"]
+
+
+def test_a_value_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="TXNSIM_KIP_TEXT=yes: expected true or false"):
+        words_of({"TXNSIM_KIP_TEXT": "yes"}, [])
+
+
+def test_what_is_off_and_what_is_read_elsewhere_comes_to_no_option() -> None:
+    given = {"TXNSIM_HTTP_PORT": "off", "TXNSIM_TOKEN": "secret", "TXNSIM_KIP_TEXT": "false"}
+    assert words_of({**given, "OTHER": "x"}, []) == []
+
+
+@pytest.mark.parametrize("known", [BOOTSTRAP, HTTP, ARRANGED, "TXNSIM_TOKEN", "TXNSIM", "PATH"])
+def test_known_variables_and_those_of_others_are_no_problem(known: str) -> None:
+    assert unknown_variables({known: "x"}) is None
+
+
+def test_what_kubernetes_sets_is_not_ours() -> None:
+    theirs = {"TXNSIM_PORT": "tcp://10.0.0.1:9092", "TXNSIM_SERVICE_PORT_KAFKA": "9092"}
+    assert unknown_variables(theirs) is None
+    assert words_of(theirs, []) == []
+
+
+def test_every_misspelt_one_is_named_with_what_was_meant() -> None:
+    told = unknown_variables({"TXNSIM_TOPIC": "a", "TXNSIM_BOOTSTRAPS": "b", "TXNSIM_WHEEL": "c"})
+    assert told is not None
+    assert told.splitlines() == [
+        "no variable 'TXNSIM_BOOTSTRAPS'; did you mean TXNSIM_BOOTSTRAP?",
+        "no variable 'TXNSIM_TOPIC'; did you mean TXNSIM_TOPICS?",
+    ]
+
+
+@pytest.mark.parametrize("theirs", ["TXNSIM_WHEEL", "TXNSIM_SASL_BOOTSTRAP", "TXNSIM_PEER_HTTP"])
+def test_names_of_others_are_let_alone(theirs: str) -> None:
+    assert unknown_variables({theirs: "x"}) is None
+
+
+# The version in the code is that of the distribution.
+
+
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+
+def test_it_is_the_one_of_pyproject() -> None:
+    assert tomllib.loads(PROJECT.read_text("utf-8"))["project"]["version"] == VERSION

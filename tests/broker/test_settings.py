@@ -1,11 +1,144 @@
-"""Every setting once."""
+"""The vocabulary, its settings and errors: values that compare, hash and refuse to change."""
 
 from __future__ import annotations
+
+import inspect
+import re
+import sys
+from functools import partial
+from pathlib import Path
 
 import msgspec
 import pytest
 
+import txnsim.types
+from txnsim import errors, extensions
+from txnsim.errors import (
+    SHOWN_MAX,
+    ClientError,
+    ErrorCode,
+    MissingExtraError,
+    PeerAnsweredError,
+    Rejection,
+    TxnsimError,
+    in_short,
+)
+from txnsim.extensions import OnDemand
+from txnsim.faults import crossings, subjects
+from txnsim.group import commands as group_commands
+from txnsim.group import consumer_records, offset_commands, records
+from txnsim.interbroker import lifecycle, replication, transactions
 from txnsim.settings import DEFAULTS, Setting, Settings, documentation, named
+from txnsim.txn import commands
+from txnsim.types import (
+    Decision,
+    IsolationLevel,
+    TopicPartition,
+    TransactionVersion,
+    hash_bucket,
+    hash_buckets,
+    java_hash,
+    partition_for,
+)
+
+# The vocabulary: values that compare, hash and refuse to change.
+
+
+MODULES = (
+    *(txnsim.types, crossings, subjects, lifecycle, replication, transactions, commands),
+    *(group_commands, offset_commands, records, consumer_records),
+)
+"""What is asked, answered and stored: values without behaviour."""
+
+STRUCTS = [
+    value
+    for module in MODULES
+    for _name, value in inspect.getmembers(module, inspect.isclass)
+    if issubclass(value, msgspec.Struct) and value.__module__ == module.__name__
+]
+
+
+@pytest.mark.parametrize("struct", STRUCTS)
+def test_every_value_is_frozen_and_named_by_keyword(struct: type[msgspec.Struct]) -> None:
+    assert struct.__struct_config__.frozen
+    positional = [
+        f.name for f in msgspec.structs.fields(struct) if not _keyword_only(struct, f.name)
+    ]
+    assert positional == (["topic", "partition"] if struct is TopicPartition else [])
+
+
+def _keyword_only(struct: type[msgspec.Struct], field: str) -> bool:
+    kind = inspect.signature(struct).parameters[field].kind
+    return kind is inspect.Parameter.KEYWORD_ONLY
+
+
+def test_partitions_sort_by_topic_then_number_and_print_as_kafka_prints_them() -> None:
+    partitions = [TopicPartition("b", 0), TopicPartition("a", 10), TopicPartition("a", 2)]
+    assert [str(partition) for partition in sorted(partitions)] == ["a-2", "a-10", "b-0"]
+
+
+def test_equal_values_are_one_key() -> None:
+    assert len({TopicPartition("a", 0), TopicPartition("a", 0)}) == 1
+
+
+def test_a_decision_appends_nothing_by_default() -> None:
+    decision: Decision[object, str, object] = Decision(reply="ok")
+    assert (decision.records, decision.effects) == ((), ())
+
+
+def test_numbers_are_those_of_the_wire() -> None:
+    assert [level.value for level in IsolationLevel] == [0, 1]
+    assert [version.value for version in TransactionVersion] == [0, 1, 2]
+
+
+def test_the_vocabulary_imports_nothing_of_ours() -> None:
+    names = {
+        value.__module__ for value in vars(txnsim.types).values() if hasattr(value, "__module__")
+    }
+    assert {name for name in names if name.startswith("txnsim")} == {"txnsim.types"}
+
+
+# Placement of transactional ids and groups, pinned to values of Kafka's own function
+
+
+@pytest.mark.parametrize(
+    ("name", "of_50", "of_3"),
+    [
+        ("my-txn-id", 11, 2),
+        ("txn-1", 10, 2),
+        ("test-transactional-id", 40, 0),
+        ("", 0, 0),
+        ("a", 47, 1),
+        ("polygenelubricants", 0, 0),  # hashes to the lowest int, which has no positive twin
+        ("té-été", 0, 0),
+        ("😀", 49, 1),  # two UTF-16 code units
+    ],
+)
+def test_ids_go_where_java_hash_codes_send_them(name: str, of_50: int, of_3: int) -> None:
+    assert partition_for(name, 50) == of_50
+    assert partition_for(name, 3) == of_3
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", 0), ("a", 97), ("polygenelubricants", -(2**31)), ("my-txn-id", 1_405_732_511)],
+)
+def test_hash_codes_are_javas(text: str, expected: int) -> None:
+    assert java_hash(text) == expected
+
+
+def test_the_order_of_a_hash_set_is_javas() -> None:
+    """As a real 4.4.0 tells topics that there are not."""
+    of_3 = partial(hash_bucket, hash_buckets(3))
+    assert sorted(["a/b", ".", ""], key=of_3) == ["", "a/b", "."]
+    asked = ["metadata-missing", "bad name", ""]
+    assert sorted(asked, key=of_3) == ["", "bad name", "metadata-missing"]
+    assert (hash_buckets(0), hash_buckets(11), hash_buckets(12), hash_buckets(40)) == (
+        *(16, 16, 32, 64),
+    )
+
+
+# Every setting once.
 
 
 def test_every_field_is_documented_in_order() -> None:
@@ -103,3 +236,121 @@ def test_the_unit_is_the_end_of_the_name_unless_it_is_said() -> None:
     assert named("log_cleaner_enable", bool, Setting(purpose="")).unit == "boolean"
     assert named("min_insync_replicas", int, Setting(purpose="")).unit == "replicas"
     assert named("group_max_size", int, Setting(purpose="", unit="members")).unit == "members"
+
+
+# The exception tree is the one that its docstring draws.
+
+
+EXCEPTIONS = [
+    value
+    for _name, value in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(value, Exception) and value.__module__ == "txnsim.errors"
+]
+
+
+def test_the_drawing_shows_every_exception_below_its_base() -> None:
+    drawn: dict[str, str | None] = {}
+    path: list[str] = []
+    for line in inspect.getsource(errors).split('"""')[1].splitlines():
+        if match := re.match(r"    ([│├└─ ]*)(\w*Error|InvariantViolation)\b", line):
+            depth = len(match[1]) // 4
+            path[depth:] = [match[2]]
+            drawn[match[2]] = path[depth - 1] if depth else None
+    real = {
+        value.__name__: None if value is TxnsimError else value.__base__.__name__
+        for value in EXCEPTIONS
+        if value.__base__ is not None
+    }
+    assert drawn == real
+
+
+@pytest.mark.parametrize("exception", EXCEPTIONS)
+def test_one_except_clause_catches_them_all(exception: type[Exception]) -> None:
+    assert issubclass(exception, TxnsimError)
+
+
+def test_a_client_error_may_carry_kafkas_code() -> None:
+    refused = ClientError("no", error=ErrorCode.producer_fenced)
+    assert (str(refused), refused.error) == ("no", ErrorCode.producer_fenced)
+    assert ClientError("no").error is None
+
+
+def test_a_broker_that_only_answers_a_code_hands_it_over() -> None:
+    refused = PeerAnsweredError("no", error=6)
+    assert (str(refused), refused.error) == ("no", 6)
+
+
+def test_a_rejection_is_a_value() -> None:
+    first = Rejection(error=ErrorCode.invalid_txn_state, reason="expected Ongoing, found Empty")
+    assert first == Rejection(error=ErrorCode.invalid_txn_state, reason=first.reason)
+    assert not isinstance(first, Exception)
+
+
+def test_every_public_name_is_exported() -> None:
+    assert {value.__name__ for value in EXCEPTIONS} <= set(errors.__all__)
+
+
+def test_a_long_value_is_cut_in_a_message() -> None:
+    assert in_short("x") == "'x'"
+    assert in_short("x" * 1_000) == f"'{'x' * (SHOWN_MAX - 1)}… (1002 characters)"
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An extension with two modules."""
+    folder = tmp_path / "extension_of_a_test"
+    (folder / "cli").mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    (folder / "cli" / "__init__.py").touch()
+    (folder / "cli" / "commands.py").write_text("TABLE = 7\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(extensions, "EXTENSIONS", (folder.name, "no_such_extension"))
+    for name in ("", ".cli", ".cli.commands"):
+        monkeypatch.delitem(sys.modules, f"{folder.name}{name}", raising=False)
+    return folder.name
+
+
+def test_what_an_extension_offers_is_imported_when_it_is_asked_for(package: str) -> None:
+    found = extensions.offered("cli.commands")
+    assert package not in sys.modules
+    assert [one.TABLE for one in found] == [7]
+    assert list(extensions.offered("http.control_port")) == []
+    assert extensions.missing() == ("no_such_extension",)
+
+
+def test_what_is_borrowed_names_the_package_that_is_missing(package: str) -> None:
+    assert extensions.borrowed(f"{package}.cli.commands", "commands").TABLE == 7
+    for name in ("no_such_extension.check", f"{package}.check"):
+        missing = name.partition(".")[0]
+        with pytest.raises(MissingExtraError, match=f"^`x` comes with {missing}, which is not"):
+            extensions.borrowed(name, "`x`")
+
+
+def test_a_package_of_which_only_data_is_there_is_missing(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / package / "__init__.py").unlink()
+    assert extensions.missing() == (package, "no_such_extension")
+
+
+def test_libraries_of_an_extra_are_asked_for_by_name() -> None:
+    extensions.require_libraries("http", "msgspec", "json")
+    with pytest.raises(MissingExtraError, match=r"the extra spark is not installed: pip install"):
+        extensions.require_libraries("spark", "json", "no_such_library")
+
+
+# What stands for a module is imported with the first attribute that is asked for
+
+
+MODULE = "wsgiref.validate"
+
+
+def test_a_module_is_imported_when_something_of_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, MODULE, raising=False)
+    module = OnDemand(MODULE)
+    assert MODULE not in sys.modules
+    found = module.validator
+    assert found is sys.modules[MODULE].validator
+    assert vars(module)["validator"] is found, "asked for again it is an attribute"
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = module.nothing

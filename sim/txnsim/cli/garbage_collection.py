@@ -11,7 +11,7 @@ THRESHOLDS: Final = (3_000, 5, 1_500)
 """With the defaults the collector's look at all objects of a server held 32 producers up for a
 tenth of a second. The look at younger ones is bounded by the product of the first two: 15,000
 objects take it some milliseconds. That a server makes no cycles:
-tests/broker/simulation/test_garbage.py.
+tests/broker/simulation/test_determinism.py.
 """
 
 

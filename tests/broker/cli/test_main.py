@@ -1,18 +1,50 @@
+"""The command ``txnsim``: its words, its output, and how it ends."""
+
 from __future__ import annotations
 
+import argparse
+import errno
 import importlib
+import io
+import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+import msgspec
 import pytest
+import structlog
 
+from tests.support.bash_completion import completed, written
 from txnsim.cli import main as main_module
-from txnsim.cli.commands import commands, groups
-from txnsim.cli.main import INTERRUPTED_STATUS, main
-from txnsim.errors import ConfigError, MissingExtraError, TxnsimError
+from txnsim.cli._completion import levels
+from txnsim.cli.commands import commands, examples, groups
+from txnsim.cli.event_log import log_to_stderr, set_up_logs
+from txnsim.cli.main import INTERRUPTED_STATUS, main, parser_of
+from txnsim.cli.output import (
+    Columns,
+    Output,
+    complain,
+    format_json,
+    format_table,
+    may_colour,
+    misused,
+    print_json,
+    print_line,
+    print_table,
+    progress,
+    tell,
+    warn,
+)
+from txnsim.cli.parsing import MISUSE_STATUS, CommandParser, columns
+from txnsim.errors import BadInputError, ConfigError, MissingExtraError, TxnsimError
+from txnsim.faults.points import FaultPoint
+from txnsim.types import TopicPartition
 
 
 def command(outcome: Any) -> ModuleType:
@@ -226,3 +258,335 @@ def test_a_full_disk_is_said_in_one_line() -> None:
         "txnsim: standard output, or a temporary file: what was written is not whole: No space left"
         " on device; make room, or name another place, and run the command again\n"
     )
+
+
+def test_every_column_is_padded_and_followed_by_a_tab_the_last_one_too() -> None:
+    table = format_table(("A", "LongHeader"), (("value", "x"), ("", "longer than it")))
+    assert table == "A    \tLongHeader    \t\nvalue\tx             \t\n     \tlonger than it\t\n"
+
+
+def test_a_table_without_rows_is_its_header() -> None:
+    assert format_table(("A", "BC"), ()) == "A\tBC\t\n"
+
+
+def test_widths_are_counted_as_java_counts_them() -> None:
+    assert format_table(("H",), (("🙂",), ("äöü",))) == "H  \t\n🙂 \t\näöü\t\n"
+
+
+def test_json_is_indented_and_ends_with_a_newline() -> None:
+    text = format_json({"partition": TopicPartition("t", 1)})
+    assert text.endswith("}\n")
+    assert json.loads(text) == {"partition": {"topic": "t", "partition": 1}}
+
+
+def test_results_and_complaints_go_to_different_streams(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("A",), ())
+    print_json([])
+    print_line("line")
+    warn("careful")
+    assert capsys.readouterr() == ("A\t\n[]\nline\n", "careful\n")
+
+
+def test_logs_are_no_results(capsys: pytest.CaptureFixture[str]) -> None:
+    before = structlog.get_config()
+    log_to_stderr()
+    try:
+        structlog.get_logger("txnsim.test").info("controller.session_ended", broker=1)
+        structlog.get_logger("txnsim.test").error("txn.markers.broken_answer", broker=1)
+    finally:
+        structlog.configure(**before)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "txn.markers.broken_answer" in err
+    assert "controller.session_ended" not in err, "a story tells that by itself"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environment", "colours", "moves"),
+    [
+        ({"TERM": "xterm"}, True, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False, True),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True, True),
+        ({"TERM": "dumb"}, False, False),
+    ],
+)
+def test_a_terminal_gets_what_it_understands(
+    environment: dict[str, str], colours: bool, moves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    assert may_colour() is colours
+    progress("half")
+    warn("a remark")
+    set_up_logs()
+    structlog.get_logger("x").warning("an.event")
+    told = terminal.getvalue()
+    assert ("\x1b[K" in told) is moves
+    assert ("\x1b[3" in told) is colours
+    if not moves:
+        assert told.startswith("a remark\n")
+    structlog.reset_defaults()
+
+
+def test_a_pipe_gets_neither(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not may_colour()
+    complain("no such thing")
+    assert capsys.readouterr().err == "txnsim: no such thing\n"
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        (lambda found: f"{len(found)} things", "2 things\n"),
+        (lambda found: [str(one) for one in found], "1\n2\n"),
+        ({"Thing": lambda one: one}, "Thing\t\n1    \t\n2    \t\n"),
+    ],
+)
+def test_what_was_found_is_told_in_lines_in_a_table_or_as_json(
+    shown: Any, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell(argparse.Namespace(json=False), [1, 2], shown)
+    assert capsys.readouterr().out == printed
+    tell(argparse.Namespace(json=True), [1, 2], shown)
+    assert json.loads(capsys.readouterr().out) == [1, 2]
+
+
+def test_what_was_found_is_printed_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line of a log, which goes to standard error, can stand in its middle."""
+    written: list[str] = []
+    monkeypatch.setattr(sys.stdout, "write", lambda text: written.append(text))
+    tell(argparse.Namespace(json=False), [1, 2], lambda found: map(str, found))
+    assert [text for text in written if text] == ["1\n2\n"]
+
+
+ORDERS = "\x1b]0;owned\x07a\nforged\u202e"
+
+
+def test_names_of_others_give_a_terminal_no_orders(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not in a table, a line, a list of lines, nor a complaint; JSON is exact."""
+    columns: Columns[str] = {"id": str, "more": lambda _: "x"}
+    args = argparse.Namespace(json=False)
+    tell(args, [ORDERS], columns)
+    tell(args, [ORDERS], lambda found: [f"id {one}" for one in found])
+    Output(headers=("id",), rows=((ORDERS,),), lines=(ORDERS,)).print(as_json=False)
+    print_line(ORDERS)
+    complain(ORDERS)
+    printed = capsys.readouterr()
+    for text in (printed.out, printed.err.replace("\033[K", "").replace("\r", "")):
+        assert not {"\x1b", "\x07", "\u202e"} & set(text)
+    assert "\nforged" not in printed.out
+    assert r"\x1b]0;owned\x07a\nforged\u202e" in printed.out
+    tell(argparse.Namespace(json=True), ORDERS, columns)
+    assert msgspec.json.decode(capsys.readouterr().out) == ORDERS
+
+
+def test_a_misuse_is_told_with_its_file(capsys: pytest.CaptureFixture[str]) -> None:
+    misused(FileNotFoundError(2, "No such file or directory", "x.log"))
+    misused(BadInputError("y is no directory"))
+    misused(OSError(errno.ENOSPC, "No space left on device"))
+    assert capsys.readouterr().err.splitlines() == [
+        "txnsim: x.log: No such file or directory",
+        "txnsim: y is no directory",
+        "txnsim: a temporary file: No space left on device; make room, or name another place, and"
+        " run the command again",
+    ]
+
+
+Captured = pytest.CaptureFixture[str]
+
+
+def refused(parser: CommandParser, given: list[str], capsys: Captured) -> list[str]:
+    with pytest.raises(SystemExit) as end:
+        parser.parse_args(given)
+    assert end.value.code == MISUSE_STATUS
+    return capsys.readouterr().err.splitlines()
+
+
+def test_a_misuse_is_two_lines(capsys: Captured) -> None:
+    assert refused(CommandParser(prog="p q"), ["--nothing"], capsys) == [
+        "p: no option '--nothing'",
+        "`p q --help` shows what it takes",
+    ]
+
+
+def test_options_are_not_abbreviated() -> None:
+    parser = CommandParser()
+    parser.add_argument("--partition")
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--part", "1"])
+
+
+@pytest.mark.parametrize(
+    ("given", "first", "second"),
+    [
+        (["--brokrs=3"], "p: no option '--brokrs'; did you mean --brokers?", "p"),
+        (["--brokrs", "x", "sub"], "p: no option '--brokrs'; did you mean --brokers?", "p"),
+        (["--brokers", "x"], "p: --brokers: expected a whole number, found 'x'", "p"),
+        (["--topic", "sub"], "p: --topic belongs behind 'sub': `p sub --topic …`", "p"),
+        (["sub", "--topc=a"], "p: no option '--topc'; did you mean --topic?", "p sub"),
+        (["sub", "--topic"], "p: --topic: expected one argument", "p sub"),
+        (["sub", "more"], "p: 'more' is one argument too many", "p sub"),
+        (["sbu"], "p: no command 'sbu'; did you mean sub? there are: sub, other", "p"),
+        (["sub", "--level", "deep"], "p: --level: no value 'deep'; did you mean deeper? "
+         "there are: deeper, flat", "p sub"),
+        ([], "p: WHAT is missing; there are: sub, other", "p"),
+        (["other"], "p: FILE, --to are missing", "p other"),
+        (["other", "--to", "a", "--a", "--b", "f"], "p: --b: not allowed with --a", "p other"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_what_was_meant(
+    given: list[str], first: str, second: str, capsys: Captured
+) -> None:
+    parser = CommandParser(prog="p")
+    parser.add_argument("--brokers", type=int)
+    branches = parser.add_subparsers(dest="command", required=True, metavar="WHAT")
+    branch = branches.add_parser("sub")
+    branch.add_argument("--topic")
+    branch.add_argument("--level", choices=["deeper", "flat"])
+    other = branches.add_parser("other")
+    other.add_argument("file", metavar="FILE")
+    other.add_argument("--to", required=True)
+    either = other.add_mutually_exclusive_group()
+    either.add_argument("--a", action="store_true")
+    either.add_argument("--b", action="store_true")
+    assert refused(parser, given, capsys) == [first, f"`{second} --help` shows what it takes"]
+
+
+def test_help_wraps_sentences_and_leaves_examples() -> None:
+    parser = CommandParser(prog="p", epilog=f"{'word ' * 40}\n\nexamples:\n  {'x' * 200}")
+    told = parser.format_help()
+    assert f"\nexamples:\n  {'x' * 200}\n" in told
+    assert max(len(line) for line in told.splitlines() if "word" in line) <= 80
+
+
+@pytest.mark.parametrize("given", ["100", "0", "", "wide", "-5"])
+def test_help_is_as_wide_as_python_s_own(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", given)
+    assert columns() == shutil.get_terminal_size().columns
+
+
+def test_help_has_a_width_without_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(sys, "__stdout__", None)
+    assert columns() == shutil.get_terminal_size().columns
+
+
+def test_options_are_added_without_what_only_help_needs() -> None:
+    asked = """
+import sys
+from txnsim.cli.main import CONVENIENCES, parser_of
+sys.modules.update(dict.fromkeys(CONVENIENCES))
+parser_of("serve")
+print("shutil" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+# Completion as people have it: each shell is asked for real where the machine has it.
+
+
+@pytest.fixture
+def script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    return written(tmp_path, capsys)
+
+
+def test_bash_completes_commands_options_and_choices(script: Path) -> None:
+    assert set(commands()) <= set(completed(script, ""))
+    assert completed(script, "compl") == ["completion"]
+    assert completed(script, "faults", "ar") == ["arm"]
+    assert completed(script, "faults", "arm", "late", "--poi") == ["--point"]
+    assert completed(script, "faults", "arm", "late", "--point", "peer") == [
+        "peer.request", "peer.response",
+    ]  # fmt: skip
+    assert completed(script, "serve", "--trace", "b") == ["brief"]
+    assert completed(script, "completion", "")[:3] == ["bash", "zsh", "fish"]
+    assert completed(script, "txns", "find-h") == ["find-hanging"]
+
+
+def test_a_value_that_anything_can_be_is_left_to_files(script: Path) -> None:
+    assert completed(script, "serve", "--config", "") == []
+
+
+def test_every_command_is_a_level() -> None:
+    tree = levels()
+    assert set(commands()) <= set(tree)
+    assert tree["faults arm"].choices["--point"] == tuple(map(str, FaultPoint))
+    assert "--json" not in tree["faults list"].takes_value
+    assert "--http" in tree["faults list"].takes_value
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_take_their_script(
+    shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["completion", shell]) == 0
+    file = tmp_path / shell
+    file.write_text(capsys.readouterr().out)
+    assert "find-hanging" in file.read_text()
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"no {shell} on this machine: its script is made and not run")
+    done = subprocess.run([program, "-n", str(file)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_bash_completes_actions_and_apis(script: Path) -> None:
+    assert "hold" in completed(script, "faults", "arm", "late", "--do", "h")
+    assert completed(script, "faults", "arm", "late", "--api", "EndT") == ["EndTxn"]
+
+
+# Every command has its examples, and each of them is one that the command takes.
+
+
+WORDS = [(path, line) for path, lines in examples().items() for line in lines]
+
+
+def test_every_command_has_two_and_no_other_has_any() -> None:
+    assert {path for path in levels() if path} == set(examples())
+    assert {path: len(lines) for path, lines in examples().items() if len(lines) < 2} == {}
+
+
+def commands_of(line: str) -> list[list[str]]:
+    """The calls of txnsim in a line of a shell."""
+    line = line.partition("<(")[2].rstrip(")") or line
+    calls: list[list[str]] = []
+    for part in line.split("&&"):
+        words = shlex.split(part)
+        end = next((at for at, word in enumerate(words) if word in ("<", ">", "|")), len(words))
+        assert words[0] == "txnsim"
+        calls.append(words[1:end])
+    return calls
+
+
+@pytest.mark.parametrize(("path", "line"), WORDS, ids=[line for _, line in WORDS])
+def test_an_example_is_taken(path: str, line: str) -> None:
+    for words in commands_of(line):
+        parser = parser_of(words[0])
+        parser.parse_args(words)
+    given = [word for word in commands_of(line)[0] if not word.startswith("-")]
+    of = path.split()
+    assert all(word in given for word in of), "it is about another command"
+
+
+@pytest.mark.parametrize("name", commands())
+def test_help_shows_them(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    told = capsys.readouterr().out
+    assert all(f"\n  {line}\n" in told for line in examples()[name])
+
+
+@pytest.mark.parametrize("name", commands())
+def test_options_stand_in_groups(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """More than a dozen in one heap are not found."""
+    main([name, "--help"])
+    heap = capsys.readouterr().out.partition("\noptions:\n")[2].partition("\n\n")[0]
+    assert sum(line.startswith("  -") for line in heap.splitlines()) <= 12

@@ -1,24 +1,65 @@
+"""The client's view of a cluster: connections, sessions, metadata, versions, pauses."""
+
 from __future__ import annotations
 
 import asyncio
 import functools
+import struct
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
 
 import pytest
 
-from tests.broker.client.fake_broker import CLOSE, FakeBroker, coordinator, ended, in_turn
+from tests.broker.client.fake_broker import (
+    CLOSE,
+    SILENCE,
+    Asked,
+    FakeBroker,
+    coordinator,
+    ended,
+    in_turn,
+)
 from txnsim.client import requests
+from txnsim.client.backoff import Backoff, Deadline, pause
 from txnsim.client.cluster import Cluster, parse_bootstrap
-from txnsim.client.connection import ClientSettings
+from txnsim.client.connection import ClientSettings, Connection
 from txnsim.client.errors import (
+    AbortableError,
     ClientError,
+    ClientTooOldError,
     ConnectionLostError,
     ErrorCode,
+    FatalError,
+    IllegalUseError,
     NotSupportedError,
+    RequestTimeoutError,
     RetriableError,
 )
-from txnsim.client.versions import Api
+from txnsim.client.metadata import (
+    BrokerAddress,
+    ClusterView,
+    PartitionView,
+    TopicView,
+    merge,
+    parse_coordinators,
+    parse_metadata,
+)
+from txnsim.client.session import NO_IDENTITY, SessionState, TxnProtocol, TxnSession
+from txnsim.client.versions import (
+    ANY,
+    Api,
+    FinalizedFeatures,
+    Request,
+    VersionRange,
+    choose_version,
+    newer_features,
+)
 from txnsim.errors import ConfigError
-from txnsim.types import TopicPartition
+from txnsim.runtime.real import RealClock
+from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
+from txnsim.wire import codec
+from txnsim.wire.registry import version_range
 
 QUICK = ClientSettings(
     retry_backoff_ms=1, retry_backoff_max_ms=5, api_timeout_ms=2_000, request_timeout_ms=500
@@ -195,3 +236,567 @@ async def test_a_broker_without_the_api_is_named() -> None:
     ):
         with pytest.raises(NotSupportedError, match="FIND_COORDINATOR"):
             await cluster.coordinator("a")
+
+
+# The rules of a transactional producer, each as Kafka's TransactionManager has it.
+
+
+P0 = TopicPartition("t", 0)
+P1 = TopicPartition("t", 1)
+V1_END = VersionRange(0, 4)
+V2_END = VersionRange(5, 32767)
+
+
+def identity(epoch: int) -> ProducerIdAndEpoch:
+    return ProducerIdAndEpoch(producer_id=ProducerId(7), producer_epoch=ProducerEpoch(epoch))
+
+
+def features(level: int, epoch: int = 1) -> FinalizedFeatures:
+    levels = (("transaction.version", level),) if level else ()
+    return FinalizedFeatures(epoch=epoch, levels=levels)
+
+
+def ready(level: int, *, can_bump: bool = True) -> TxnSession:
+    session = TxnSession()
+    session.initialized(identity(0), features(level), can_bump=can_bump)
+    return session
+
+
+def in_transaction(level: int, *, can_bump: bool = True) -> TxnSession:
+    session = ready(level, can_bump=can_bump)
+    session.begin()
+    session.touch(P0)
+    if level < 2:
+        session.added(frozenset({P0}))
+    return session
+
+
+@pytest.mark.parametrize(
+    ("level", "protocol"), [(0, TxnProtocol.V1), (1, TxnProtocol.V1), (2, TxnProtocol.V2)]
+)
+def test_the_level_chooses_the_protocol(level: int, protocol: TxnProtocol) -> None:
+    assert ready(level).protocol is protocol
+
+
+def test_versions_of_each_protocol() -> None:
+    assert TxnProtocol.V1.produce_versions.highest == 11
+    assert TxnProtocol.V2.produce_versions.lowest == 12
+    assert TxnProtocol.V1.end_versions == V1_END
+    assert TxnProtocol.V2.end_versions == V2_END
+
+
+def test_a_new_session_can_only_be_initialized() -> None:
+    session = TxnSession()
+    assert session.identity == NO_IDENTITY
+    with pytest.raises(IllegalUseError, match="begin in state UNINITIALIZED"):
+        session.begin()
+    with pytest.raises(IllegalUseError, match="send in state UNINITIALIZED"):
+        session.touch(P0)
+    with pytest.raises(IllegalUseError, match="commit in state UNINITIALIZED"):
+        session.plan_end(committed=True, features=features(2))
+    with pytest.raises(IllegalUseError, match="abort in state UNINITIALIZED"):
+        session.plan_end(committed=False, features=features(2))
+    assert session.state is SessionState.UNINITIALIZED
+
+
+def test_only_the_old_protocol_adds_partitions_and_only_once() -> None:
+    session = ready(1)
+    session.begin()
+    assert session.touch(P0)
+    assert session.empty
+    session.added(frozenset({P0}))
+    assert not session.touch(P0)
+    assert session.has(P0)
+    assert session.touch(P1)
+    v2 = ready(2)
+    v2.begin()
+    assert not v2.touch(P0)
+    assert v2.has(P0)
+
+
+def test_old_protocol_continues_sequences_across_transactions() -> None:
+    session = in_transaction(1)
+    assert session.next_sequence(P0, 3) == 0
+    session.ended(None)
+    assert session.next_sequence(P0, 1) == 3
+    assert session.identity == identity(0)
+
+
+def test_transactions_v2_restart_sequences_with_each_identity() -> None:
+    session = in_transaction(2)
+    assert session.next_sequence(P0, 3) == 0
+    session.ended(identity(1))
+    assert session.next_sequence(P0, 1) == 0
+    assert session.identity == identity(1)
+
+
+def test_sequences_wrap_to_0_after_the_largest_int32() -> None:
+    session = in_transaction(1)
+    session.next_sequence(P0, 2**31 - 1)
+    assert session.next_sequence(P0, 2) == 2**31 - 1
+    assert session.next_sequence(P0, 1) == 1
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_transaction_without_partitions_sends_no_end(level: int, committed: bool) -> None:
+    session = ready(level)
+    session.begin()
+    plan = session.plan_end(committed=committed, features=features(level))
+    assert not plan.send
+    assert not plan.bump
+
+
+def test_level_raised_in_mid_transaction_ends_old_and_bumps() -> None:
+    session = in_transaction(1)
+    plan = session.plan_end(committed=True, features=features(2, epoch=2))
+    assert (plan.send, plan.versions, plan.bump) == (True, V1_END, True)
+    assert plan.identity == identity(0)
+    session.initialized(identity(1), features(2, epoch=2), can_bump=True)
+    session.begin()
+    assert session.protocol is TxnProtocol.V2
+    session.touch(P0)
+    plan = session.plan_end(committed=True, features=features(2, epoch=2))
+    assert (plan.versions, plan.bump) == (V2_END, False)
+
+
+def test_level_lowered_in_mid_transaction_ends_in_v2_and_goes_on_old() -> None:
+    session = in_transaction(2)
+    plan = session.plan_end(committed=True, features=features(1, epoch=2))
+    assert (plan.send, plan.versions, plan.bump) == (True, V2_END, False)
+    session.ended(identity(1))
+    assert session.protocol is TxnProtocol.V1
+
+
+def test_an_older_features_epoch_changes_nothing() -> None:
+    session = TxnSession()
+    session.initialized(identity(0), features(2, epoch=5), can_bump=True)
+    session.begin()
+    plan = session.plan_end(committed=True, features=features(0, epoch=5))
+    assert plan.versions == V2_END
+    assert session.protocol is TxnProtocol.V2
+
+
+@pytest.mark.parametrize(("level", "bump"), [(1, True), (2, False)])
+def test_an_abortable_error_leaves_only_abort_and_bumps_in_the_old_protocol(
+    level: int, bump: bool
+) -> None:
+    session = in_transaction(level)
+    raised = session.abortable(ClientError("lost", error=ErrorCode.request_timed_out))
+    assert isinstance(raised, AbortableError)
+    assert raised.error == ErrorCode.request_timed_out
+    for refused in (session.begin, lambda: session.touch(P0)):
+        with pytest.raises(AbortableError, match="lost"):
+            refused()
+    with pytest.raises(AbortableError):
+        session.plan_end(committed=True, features=features(level))
+    plan = session.plan_end(committed=False, features=features(level))
+    assert (plan.send, plan.bump) == (True, bump)
+    session.ended(identity(1) if level == 2 else None)
+    session.begin()
+
+
+def test_an_abortable_error_is_fatal_where_the_epoch_cannot_be_bumped() -> None:
+    session = in_transaction(1, can_bump=False)
+    assert isinstance(session.abortable(ClientError("lost")), FatalError)
+
+
+def test_a_fatal_error_stays_and_keeps_its_first_reason() -> None:
+    session = in_transaction(2)
+    fenced = ClientError("fenced", error=ErrorCode.producer_fenced)
+    assert isinstance(session.fatal(fenced), FatalError)
+    later = session.abortable(ClientError("later"))
+    assert isinstance(later, FatalError)
+    assert str(later) == "fenced"
+    assert str(session.fatal(ClientError("again"))) == "fenced"
+    for refused in (session.begin, lambda: session.touch(P0), session.raise_error):
+        with pytest.raises(FatalError, match="fenced"):
+            refused()
+    with pytest.raises(FatalError):
+        session.plan_end(committed=False, features=features(2))
+
+
+SETTINGS = ClientSettings(client_id="me", software_version="1.2")
+CONNECTION_END = requests.end_txn("t", producer_id=1, producer_epoch=2, committed=True)
+
+
+async def connect(broker: FakeBroker, settings: ClientSettings = SETTINGS) -> Connection:
+    clock = RealClock(asyncio.get_running_loop())
+    return await Connection.open("127.0.0.1", broker.port, settings=settings, clock=clock)
+
+
+async def test_versions_and_features_are_negotiated_first() -> None:
+    async with FakeBroker(level=1) as broker:
+        connection = await connect(broker)
+        assert connection.versions[Api.END_TXN] == VersionRange(0, 5)
+        assert connection.features.level("transaction.version") == 1
+        assert connection.features.epoch == 10
+        (hello,) = broker.asked
+        assert (hello.version, hello.message.client_software_name) == (4, "txnsim")
+        assert hello.message.client_software_version == "1.2"
+        connection.close()
+        await connection.wait_closed()
+
+
+@pytest.mark.parametrize(("highest", "settled"), [(3, 3), (0, 0)])
+async def test_an_older_broker_is_asked_again_in_its_version(highest: int, settled: int) -> None:
+    async with FakeBroker() as broker:
+
+        def refuse(asked: Asked) -> Any:
+            # As a broker does: version 0, its own range inside (KIP-511).
+            old = Asked(18, 0, None)
+            row = old.part("ApiVersion", api_key=18, min_version=0, max_version=highest)
+            return old.answer(error_code=35, api_keys=(row,))
+
+        broker.handlers[Api.API_VERSIONS] = in_turn(refuse, broker.api_versions)
+        connection = await connect(broker)
+        assert [asked.version for asked in broker.asked] == [4, settled]
+        assert connection.versions
+        connection.close()
+
+
+async def test_a_refused_greeting_is_named() -> None:
+    async with FakeBroker() as broker:
+        broker.handlers[Api.API_VERSIONS] = lambda asked: asked.answer(error_code=42, api_keys=())
+        with pytest.raises(NotSupportedError, match="ApiVersions with INVALID_REQUEST"):
+            await connect(broker)
+
+
+async def test_a_listener_that_closes_at_once_differs_from_a_dead_one() -> None:
+    async with FakeBroker({Api.API_VERSIONS: lambda _: CLOSE}) as broker:
+        with pytest.raises(ConnectionLostError, match=r"security\.protocol=PLAINTEXT"):
+            await connect(broker)
+    with pytest.raises(ConnectionLostError, match="Connection refused"):
+        await connect(broker)
+
+
+async def test_answers_are_matched_by_correlation_id() -> None:
+    answer = ended(0, epoch=9)
+    async with FakeBroker({Api.END_TXN: in_turn(lambda _: SILENCE, answer)}) as broker:
+        connection = await connect(broker)
+        swallowed, answered = connection.send(CONNECTION_END), connection.send(CONNECTION_END)
+        assert (await answered).producer_epoch == 9
+        assert not swallowed.done()
+        connection.close()
+        with pytest.raises(ConnectionLostError, match="closed by us"):
+            await swallowed
+        assert not connection.usable
+        with pytest.raises(ConnectionLostError):
+            connection.send(CONNECTION_END)
+
+
+async def test_no_answer_in_time_closes_the_connection_and_fails_what_is_behind() -> None:
+    async with FakeBroker({Api.END_TXN: lambda _: SILENCE}) as broker:
+        connection = await connect(broker)
+        first = connection.send(Request(api=Api.END_TXN, build=CONNECTION_END.build, timeout_ms=30))
+        second = connection.send(
+            Request(api=Api.END_TXN, build=CONNECTION_END.build, timeout_ms=60_000)
+        )
+        with pytest.raises(RequestTimeoutError, match="did not answer EndTxn in time") as late:
+            await first
+        assert late.value.error == ErrorCode.request_timed_out
+        with pytest.raises(ConnectionLostError, match="was left"):
+            await second
+        assert not connection.usable
+        await connection.wait_closed()
+
+
+async def test_a_cut_connection_fails_what_is_on_its_way() -> None:
+    async with FakeBroker({Api.END_TXN: lambda _: CLOSE}) as broker:
+        connection = await connect(broker)
+        with pytest.raises(ConnectionLostError, match="closed the connection"):
+            await connection.request(CONNECTION_END)
+
+
+async def test_a_request_given_up_by_its_caller_disturbs_no_other() -> None:
+    async with FakeBroker({Api.END_TXN: ended()}) as broker:
+        connection = await connect(broker)
+        connection.send(CONNECTION_END).cancel()
+        assert (await connection.request(CONNECTION_END)).error_code == ErrorCode.none
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "expected"),
+    [
+        (struct.pack(">ii", 4, 2), "can't be read"),
+        (b"\xff\xff\xff\xff", "does not speak Kafka's protocol"),
+        (struct.pack(">ih", 2, 1), "does not speak Kafka's protocol"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak Kafka's protocol"),
+    ],
+    ids=["short body", "negative size", "no correlation id", "HTTP"],
+)
+async def test_bytes_that_are_no_answer_end_the_connection(bytes_: bytes, expected: str) -> None:
+    async with FakeBroker({Api.END_TXN: lambda _: bytes_}) as broker:
+        connection = await connect(broker)
+        with pytest.raises(ClientError, match=expected):
+            await connection.request(CONNECTION_END)
+        assert not connection.usable
+
+
+async def test_an_unknown_version_is_refused_before_anything_is_sent() -> None:
+    async with FakeBroker(ranges={26: (0, 4)}) as broker:
+        connection = await connect(broker)
+        with pytest.raises(NotSupportedError, match="END_TXN"):
+            connection.send(
+                requests.end_txn(
+                    "t",
+                    producer_id=1,
+                    producer_epoch=1,
+                    committed=True,
+                    within=VersionRange(5, 9),
+                )
+            )
+        assert broker.keys == []
+        connection.close()
+
+
+async def test_a_dial_that_takes_too_long_is_given_up() -> None:
+    async def never(host: str, port: int, factory: object, *, tls: object = None) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    clock = RealClock(asyncio.get_running_loop())
+    settings = ClientSettings(connect_timeout_ms=10)
+    with pytest.raises(RequestTimeoutError, match="no connection to nowhere:1 within 10 ms"):
+        await Connection.open("nowhere", 1, settings=settings, clock=clock, dial=never)
+
+
+def topic(*epochs: int, leader: int = 1, topic_id: UUID | None = None, error: int = 0) -> TopicView:
+    return TopicView(
+        name="t",
+        topic_id=topic_id,
+        error=error,
+        partitions=tuple(
+            PartitionView(partition=index, leader_id=leader, leader_epoch=epoch)
+            for index, epoch in enumerate(epochs)
+        ),
+    )
+
+
+def view(*topics: TopicView, broker_id: int = 1) -> ClusterView:
+    broker = BrokerAddress(broker_id=broker_id, host="h", port=1)
+    return ClusterView(brokers=(broker,), topics=topics)
+
+
+def test_lookups() -> None:
+    known = view(topic(0, 0))
+    assert str(known.broker(1)) == "broker 1 (h:1)"
+    assert known.broker(2) is None
+    assert known.topic("u") is None
+    assert known.leader(TopicPartition("t", 1)) is not None
+    assert known.leader(TopicPartition("t", 2)) is None
+    assert known.leader(TopicPartition("u", 0)) is None
+    assert view(topic(0, leader=-1)).leader(TopicPartition("t", 0)) is None
+    assert view(topic(0, error=29)).leader(TopicPartition("t", 0)) is None
+
+
+def test_a_topic_is_led_when_every_partition_is() -> None:
+    assert topic(0, 0).led
+    assert not topic(0, leader=-1).led
+    assert not topic(0, error=3).led
+    assert not topic().led
+
+
+def test_topics_not_asked_for_stay_known_and_brokers_are_replaced() -> None:
+    other = TopicView(name="u")
+    merged = merge(view(topic(0), other), view(topic(1), broker_id=2))
+    assert merged.topics == (topic(1), other)
+    assert merged.broker(1) is None
+
+
+def test_leader_epochs_never_go_back() -> None:
+    merged = merge(view(topic(5, 5)), view(topic(4, 6, leader=2)))
+    found = merged.topic("t")
+    assert found is not None
+    assert [(p.leader_id, p.leader_epoch) for p in found.partitions] == [(1, 5), (2, 6)]
+
+
+def test_a_recreated_topic_begins_anew() -> None:
+    fresh = topic(0, leader=2, topic_id=UUID(int=2))
+    assert merge(view(topic(5, topic_id=UUID(int=1))), view(fresh)).topics == (fresh,)
+
+
+def test_an_error_replaces_what_was_known() -> None:
+    gone = topic(error=3)
+    assert merge(view(topic(5)), view(gone)).topics == (gone,)
+
+
+def test_a_new_partition_and_a_broker_without_epochs_are_believed() -> None:
+    merged = merge(view(topic(5)), view(topic(-1, 0, leader=3)))
+    found = merged.topic("t")
+    assert found is not None
+    assert [p.leader_id for p in found.partitions] == [3, 3]
+
+
+def test_answers_of_all_versions_are_read() -> None:
+    broker = FakeBroker()
+    broker.port = 9
+    for version in (1, 5, 9, 12, 13):
+        asked = Asked(3, version, type("Message", (), {"topics": None})())
+        seen = parse_metadata(broker.metadata(asked))
+        assert seen.broker(1) is not None
+        assert seen.leader(TopicPartition("t", 1)) is not None
+    for version in (1, 3, 4, 6):
+        asked = Asked(10, version, type("Message", (), {"coordinator_keys": ("a",)})())
+        assert parse_coordinators(coordinator(asked), ("a",)) == {"a": (0, 1)}
+        assert parse_coordinators(coordinator(asked, error=15), ("a",)) == {"a": (15, -1)}
+
+
+def test_the_highest_common_version_is_chosen() -> None:
+    assert choose_version(Api.END_TXN, {26: VersionRange(0, 9)}) == 5
+    assert choose_version(Api.END_TXN, {26: VersionRange(0, 3)}) == 3
+    within = VersionRange(0, 4)
+    assert choose_version(Api.END_TXN, {26: VersionRange(0, 5)}, within=within) == 4
+
+
+@pytest.mark.parametrize(
+    ("broker", "message"),
+    [
+        ({}, "The node does not support END_TXN"),
+        (
+            {26: VersionRange(0, 4)},
+            "The node does not support END_TXN with version in range [5,5]. The supported range is"
+            " [0,4].",
+        ),
+    ],
+)
+def test_no_common_version_says_what_was_needed(
+    broker: dict[int, VersionRange], message: str
+) -> None:
+    with pytest.raises(NotSupportedError) as error:
+        choose_version(Api.END_TXN, broker, within=VersionRange(5, 99))
+    assert str(error.value) == message
+    assert error.value.error == ErrorCode.unsupported_version
+
+
+NEWER = version_range(Api.LIST_TRANSACTIONS)[1] + 1
+
+
+@pytest.mark.parametrize(
+    ("theirs", "within"),
+    [
+        (VersionRange(NEWER, NEWER + 1), ANY),
+        (VersionRange(0, NEWER), VersionRange(NEWER, NEWER)),
+    ],
+)
+def test_a_limit_of_ours_is_not_called_the_brokers(
+    theirs: VersionRange, within: VersionRange
+) -> None:
+    with pytest.raises(ClientTooOldError, match="This client speaks LIST_TRANSACTIONS up to") as it:
+        choose_version(Api.LIST_TRANSACTIONS, {66: theirs}, within=within)
+    assert it.value.error is ErrorCode.unsupported_version
+
+
+def test_the_client_speaks_every_version_that_there_are_messages_for() -> None:
+    behind = {api for api in Api if api.ours.highest < version_range(api)[1]}
+    assert behind == {
+        Api.OFFSET_COMMIT,
+        Api.OFFSET_FETCH,
+        Api.API_VERSIONS,
+        Api.ADD_PARTITIONS_TO_TXN,
+        Api.TXN_OFFSET_COMMIT,
+    }, "each says why, in client/versions.py"
+
+
+@pytest.mark.slow
+def test_every_version_that_we_claim_has_schemas() -> None:
+    for api in Api:
+        for version in range(api.ours.lowest, api.ours.highest + 1):
+            codec.request_class(api, version)
+            codec.response_class(api, version)
+
+
+def test_an_unlisted_feature_is_at_level_0() -> None:
+    features = FinalizedFeatures(epoch=1, levels=(("transaction.version", 2),))
+    assert features.level("transaction.version") == 2
+    assert features.level("group.version") == 0
+
+
+def test_only_a_higher_epoch_replaces_what_is_known() -> None:
+    old, new = FinalizedFeatures(epoch=4), FinalizedFeatures(epoch=5)
+    assert newer_features(old, new) is new
+    assert newer_features(new, old) is new
+    assert newer_features(old, FinalizedFeatures(epoch=4, levels=(("x", 1),))) is old
+    unknown = FinalizedFeatures()
+    assert newer_features(old, unknown) is old
+
+
+class Handle:
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class HandClock:
+    """A clock whose monotonic time is moved by its own timers, at once."""
+
+    def __init__(self) -> None:
+        self.time_ms = 1_000
+        self.delays: list[float] = []
+        self.handles: list[Handle] = []
+
+    def now_ms(self) -> int:
+        raise AssertionError("waiting is monotonic")
+
+    @property
+    def advanced_ms(self) -> int:
+        raise AssertionError("waiting is monotonic")
+
+    def monotonic_ms(self) -> int:
+        return self.time_ms
+
+    def monotonic_us(self) -> int:
+        return self.time_ms * 1_000
+
+    def stopwatch_ns(self) -> int:
+        return self.time_ms * 1_000_000
+
+    def call_at(self, deadline_ms: int, callback: Callable[[], object]) -> Handle:
+        raise AssertionError("waiting is monotonic")
+
+    def call_later(self, delay_ms: float, callback: Callable[[], object]) -> Handle:
+        self.delays.append(delay_ms)
+        self.time_ms += int(delay_ms)
+        asyncio.get_running_loop().call_soon(callback)
+        self.handles.append(Handle())
+        return self.handles[-1]
+
+    def advance(self, ms: int) -> None:
+        raise AssertionError("waiting is monotonic")
+
+    def shift(self, ms: int) -> None:
+        raise AssertionError("waiting is monotonic")
+
+
+async def test_a_pause_ends_with_its_timer_and_a_cancelled_one_disarms_it() -> None:
+    clock = HandClock()
+    await pause(clock, 5)
+    assert clock.delays == [5]
+    waiting = asyncio.gather(pause(clock, 9))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert clock.handles[-1].cancelled
+
+
+def test_a_deadline_counts_down_to_0() -> None:
+    clock = HandClock()
+    deadline = Deadline(clock, 10)
+    assert (deadline.left_ms, deadline.passed) == (10, False)
+    clock.time_ms += 10
+    assert (deadline.left_ms, deadline.passed) == (0, True)
+    clock.time_ms += 10
+    assert deadline.left_ms == 0
+
+
+async def test_pauses_double_up_to_a_limit_and_never_pass_the_deadline() -> None:
+    clock = HandClock()
+    backoff = Backoff(clock, initial_ms=10, max_ms=50)
+    for _ in range(4):
+        await backoff.wait()
+    assert clock.delays == [10, 20, 40, 50]
+    await backoff.wait(Deadline(clock, 7))
+    await backoff.wait(at_most_ms=3)
+    assert clock.delays[-2:] == [7, 3]

@@ -1,18 +1,41 @@
-"""Commands between brokers as Kafka's bytes, and a whole cluster whose links carry only those."""
+"""Commands between brokers as Kafka's bytes, and a cluster whose links carry only those."""
 
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Iterable
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.clusters import client_of, options, until_state, values
+from tests.support.images import B1, B2, TOPIC_ID
+from tests.support.logs import batch
 from tests.support.peer_codec.codec import KafkaPeerCodec
 from txnsim.client.producer import Producer
 from txnsim.errors import ErrorCode, MalformedFrameError, UnsupportedRequestError
+from txnsim.interbroker.lifecycle import (
+    BrokerHeartbeatCommand,
+    BrokerHeartbeatReply,
+    BrokerRegistrationCommand,
+    BrokerRegistrationReply,
+)
+from txnsim.interbroker.replication import (
+    AlteredPartition,
+    AlterPartitionCommand,
+    AlterPartitionReply,
+    IsrChange,
+    ReplicaFetchCommand,
+    ReplicaFetchedPartition,
+    ReplicaFetchPartition,
+    ReplicaFetchReply,
+    ReplicaOffsetCommand,
+    ReplicaOffsetReply,
+)
 from txnsim.interbroker.transactions import (
     AddPartitionsToTxnCommand,
     AddPartitionsToTxnReply,
@@ -23,6 +46,16 @@ from txnsim.interbroker.transactions import (
     WriteTxnMarkersCommand,
     WriteTxnMarkersReply,
 )
+from txnsim.log._replicated import described
+from txnsim.node.peers import (
+    ALTER_PARTITION,
+    BROKER_HEARTBEAT,
+    BROKER_REGISTRATION,
+    FETCH,
+    LIST_OFFSETS,
+)
+from txnsim.releases import REFERENCE
+from txnsim.releases.exchanges import FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS
 from txnsim.runtime.env import Network
 from txnsim.runtime.peer_call import PeerHandler
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
@@ -31,11 +64,17 @@ from txnsim.types import (
     BrokerId,
     CoordinatorEpoch,
     IsolationLevel,
+    LeaderEpoch,
     ProducerEpoch,
     ProducerId,
     TopicPartition,
     TransactionalId,
 )
+from txnsim.wire import codec
+from txnsim.wire.batch import assign
+
+# Commands between brokers as Kafka's bytes, and a whole cluster whose links carry only those.
+
 
 CODEC = KafkaPeerCodec()
 ADD, MARKERS, ALLOCATE = 24, 27, 67
@@ -282,3 +321,237 @@ def test_a_cluster_commits_and_aborts_over_links_of_bytes(level: int) -> None:
         return crossed
 
     assert run_virtual(main, seed=1) >= {(ADD, 5), (MARKERS, 2), (ALLOCATE, 0), (1, 18)}
+
+
+# What replicas say to each other goes to Kafka's bytes and back; names of topics do not travel.
+
+
+FETCH_VERSION = FOLLOWER_FETCH.levels[-1][1]
+LIST_OFFSETS_VERSION = FOLLOWER_LIST_OFFSETS.levels[-1][1]
+ALTER_PARTITION_VERSION = REFERENCE.highest(ALTER_PARTITION)
+OTHER_ID = uuid.UUID(int=0x99)
+NAMED = TopicPartition("orders", 1)
+
+
+def unnamed(index: int) -> TopicPartition:
+    return TopicPartition("", index)
+
+
+def position(index: int, **changes: Any) -> ReplicaFetchPartition:
+    values: dict[str, Any] = {
+        "topic_id": TOPIC_ID,
+        "topic_partition": unnamed(index),
+        "current_leader_epoch": 4,
+        "fetch_offset": 12,
+        "last_fetched_epoch": 3,
+        "log_start_offset": 2,
+        "high_watermark": 11,
+        **changes,
+    }
+    return ReplicaFetchPartition(**values)
+
+
+FETCH_COMMAND = ReplicaFetchCommand(
+    replica_id=B2,
+    replica_epoch=7,
+    max_wait_ms=500,
+    min_bytes=1,
+    max_bytes=1_000,
+    session_id=5,
+    session_epoch=2,
+    partitions=(position(0), position(1, max_bytes=7), position(0, topic_id=OTHER_ID)),
+    forgotten=((TOPIC_ID, unnamed(3)),),
+)
+FETCH_REPLY = ReplicaFetchReply(
+    session_id=5,
+    partitions=(
+        ReplicaFetchedPartition(
+            topic_id=TOPIC_ID,
+            topic_partition=unnamed(0),
+            high_watermark=12,
+            log_start_offset=1,
+            batches=tuple(
+                described(
+                    assign(batch(index, transactional=True), base_offset=index, leader_epoch=3)
+                )
+                for index in range(3)
+            ),
+        ),
+        ReplicaFetchedPartition(
+            topic_id=TOPIC_ID, topic_partition=unnamed(1), high_watermark=1, diverging=(3, 9)
+        ),
+        ReplicaFetchedPartition(
+            topic_id=OTHER_ID,
+            topic_partition=unnamed(0),
+            error=ErrorCode.not_leader_or_follower,
+            current_leader=(2, 8),
+        ),
+    ),
+)
+OFFSET_COMMAND = ReplicaOffsetCommand(
+    replica_id=B2, topic_partition=NAMED, current_leader_epoch=4, timestamp_ms=-2
+)
+ALTER_COMMAND = AlterPartitionCommand(
+    broker_id=B1,
+    broker_epoch=6,
+    partitions=(
+        IsrChange(
+            topic_id=TOPIC_ID,
+            topic_partition=unnamed(2),
+            leader_epoch=LeaderEpoch(4),
+            new_isr=((B1, -1), (B2, 7)),
+            partition_epoch=9,
+        ),
+    ),
+)
+ALTER_REPLY = AlterPartitionReply(
+    partitions=(
+        AlteredPartition(
+            topic_id=TOPIC_ID,
+            topic_partition=unnamed(2),
+            leader=B1,
+            leader_epoch=LeaderEpoch(4),
+            isr=(B1, BrokerId(3)),
+            partition_epoch=10,
+        ),
+        AlteredPartition(
+            topic_id=TOPIC_ID, topic_partition=unnamed(3), error=ErrorCode.ineligible_replica
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "command"),
+    [
+        (FETCH, FETCH_VERSION, FETCH_COMMAND),
+        (FETCH, FETCH_VERSION, msgspec.structs.replace(FETCH_COMMAND, partitions=())),
+        (LIST_OFFSETS, LIST_OFFSETS_VERSION, OFFSET_COMMAND),
+        (ALTER_PARTITION, ALTER_PARTITION_VERSION, ALTER_COMMAND),
+    ],
+)
+def test_commands_come_back_as_they_were(key: int, version: int, command: Any) -> None:
+    body = CODEC.encode_request(key, version, command)
+    assert CODEC.decode_request(key, version, body) == command
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "reply"),
+    [
+        (FETCH, FETCH_VERSION, FETCH_REPLY),
+        (
+            FETCH,
+            FETCH_VERSION,
+            ReplicaFetchReply(error=ErrorCode.fetch_session_id_not_found),
+        ),
+        (LIST_OFFSETS, LIST_OFFSETS_VERSION, ReplicaOffsetReply(topic_partition=NAMED, offset=8)),
+        (
+            LIST_OFFSETS,
+            LIST_OFFSETS_VERSION,
+            ReplicaOffsetReply(topic_partition=NAMED, error=ErrorCode.fenced_leader_epoch),
+        ),
+        (ALTER_PARTITION, ALTER_PARTITION_VERSION, ALTER_REPLY),
+        (
+            ALTER_PARTITION,
+            ALTER_PARTITION_VERSION,
+            AlterPartitionReply(error=ErrorCode.stale_broker_epoch),
+        ),
+    ],
+)
+def test_replies_come_back_as_they_were(key: int, version: int, reply: Any) -> None:
+    body = CODEC.encode_response(key, version, reply)
+    assert CODEC.decode_response(key, version, body) == reply
+
+
+# BrokerRegistration and BrokerHeartbeat go to Kafka's bytes and back unchanged.
+
+
+BROKER_HEARTBEAT_VERSION = REFERENCE.highest(BROKER_HEARTBEAT)
+BROKER_REGISTRATION_VERSION = REFERENCE.highest(BROKER_REGISTRATION)
+REGISTRATION = BrokerRegistrationCommand(
+    broker_id=B1,
+    cluster_id="c",
+    incarnation_id=uuid.UUID(int=7),
+    host="h",
+    port=9092,
+    addresses={"KIP_TEXT": ("h", 9192)},
+    rack="r",
+    previous_broker_epoch=12,
+)
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "command"),
+    [
+        (BROKER_REGISTRATION, BROKER_REGISTRATION_VERSION, REGISTRATION),
+        (
+            BROKER_REGISTRATION,
+            BROKER_REGISTRATION_VERSION,
+            BrokerRegistrationCommand(
+                broker_id=B1, cluster_id="c", incarnation_id=uuid.UUID(int=7), host="h", port=1
+            ),
+        ),
+        (
+            BROKER_HEARTBEAT,
+            BROKER_HEARTBEAT_VERSION,
+            BrokerHeartbeatCommand(broker_id=B1, broker_epoch=3, metadata_offset=5),
+        ),
+        (
+            BROKER_HEARTBEAT,
+            BROKER_HEARTBEAT_VERSION,
+            BrokerHeartbeatCommand(
+                broker_id=B1,
+                broker_epoch=3,
+                metadata_offset=5,
+                want_fence=True,
+                want_shut_down=True,
+                has_failed_directory=True,
+            ),
+        ),
+    ],
+)
+def test_peer_codec_life_commands_come_back_as_they_were(
+    key: int, version: int, command: Any
+) -> None:
+    body = CODEC.encode_request(key, version, command)
+    assert CODEC.decode_request(key, version, body) == command
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "reply"),
+    [
+        (BROKER_REGISTRATION, 4, BrokerRegistrationReply(broker_epoch=9)),
+        (
+            BROKER_REGISTRATION,
+            4,
+            BrokerRegistrationReply(error=ErrorCode.duplicate_broker_registration),
+        ),
+        (
+            BROKER_HEARTBEAT,
+            BROKER_HEARTBEAT_VERSION,
+            BrokerHeartbeatReply(error=ErrorCode.stale_broker_epoch),
+        ),
+        (
+            BROKER_HEARTBEAT,
+            BROKER_HEARTBEAT_VERSION,
+            BrokerHeartbeatReply(is_caught_up=True, is_fenced=False),
+        ),
+        (
+            BROKER_HEARTBEAT,
+            BROKER_HEARTBEAT_VERSION,
+            BrokerHeartbeatReply(is_caught_up=True, should_shut_down=True),
+        ),
+    ],
+)
+def test_peer_codec_life_replies_come_back_as_they_were(key: int, version: int, reply: Any) -> None:
+    body = CODEC.encode_response(key, version, reply)
+    assert CODEC.decode_response(key, version, body) == reply
+
+
+def test_a_registration_tells_what_a_real_controller_demands() -> None:
+    body = CODEC.encode_request(BROKER_REGISTRATION, BROKER_REGISTRATION_VERSION, REGISTRATION)
+    header = codec.RequestHeader(BROKER_REGISTRATION, BROKER_REGISTRATION_VERSION, 0, None, 0)
+    message = codec.decode_request(header, body)
+    assert "metadata.version" in {feature.name for feature in message.features}
+    assert len(message.log_dirs) == 1
+    assert [listener.name for listener in message.listeners] == ["PLAINTEXT", "KIP_TEXT"]

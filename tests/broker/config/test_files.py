@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time  # noqa: TID251 - measures the CPU time of a pure function
+import tracemalloc
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
+import jsonschema
 import pytest
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from txnsim.config import Configuration, load, settings_of
+from tests.support.yaml_bombs import BOMBS
+from txnsim.config import Configuration, load, settings_of, yaml_bounds
 from txnsim.config._files import PROBLEMS_MAX
+from txnsim.config._model import ClusterFile, settings_model
+from txnsim.config.complaints import in_words, members_of, place_of, without_other_kinds
+from txnsim.config.json_schema import cluster_schema
+from txnsim.config.yaml_bounds import DEPTH_MAX, read_mapping
 from txnsim.errors import ConfigError
 from txnsim.server.options import ClusterOptions
-from txnsim.settings import DEFAULTS
+from txnsim.settings import DEFAULTS, documentation
+
+# Files to settings: what a file means, and how precisely a wrong one is refused.
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -438,3 +450,305 @@ def test_a_program_is_told_that_settings_of_groups_do_not_agree() -> None:
         "here: settings.group_share_min_session_timeout_ms: group.share.max.session.timeout.ms "
         "must be greater than or equal to group.share.min.session.timeout.ms"
     )
+
+
+# YAML that means more than it says: refused with file, line and the bound.
+
+
+SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_it_is_refused_at_once_and_in_little_memory(name: str) -> None:
+    text, message = BOMBS[name]
+    began = time.process_time()
+    with pytest.raises(ConfigError):
+        read_mapping(text.encode(), file="f")
+    assert time.process_time() - began < 10
+    tracemalloc.start()
+    with pytest.raises(ConfigError) as refusal:
+        read_mapping(text.encode(), file="f")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert str(refusal.value).startswith(message)
+    assert peak < 64 << 20
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 2001-99-99", "f:1: '2001-99-99' is no timestamp"),
+        ("a: 1\nb: !!int ''", "f:2: '' is no int"),
+        ("a: !!bool maybe", "f:1: 'maybe' is no bool"),
+        ("a: !!timestamp now", "f:1: 'now' is no timestamp"),
+        ("a: !!float x", "f:1: 'x' is no float"),
+    ],
+)
+def test_a_value_that_is_none_is_named_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        read_mapping(text.encode(), file="f")
+    assert str(refusal.value) == message
+
+
+def test_aliases_within_the_bounds_are_read() -> None:
+    content, _ = read_mapping(b"a: &a {x: [1, 2]}\nb: *a\n", file="f")
+    assert content == {"a": {"x": [1, 2]}, "b": {"x": [1, 2]}}
+
+
+def test_the_deepest_document_is_read() -> None:
+    brackets = DEPTH_MAX - 2
+    content, _ = read_mapping(b"a: " + b"[" * brackets + b"x" + b"]" * brackets, file="f")
+    for _ in range(brackets):
+        (content,) = content.values() if isinstance(content, dict) else content
+    assert content == ["x"]
+
+
+def _told(text: str) -> object:
+    try:
+        return read_mapping(text.encode("utf-8", "surrogatepass"), file="f")
+    except ConfigError as error:
+        return str(error)
+
+
+NO_YAML = (
+    "a: [1",
+    "a: b: c",
+    "\ta: 1",
+    "a: *b",
+    "a: 'x",
+    "a: \ud800",
+    "a: \x01",
+    "---\n---\n",
+    "",
+    "@",
+)
+
+
+@pytest.mark.slow
+def test_the_same_is_read_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
+    stories = [path.read_text("utf-8") for path in sorted(SCENARIOS.glob("*.yaml"))]
+    cut = [text[: len(text) * part // 7] for text in stories[::9] for part in (2, 3, 5)]
+    texts = [*stories[::2], *cut, *NO_YAML]
+    assert stories
+    assert yaml_bounds.HAS_LIBYAML
+    compiled = [_told(text) for text in texts]
+    monkeypatch.setattr(yaml_bounds, "HAS_LIBYAML", False)
+    assert [_told(text) for text in texts] == compiled
+
+
+def test_a_text_that_libyaml_can_t_take_is_refused_in_words() -> None:
+    assert str(_told("a: \ud800")).startswith("f:1: no YAML: ")
+
+
+def test_each_key_has_its_line() -> None:
+    content, lines = read_mapping(b"a: 1\nb:\n  c: 2\n  d:\n  - e: 3\n", file="f")
+    assert content == {"a": 1, "b": {"c": 2, "d": [{"e": 3}]}}
+    assert lines == {
+        ("a",): 1,
+        ("b",): 2,
+        ("b", "c"): 3,
+        ("b", "d"): 4,
+        ("b", "d", "0", "e"): 5,
+    }
+
+
+def test_an_empty_document_is_an_empty_mapping() -> None:
+    assert read_mapping(b"", file="f") == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"a: 1\na: 2\n", "f:2: a: given twice, first on line 1"),
+        (b"- a\n", "f:1: expected a mapping, found list"),
+        (b"a: [1\nb: 2\n", "f:2: no YAML: expected ',' or ']', but got ':'"),
+        (b"1: a\n", "f:1: 1: a key must be text; put it in quotes"),
+        (b"a: !!python/name:os.system\n", "f:1: no YAML: could not determine a constructor"),
+        (b"a: \x00\n", "f:1: no YAML: unacceptable character"),
+    ],
+)
+def test_what_is_no_mapping_is_refused_with_its_place(text: bytes, message: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        read_mapping(text, file="f")
+    assert str(refusal.value).startswith(message)
+
+
+# pydantic's errors in words.
+
+
+class Inner(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    color: Literal["red", "green"] = "red"
+    maybe: Literal["on", "off"] | None = None
+    name: Annotated[str, Field(pattern="^[a-z]+$")] = "a"
+
+
+class Outer(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    size: Annotated[float, Field(gt=0, lt=10)] = 1
+    inner: Inner | None = None
+    several: list[Inner] = []
+    needed: bool
+    raw: bytes = b""
+    table: dict[str, Literal["on", "off"]] = {}
+
+
+def said(given: object) -> list[str]:
+    with pytest.raises(ValidationError) as refused:
+        Outer.model_validate(given)
+    return [
+        f"{'.'.join(map(str, place_of(detail)))}: {in_words(detail, model=Outer)}"
+        for detail in refused.value.errors()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, "needed: is missing"),
+        (
+            {"needed": True, "table": {"x": 1}},
+            "table.x: expected one of on, off, found 1",
+        ),
+        ({"needed": "yes"}, "needed: expected true or false, found 'yes'"),
+        ({"needed": True, "size": 0}, "size: expected more than 0, found 0"),
+        ({"needed": True, "size": 10}, "size: expected less than 10, found 10"),
+        ({"needed": True, "inner": 3}, "inner: expected fields, as NAME: VALUE, found 3"),
+        ({"needed": True, "several": 3}, "several: expected a list, found 3"),
+        (
+            {"needed": True, "inner": {"colour": "red"}},
+            "inner.colour: no field 'colour'; did you mean color? there are: color, maybe, name",
+        ),
+        (
+            {"needed": True, "inner": {"color": "gren"}},
+            "inner.color: no value 'gren'; did you mean green? there are: red, green",
+        ),
+        (
+            {"needed": True, "inner": {"color": 1}},
+            "inner.color: expected one of red, green, found 1",
+        ),
+        (
+            {"needed": True, "inner": {"maybe": "onn"}},
+            "inner.maybe: no value 'onn'; did you mean on?",
+        ),
+        (
+            {"needed": True, "inner": {"name": "A"}},
+            "inner.name: expected a text of the form ^[a-z]+$",
+        ),
+        ({"needed": True, "raw": 1}, "raw: Input should be a valid bytes, not 1"),
+    ],
+)
+def test_each_mistake_in_words(given: object, wanted: str) -> None:
+    assert said(given)[0].startswith(wanted), said(given)
+
+
+class Held(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    call: str
+    again: Held | None = None
+
+
+class OneOfSeveral(BaseModel):
+    awaited: str | Held
+    other: int = 0
+
+
+def test_kinds_that_may_stand_for_one_another_are_no_part_of_a_place() -> None:
+    members = members_of(OneOfSeveral)
+    assert members == {"str", "Held", "NoneType"}
+    with pytest.raises(ValidationError) as refused:
+        OneOfSeveral.model_validate({"awaited": {"cal": "x"}, "other": "x"})
+    found = [
+        (place_of(detail, members), in_words(detail, model=OneOfSeveral))
+        for detail in refused.value.errors()
+    ]
+    assert (("awaited",), "expected a text, found {'cal': 'x'}") in found
+    assert sorted(without_other_kinds(found)) == [
+        (("awaited", "cal"), "no field 'cal'; did you mean call? there are: call, again"),
+        (("awaited", "call"), "is missing"),
+        (("other",), "expected a whole number, found 'x'"),
+    ]
+
+
+# The bounds of what a file may say.
+
+
+def test_every_setting_can_be_given_and_its_default_is_within_bounds() -> None:
+    defaults = {name: getattr(DEFAULTS, name) for name in documentation()}
+    assert settings_model().model_validate(defaults).model_dump() == defaults
+
+
+@pytest.mark.parametrize(
+    ("name", "refused", "taken"),
+    [
+        ("transaction_max_timeout_ms", 0, 1),
+        ("transaction_max_timeout_ms", 2**31, 2**31 - 1),
+        ("transaction_state_log_replication_factor", 2**15, 2**15 - 1),
+        ("message_timestamp_before_max_ms", -1, 2**63 - 1),
+        ("segment_bytes", 2**20 - 1, 2**20),
+        ("fetch_max_bytes", 1023, 1024),
+        ("group_min_session_timeout_ms", -1, 0),  # Kafka Streams' own tests set 0
+        ("transaction_version", 3, 0),
+        ("cluster_id", "short", "AAAAAAAAAAAAAAAAAAAAAA"),
+        ("message_timestamp_type", "Createtime", "CreateTime"),
+        ("delete_topic_enable", 1, False),
+        ("log_retention_minutes", 0, None),
+        ("log_retention_minutes", 2**31, -5),
+        ("log_cleaner_min_cleanable_ratio", 1.5, 0.0),
+        ("compression_gzip_level", 0, -1),
+    ],
+)
+def test_bounds_are_those_of_kafkas_own_definition(
+    name: str, refused: object, taken: object
+) -> None:
+    assert getattr(settings_model().model_validate({name: taken}), name) == taken
+    with pytest.raises(ValidationError):
+        settings_model().model_validate({name: refused})
+
+
+def test_a_file_that_says_nothing_leaves_everything_open() -> None:
+    assert ClusterFile().model_dump(exclude={"topics", "settings"}) == {
+        "security": None,
+        "brokers": None,
+        "first_broker_id": None,
+        "host": None,
+        "port": None,
+        "advertised_host": None,
+        "as_version": None,
+        "http": None,
+    }
+
+
+JUDGE = jsonschema.Draft202012Validator(cluster_schema())
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"brokers": 3, "http": 9080, "topics": {"orders": 3}, "as_version": "3.9"},
+        {"settings": {"transaction_max_timeout_ms": 60000}},
+        {"settings": {"transaction.max.timeout.ms": 60000, "log.dirs": "/var/lib/kafka"}},
+    ],
+)
+def test_what_serve_takes_is_accepted(document: dict[str, Any]) -> None:
+    assert list(JUDGE.iter_errors(document)) == []
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"broker": 3},
+        {"brokers": 0},
+        {"topics": {"orders": 0}},
+        {"settings": {"transaction.max.timeout.ms": "long"}},
+        {"settings": {"transaction_max_timeout_ms": 0}},
+        {"security": {"listener": {}}},
+    ],
+    ids=str,
+)
+def test_what_it_refuses_is_refused(document: dict[str, Any]) -> None:
+    assert list(JUDGE.iter_errors(document))

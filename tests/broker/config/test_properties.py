@@ -1,11 +1,331 @@
-"""Java's property files; expectations are those of ``java.util.Properties.load``."""
+"""Property files of nodes and clients: names, stores, presets."""
 
 from __future__ import annotations
 
-import pytest
+import importlib
+import re
+import sys
+from pathlib import Path
+from typing import Any
 
-from txnsim.config.properties import parse_properties
+import msgspec
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    NoEncryption,
+    load_pem_private_key,
+    pkcs12,
+)
+
+from txnsim.config import _kafka_names as kafka_names
+from txnsim.config import load, settings_of
+from txnsim.config._kafka_names import (
+    AUTHORIZER_PROPERTIES,
+    BEFORE_4,
+    LISTENER_PROPERTIES,
+    SECURITY_PROPERTIES,
+    known,
+    nearest,
+    why_without_effect,
+    without_effect,
+)
+from txnsim.config._stores import read_keystore, read_truststore
+from txnsim.config.lookup import Lookup, WrongValueError
+from txnsim.config.presets import PRESETS, preset_named, with_preset
+from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
+from txnsim.server.security_demo import Authority
+from txnsim.settings import DEFAULTS, documentation
+
+# Keystores and truststores of property files: which are read, which combinations are refused.
+
+
+NOW_MS = 1_800_000_000_000
+
+
+class Files:
+    """The same certificates in each kind of store."""
+
+    def __init__(self, directory: Path) -> None:
+        authority = Authority(directory, now_ms=NOW_MS)
+        pair = authority.issue("alice")
+        self.directory = directory
+        self.authority = authority.certificate.read_text()
+        self.certificate = pair.certificate.read_text()
+        self.key = pair.key.read_text()
+        self.write("store.pem", self.key + self.certificate)
+        key: Any = load_pem_private_key(self.key.encode(), None)
+        own = x509.load_pem_x509_certificate(self.certificate.encode())
+        ca = x509.load_pem_x509_certificate(self.authority.encode())
+        locked = BestAvailableEncryption(b"secret")
+        self.write("store.p12", pkcs12.serialize_key_and_certificates(b"a", key, own, [ca], locked))
+        self.write(
+            "trust.p12",
+            pkcs12.serialize_key_and_certificates(None, None, None, [ca], NoEncryption()),
+        )
+        self.write(
+            "keyless.p12", pkcs12.serialize_key_and_certificates(None, None, None, [ca], locked)
+        )
+        self.write("bare.p12", pkcs12.serialize_key_and_certificates(b"a", key, None, [], locked))
+        self.write("store.jks", b"\xfe\xed\xfe\xed\0\0\0\2")
+
+    def write(self, name: str, content: str | bytes) -> None:
+        data = content.encode() if isinstance(content, str) else content
+        (self.directory / name).write_bytes(data)
+
+    def path(self, name: str) -> str:
+        return str(self.directory / name)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return Files(tmp_path_factory.mktemp("stores"))
+
+
+def given(store: str = "keystore", **values: str) -> Lookup:
+    entries = {}
+    for line, (key, value) in enumerate(values.items(), start=1):
+        name = (
+            f"ssl.{store}.{key.replace('_', '.')}" if key != "key_password" else "ssl.key.password"
+        )
+        entries[name] = Property(line=line, name=name, value=value)
+    return Lookup(entries)
+
+
+def test_nothing_named_is_no_store() -> None:
+    assert read_keystore(given()) is None
+    assert read_keystore(given(location=" ", password="")) is None
+    assert read_truststore(given("truststore")) is None
+
+
+def test_a_pem_file_has_key_and_certificates(files: Files) -> None:
+    found = read_keystore(
+        given(type="pem", location=files.path("store.pem"), key_password="secret")
+    )
+    assert found is not None
+    assert (found.certificate, found.key) == (files.certificate, files.key)
+    assert found.key_password == "secret"
+    files.write("ca2.pem", files.authority * 2)
+    trusted = given("truststore", type="PEM", location=files.path("ca2.pem"))
+    assert read_truststore(trusted) == files.authority * 2
+
+
+def test_pem_may_stand_in_the_property_with_blanks_for_line_ends(files: Files) -> None:
+    found = read_keystore(
+        given(
+            type="PEM",
+            certificate_chain=files.certificate.replace("\n", " "),
+            key=files.key.replace("\n", " \n "),
+        )
+    )
+    assert found is not None
+    assert (found.certificate, found.key) == (files.certificate, files.key)
+    trusted = given("truststore", type="PEM", certificates=files.authority.replace("\n", " "))
+    assert read_truststore(trusted) == files.authority
+
+
+@pytest.mark.parametrize("kind", ["PKCS12", "JKS"])
+def test_pkcs12_is_read_under_either_name(files: Files, kind: str) -> None:
+    # keytool makes PKCS12 since Java 9, and the type JKS reads both.
+    found = read_keystore(given(type=kind, location=files.path("store.p12"), password="secret"))
+    assert found is not None
+    assert (found.certificate, found.key) == (files.certificate + files.authority, files.key)
+    store = given("truststore", type=kind, location=files.path("trust.p12"))
+    assert read_truststore(store) == files.authority
+
+
+@pytest.mark.parametrize(
+    ("values", "line", "why"),
+    [
+        ({"key": "k"}, 1, "keystore.type has to be PEM"),
+        ({"key": "k", "type": "PKCS12"}, 2, "keystore.type has to be PEM"),
+        ({"type": "PEM", "key": "KEY"}, 2, "a key without"),
+        ({"type": "PEM", "certificate_chain": "c"}, 2, "a certificate without"),
+        ({"type": "PEM", "key": "KEY", "location": "x"}, 3, "both a location and"),
+        ({"type": "PEM", "key": "KEY", "password": "x"}, 3, "PEM has no password"),
+        ({"type": "PEM", "key": "KEY", "certificate_chain": "c"}, 3, "no CERTIFICATE of PEM"),
+        ({"type": "PEM", "location": "STORE", "password": "x"}, 3, "PEM has no password"),
+        ({"type": "PEM", "location": "/nowhere"}, 2, "/nowhere: can't be read: No such file"),
+        ({"type": "PEM", "location": "CA"}, 2, "no PRIVATE KEY of PEM"),
+        ({"type": "PEM", "location": "TWICE"}, 2, "one key is expected"),
+        ({"password": "x"}, 1, "a password without ssl.keystore.location"),
+        ({"location": "P12"}, 1, "a store without ssl.keystore.password"),
+        ({"location": "P12", "password": "wrong"}, 1, "no PKCS12, or another password"),
+        ({"location": "KEYLESS", "password": "secret"}, 1, "there is no key in it"),
+        ({"location": "BARE", "password": "secret"}, 1, "there is no certificate in it"),
+        ({"location": "JKS", "password": "x"}, 1, "keytool -importkeystore -srckeystore"),
+        ({"type": "BCFKS"}, 1, "expected PEM, PKCS12, JKS, found 'BCFKS'"),
+    ],
+)
+def test_what_is_no_keystore_is_refused(
+    files: Files, values: dict[str, str], line: int, why: str
+) -> None:
+    files.write("ca.pem", files.authority)
+    files.write("twice.pem", files.key * 2 + files.certificate)
+    names = {
+        "KEY": files.key,
+        "STORE": files.path("store.pem"),
+        "CA": files.path("ca.pem"),
+        "TWICE": files.path("twice.pem"),
+        "P12": files.path("store.p12"),
+        "KEYLESS": files.path("keyless.p12"),
+        "BARE": files.path("bare.p12"),
+        "JKS": files.path("store.jks"),
+    }
+    lookup = given(**{name: names.get(value, value) for name, value in values.items()})
+    with pytest.raises(WrongValueError, match=why) as wrong:
+        read_keystore(lookup)
+    assert wrong.value.entry.line == line
+
+
+def test_a_trusted_store_has_no_password_in_pem_and_needs_a_location(files: Files) -> None:
+    with pytest.raises(WrongValueError, match="a password without"):
+        read_truststore(given("truststore", password="x"))
+    with pytest.raises(WrongValueError, match="PEM has no password"):
+        read_truststore(
+            given("truststore", type="PEM", location=files.path("store.pem"), password="x")
+        )
+
+
+def test_a_missing_library_is_named(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("cryptography")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    importlib.invalidate_caches()
+    with pytest.raises(WrongValueError, match="pip install"):
+        read_truststore(given("truststore", type="PKCS12", location=files.path("trust.p12")))
+
+
+# Which properties of a real broker change nothing here.
+
+
+TRANSCRIPT = (
+    Path(__file__).parents[2] / "conformance" / "transcripts" / "describe_broker_configs.jsonl"
+)
+"""What a real broker answers when it is asked for its configs."""
+NOT_DESCRIBED = {
+    "group.streams.acceptable.recovery.lag",
+    "group.streams.max.warmup.replicas",
+    "group.streams.min.task.offset.interval.ms",
+    "group.streams.num.warmup.replicas",
+    "group.streams.task.offset.interval.ms",
+    "group.consumer.regex.refresh.interval.ms",
+    "producer.id.expiration.check.interval.ms",
+    "unclean.leader.election.interval.ms",
+    "unstable.api.versions.enable",
+}
+"""Internal ones of Kafka's, or not asked for there."""
+
+SETTINGS = {setting.kafka for setting in documentation().values() if setting.kafka}
+
+
+def test_every_name_of_a_setting_is_kafkas() -> None:
+    described = set(re.findall(r'"name":"([^"]+)"', TRANSCRIPT.read_text()))
+    assert described <= known()
+    assert SETTINGS - described == NOT_DESCRIBED
+    assert len(known()) == 379, "as many as KafkaConfig.configDef() of 4.4.0 lists"
+
+
+def test_every_property_is_a_setting_or_a_listener_or_has_a_reason() -> None:
+    has_effect = SETTINGS | LISTENER_PROPERTIES | SECURITY_PROPERTIES
+    for name in known() | AUTHORIZER_PROPERTIES:
+        assert bool(why_without_effect(name)) is (name not in has_effect), name
+
+
+@pytest.mark.parametrize(
+    "name", ["zookeeper.connect", "zookeeper.session.timeout.ms", "inter.broker.protocol.version"]
+)
+def test_a_property_of_before_kafka_4_is_taken_and_has_a_reason(name: str) -> None:
+    assert why_without_effect(name) == BEFORE_4
+    assert name not in known()
+
+
+def test_every_name_is_listed_once() -> None:
+    lines = (Path(kafka_names.__file__).with_name("kafka_properties.txt")).read_text().splitlines()
+    assert len([line for line in lines if line.startswith(" ")]) == len(without_effect())
+
+
+def test_an_unknown_property_has_no_reason() -> None:
+    assert why_without_effect("num.partition") is None
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("num.partition", "num.partitions"),
+        ("replicas.min.insync", "min.insync.replicas"),
+        ("max_message_bytes", "message.max.bytes"),
+        ("transaction.state.log.replication", "transaction.state.log.replication.factor"),
+        ("offsets.topic", None),
+        ("jmx.port", None),
+    ],
+)
+def test_a_property_is_meant_by_a_slip_by_its_words_in_another_order_and_by_its_beginning(
+    given: str, meant: str | None
+) -> None:
+    assert nearest(given) == meant
+
+
+# ``nodes``: Whose file it is: how many brokers it makes, which number the first one has.
+
+
+@pytest.mark.parametrize(
+    ("text", "brokers", "broker_id"),
+    [
+        ("process.roles=broker,controller\nnode.id=5\ncontroller.quorum.voters=5@a:1\n", 1, 5),
+        ("process.roles = controller, broker\nnode.id=5\n", 1, 5),
+        ("process.roles=broker,controller\ncontroller.quorum.bootstrap.servers=a:1\n", 1, None),
+        (
+            "process.roles=broker,controller\nnode.id=2\n"
+            "controller.quorum.voters=1@a:1,2@b:1,3@c:1\n",
+            None,
+            None,
+        ),
+        ("zookeeper.connect=a:2181\nbroker.id=0\n", 1, 0),
+        ("zookeeper.connect=a:2181\nbroker.id=-1\n", 1, None),
+        ("zookeeper.connect=a:2181\n", 1, None),
+        ("node.id=3\n", None, None),
+        ("node.id=3\ncontroller.quorum.voters=3@kafka:9093\n", 1, 3),
+    ],
+)
+def test_a_file_of_one_node_is_a_cluster_of_one_broker(
+    text: str, brokers: int | None, broker_id: int | None, tmp_path: Path
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(text)
+    found = load(file)
+    assert (found.brokers, found.first_broker_id) == (brokers, broker_id)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (
+            "process.roles=broker\nnode.id=2\ncontroller.quorum.voters=1@elsewhere:9093\n",
+            "server.properties:1: process.roles: this node is a broker alone; brokers and their "
+            "controller share one process here: write process.roles=broker,controller and one "
+            "voter, as controller.quorum.voters=1@localhost:9093; or leave process.roles out, and "
+            "say how many brokers there are with --brokers or TXNSIM_BROKERS",
+        ),
+        ("process.roles=controller\n", "this node is a controller alone; "),
+        ("process.roles=broker,worker\n", "a role is broker or controller, not worker"),
+        (
+            "process.roles=broker,controller\nnode.id=one\n",
+            "server.properties:2: node.id: expected a whole number from 0, found 'one'",
+        ),
+    ],
+)
+def test_a_node_that_can_not_be_started_alone_is_refused_with_what_to_write(
+    text: str, complaint: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        load(file)
+    assert complaint in str(refused.value)
+
+
+# Java's property files; expectations are those of ``java.util.Properties.load``.
 
 
 def parsed(text: str) -> list[tuple[int, str, str]]:
@@ -41,3 +361,68 @@ def test_entries_are_read_as_java_reads_them(text: str, entries: list[object]) -
 def test_a_broken_unicode_escape_is_refused_with_its_place() -> None:
     with pytest.raises(ConfigError, match=r"f:2: b: \\u needs four hexadecimal digits, found '12'"):
         parsed("a=1\nb=\\u12")
+
+
+# Properties by name, a listener's own first.
+
+
+def entries(**values: str) -> dict[str, Property]:
+    return {
+        name: Property(line=line, name=name, value=value)
+        for line, (name, value) in enumerate(values.items(), start=1)
+    }
+
+
+def test_a_listeners_own_property_counts_before_the_common_one() -> None:
+    given = Lookup(entries(**{"p.a": "1", "a": "2", "b": "3", "c": "4"}), prefix="p.")
+    assert (given.text("a"), given.text("b"), given.text("d")) == ("1", "3", None)
+    assert given.own("b") is None
+    assert given.used == {"p.a", "a", "b"}
+
+
+def test_values_of_several_kinds() -> None:
+    given = Lookup(entries(list=" a, ,b", word="Yes", number=" 7", empty=" "))
+    assert given.names("list") == ("a", "b")
+    assert given.names("none") == ()
+    assert given.text("empty") is None
+    assert given.choice("word", {"yes": 1, "no": 2}, 0) == 1
+    assert given.choice("none", {"yes": 1}, 0) == 0
+    assert (given.number("number", 1), given.number("none", 1)) == (7, 1)
+
+
+def test_what_is_none_is_refused_with_its_entry() -> None:
+    given = Lookup(entries(word="perhaps", number="-1"))
+    with pytest.raises(WrongValueError, match="expected yes, no, found 'perhaps'") as wrong:
+        given.choice("word", {"yes": 1, "no": 2}, 0)
+    assert wrong.value.entry.line == 1
+    with pytest.raises(WrongValueError, match="expected a whole number from 0"):
+        given.number("number", 0)
+
+
+# A preset: one name for several settings, none of which has Apache Kafka's default.
+
+
+def test_a_preset_changes_what_it_names_and_a_setting_beside_it_wins() -> None:
+    settings, warnings = settings_of(
+        {"broker.session.timeout.ms": 4_000, "preset": "tests"}, where="t"
+    )
+    assert warnings == ()
+    assert settings.group_initial_rebalance_delay_ms == 0
+    assert settings.broker_session_timeout_ms == 4_000
+    given = msgspec.structs.replace(DEFAULTS, broker_session_timeout_ms=4_000)
+    assert with_preset(given, "tests") == settings
+
+
+def test_none_of_a_preset_is_kafkas_default() -> None:
+    for preset in PRESETS.values():
+        assert preset
+        assert all(getattr(DEFAULTS, name) != value for name, value in preset.items())
+
+
+def test_a_preset_that_there_is_not_is_named_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no preset 'test'; did you mean tests"):
+        preset_named("test")
+    file = tmp_path / "cluster.yaml"
+    file.write_text("settings:\n  preset: 7\n")
+    with pytest.raises(ConfigError, match=r"cluster\.yaml:2: settings\.preset: no preset '7'"):
+        load(file)

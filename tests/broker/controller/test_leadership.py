@@ -1,12 +1,23 @@
-"""What a broker's coming or going means for every partition, and the rules of a topic."""
+"""Who leads: elections, sessions of brokers, in-sync replicas, registrations."""
 
 from __future__ import annotations
 
 import uuid
 
+import msgspec
 import pytest
 
-from tests.support.images import B1, B2, B3, broker, cluster, partition, topic
+from tests.support.images import B1, B2, B3, TOPIC_ID, broker, cluster, image_of, partition, topic
+from txnsim.controller.broker_sessions import BrokerSessions, BrokerState
+from txnsim.controller.elections import (
+    NOT_NEEDED,
+    ElectionType,
+    elect_leader,
+    elect_unclean,
+    rebalance_leaders,
+    resign_leader,
+)
+from txnsim.controller.isr_requests import decide_alter_partition
 from txnsim.controller.leadership import (
     after_unclean_shutdown,
     has_elr,
@@ -17,14 +28,299 @@ from txnsim.controller.leadership import (
     without_broker,
     without_elr,
 )
-from txnsim.metadata.image import ELIGIBLE_LEADER_REPLICAS, ClusterImage
+from txnsim.controller.registrations import (
+    begin_controlled_shutdown,
+    fail_directory,
+    fence_broker,
+    is_stale,
+    register_broker,
+    unfence_broker,
+)
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.interbroker.lifecycle import BrokerHeartbeatCommand, BrokerRegistrationCommand
+from txnsim.interbroker.replication import AlteredPartition, AlterPartitionCommand, IsrChange
+from txnsim.metadata.image import ELIGIBLE_LEADER_REPLICAS, ClusterImage, PartitionImage
 from txnsim.settings import DEFAULTS, Settings
-from txnsim.types import BrokerId, TopicPartition
+from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
+
+# Elections on request: preferred and unclean, and when there is none.
+
 
 P0 = TopicPartition("orders", 0)
+PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
+
+
+def elected(image: ClusterImage, kind: ElectionType) -> PartitionImage:
+    found = elect_leader(image, P0, kind, DEFAULTS)
+    assert isinstance(found, ClusterImage)
+    changed = found.partition(P0)
+    assert changed is not None
+    return changed
+
+
+def test_the_preferred_replica_leads_again_in_the_next_epoch() -> None:
+    changed = elected(image_of(partition(2, epoch=4)), PREFERRED)
+    assert (changed.leader, changed.leader_epoch, changed.partition_epoch) == (1, 5, 5)
+    assert changed.isr == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr", "down", "expected"),
+    [
+        (-1, (3, 2), (), (2, (3, 2))),  # in sync first, in the order of the replicas
+        (-1, (3,), (3,), (1, (1,))),  # out of sync, and alone from now on
+        (-1, (), (1, 2), (3, (3,))),
+    ],
+)
+def test_an_unclean_election_takes_a_live_replica(
+    leader: int, isr: tuple[int, ...], down: tuple[int, ...], expected: tuple[int, tuple[int, ...]]
+) -> None:
+    changed = elected(image_of(partition(leader, isr=isr, epoch=4), down=down), UNCLEAN)
+    assert (changed.leader, changed.isr) == expected
+    assert changed.leader_epoch == 5
+
+
+@pytest.mark.parametrize(
+    ("found", "down", "kind", "error"),
+    [
+        (partition(1), (), PREFERRED, ErrorCode.election_not_needed),
+        (partition(2), (), UNCLEAN, ErrorCode.election_not_needed),
+        (partition(2), (1,), PREFERRED, ErrorCode.preferred_leader_not_available),
+        (partition(2, isr=(2, 3)), (), PREFERRED, ErrorCode.preferred_leader_not_available),
+        (partition(-1), (1, 2, 3), UNCLEAN, ErrorCode.eligible_leaders_not_available),
+    ],
+)
+def test_where_there_is_no_election(
+    found: PartitionImage, down: tuple[int, ...], kind: ElectionType, error: ErrorCode
+) -> None:
+    refused = elect_leader(image_of(found, down=down), P0, kind, DEFAULTS)
+    assert isinstance(refused, Rejection)
+    assert refused.error is error
+    assert (refused is NOT_NEEDED) is (error is ErrorCode.election_not_needed)
+
+
+@pytest.mark.parametrize("kind", list(ElectionType))
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        (TopicPartition("nope", 0), "No such topic as nope"),
+        (TopicPartition("orders", 9), "No such partition as orders-9"),
+        (TopicPartition("orders", -1), "No such partition as orders--1"),
+    ],
+)
+def test_what_does_not_exist(kind: ElectionType, where: TopicPartition, reason: str) -> None:
+    refused = elect_leader(image_of(partition(1)), where, kind, DEFAULTS)
+    assert refused == Rejection(error=ErrorCode.unknown_topic_or_partition, reason=reason)
+
+
+def leaders(image: ClusterImage) -> list[int]:
+    return [one.leader for name in sorted(image.topics) for one in image.topics[name].partitions]
+
+
+def test_topics_that_allow_it_get_a_live_leader_and_others_wait() -> None:
+    lost = partition(-1, isr=(), epoch=4)
+    image = (
+        cluster(broker(1, alive=False), broker(2), broker(3, alive=False))
+        .with_topic(
+            topic("a", lost, partition(2), configs={"unclean.leader.election.enable": "true"})
+        )
+        .with_topic(topic("b", lost))
+        .with_topic(topic("c", partition(2)))
+        .with_topic(
+            topic(
+                "d",
+                partition(-1, replicas=(1, 3), isr=()),
+                configs={"unclean.leader.election.enable": "true"},
+            )
+        )
+    )
+    after = elect_unclean(image, DEFAULTS)
+    assert leaders(after) == [2, 2, -1, 2, -1]
+    first = after.topics["a"].partitions[0]
+    assert (first.isr, first.leader_epoch, first.is_recovering) == ((2,), 5, True)
+    allowed = Settings(unclean_leader_election_enable=True)
+    assert leaders(elect_unclean(image, allowed)) == [2, 2, 2, 2, -1]
+    assert elect_unclean(after, DEFAULTS) is after, "nothing is left to do"
+
+
+def test_leaders_go_back_to_their_preferred_replicas_where_those_may_lead() -> None:
+    image = cluster(broker(1), broker(2), broker(3, alive=False)).with_topic(
+        topic(
+            "a",
+            partition(2),
+            partition(1),
+            partition(1, replicas=(3, 1), isr=(1,)),
+            partition(-1, isr=()),
+        )
+    )
+    after = rebalance_leaders(image, DEFAULTS)
+    assert leaders(after) == [1, 1, 1, -1]
+    assert rebalance_leaders(after, DEFAULTS) is after
+
+
+def test_a_leader_that_resigns_is_elected_again_two_epochs_later() -> None:
+    where = TopicPartition("a", 0)
+    image = cluster().with_topic(topic("a", partition(2, epoch=4)))
+    resigned = resign_leader(image, where)
+    assert not isinstance(resigned, Rejection)
+    without, again = (found.partition(where) for found in resigned)
+    assert without is not None
+    assert again is not None
+    assert (without.leader, without.leader_epoch, without.partition_epoch) == (-1, 5, 5)
+    assert (again.leader, again.leader_epoch, again.partition_epoch) == (2, 6, 6)
+    assert again.isr == (1, 2, 3)
+
+
+def test_who_is_not_there_can_not_resign() -> None:
+    image = cluster(broker(1), broker(2, alive=False)).with_topic(topic("a", partition(2)))
+    for where, error in (
+        (TopicPartition("a", 7), ErrorCode.unknown_topic_or_partition),
+        (TopicPartition("a", 0), ErrorCode.leader_not_available),
+    ):
+        refused = resign_leader(image, where)
+        assert isinstance(refused, Rejection)
+        assert refused.error is error
+
+
+# Brokers that come and go: epochs, fencing, controlled shutdown.
+
+
+FIRST, SECOND = uuid.UUID(int=1), uuid.UUID(int=2)
+
+
+def command(
+    broker_id: BrokerId = B1,
+    *,
+    incarnation: uuid.UUID = FIRST,
+    cluster_id: str = "cluster",
+    previous: int = -1,
+) -> BrokerRegistrationCommand:
+    return BrokerRegistrationCommand(
+        broker_id=broker_id,
+        cluster_id=cluster_id,
+        incarnation_id=incarnation,
+        host="h",
+        port=7,
+        addresses={"OTHER": ("h", 8)},
+        rack="r",
+        previous_broker_epoch=previous,
+    )
+
+
+def registered(
+    image: ClusterImage, wanted: BrokerRegistrationCommand, *, has_session: bool = False
+) -> ClusterImage:
+    found = register_broker(image, wanted, DEFAULTS, has_session=has_session)
+    assert isinstance(found, ClusterImage)
+    return found
 
 
 def world(*, elr: int = 1) -> ClusterImage:
+    image = cluster().with_feature(ELIGIBLE_LEADER_REPLICAS, elr)
+    image = image.with_broker_configs("", {"min.insync.replicas": "3"})
+    return image.with_topic(topic("orders", partition(1)))
+
+
+def test_a_new_broker_is_fenced_and_its_epoch_is_where_it_was_registered() -> None:
+    image = registered(world(), command(BrokerId(4)))
+    new = image.brokers[BrokerId(4)]
+    assert new.epoch == image.offset == world().offset + 1
+    assert not new.alive
+    assert (new.host, new.port, new.rack) == ("h", 7, "r")
+    assert new.addresses == {"OTHER": ("h", 8)}
+    assert is_stale(image, BrokerId(4), new.epoch - 1)
+    assert not is_stale(image, BrokerId(4), new.epoch)
+    assert is_stale(image, BrokerId(5), 1)
+
+
+def test_a_request_that_is_repeated_keeps_the_epoch_and_the_state() -> None:
+    image = unfence_broker(registered(world(), command(BrokerId(4))), BrokerId(4), DEFAULTS)
+    again = registered(image, command(BrokerId(4)), has_session=True)
+    assert again.brokers[BrokerId(4)] == image.brokers[BrokerId(4)]
+    leaving = begin_controlled_shutdown(image, BrokerId(4), DEFAULTS)
+    assert registered(leaving, command(BrokerId(4))).brokers[BrokerId(4)].in_controlled_shutdown
+
+
+@pytest.mark.parametrize(
+    ("wanted", "has_session", "error"),
+    [
+        (command(cluster_id="other"), False, ErrorCode.inconsistent_cluster_id),
+        (command(), True, ErrorCode.duplicate_broker_registration),
+    ],
+)
+def test_who_can_not_be_registered(
+    wanted: BrokerRegistrationCommand, has_session: bool, error: ErrorCode
+) -> None:
+    refused = register_broker(world(), wanted, DEFAULTS, has_session=has_session)
+    assert isinstance(refused, Rejection)
+    assert refused.error is error
+
+
+@pytest.mark.parametrize(
+    ("elr", "previous", "eligible"),
+    [
+        (1, -1, ()),  # a crash: what it had may be gone
+        (1, 1, (1,)),  # it stopped in order
+        (0, -1, ()),
+        (0, 1, ()),
+    ],
+)
+def test_a_restart_takes_the_broker_out_of_the_isr(
+    elr: int, previous: int, eligible: tuple[int, ...]
+) -> None:
+    image = registered(world(elr=elr), command(previous=previous))
+    found = image.topics["orders"].partitions[0]
+    assert (found.leader, found.isr, found.elr) == (2, (2, 3), eligible)
+    assert image.brokers[B1].epoch == image.offset
+    assert not image.brokers[B1].alive
+
+
+def test_a_fenced_broker_leads_nothing_and_an_unfenced_one_may_again() -> None:
+    image = world().with_topic(topic("orders", partition(1, replicas=(1,))))
+    fenced = fence_broker(image, B1, DEFAULTS)
+    assert fenced.topics["orders"].partitions[0].leader == -1
+    assert not fenced.is_alive(B1)
+    assert fence_broker(fenced, B1, DEFAULTS) is fenced
+    back = unfence_broker(fenced, B1, DEFAULTS)
+    assert back.is_active(B1)
+    assert back.topics["orders"].partitions[0].leader == 1
+
+
+def test_a_broker_on_its_way_out_leads_nothing_but_lives() -> None:
+    leaving = begin_controlled_shutdown(world(), B1, DEFAULTS)
+    assert leaving.is_alive(B1)
+    assert not leaving.is_active(B1)
+    assert leaving.topics["orders"].partitions[0].leader == 2
+    gone = fence_broker(leaving, B1, DEFAULTS)
+    assert not gone.is_alive(B1)
+    assert not gone.brokers[B1].in_controlled_shutdown
+
+
+def test_others_are_left_alone() -> None:
+    image = fence_broker(world(), B3, DEFAULTS)
+    assert image.brokers[B2] == msgspec.structs.replace(broker(2))
+    assert not image.is_active(BrokerId(9))
+
+
+def test_a_failed_directory_takes_leaders_and_isrs_away_until_the_broker_registers_anew() -> None:
+    failed = fail_directory(world(elr=0), B1, DEFAULTS)
+    orders = failed.topics["orders"].partitions[0]
+    assert (orders.leader, orders.isr) == (2, (2, 3))
+    assert (failed.is_alive(B1), failed.is_active(B1), failed.is_offline(B1)) == (True, False, True)
+    assert fail_directory(failed, B1, DEFAULTS) is failed, "it is told with every heartbeat"
+    restarted = unfence_broker(registered(failed, command(incarnation=SECOND)), B1, DEFAULTS)
+    assert (restarted.is_active(B1), restarted.is_offline(B1)) == (True, False)
+
+
+def test_replicas_of_brokers_that_are_away_or_unknown_are_offline() -> None:
+    image = fence_broker(world(), B3, DEFAULTS)
+    assert [one for one in (B1, B2, B3, BrokerId(9)) if image.is_offline(one)] == [B3, BrokerId(9)]
+
+
+# What a broker's coming or going means for every partition, and the rules of a topic.
+
+
+def world_of_leadership(*, elr: int = 1) -> ClusterImage:
     image = cluster().with_feature(ELIGIBLE_LEADER_REPLICAS, elr)
     image = image.with_broker_configs("", {"min.insync.replicas": "2"})
     return image.with_topic(
@@ -53,46 +349,48 @@ def seen(image: ClusterImage, name: str = "orders") -> list[tuple[object, ...]]:
 def test_the_rules_of_a_topic(
     configs: dict[str, str], settings: Settings, expected: tuple[int, bool]
 ) -> None:
-    found = rules_of(topic(configs=configs), world(), settings)
+    found = rules_of(topic(configs=configs), world_of_leadership(), settings)
     assert (found.min_isr, found.allows_unclean) == expected
 
 
 def test_a_broker_that_stops_leaves_every_isr_and_leads_nothing() -> None:
-    gone = without_broker(world(), B1, DEFAULTS)
+    gone = without_broker(world_of_leadership(), B1, DEFAULTS)
     assert seen(gone) == [(2, (2, 3), ()), (2, (2, 3), ()), (3, (2, 3), ())]
     assert seen(gone, "one") == [(-1, (), (1,))]
     assert not leads_something(gone, B1)
     assert leads_something(gone, B2)
-    assert gone.offset == world().offset + 1, "all of it is one step"
+    assert gone.offset == world_of_leadership().offset + 1, "all of it is one step"
     again = without_broker(gone, B1, DEFAULTS)
     assert again is gone
 
 
 def test_without_elr_the_last_in_sync_replica_stays_in_the_isr() -> None:
-    image = world(elr=0)
+    image = world_of_leadership(elr=0)
     assert not has_elr(image)
     assert seen(without_broker(image, B1, DEFAULTS), "one") == [(-1, (1,), ())]
 
 
 def test_a_crashed_broker_is_not_eligible_any_more() -> None:
-    gone = without_broker(without_broker(world(), B1, DEFAULTS), B2, DEFAULTS)
+    gone = without_broker(without_broker(world_of_leadership(), B1, DEFAULTS), B2, DEFAULTS)
     assert seen(gone) == [(3, (3,), (2,)), (3, (3,), (2,)), (3, (3,), (2,))]
     crashed = after_unclean_shutdown(gone, B2, DEFAULTS)
     assert seen(crashed) == [(3, (3,), ()), (3, (3,), ()), (3, (3,), ())]
     assert seen(crashed, "one") == [(-1, (), (1,))], "it has no replica there"
-    still_in = after_unclean_shutdown(world(), B1, DEFAULTS)
+    still_in = after_unclean_shutdown(world_of_leadership(), B1, DEFAULTS)
     assert seen(still_in)[0] == (2, (2, 3), ())
     assert seen(still_in, "one") == [(-1, (), ())]
 
 
 def test_an_allowed_unclean_election_happens_at_once() -> None:
-    image = world(elr=0).with_topic_configs("orders", {"unclean.leader.election.enable": "true"})
+    image = world_of_leadership(elr=0).with_topic_configs(
+        "orders", {"unclean.leader.election.enable": "true"}
+    )
     image = image.with_partition(P0, partition(1, isr=(1,)))
     assert seen(without_broker(image, B1, DEFAULTS))[0] == (2, (2,), ())
 
 
 def test_leaderless_partitions_get_a_broker_that_comes_back() -> None:
-    image = without_broker(world(), B1, DEFAULTS).with_broker(broker(1, alive=False))
+    image = without_broker(world_of_leadership(), B1, DEFAULTS).with_broker(broker(1, alive=False))
     back = with_broker_back(image, B1, DEFAULTS)
     assert seen(back, "one") == [(1, (1,), ())]
     assert seen(back) == seen(image), "others keep their leaders"
@@ -101,7 +399,7 @@ def test_leaderless_partitions_get_a_broker_that_comes_back() -> None:
 
 
 def test_one_partition_follows_the_rules_of_its_topic() -> None:
-    image = world()
+    image = world_of_leadership()
     assert updated_partition(image, P0, DEFAULTS) is None
     shrunk = updated_partition(image, P0, DEFAULTS, target_isr=(B1,))
     assert shrunk is not None
@@ -115,7 +413,7 @@ def test_one_partition_follows_the_rules_of_its_topic() -> None:
 
 def test_replicas_that_were_eligible_are_not_any_more() -> None:
     """For one topic, or for all; where there was nothing, nothing changes."""
-    image = without_broker(without_broker(world(), B3, DEFAULTS), B1, DEFAULTS)
+    image = without_broker(without_broker(world_of_leadership(), B3, DEFAULTS), B1, DEFAULTS)
     two = image.with_topic(
         topic("two", partition(2, isr=(2,), elr=(1, 3)), topic_id=uuid.UUID(int=8))
     )
@@ -131,3 +429,245 @@ def test_replicas_that_were_eligible_are_not_any_more() -> None:
     assert without_elr(everywhere) is everywhere
     off = two.with_feature(ELIGIBLE_LEADER_REPLICAS, 0)
     assert without_elr(off) is off
+
+
+# AlterPartition judged: every refusal in Kafka's order, and what a grant says.
+
+
+E = ErrorCode
+IMAGE = cluster(broker(1), broker(2), broker(3, alive=False), broker(4, leaving=True)).with_topic(
+    topic("orders", partition(1, replicas=(1, 2, 3, 4), isr=(1, 2), epoch=5))
+)
+
+
+def wanted(
+    isr: tuple[tuple[int, int], ...] = ((1, 1),),
+    *,
+    leader_epoch: int = 5,
+    partition_epoch: int = 5,
+    index: int = 0,
+    topic_id: uuid.UUID = TOPIC_ID,
+) -> IsrChange:
+    return IsrChange(
+        topic_id=topic_id,
+        topic_partition=TopicPartition("orders", index),
+        leader_epoch=LeaderEpoch(leader_epoch),
+        partition_epoch=partition_epoch,
+        new_isr=tuple((BrokerId(replica), epoch) for replica, epoch in isr),
+    )
+
+
+def command_of_isr_requests(
+    *changes: IsrChange, sender: int = 1, epoch: int = 1
+) -> AlterPartitionCommand:
+    return AlterPartitionCommand(broker_id=BrokerId(sender), broker_epoch=epoch, partitions=changes)
+
+
+@pytest.mark.parametrize(("sender", "epoch"), [(1, 9), (7, 7)])
+def test_another_incarnation_is_refused_as_a_whole(sender: int, epoch: int) -> None:
+    outcome = decide_alter_partition(
+        IMAGE, command_of_isr_requests(wanted(), sender=sender, epoch=epoch), DEFAULTS
+    )
+    assert outcome.image is IMAGE
+    assert (outcome.reply.error, outcome.reply.partitions) == (E.stale_broker_epoch, ())
+
+
+@pytest.mark.parametrize(
+    ("change", "sender", "error"),
+    [
+        (wanted(topic_id=uuid.UUID(int=1)), 1, E.unknown_topic_id),
+        (wanted(index=7), 1, E.unknown_topic_or_partition),
+        (wanted(leader_epoch=6), 1, E.not_controller),
+        (wanted(partition_epoch=6), 1, E.not_controller),
+        (wanted(leader_epoch=4, partition_epoch=4), 2, E.fenced_leader_epoch),
+        (wanted(((2, 2),)), 2, E.invalid_request),  # not the leader
+        (wanted(partition_epoch=4), 1, E.invalid_update_version),
+        (wanted(((1, 1), (9, 9))), 1, E.invalid_request),  # no replica
+        (wanted(((1, 1), (1, 1))), 1, E.invalid_request),
+        (wanted(((2, 2),)), 1, E.invalid_request),  # without the leader
+        (wanted(((1, 1), (3, 3))), 1, E.ineligible_replica),  # fenced
+        (wanted(((1, 1), (4, 4))), 1, E.ineligible_replica),  # on its way out
+        (wanted(((1, 1), (2, 8))), 1, E.ineligible_replica),  # restarted meanwhile
+    ],
+)
+def test_a_refused_change_changes_nothing(change: IsrChange, sender: int, error: ErrorCode) -> None:
+    outcome = decide_alter_partition(
+        IMAGE, command_of_isr_requests(change, sender=sender, epoch=sender), DEFAULTS
+    )
+    assert outcome.image is IMAGE
+    assert outcome.reply.error == E.none
+    (answer,) = outcome.reply.partitions
+    assert answer == AlteredPartition(
+        topic_id=change.topic_id, topic_partition=change.topic_partition, error=error
+    )
+
+
+@pytest.mark.parametrize("known_epoch", [2, -1])
+def test_a_granted_change_answers_with_the_partition_as_it_is(known_epoch: int) -> None:
+    image = IMAGE.with_partition(
+        TopicPartition("orders", 0), partition(1, isr=(1,), epoch=5, is_recovering=True)
+    )
+    outcome = decide_alter_partition(
+        image, command_of_isr_requests(wanted(((1, 1), (2, known_epoch)))), DEFAULTS
+    )
+    changed = outcome.image.topics["orders"].partitions[0]
+    assert (changed.isr, changed.leader_epoch, changed.partition_epoch) == ((1, 2), 5, 6)
+    assert not changed.is_recovering
+    (answer,) = outcome.reply.partitions
+    assert (answer.error, answer.isr, answer.leader) == (0, (1, 2), 1)
+    assert (answer.leader_epoch, answer.partition_epoch) == (5, 6)
+
+
+def test_what_is_as_asked_already_is_granted_without_a_change() -> None:
+    outcome = decide_alter_partition(
+        IMAGE, command_of_isr_requests(wanted(((1, 1), (2, 2)))), DEFAULTS
+    )
+    assert outcome.image is IMAGE
+    (answer,) = outcome.reply.partitions
+    assert (answer.error, answer.partition_epoch) == (0, 5)
+
+
+def test_each_change_is_judged_by_itself() -> None:
+    image = IMAGE.with_topic(
+        topic("orders", IMAGE.topics["orders"].partitions[0], partition(1, epoch=2))
+    )
+    outcome = decide_alter_partition(
+        image,
+        command_of_isr_requests(
+            wanted(leader_epoch=4), wanted(leader_epoch=2, partition_epoch=2, index=1)
+        ),
+        DEFAULTS,
+    )
+    assert [one.error for one in outcome.reply.partitions] == [E.fenced_leader_epoch, E.none]
+    assert outcome.image.topics["orders"].partitions[1].isr == (1,)
+    assert outcome.image.offset == image.offset + 1
+
+
+def test_a_leader_that_ends_its_reassignment_learns_that_it_leads_no_more() -> None:
+    image = cluster().with_topic(
+        topic(
+            "orders",
+            partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=5, removing=(1,), adding=(3,)),
+        )
+    )
+    outcome = decide_alter_partition(
+        image, command_of_isr_requests(wanted(((1, 1), (2, 2), (3, 3)))), DEFAULTS
+    )
+    (answer,) = outcome.reply.partitions
+    assert answer.error == E.new_leader_elected
+    changed = outcome.image.topics["orders"].partitions[0]
+    assert (changed.leader, changed.leader_epoch, changed.replicas) == (2, 6, (2, 3))
+
+
+# Sessions of brokers, as BrokerHeartbeatManagerTest has them.
+
+
+FENCED, UNFENCED, LEAVING, GONE = BrokerState
+
+
+def beat(
+    broker_id: BrokerId = B1, *, offset: int = 10, fence: bool = False, shut_down: bool = False
+) -> BrokerHeartbeatCommand:
+    return BrokerHeartbeatCommand(
+        broker_id=broker_id,
+        broker_epoch=1,
+        metadata_offset=offset,
+        want_fence=fence,
+        want_shut_down=shut_down,
+    )
+
+
+def sessions(*states: BrokerState) -> BrokerSessions:
+    """Brokers 1, 2, … in these states, heard of at 0."""
+    found = BrokerSessions(timeout_ms=9_000)
+    for number, state in enumerate(states, 1):
+        one = BrokerId(number)
+        found.register(one, is_fenced=True, now_ms=0)
+        found.heard(beat(one), state, now_ms=0, metadata_offset=10)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "command", "leads", "expected"),
+    [
+        (FENCED, beat(offset=10), False, UNFENCED),
+        (FENCED, beat(offset=9), False, FENCED),
+        (FENCED, beat(fence=True), False, FENCED),
+        (FENCED, beat(shut_down=True), False, GONE),
+        (UNFENCED, beat(offset=0), True, UNFENCED),
+        (UNFENCED, beat(fence=True), True, FENCED),
+        (UNFENCED, beat(fence=True, shut_down=True), True, GONE),
+        (UNFENCED, beat(shut_down=True), True, LEAVING),
+        (UNFENCED, beat(shut_down=True), False, GONE),
+        (LEAVING, beat(shut_down=True), True, LEAVING),
+        (LEAVING, beat(shut_down=True), False, GONE),
+    ],
+)
+def test_what_a_heartbeat_leads_to(
+    before: BrokerState, command: BrokerHeartbeatCommand, leads: bool, expected: BrokerState
+) -> None:
+    found = sessions(before).next_state(command, registered_at=10, leads=lambda: leads)
+    assert found is expected
+    assert found.is_fenced == (found in (FENCED, GONE))
+
+
+def test_a_controlled_shutdown_waits_until_the_others_know() -> None:
+    found = sessions(UNFENCED, UNFENCED, FENCED)
+    found.heard(beat(shut_down=True), LEAVING, now_ms=1, metadata_offset=12)
+    ask = beat(shut_down=True, offset=12)
+    assert found.next_state(ask, registered_at=1, leads=lambda: False) is LEAVING
+    found.heard(beat(shut_down=True), LEAVING, now_ms=2, metadata_offset=99)
+    found.heard(beat(B2, offset=12), UNFENCED, now_ms=2, metadata_offset=12)
+    assert found.next_state(ask, registered_at=1, leads=lambda: False) is GONE
+    found.heard(ask, GONE, now_ms=3, metadata_offset=12)
+    assert found.state(B1) is FENCED
+
+
+def test_a_session_ends_without_a_heartbeat_and_goes_on_with_one() -> None:
+    found = sessions(UNFENCED, UNFENCED, UNFENCED)
+    assert found.next_deadline_ms() == 9_000
+    found.heard(beat(B2), UNFENCED, now_ms=5_000, metadata_offset=10)
+    assert found.expired(8_999) is None
+    assert found.expired(9_000) is B1
+    assert found.has_session(B1, 8_999)
+    assert not found.has_session(B1, 9_000)
+    found.fence(B1)
+    assert found.state(B1) is FENCED
+    assert not found.has_session(B1, 0), "until it is heard of again"
+    assert found.expired(9_000) is B3
+    found.fence(B3)
+    assert found.next_deadline_ms() == 14_000
+    found.fence(B2)
+    assert found.next_deadline_ms() is None
+
+
+def test_where_no_broker_could_be_heard_open_sessions_begin_anew() -> None:
+    found = sessions(UNFENCED, UNFENCED)
+    found.fence(B2)
+    found.renew(5_000)
+    assert found.next_deadline_ms() == 14_000
+    assert found.expired(14_000) is B1
+    assert not found.has_session(B2, 5_000), "it had ended before"
+
+
+def test_an_advance_leaves_open_sessions_a_moment() -> None:
+    found = sessions(UNFENCED, UNFENCED)
+    found.fence(B2)
+    found.grant(8_000, 500)
+    assert found.next_deadline_ms() == 9_000, "it goes on for longer anyhow"
+    found.grant(20_000, 500)
+    assert found.next_deadline_ms() == 20_500
+    assert not found.has_session(B2, 20_000), "it had ended before"
+
+
+def test_a_broker_that_is_not_registered_has_neither_state_nor_session() -> None:
+    found = sessions()
+    assert found.state(B1) is None
+    assert not found.has_session(B1, 0)
+
+
+def test_a_new_incarnation_starts_over() -> None:
+    found = sessions(LEAVING)
+    found.register(B1, is_fenced=True, now_ms=100)
+    assert found.state(B1) is FENCED
+    assert found.next_deadline_ms() == 9_100

@@ -1,13 +1,20 @@
-"""Actions on crossings as values: checked when they are made, and said in words."""
+"""Actions of faults as values: what makes sense, where, and in which words."""
 
 from __future__ import annotations
 
+import ast
+import inspect
+import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import pytest
 
 from txnsim.errors import ErrorCode
+from txnsim.faults import points
+from txnsim.faults.absent_targets import doubt
 from txnsim.faults.actions import (
     Corrupt,
     CrossingAction,
@@ -25,7 +32,43 @@ from txnsim.faults.actions import (
     Stall,
     Throttle,
 )
-from txnsim.faults.crossings import DamagedPart, RewriteHow, Rewriting, Slices
+from txnsim.faults.cluster_actions import (
+    CLOCK_MS_MAX,
+    ClockJump,
+    ClusterAction,
+    Crash,
+    FillDisk,
+    LagReplica,
+    MoveLeader,
+    Partition,
+    ResignLeader,
+)
+from txnsim.faults.crossings import (
+    Crossing,
+    Damage,
+    DamagedPart,
+    FaultEffect,
+    PassAll,
+    RewriteHow,
+    Rewriting,
+    Slices,
+    SubmitOutcome,
+)
+from txnsim.faults.damage import BATCH_HEADER_BYTES, CRC_OFFSET, damaged
+from txnsim.faults.meanings import (
+    CLUSTER_ACTIONS,
+    CROSSING_ACTIONS,
+    TAKES,
+    can_wait,
+    name_of,
+    refusal,
+)
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import NO_SUBJECT
+
+# Actions on crossings as values: checked when they are made, and said in words.
+
 
 WORDS = [
     (Pass(), {"do": "pass"}, "pass"),
@@ -153,3 +196,253 @@ def test_a_rewriting_is_what_an_answer_is_changed_by() -> None:
 
 def test_an_error_is_a_code() -> None:
     assert Fail(error="NOT_COORDINATOR").code is ErrorCode.not_coordinator
+
+
+# Actions on the cluster as values: checked when they are made, and said in words.
+
+
+CLUSTER_ACTIONS_WORDS: list[tuple[ClusterAction, str, int | None]] = [
+    (Crash(), "crash the broker struck", None),
+    (
+        Crash(broker=2, lose_unflushed=True, restart_after_ms=5),
+        "crash broker 2, unflushed data lost, restart after 5 ms",
+        5,
+    ),
+    (MoveLeader(topic="t", partition=1), "move-leader t-1 to another replica", None),
+    (MoveLeader(topic="t", partition=1, to=3), "move-leader t-1 to broker 3", None),
+    (ResignLeader(topic="t", partition=1), "resign-leader t-1", None),
+    (
+        Partition(groups=((1,), (2, 3)), heal_after_ms=0),
+        "partition 1 | 2 3, heal after 0 ms",
+        0,
+    ),
+    (ClockJump(by_ms=-5), "clock -5 ms on every clock", None),
+    (ClockJump(by_ms=5, broker=1), "clock +5 ms on the clock of broker 1", None),
+    (FillDisk(broker=1, free_after_ms=9), "fill-disk broker 1, free after 9 ms", 9),
+    (LagReplica(broker=3, topic="t", partition=0), "lag-replica t-0 on broker 3", None),
+]
+
+
+@pytest.mark.parametrize(("action", "words", "ends_after_ms"), CLUSTER_ACTIONS_WORDS)
+def test_actions_are_read_back_and_said(
+    action: ClusterAction, words: str, ends_after_ms: int | None
+) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(action), type=ClusterAction) == action
+    assert str(action) == words
+    assert action.ends_after_ms == ends_after_ms
+
+
+def test_cluster_actions_every_action_is_here() -> None:
+    assert {type(action) for action, _, _ in CLUSTER_ACTIONS_WORDS} == set(ClusterAction.__args__)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Crash(restart_after_ms=-1), "restart_after_ms is -1"),
+        (lambda: FillDisk(free_after_ms=-1), "free_after_ms is -1"),
+        (lambda: Partition(groups=((1,), (2,)), heal_after_ms=-1), "heal_after_ms is -1"),
+        (lambda: Partition(groups=((1, 2),)), "two sides"),
+        (lambda: Partition(groups=((1, 2), ())), "two sides"),
+        (lambda: Partition(groups=((1, 2), (2, 3))), "one side only"),
+        (lambda: ClockJump(by_ms=0), "would not move"),
+        (lambda: ClockJump(by_ms=1 << 70), "ten years"),
+        (lambda: ClockJump(by_ms=-CLOCK_MS_MAX - 1), "ten years"),
+    ],
+)
+def test_cluster_actions_what_makes_no_sense_is_refused(
+    make: Callable[[], object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+# What passes a fault point, and how it may go on.
+
+
+@dataclass(frozen=True)
+class Answer:
+    f: object
+
+
+def test_an_effect_that_lets_pass_changes_nothing() -> None:
+    effect = FaultEffect(outcome=SubmitOutcome.PASS)
+    assert (effect.error, effect.times, effect.throttle_ms, effect.damage) == (0, 0, 0, None)
+
+
+def test_an_undisturbed_cluster_lets_everything_pass() -> None:
+    crossing = Crossing(
+        point="client.request",
+        source="client/app",
+        target="broker/2",
+        api_key=26,
+        api_version=4,
+        correlation_id=1,
+        subject=NO_SUBJECT,
+    )
+    assert not PassAll.armed
+    assert PassAll().cross(crossing) is None
+
+
+@pytest.mark.parametrize(
+    ("how", "before", "after"),
+    [
+        (RewriteHow.SET, 7, 5),
+        (RewriteHow.ADD, 7, 12),
+        (RewriteHow.REVERSE, (1, 2, 3), (3, 2, 1)),
+        (RewriteHow.REVERSE, None, None),
+        (RewriteHow.CLEAR, (1, 2), ()),
+        (RewriteHow.CLEAR, None, ()),
+    ],
+)
+def test_a_field_of_an_answer_is_changed(how: RewriteHow, before: object, after: object) -> None:
+    answer = Answer(f=before)
+    assert Rewriting(field="f", how=how, value=5).applied(answer) == Answer(f=after)
+    insert = Rewriting(field="g", how=RewriteHow.INSERT, entry={"id": 1})
+    assert insert.applied(answer) is answer, "it has no such list"
+
+
+# Rules that can't strike in a cluster as it is.
+
+
+BROKERS = (1, 2, 3)
+TOPICS = {"orders": 2}
+
+
+def said(*, may_create: bool = False, point: FaultPoint, **fields: Any) -> str | None:
+    rule = FaultRule(id="r", point=point, action=Drop(), **fields)
+    return doubt(rule, brokers=BROKERS, topics=TOPICS, may_create=may_create)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, None),
+        ({"broker": 3, "topic": "orders", "partition": 1}, None),
+        ({"broker": 9}, "broker: no broker '9'; there are: 1, 2, 3"),
+        ({"topic": "oders"}, "topic: no topic 'oders'; did you mean orders? there are: orders"),
+        ({"topic": "orders", "partition": 2}, "partition: orders has no 2, only 0 to 1"),
+        (
+            {"broker": 0, "topic": "orders", "partition": 7},
+            "broker: no broker '0'; there are: 1, 2, 3; partition: orders has no 7, only 0 to 1",
+        ),
+    ],
+)
+def test_a_rule_for_a_missing_thing_gets_a_warning(
+    fields: dict[str, Any], message: str | None
+) -> None:
+    assert said(point=FaultPoint.PEER_REQUEST, api="WriteTxnMarkers", **fields) == message
+
+
+def test_a_broker_that_asks_is_one_of_the_cluster_too() -> None:
+    told = said(point=FaultPoint.PEER_REQUEST, source="broker/9")
+    assert told == "source: no broker '9'; there are: 1, 2, 3"
+    assert said(point=FaultPoint.PEER_REQUEST, source="broker/3") is None
+    assert said(point=FaultPoint.CLIENT_REQUEST, source="client/9") is None
+
+
+def test_a_topic_that_may_come_by_itself_is_no_doubt_yet() -> None:
+    assert said(point=FaultPoint.CLIENT_REQUEST, topic="later", may_create=True) is None
+    assert said(point=FaultPoint.CLIENT_REQUEST, topic="later", may_create=False) is not None
+
+
+# Which action means something where: the table is whole, and says no in words.
+
+
+def test_every_point_and_every_action_is_in_the_table() -> None:
+    assert list(TAKES) == list(FaultPoint)
+    assert set(CROSSING_ACTIONS) == set(CrossingAction.__args__)
+    assert set(CLUSTER_ACTIONS) == set(ClusterAction.__args__)
+    assert {action for takes in TAKES.values() for action in takes} == set(CROSSING_ACTIONS)
+
+
+def test_actions_on_the_cluster_are_allowed_everywhere() -> None:
+    assert [refusal(point, Crash(broker=1)) for point in FaultPoint] == [None] * len(FaultPoint)
+
+
+@pytest.mark.parametrize("point", list(FaultPoint))
+def test_a_refusal_lists_what_the_point_takes(point: FaultPoint) -> None:
+    said = refusal(point, Duplicate())
+    if Duplicate in TAKES[point]:
+        assert said is None
+    else:
+        assert said is not None
+        assert said.startswith(f"duplicate has no meaning at {point}")
+        for action in (*TAKES[point], *CLUSTER_ACTIONS):
+            assert name_of(action) in said
+
+
+def test_a_refusal_may_say_why() -> None:
+    assert "there is no request to answer" in str(
+        refusal(FaultPoint.CONNECTION_OPEN, Fail(error="NOT_COORDINATOR"))
+    )
+
+
+def test_where_nothing_can_wait() -> None:
+    assert not can_wait("log.index")
+    assert [point for point in FaultPoint if can_wait(point) != (Hold in TAKES[point])] == []
+
+
+# Damaged bytes: the same noise does the same harm, and only where it should.
+
+
+BATCH = bytes(range(BATCH_HEADER_BYTES)) + b"records"
+BODY = b"\0\0\0\1head" + BATCH + b"tail"
+MESSAGE = len(BODY).to_bytes(4, "big") + BODY
+NOISES = [bytes(16), b"\xff" * 16, bytes(range(16)), bytes(range(200, 216))]
+
+
+def differing(message: bytes) -> list[int]:
+    return [at for at in range(len(MESSAGE)) if message[at] != MESSAGE[at]]
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_damaged_length_says_fewer_bytes_than_there_are(noise: bytes) -> None:
+    message = damaged(MESSAGE, Damage(part=DamagedPart.LENGTH, noise=noise), batch=None)
+    assert 0 <= int.from_bytes(message[:4], "big") < len(BODY)
+    assert message[4:] == BODY
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_damaged_crc_is_one_byte_of_the_first_batch(noise: bytes) -> None:
+    message = damaged(MESSAGE, Damage(part=DamagedPart.CRC, noise=noise), batch=BATCH)
+    start = MESSAGE.index(BATCH) + CRC_OFFSET
+    assert len(differing(message)) == 1
+    assert start <= differing(message)[0] < start + 4
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_some_bytes_anywhere_but_in_the_length_are_changed(noise: bytes) -> None:
+    message = damaged(MESSAGE, Damage(part=DamagedPart.BYTES, noise=noise), batch=None)
+    assert len(message) == len(MESSAGE)
+    assert len(differing(message)) == 4
+    assert min(differing(message)) >= 4
+    short = damaged(b"\0\0\0\2ab", Damage(part=DamagedPart.BYTES, noise=noise), batch=None)
+    assert short[:4] == b"\0\0\0\2"
+    assert (short[4:5] != b"a", short[5:] != b"b") == (True, True)
+    again = damaged(MESSAGE, Damage(part=DamagedPart.BYTES, noise=noise), batch=None)
+    assert zlib.crc32(again) == zlib.crc32(message), "chance is in the noise alone"
+
+
+# Names of the fault points.
+
+
+def test_points_have_dotted_names() -> None:
+    assert {str(point) for point in FaultPoint} == {
+        "client.request", "client.response", "clock.timer", "connection.open", "coordinator.load",
+        "coordinator.unload", "group.completion", "log.append", "log.flush", "log.index",
+        "log.read", "metadata.apply", "now", "peer.request", "peer.response", "process.start",
+        "process.stop",
+    }  # fmt: skip
+
+
+def test_every_point_says_what_a_fault_does_there() -> None:
+    body = next(
+        node for node in ast.parse(inspect.getsource(points)).body if isinstance(node, ast.ClassDef)
+    ).body
+    undocumented = [
+        ast.unparse(node)
+        for node, after in zip(body, [*body[1:], None], strict=True)
+        if isinstance(node, ast.Assign) and not isinstance(after, ast.Expr)
+    ]
+    assert undocumented == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import msgspec
@@ -9,12 +10,37 @@ import pytest
 import yaml
 
 from txnsim.errors import ErrorCode
-from txnsim.faults.actions import Corrupt, Delay, Drop, Duplicate, Fail, Hold
-from txnsim.faults.crossings import Crossing, DamagedPart
+from txnsim.faults.actions import Corrupt, Delay, Drop, Duplicate, Fail, Hold, Pass, Rewrite
+from txnsim.faults.cluster_actions import Crash, ResignLeader
+from txnsim.faults.crossings import Crossing, DamagedPart, RewriteHow
 from txnsim.faults.plan import Action, Asked, FaultRule, asked_of, matches, spent, strikes
 from txnsim.faults.points import FaultPoint
-from txnsim.faults.subjects import Subject
-from txnsim.types import TopicPartition
+from txnsim.faults.subjects import NO_SUBJECT, Subject, subject_of
+from txnsim.interbroker.replication import (
+    AlterPartitionCommand,
+    IsrChange,
+    ReplicaFetchCommand,
+    ReplicaOffsetCommand,
+)
+from txnsim.interbroker.transactions import (
+    AddPartitionsToTxnCommand,
+    AllocateProducerIdsCommand,
+    TxnMarker,
+    TxnPartitions,
+    WriteTxnMarkersCommand,
+)
+from txnsim.types import (
+    BrokerId,
+    CoordinatorEpoch,
+    LeaderEpoch,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    TransactionalId,
+)
+
+# Fault rules as values.
+
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 END_TXN = 26
@@ -259,3 +285,190 @@ def test_who_damages_a_batch_has_to_see_it() -> None:
     point = FaultPoint.CLIENT_REQUEST
     one = FaultRule(id="f", point=point, action=Corrupt(what=DamagedPart.CRC), api="Produce")
     assert asked_of(one, point, 0) is Asked.BODY
+
+
+# Whom a command between brokers is about.
+
+
+SUBJECTS_T0 = TopicPartition("t", 0)
+SUBJECTS_T1 = TopicPartition("t", 1)
+
+
+def txn(name: str, producer_id: int, *partitions: TopicPartition) -> TxnPartitions:
+    return TxnPartitions(
+        transactional_id=TransactionalId(name),
+        producer_id=ProducerId(producer_id),
+        producer_epoch=ProducerEpoch(0),
+        verify_only=True,
+        partitions=partitions,
+    )
+
+
+def marker(producer_id: int, *partitions: TopicPartition, committed: bool) -> TxnMarker:
+    return TxnMarker(
+        producer_id=ProducerId(producer_id),
+        producer_epoch=ProducerEpoch(0),
+        committed=committed,
+        coordinator_epoch=CoordinatorEpoch(0),
+        transaction_version=2,
+        partitions=partitions,
+    )
+
+
+def test_a_followers_fetch_is_about_its_whole_session() -> None:
+    command = ReplicaFetchCommand(
+        replica_id=BrokerId(2), replica_epoch=1, max_wait_ms=500, min_bytes=1, max_bytes=1_000,
+        session_id=3, session_epoch=7, followed=(SUBJECTS_T0, SUBJECTS_T1),
+    )  # fmt: skip
+    assert subject_of(command) == Subject(partitions=(SUBJECTS_T0, SUBJECTS_T1))
+
+
+def test_an_offset_and_a_change_of_the_isr_are_about_their_partitions() -> None:
+    offset = ReplicaOffsetCommand(
+        replica_id=BrokerId(2), topic_partition=SUBJECTS_T0, current_leader_epoch=1, timestamp_ms=-1
+    )
+    assert subject_of(offset) == Subject(partitions=(SUBJECTS_T0,))
+    change = IsrChange(
+        topic_id=uuid.UUID(int=1),
+        topic_partition=SUBJECTS_T1,
+        leader_epoch=LeaderEpoch(1),
+        new_isr=(),
+        partition_epoch=1,
+    )  # fmt: skip
+    alter = AlterPartitionCommand(broker_id=BrokerId(2), broker_epoch=1, partitions=(change,))
+    assert subject_of(alter) == Subject(partitions=(SUBJECTS_T1,))
+
+
+def test_one_transaction_is_the_subject() -> None:
+    command = AddPartitionsToTxnCommand(transactions=(txn("app", 7, SUBJECTS_T0, SUBJECTS_T1),))
+    assert subject_of(command) == Subject(
+        transactional_id="app", producer_id=7, partitions=(SUBJECTS_T0, SUBJECTS_T1)
+    )
+
+
+def test_further_transactions_are_its_others() -> None:
+    command = AddPartitionsToTxnCommand(
+        transactions=(txn("a", 7, SUBJECTS_T0), txn("b", 8, SUBJECTS_T1))
+    )
+    assert subject_of(command) == Subject(
+        transactional_id="a",
+        producer_id=7,
+        partitions=(SUBJECTS_T0,),
+        others=(Subject(transactional_id="b", producer_id=8, partitions=(SUBJECTS_T1,)),),
+    )
+
+
+def test_markers_carry_their_result() -> None:
+    command = WriteTxnMarkersCommand(
+        markers=(marker(7, SUBJECTS_T0, committed=True), marker(8, SUBJECTS_T1, committed=False))
+    )
+    assert subject_of(command) == Subject(
+        producer_id=7,
+        partitions=(SUBJECTS_T0,),
+        committed=True,
+        others=(Subject(producer_id=8, partitions=(SUBJECTS_T1,), committed=False),),
+    )
+
+
+def test_commands_without_a_transaction_have_no_subject() -> None:
+    assert (
+        subject_of(AllocateProducerIdsCommand(broker_id=BrokerId(1), broker_epoch=0)) == NO_SUBJECT
+    )
+    assert subject_of(WriteTxnMarkersCommand(markers=())) == NO_SUBJECT
+
+
+# ``rule``: Rules that could never strike, or would not do what they say, are refused when they are
+# made.
+
+
+P = FaultPoint
+CRASH = Crash(broker=1)
+CRC = Corrupt(what=DamagedPart.CRC)
+CLEAR = Rewrite(field="aborted_transactions", how=RewriteHow.CLEAR)
+INSERT = Rewrite(field="aborted_transactions", how=RewriteHow.INSERT, entry={"producer_id": 7})
+ADD = Rewrite(field="aborted_transactions", how=RewriteHow.ADD, value=1)
+CODE = Rewrite(field="error_code", how=RewriteHow.SET, value=1)
+
+
+def made(fields: dict[str, Any]) -> FaultRule:
+    values: dict[str, Any] = {"id": "f", "point": P.CLIENT_REQUEST, "action": Hold()}
+    return FaultRule(**values | fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"id": ""}, "id is empty"),
+        ({"id": "a/b"}, "id 'a/b': leave out the slash"),
+        ({"point": P.PEER_RESPONSE, "action": Duplicate()}, "one answer per request"),
+        ({"point": P.LOG_INDEX}, "hold has no meaning at log.index"),
+        ({"point": P.NOW}, "hold has no meaning at now"),
+        ({"then": Drop()}, "then needs an action on the cluster"),
+        ({"point": P.LOG_INDEX, "action": CRASH, "then": Hold()}, "then: hold has no meaning"),
+        ({"point": P.NOW, "action": Crash()}, "broker is missing"),
+        ({"action": CRC}, "needs api Produce"),
+        ({"action": CRC, "point": P.NOW}, "corrupt has no meaning at now"),
+        ({"action": CRC, "api": "Fetch"}, "needs api Produce"),
+        ({"action": CRC, "api": "Produce", "point": P.CLIENT_RESPONSE}, "needs api Fetch"),
+        ({"action": CLEAR, "api": "Fetch"}, "it changes answers"),
+        ({"action": CLEAR, "point": P.CLIENT_RESPONSE}, "rewrite needs api"),
+        ({"action": CLEAR, "point": P.CLIENT_RESPONSE, "api": "EndTxn"}, "no field of that answer"),
+        ({"action": ADD, "point": P.CLIENT_RESPONSE, "api": "Fetch"}, "add needs a number"),
+        ({"action": INSERT, "point": P.CLIENT_RESPONSE, "api": "Fetch"}, "first_offset is missing"),
+        ({"action": CODE, "point": P.CLIENT_RESPONSE, "api": "Fetch"}, "the action error does"),
+        ({"action": CLEAR, "point": P.CLIENT_RESPONSE, "api": "Fetchh"}, "Fetchh"),
+        ({"api": "Prodcue"}, "Prodcue"),
+        ({"api": "Fetch", "point": P.LOG_READ}, "no request crosses it"),
+        ({"client_id": "app", "point": P.PEER_REQUEST}, "no client's request crosses it"),
+        ({"client_id": "app", "point": P.CONNECTION_OPEN}, "no client's request crosses it"),
+        ({"partition": 0}, "needs a topic"),
+        ({"api": "WriteTxnMarkers", "transactional_id": "app"}, "does not carry it"),
+        ({"api": 27, "transactional_id": "app"}, "on WriteTxnMarkers, which does not carry it"),
+        ({"api": "Fetch", "producer_id": 1}, "producer_id can't be matched on Fetch"),
+        ({"api": "Produce", "committed": True}, "only EndTxn, WriteTxnMarkers do"),
+        ({"kind": "data"}, "it knows no kinds"),
+        ({"kind": "date", "point": P.LOG_APPEND}, "it knows data, marker"),
+        ({"role": "leader"}, "only log.append knows"),
+        ({"role": "boss", "point": P.LOG_APPEND}, "only log.append knows"),
+        ({"point": P.NOW, "action": CRASH, "topic": "t"}, "topic can't be asked for at now"),
+        ({"point": P.NOW, "action": CRASH, "occurrences": (1,)}, "occurrences can't be asked"),
+        ({"nth": 0}, "count from 1"),
+        ({"limit": 0}, "count from 1"),
+        ({"occurrences": (0,)}, "count from 1"),
+        ({"occurrences": (1,), "nth": 2}, "excludes"),
+        ({"occurrences": (1,), "limit": 2}, "excludes"),
+        ({"probability": 0.0}, "probability is 0.0"),
+        ({"probability": 1.5}, "probability is 1.5"),
+        ({"after": "f"}, "after names the rule itself"),
+        ({"until": "f"}, "until names the rule itself"),
+    ],
+)
+def test_a_rule_that_makes_no_sense_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        made(fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"point": P.NOW, "action": CRASH},
+        {"point": P.NOW, "action": ResignLeader(topic="t", partition=0)},
+        {"action": Crash(), "then": Drop()},
+        {"action": CRC, "api": 0},
+        {"api": 26, "transactional_id": "app", "producer_id": 1, "committed": False},
+        {"action": Corrupt(what=DamagedPart.BYTES)},
+        {"point": P.LOG_APPEND, "role": "follower", "kind": "marker"},
+        {"point": P.CLOCK_TIMER, "kind": "cleaner", "action": Drop()},
+        {"probability": 0.25, "after": "g", "until": "h"},
+        {"action": Pass(), "occurrences": (1, 4)},
+        {"point": P.CONNECTION_OPEN, "broker": 1, "action": Delay(delay_ms=1)},
+    ],
+)
+def test_other_rules_are_made(fields: dict[str, Any]) -> None:
+    assert made(fields).id == "f"
+
+
+def test_an_entry_that_the_list_can_have_makes_sense() -> None:
+    entry = {"producer_id": 7, "first_offset": 3}
+    insert = Rewrite(field="aborted_transactions", how=RewriteHow.INSERT, entry=entry)
+    assert FaultRule(id="lie", point=P.CLIENT_RESPONSE, api="Fetch", action=insert).action == insert

@@ -1,14 +1,337 @@
-"""The control port as a whole: who may ask it."""
+"""The control port without its nouns: requests, guards, pages, its document."""
 
 from __future__ import annotations
 
-import httpx
-import pytest
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, MutableMapping
+from itertools import pairwise
+from typing import Any
 
-from tests.support.clusters import VirtualCluster
+import httpx
+import msgspec
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from tests.support.clusters import VirtualCluster, real_cluster, run_cluster
 from tests.support.control_port import run_story
+from tests.support.learnt_structs import is_learnt
 from tests.support.within import within
-from txnsim.http.app import INDEX_PATHS, OPERATIONS
+from txnsim.extensions import missing
+from txnsim.faults.rule import FaultRule
+from txnsim.http.app import INDEX_PATHS, OPERATIONS, ControlApi
+from txnsim.http.guard import AccessRules, Guard, is_loopback
+from txnsim.http.messages import Kill
+from txnsim.http.openapi import document
+from txnsim.http.operation import Noun, Operation
+from txnsim.http.replies import (
+    BODY_BYTES_MAX,
+    PIECE_BYTES,
+    Body,
+    Listing,
+    OptionalBody,
+    RefusedError,
+    WithStatus,
+    as_json,
+    no_body_of,
+    number_of,
+    refused,
+)
+from txnsim.http.server import ControlServer
+from txnsim.http.work_thread import WorkThread
+from txnsim.runtime.switch_interval import SWITCH_S
+from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.turns import Pace, Turns
+
+# Requests read and refused, without any route.
+
+
+def request(
+    body: bytes = b"", query: bytes = b"", headers: tuple[tuple[bytes, bytes], ...] = ()
+) -> Request:
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return Request({"type": "http", "query_string": query, "headers": [*headers]}, receive)
+
+
+async def test_an_empty_body_stands_for_the_default_where_there_is_one() -> None:
+    assert await OptionalBody[Kill](request(), Kill).read() == Kill()
+    with pytest.raises(RefusedError) as caught:
+        await Body[Kill](request(), Kill).read()
+    assert caught.value.status == 422
+
+
+async def test_a_body_that_is_cut_off_is_no_bug() -> None:
+    """A traceback of each would be 3.5 kB of log."""
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.disconnect"}
+
+    cut_off = Request({"type": "http", "query_string": b"", "headers": []}, receive)
+    with pytest.raises(RefusedError) as caught:
+        await Body[Kill](cut_off, Kill).read()
+    assert caught.value.status == 400
+
+
+async def test_a_body_is_what_it_says_and_not_too_large() -> None:
+    wanted = await Body[Kill](request(b'{"lose_unflushed": true}'), Kill).read()
+    assert wanted.lose_unflushed
+    with pytest.raises(RefusedError) as caught:
+        await Body[Kill](request(b" " * (BODY_BYTES_MAX + 1)), Kill).read()
+    assert caught.value.status == 413
+
+
+@pytest.mark.parametrize("rest", [b"}}", b",tru}", b',"a":"\xff"}'])
+async def test_a_wrong_value_in_front_of_what_is_no_json_is_refused(rest: bytes) -> None:
+    with pytest.raises(RefusedError, match="no JSON") as caught:
+        await Body[Kill](request(b'{"lose_unflushed": 5' + rest), Kill).read()
+    assert caught.value.status == 422
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"x": ' + b"[" * 9_000 + b"]" * 9_000 + b"}"])
+async def test_a_body_that_is_nested_too_deep_is_refused(body: bytes) -> None:
+    with pytest.raises(RefusedError, match="nested too deep") as caught:
+        await Body[Kill](request(body), Kill).read()
+    assert caught.value.status == 422
+    with pytest.raises(RefusedError, match="nested too deep") as caught:
+        await no_body_of(request(body, headers=((b"content-length", b"7"),)))
+    assert caught.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(b"", None), (b"{}", None), (b"garbage", 400), (b"{", 400), (b"\xff", 400)],
+)
+@pytest.mark.parametrize("header", [(b"content-length", b"7"), (b"transfer-encoding", b"chunked")])
+async def test_a_body_that_nobody_wants_is_at_least_json(
+    body: bytes, status: int | None, header: tuple[bytes, bytes]
+) -> None:
+    asked = request(body, headers=(header,))
+    if status is None:
+        await no_body_of(asked)
+        return
+    with pytest.raises(RefusedError, match="no body is wanted here") as caught:
+        await no_body_of(asked)
+    assert caught.value.status == status
+
+
+async def test_a_body_that_nobody_wants_is_not_too_large() -> None:
+    asked = request(b" " * (BODY_BYTES_MAX + 1), headers=((b"content-length", b"1000001"),))
+    with pytest.raises(RefusedError) as caught:
+        await no_body_of(asked)
+    assert caught.value.status == 413
+    await no_body_of(request(b"garbage that no header announces"))
+
+
+@pytest.mark.parametrize(("query", "found"), [(b"", 5), (b"n=0", 0), (b"n=9", 9)])
+def test_a_number_of_the_query(query: bytes, found: int) -> None:
+    assert number_of(request(query=query), "n", default=5, least=0, most=9) == found
+
+
+@pytest.mark.parametrize("query", [b"n=10", b"n=-1", b"n=x", b"n="])
+def test_what_is_no_number_within_bounds_is_refused(query: bytes) -> None:
+    with pytest.raises(RefusedError, match="expected a whole number 0 to 9"):
+        number_of(request(query=query), "n", default=5, least=0, most=9)
+
+
+async def test_a_refusal_is_an_answer() -> None:
+    answer = await refused(request(), RefusedError(409, "do this instead"))
+    assert (answer.status_code, answer.body) == (409, b'{"error":"do this instead"}')
+    assert as_json([1]).body == b"[1]"
+
+
+async def listed(elements: Iterable[object], *, bytes_max: int = 10_000_000) -> bytes:
+    loop = asyncio.get_running_loop()
+    pace = Pace(Turns(loop), time_ns)
+    answer = await Listing(elements, pace, bytes_max=bytes_max).response(status=200)
+    assert answer.media_type == "application/json"
+    if not isinstance(answer, StreamingResponse):
+        return bytes(answer.body)
+    return b"".join([bytes(piece) async for piece in answer.body_iterator])  # type: ignore[arg-type]
+
+
+def time_ns() -> int:
+    """Of a clock on which no time passes: breaks come after so many elements."""
+    return 0
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, PIECE_BYTES // 10, PIECE_BYTES])
+async def test_a_list_of_any_length_is_the_json_of_it(count: int) -> None:
+    elements = [{"a": number} for number in range(count)]
+    assert await listed(elements) == msgspec.json.encode(elements)
+
+
+async def test_others_have_their_turn_while_a_long_list_is_made() -> None:
+    turns: list[int] = []
+    made: list[int] = []
+
+    def another_turn() -> None:
+        turns.append(len(made))
+        asyncio.get_running_loop().call_soon(another_turn)
+
+    def elements() -> Iterator[str]:
+        for number in range(10_000):
+            made.append(number)
+            yield "x" * 1_000
+
+    another_turn()
+    await listed(elements(), bytes_max=20_000_000)
+    between = [late - early for early, late in pairwise(turns)]
+    assert 0 < max(between) < 200, "elements between two turns of the loop"
+
+
+async def test_a_list_with_more_bytes_than_an_answer_may_have_is_refused_while_it_is_made() -> None:
+    made: list[int] = []
+
+    def elements() -> Iterator[str]:
+        for number in range(1_000):
+            made.append(number)
+            yield "x" * 100
+
+    with pytest.raises(RefusedError) as caught:
+        await listed(elements(), bytes_max=1_000)
+    assert caught.value.status == 422
+    assert len(made) <= 11
+
+
+# In front of the control port: names, pages, tokens.
+
+
+TOKEN = "a-token-of-enough-letters"
+PATH = "/api/v1/reset"
+NEAR = AccessRules()
+FAR = AccessRules(token=TOKEN, is_loopback=False)
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+
+
+def status(keeper: AccessRules, path: str = PATH, **headers: str) -> int | None:
+    named = {"host": "localhost:9080"} | {k.replace("_", "-"): v for k, v in headers.items()}
+    complaint = keeper.complaint(path, named)
+    return None if complaint is None else complaint[0]
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("localhost", None),
+        ("LOCALHOST:9080", None),
+        ("127.0.0.1:1", None),
+        ("[::1]:9080", None),
+        ("[::1]", None),
+        ("", 400),
+        ("evil.example", 400),
+        ("evil.example:9080", 400),
+        ("localhost.evil.example", 400),
+        ("127.0.0.1.evil.example:9080", 400),
+        ("localhost:evil.example", 400),
+    ],
+)
+def test_on_loopback_only_loopbacks_names_are_answered(host: str, expected: int | None) -> None:
+    assert status(NEAR, host=host) == expected
+    assert status(FAR, host=host, **BEARER) is None
+
+
+@pytest.mark.parametrize("path", [PATH, "/healthz", "/metrics"])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "http://localhost:3000", "null", "", "localhost:9080"]
+)
+def test_a_page_of_another_place_may_not_ask(origin: str, path: str) -> None:
+    assert status(NEAR, path, origin=origin) == 403
+    assert status(FAR, path, origin=origin, **BEARER) == 403
+
+
+def test_a_page_of_its_own_may_ask() -> None:
+    own = "http://localhost:9080"
+    assert status(NEAR, origin=own, sec_fetch_site="same-origin") is None
+    assert status(NEAR, sec_fetch_site="none") is None
+    assert status(NEAR, sec_fetch_site="cross-site") == 403
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        f"Basic {TOKEN}",
+        f"Bearer {TOKEN}x",
+        f"Bearer {TOKEN[:-1]}",
+        "Bearer é",
+    ],
+)
+def test_without_the_token_only_health_and_metrics_are_answered(authorization: str) -> None:
+    assert status(FAR, authorization=authorization) == 401
+    assert status(FAR, "/openapi.json", authorization=authorization) == 401
+    assert status(FAR, "/healthz/", authorization=authorization) == 401
+    assert status(FAR, "/healthz", authorization=authorization) is None
+    assert status(FAR, "/metrics", authorization=authorization) is None
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_with_the_token_all_is_answered(scheme: str) -> None:
+    assert status(FAR, authorization=f"{scheme} {TOKEN}") is None
+
+
+def test_the_cookie_stands_for_the_token_and_does_not_tell_it() -> None:
+    cookie = FAR.cookie
+    assert cookie is not None
+    assert TOKEN not in cookie
+    assert cookie.endswith("; Path=/; HttpOnly; SameSite=Strict")
+    pair = cookie.partition(";")[0]
+    assert status(FAR, cookie=f"a=b; {pair}") is None
+    assert status(FAR, cookie=pair + "x") == 401
+    assert status(AccessRules(token=TOKEN + "2"), cookie=pair) == 401
+    assert NEAR.cookie is None
+
+
+def test_a_refusal_does_not_repeat_what_was_brought() -> None:
+    complaint = FAR.complaint(PATH, {"host": "x", "authorization": "Bearer wrong-token-here"})
+    assert complaint is not None
+    assert "wrong-token-here" not in complaint[1]
+
+
+@pytest.mark.parametrize(
+    ("address", "near"),
+    [
+        ("127.0.0.1", True),
+        ("127.1.2.3", True),
+        ("::1", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("10.0.0.1", False),
+        ("kafka.test", False),
+    ],
+)
+def test_which_addresses_are_loopback(address: str, near: bool) -> None:
+    assert is_loopback(address) is near
+
+
+async def test_a_query_that_is_not_ascii_is_refused_before_anybody_reads_it() -> None:
+    sent: list[Any] = []
+
+    async def app(*_: Any) -> None:
+        sent.append("let in")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request"}
+
+    guard = Guard(app, access_rules=NEAR)
+    scope = {"type": "http", "path": PATH, "headers": [(b"host", b"localhost")]}
+    await guard({**scope, "query_string": b"a=\xff"}, receive, send)
+    assert sent[0]["status"] == 400
+    await guard({**scope, "query_string": b"a=%ff"}, receive, send)
+    assert sent[-1] == "let in"
+
+
+# The control port as a whole: who may ask it.
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example"])
@@ -95,3 +418,252 @@ async def test_a_path_names_all_of_its_methods(
     nowhere = await client.get("/api/v1/nowhere")
     assert nowhere.status_code == 404
     assert "GET /openapi.json" in nowhere.json()["error"]
+
+
+# An operation and the route that is made of it.
+
+
+async def answer(_request: Request) -> Response:
+    return Response()
+
+
+def test_an_operation_knows_the_parameters_of_its_path() -> None:
+    one = Operation("get", "/a/{x}/b/{y}")
+    assert one.parameters == ("x", "y")
+    assert one.route(answer).path == "/a/{x}/b/{y}"
+    assert one.route(answer).methods == {"GET", "HEAD"}
+
+
+def test_the_last_parameter_may_hold_slashes() -> None:
+    one = Operation("delete", "/a/{x}/b/{y}", takes_slashes=True)
+    route = one.route(answer)
+    assert (route.path, route.path_format) == ("/a/{x}/b/{y:path}", "/a/{x}/b/{y}")
+
+
+class Letters(Noun):
+    @Operation("get", "/letters")
+    async def all(self, _request: Request) -> Response:
+        """Every letter,
+        in order.
+
+        What else there is to say is not for the document.
+        """
+        return Response("ab")
+
+
+class MoreLetters(Letters):
+    @Operation("delete", "/letters")
+    async def forget(self, _request: Request) -> Response:
+        """None."""
+        return Response()
+
+
+def test_an_operation_is_described_by_the_first_paragraph_of_what_answers_it() -> None:
+    (one,) = Letters.operations()
+    assert (one.method, one.path, one.summary) == ("get", "/letters", "Every letter, in order")
+
+
+def test_a_noun_has_the_operations_of_its_parents_too() -> None:
+    assert [one.method for one in MoreLetters.operations()] == ["get", "delete"]
+    assert [route.methods for route in MoreLetters().routes()] == [{"GET", "HEAD"}, {"DELETE"}]
+
+
+class Words(Noun):
+    @Operation("post", "/words", status="201")
+    async def add(self, _request: Request, body: Body[list[str]]) -> list[str]:
+        """Add some."""
+        return await body.read()
+
+    @Operation("get", "/words", may_take_longer=True)
+    async def known(self, _request: Request) -> WithStatus[list[str]]:
+        """Those that are known so far."""
+        return WithStatus(["a"], 202)
+
+
+def test_what_goes_over_the_port_is_said_by_the_signature() -> None:
+    add, known = Words.operations()
+    assert (add.body, add.answer) == (list[str], list[str])
+    assert (known.body, known.answer) == (None, list[str])
+    assert Letters.operations()[0].answer is None
+
+
+async def test_an_answer_has_the_status_of_its_operation_or_its_own() -> None:
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request", "body": b'["b"]', "more_body": False}
+
+    request = Request({"type": "http", "headers": []}, receive)
+    added, known = [await route.endpoint(request) for route in Words().routes()]
+    assert (added.status_code, added.body) == (201, b'["b"]')
+    assert (known.status_code, known.body) == (202, b'["a"]')
+
+
+# The control port as a server: on loopback, in the brokers' loop, closed with the cluster.
+
+
+async def test_it_answers_on_loopback_until_it_is_closed() -> None:
+    async with real_cluster(brokers=1) as sim:
+        async with ControlServer.of_simulated(sim, port=0) as server:
+            assert server.url.startswith("http://127.0.0.1:")
+            async with httpx.AsyncClient(timeout=60) as client:
+                answer = await client.get(f"{server.url}/healthz")
+                assert answer.json()["bootstrap"] == sim.bootstrap
+        async with httpx.AsyncClient(timeout=60) as client:
+            with pytest.raises(httpx.ConnectError):
+                await client.get(f"{server.url}/healthz")
+
+
+async def test_a_busy_port_is_named() -> None:
+    async with real_cluster(brokers=1) as sim, ControlServer.of_simulated(sim, port=0) as first:
+        port = int(first.url.rpartition(":")[2])
+        with pytest.raises(OSError, match=str(port)):
+            await ControlServer.of_simulated(sim, port=port).__aenter__()
+
+
+async def test_elsewhere_than_on_loopback_it_has_any_name_and_wants_a_token() -> None:
+    async with (
+        real_cluster(brokers=1) as sim,
+        ControlServer.of_simulated(sim, port=0) as near,
+        ControlServer.of_simulated(sim, port=0, host="0.0.0.0") as everywhere,
+        httpx.AsyncClient(headers={"host": "kafka.test"}, timeout=60) as client,
+    ):
+        assert near.token is None
+        assert everywhere.token is not None
+        assert len(everywhere.token) >= 32
+        url = f"http://127.0.0.1:{everywhere.url.rpartition(':')[2]}"
+        assert (await client.get(f"{url}/healthz")).status_code == 200
+        assert (await client.get(f"{url}/api/v1/clock")).status_code == 401
+        client.headers["authorization"] = f"Bearer {everywhere.token}"
+        assert (await client.get(f"{url}/api/v1/clock")).status_code == 200
+        assert (await client.get(f"{near.url}/healthz")).status_code == 400
+
+
+async def test_a_token_that_is_given_is_wanted_on_loopback_too() -> None:
+    async with (
+        real_cluster(brokers=1) as sim,
+        ControlServer.of_simulated(sim, port=0, token="a-token-of-enough-letters") as server,
+        httpx.AsyncClient(timeout=60) as client,
+    ):
+        assert server.token == "a-token-of-enough-letters"
+        assert (await client.post(f"{server.url}/api/v1/reset")).status_code == 401
+
+
+async def test_a_stream_ends_when_the_port_is_closed() -> None:
+    async with real_cluster(brokers=1, trace_level=TraceLevel.BRIEF) as sim:
+        server = await ControlServer.of_simulated(sim, port=0).__aenter__()
+        url = f"{server.url}/api/v1/events?kind=note"
+        async with httpx.AsyncClient(timeout=30) as client, client.stream("GET", url) as answer:
+            lines = answer.aiter_lines()
+            assert await anext(lines) == ": connected"
+            sim.environment.tracer.emit("note", "test", data={"text": "here"})
+            heard = await anext(lines)
+            while not heard.startswith("data: "):
+                heard = await anext(lines)
+            assert '"text":"here"' in heard
+            await server.__aexit__(None, None, None)
+            assert [line async for line in lines if line] == []
+
+
+# The OpenAPI document: whole, and of the routes that there are.
+
+
+def references(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        found = {value["$ref"]} if "$ref" in value else set()
+        return found.union(*map(references, value.values()))
+    if isinstance(value, list):
+        return set().union(*map(references, value))
+    return set()
+
+
+def test_every_reference_is_in_the_document() -> None:
+    described = document(OPERATIONS)
+    assert references(described) <= {
+        f"#/components/schemas/{name}" for name in described["components"]["schemas"]
+    }
+    json.dumps(described)
+
+
+def test_the_document_describes_the_routes_that_there_are() -> None:
+    async def main(cluster: VirtualCluster) -> set[tuple[str, str]]:
+        app = ControlApi(cluster.sim).app()
+        return {
+            (method.lower(), route.path_format)
+            for route in app.routes
+            if isinstance(route, Route)
+            for method in (route.methods or ())
+            if method != "HEAD"
+        }
+
+    described = {
+        (method, path)
+        for path, methods in document(OPERATIONS)["paths"].items()
+        for method in methods
+    }
+    index = {("get", path) for path in (*INDEX_PATHS, "/openapi.json")}
+    page = {("get", "/"), ("get", "/ui/{path}")} if "txnsim_lab" not in missing() else set()
+    assert run_cluster(main) == described | index | page
+
+
+def test_an_operation_names_the_parameters_of_its_path() -> None:
+    for path, methods in document(OPERATIONS)["paths"].items():
+        wanted = set(re.findall(r"{(\w+)}", path))
+        for operation in methods.values():
+            named = {one["name"] for one in operation.get("parameters", ()) if one["in"] == "path"}
+            assert named == wanted
+            assert operation["summary"]
+            assert operation["responses"]
+
+
+# ``pages``: A page trades the token of its URL for a cookie.
+
+
+SESSION = "/api/v1/session"
+
+
+async def test_the_token_is_traded_for_a_cookie_that_opens_the_port() -> None:
+    async with real_cluster(brokers=1) as sim:
+        app = ControlApi(sim).app(AccessRules(token=TOKEN, is_loopback=False))
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=app), base_url="http://kafka.test:9080"
+        ) as page:
+            refused = await page.post(SESSION)
+            assert refused.status_code == 401
+            assert refused.headers["www-authenticate"] == "Bearer"
+            assert "set-cookie" not in refused.headers
+            answer = await page.post(SESSION, headers={"Authorization": f"Bearer {TOKEN}"})
+            assert (answer.status_code, answer.content) == (204, b"")
+            assert "SameSite=Strict" in answer.headers["set-cookie"]
+            assert answer.headers["cache-control"] == "no-store"
+            assert (await page.get("/api/v1/clock")).status_code == 200
+            assert (await page.get("/openapi.json")).status_code == 200
+
+
+async def test_where_no_token_is_wanted_there_is_no_cookie() -> None:
+    async with real_cluster(brokers=1) as sim:
+        app = ControlApi(sim).app()
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=app), base_url="http://localhost"
+        ) as page:
+            answer = await page.post(SESSION)
+    assert answer.status_code == 204
+    assert "set-cookie" not in answer.headers
+
+
+async def test_the_lock_changes_hands_often_while_there_is_work() -> None:
+    before = sys.getswitchinterval()
+    thread = WorkThread("work")
+    assert await thread.do(sys.getswitchinterval) == pytest.approx(SWITCH_S)
+    assert sys.getswitchinterval() == before
+    with pytest.raises(ZeroDivisionError):
+        await thread.do(lambda: 1 // 0)
+    assert sys.getswitchinterval() == before
+    thread.close()
+    with pytest.raises(RuntimeError):
+        await thread.do(sys.getswitchinterval)
+
+
+def test_what_threads_read_is_known_to_msgspec_before_they_begin() -> None:
+    """It learnt them at their first use, and two threads that did so at once ended the server by
+    SIGSEGV (seen with two requests of a page; three threads that read a rule: 1 of 12 processes).
+    """
+    assert is_learnt(FaultRule)

@@ -1,17 +1,314 @@
-"""Our own client at either door: what it can say there, and what it is told."""
+"""``--kip-text`` from outside: the tool, a client, two-phase commit."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, Final
+
 import pytest
 
-from tests.support.doors import SHIPPED, TEXT, Door, doors
+from tests.broker.kip_text.rows import shows
+from tests.real.hang import make_hanging
+from tests.support.doors import BOTH, SHIPPED, TEXT, Door, doors
+from txnsim.cli.main import main
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
+from txnsim.client.inspection.txn_views import OpenSince
+from txnsim.client.producer import Producer
 from txnsim.errors import ErrorCode
+from txnsim.server.cluster import SimCluster
+from txnsim.server.views.readings import late_transactions
 from txnsim.types import TopicPartition
 
-P0 = TopicPartition("orders", 0)
+# ``txnsim txns --kip-text``: what the texts have a tool say, at the door that obeys them and at the
+# one that does as Kafka ships.
+
+
+Captured = pytest.CaptureFixture[str]
+Table = list[dict[str, str]]
+
+WHERE: Final = TopicPartition("orders", 0)
+P0: Final = ("--topic", "orders", "--partition", "0")
+
+
+def address(cluster: SimCluster, listener: str) -> str:
+    if listener == SHIPPED:
+        return cluster.bootstrap
+    assert cluster.kip_text_bootstrap is not None
+    return cluster.kip_text_bootstrap
+
+
+async def told(capsys: Captured, bootstrap: str, *args: str, status: int = 0) -> Table:
+    """The table that the tool prints; it runs in a thread, as it has a loop of its own."""
+    words = ["txns", "--bootstrap-server", bootstrap, *args]
+    code = await asyncio.to_thread(main, words)
+    out, err = capsys.readouterr()
+    assert code == status, err
+    header, *rows = [[cell.strip() for cell in line.split("\t")] for line in out.splitlines()] or [
+        []
+    ]
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+async def leave_some(cluster: SimCluster) -> None:
+    """One transaction finished, one open."""
+    async with Cluster(cluster.bootstrap) as client:
+        for name in ("done", "open"):
+            async with Producer(client, transactional_id=name) as producer:
+                await producer.init_transactions()
+                producer.begin()
+                await producer.send("orders", 0, b"x")
+                if name == "done":
+                    await producer.commit()
+
+
+@shows("664-flags", "994-flag")
+@pytest.mark.parametrize("listener", BOTH)
+async def test_the_words_of_the_texts_are_taken_with_the_flag_only(
+    capsys: Captured, listener: str
+) -> None:
+    async with doors() as cluster:
+        await leave_some(cluster)
+        bootstrap = address(cluster, listener)
+        with_flag = ("--kip-text",)
+        shipped = await told(capsys, bootstrap, "list")
+        assert await told(capsys, bootstrap, *with_flag, "--list") == shipped
+        (open_one,) = (row for row in shipped if row["TransactionalId"] == "open")
+        home, producer_id = open_one["Coordinator"], open_one["ProducerId"]
+        for words in (
+            ("--states", "Ongoing, PrepareCommit"),
+            ("--producer-ids", producer_id),
+            ("--states", "Ongoing", "--broker", home),
+            ("--states", "Ongoing", "--coordinator", home),
+        ):
+            assert await told(capsys, bootstrap, *with_flag, "--list", *words) == [open_one]
+            await told(capsys, bootstrap, "list", *words, status=2)
+        assert await told(capsys, bootstrap, *with_flag, "--list", "--durationFilter", "-1")
+        await told(capsys, bootstrap, "list", "--durationFilter", "-1", status=2)
+        await told(capsys, bootstrap, "--list", status=2)
+        await told(capsys, bootstrap, *with_flag, "list", "--producer-ids", "x", status=2)
+        await told(capsys, bootstrap, *with_flag, "list", "--broker", "9", status=1)
+
+        described = ("--describe", "--transactional-id", "open")
+        (here,) = await told(capsys, bootstrap, *with_flag, *described, "--coordinator", home)
+        assert here["TransactionState"] == "Ongoing"
+        elsewhere = "2" if home == "1" else "1"
+        asked = (*with_flag, *described, "--coordinator", elsewhere)
+        await told(capsys, bootstrap, *asked, status=1)
+        async with Cluster(bootstrap) as client:
+            leader_id = (await client.leader(WHERE)).leader_id
+        of_replica = (*P0, "--broker", str(leader_id))
+        for command in ("--describe", "--describe-producers"):
+            rows = await told(capsys, bootstrap, *with_flag, command, *of_replica)
+            assert {row["ProducerId"] for row in rows} >= {producer_id}
+
+
+@shows("664-columns", "994-tool-duration")
+@pytest.mark.parametrize("listener", BOTH)
+async def test_durations_and_starts_are_those_of_the_texts(capsys: Captured, listener: str) -> None:
+    async with doors() as cluster:
+        await leave_some(cluster)
+        bootstrap = address(cluster, listener)
+
+        async def described(name: str, *flag: str) -> dict[str, str]:
+            words = (*flag, "describe", "--transactional-id", name)
+            (row,) = await told(capsys, bootstrap, *words)
+            return row
+
+        assert "Duration(s)" not in await described("open")
+        done = await described("done", "--kip-text")
+        still = await described("open", "--kip-text")
+        last_ms, start_ms = (
+            int(done[name])
+            for name in ("TransactionLastUpdateTimeMs", "CurrentTransactionStartTimeMs")
+        )
+        at_the_door = listener == TEXT
+        assert int(done["TransactionDurationMs"]) == (last_ms - start_ms if at_the_door else -1)
+        assert (last_ms >= 0) == at_the_door
+        assert done["CurrentTxnStartTimestamp"] == "-1"
+        assert still["CurrentTxnStartTimestamp"] == still["CurrentTransactionStartTimeMs"]
+        assert 0 <= int(still["Duration(s)"]) < 60
+
+        rows = await told(capsys, bootstrap, "--kip-text", "describe-producers", *P0)
+        starts = {row["CurrentTransactionStartOffset"]: row for row in rows}
+        assert starts["None"]["CurrentTxnStartTimestamp"] == "-1"
+        (open_one,) = (row for start, row in starts.items() if start != "None")
+        assert open_one["CurrentTxnStartTimestamp"] == open_one["LastTimestamp"]
+        assert 0 <= int(open_one["Duration(s)"]) < 60
+
+
+@shows("664-abort-spec")
+@pytest.mark.parametrize("listener", BOTH)
+@pytest.mark.parametrize("by_the_tool", [True, False])
+async def test_an_abort_names_a_start_offset_alone(
+    capsys: Captured, listener: str, by_the_tool: bool
+) -> None:
+    async with doors() as cluster:
+        bootstrap = address(cluster, listener)
+        async with Cluster(cluster.bootstrap) as client:
+            await make_hanging(Admin(client), WHERE, "ghost")
+        async with Cluster(bootstrap) as client:
+            admin = Admin(client)
+            (row,) = await told(
+                capsys, bootstrap, "--kip-text", "--find-hanging", "--topic", "orders"
+            )
+            assert int(row["Duration(s)"]) // 60 == int(row["Duration(min)"])
+            start = int(row["StartOffset"])
+            for offset, is_there in ((start + 1, False), (start, True)):
+                if by_the_tool:
+                    words = ("--abort", *P0, "--transaction-start-offset", str(offset))
+                    status = 0 if is_there else 1
+                    await told(capsys, bootstrap, "--kip-text", *words, status=status)
+                elif is_there:
+                    await admin.abort_transaction(OpenSince(partition=WHERE, start_offset=offset))
+                else:
+                    with pytest.raises(ClientError, match="Could not find any open") as refused:
+                        await admin.abort_transaction(
+                            OpenSince(partition=WHERE, start_offset=offset)
+                        )
+                    assert refused.value.error is ErrorCode.invalid_txn_state
+            (producers,) = (await admin.describe_producers((WHERE,))).values()
+            assert not isinstance(producers, ClientError)
+            assert [one.txn_start_offset for one in producers] == [None]
+            # With the offset along, the epoch that the partition knows stays as it was.
+            named = by_the_tool and listener == TEXT
+            assert [one.coordinator_epoch for one in producers] == [None if named else 0]
+
+
+# A prepared transaction by the text of KIP-939, through both doors.
+
+
+E = ErrorCode
+RECORDED: Final = (
+    Path(__file__).parents[2] / "conformance/transcripts/cases/coordinator/two_phase.jsonl"
+)
+
+
+async def _init(door: Door, *, two_phase: bool = True, keep: bool = False) -> Any:
+    return await door.until(
+        "InitProducerId",
+        6,
+        broker=await door.coordinator("t"),
+        transactional_id="t",
+        transaction_timeout=1_000,
+        producer_id=-1,
+        producer_epoch=-1,
+        enable2_pc=two_phase,
+        keep_prepared_txn=keep,
+    )
+
+
+async def _prepared(door: Door) -> tuple[int, int]:
+    """A transaction of two-phase commit with a record."""
+    answer = await _init(door)
+    assert answer.error_code is E.none
+    identity = answer.producer_id, answer.producer_epoch
+    await door.add("t", identity)
+    assert await door.produce(10, "t", identity) is E.none
+    return identity
+
+
+def test_the_real_broker_refuses_to_keep_a_prepared_transaction() -> None:
+    """On the day when Kafka ships KIP-939 its recorded answer changes, and this test fails: then
+    the rule of ``txn.two_phase`` is to be compared with Kafka's and moved to the ordinary door.
+    """
+    lines = [json.loads(line) for line in RECORDED.read_text().splitlines()]
+    (answer,) = (
+        one["says"] for one in lines if one.get("ask") == "InitProducerId v6 keep prepared"
+    )
+    assert (answer["error_code"], answer["ongoing_txn_producer_id"]) == (
+        "35 unsupported_version",
+        -1,
+    )
+
+
+@shows("939-keep-prepared")
+async def test_a_client_that_comes_back_ends_what_it_had_prepared() -> None:
+    async with doors(
+        brokers=3, transaction_two_phase_commit_enable=True, unstable_api_versions_enable=True
+    ) as cluster:
+        shipped, text = Door(cluster, SHIPPED), Door(cluster, TEXT)
+        written = await _prepared(text)
+        assert (await _init(shipped, keep=True)).error_code is E.unsupported_version
+        assert (await text.describe("t")).transaction_state == "Ongoing"
+        kept = await _init(text, keep=True)
+        assert kept.error_code is E.none
+        assert (kept.ongoing_txn_producer_id, kept.ongoing_txn_producer_epoch) == written
+        following = kept.producer_id, kept.producer_epoch
+        assert following == (written[0], written[1] + 1)
+        shown = await text.describe("t")
+        assert shown.transaction_state == "Ongoing"
+        assert (shown.producer_id, shown.producer_epoch) == written
+        assert shown.transaction_timeout.total_seconds() * 1000 == 2_147_483_647
+        # Another broker reads it from the log.
+        text.move_coordinator("t")
+        again = await _init(text, keep=True)
+        assert (again.producer_id, again.producer_epoch) == (written[0], written[1] + 2)
+        fenced = await text.end(4, "t", following, committed=True, read_as=5)
+        assert fenced.error_code is E.producer_fenced
+        ended = await text.end(
+            4, "t", (again.producer_id, again.producer_epoch), committed=True, read_as=5
+        )
+        assert ended.error_code is E.none
+        assert (ended.producer_id, ended.producer_epoch) == (written[0], written[1] + 3)
+        over = await text.described("t", "CompleteCommit")
+        assert over.producer_epoch == written[1] + 3
+
+
+async def test_nothing_is_kept_where_nothing_is_open() -> None:
+    async with doors() as cluster:
+        answer = await _init(Door(cluster, TEXT), two_phase=False, keep=True)
+        assert answer.error_code is E.none
+        assert (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) == (-1, -1)
+
+
+async def test_without_the_broker_s_word_there_is_no_two_phase_commit() -> None:
+    async with doors() as cluster:
+        answer = await _init(Door(cluster, TEXT))
+        assert answer.error_code is E.transactional_id_authorization_failed
+
+
+async def test_the_tools_tell_it_from_what_hangs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    async with doors(transaction_two_phase_commit_enable=True) as cluster:
+        door = Door(cluster, TEXT)
+        await _prepared(door)
+
+        async def told(*words: str) -> tuple[int, str, str]:
+            server = ("txns", "--bootstrap-server", cluster.bootstrap)
+            code = await asyncio.to_thread(main, [*server, *words])
+            return (code, *capsys.readouterr())
+
+        where = ("--topic", "orders", "--partition", "0")
+        code, out, err = await told("why", "orders-0")
+        assert "waits for its external coordinator" in out, (code, err)
+        assert "It does not hang" in out
+        assert "aborts it, even if it was decided to commit" in out
+        # Its record is stamped years ago: leaders, who do not know of two-phase commit, count it.
+        assert late_transactions(cluster) == 1
+        code, out, _ = await told("find-hanging", *where[:2])
+        assert (code, len(out.splitlines())) == (0, 1), out
+        code, out, _ = await told("find-hanging", "--all")
+        assert code == 0, out  # 3 where something hangs
+        aborts = ("abort", *where, "--start-offset", "0", "--audit-file", str(tmp_path / "audit"))
+        code, _, err = await told(*aborts)
+        assert code != 0
+        assert "It may be prepared" in err
+        assert (await door.describe("t")).transaction_state == "Ongoing"
+        code, _, err = await told("forceTerminateTransaction", "--transactionalId", "t")
+        assert code == 0
+        assert "may have been prepared" in err
+        await door.described("t", "Empty")  # it was aborted, and a new session begins
+
+
+# Our own client at either door: what it can say there, and what it is told.
+
+
+CLIENT_P0 = TopicPartition("orders", 0)
 
 
 async def test_an_abort_by_start_offset_ends_that_transaction_only() -> None:
@@ -28,14 +325,14 @@ async def test_an_abort_by_start_offset_ends_that_transaction_only() -> None:
             ):
                 with pytest.raises(ClientError) as refused:
                     await admin.abort_named_transaction(
-                        P0,
+                        CLIENT_P0,
                         producer_id=producer_id,
                         producer_epoch=wrong_epoch,
                         start_offset=wrong_start,
                     )
                 assert refused.value.error is error
             await admin.abort_named_transaction(
-                P0, producer_id=producer_id, producer_epoch=epoch, start_offset=start
+                CLIENT_P0, producer_id=producer_id, producer_epoch=epoch, start_offset=start
             )
         assert (await door.active_producer(producer_id)).current_txn_start_offset == -1
 

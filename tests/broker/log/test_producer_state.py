@@ -1,10 +1,17 @@
-"""What a partition remembers of its producers, and how batches and markers change it."""
+"""What a log keeps of its producers: state, snapshots, guards."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from tests.support.logs import NOW, PID, LogDriver, batch, config_of, follow, make_log, plain
 from txnsim.interbroker.replication import ReplicatedBatch
+from txnsim.log import producer_state_manager
+from txnsim.log._replicated import described
+from txnsim.log.config import LogConfig
+from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import (
     SEQUENCE_MAX,
     BatchMetadata,
@@ -12,6 +19,362 @@ from txnsim.log.producer_state import (
     ProducerState,
     sequence_after,
 )
+from txnsim.log.producer_state_manager import STEP_BATCHES, Snapshots
+from txnsim.releases.rules import LATEST
+from txnsim.wire.batch import BatchHeader, Record, assign, build_batch, control_batch
+
+DAY = 86_400_000
+
+
+def test_where_a_segment_ends_producers_are_remembered() -> None:
+    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
+    for sequence in range(5):
+        made.data(sequence)
+    assert [offset for offset, _ in made.log.producers.snapshots.all()] == [2, 4]
+    (entry,) = made.log.producers.snapshots.all()[0][1]
+    assert (entry.last_sequence, entry.last_offset) == (1, 1)
+    assert made.log.local.recovery_point == 4, "what is behind a roll is on disk"
+
+
+def test_what_the_cleaner_must_leave_of_each_producer() -> None:
+    made = LogDriver()
+    made.data(0, pid=1, count=3)
+    made.end(committed=True, pid=2, epoch=5)
+    left = {
+        record.producer_id: (
+            record.batches[-1].last_offset if record.batches else None,
+            record.producer_epoch,
+        )
+        for record in made.log.producers.all()
+    }
+    assert left == {1: (2, 0), 2: (None, 5)}
+
+
+def test_the_newest_snapshot_can_be_lost() -> None:
+    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
+    assert made.log.producers.newest_snapshot_offset is None
+    for sequence in range(5):
+        made.data(sequence)
+    assert made.log.producers.newest_snapshot_offset == 4
+    made.log.producers.snapshots.remove(4)
+    assert made.log.producers.newest_snapshot_offset == 2
+
+
+def test_replication_takes_guards_as_the_leader_does() -> None:
+    log = LogDriver()
+    guard = log.guard()
+    follow(log.log, assign(batch(0, transactional=True), base_offset=0, leader_epoch=0))
+    assert log.append(batch(0, pid=9), guard=guard) == 0
+    assert log.log.producers.verification.find(PID) is None
+    other = log.guard(pid=8)
+    follow(
+        log.log,
+        control_batch(
+            producer_id=8,
+            producer_epoch=0,
+            committed=True,
+            coordinator_epoch=0,
+            base_offset=2,
+            leader_epoch=0,
+            timestamp_ms=NOW,
+        ),
+    )
+    assert log.append(batch(0, pid=8, transactional=True), guard=other) == 48
+
+
+def control_of_type(kind: int, *, base_offset: int) -> bytes:
+    """A control batch that is no marker (the metadata log has such)."""
+    data = bytearray(
+        build_batch(
+            [Record(key=bytes((0, 0, 0, kind)), value=b"\0\0\0\0\0\0")],
+            timestamp_ms=NOW,
+            producer_id=PID,
+            producer_epoch=9,
+            transactional=True,
+            base_offset=base_offset,
+            leader_epoch=0,
+        )
+    )
+    data[22] |= 0x20  # control
+    return bytes(data)
+
+
+def test_control_batches_that_end_nothing_are_stored_without_effect() -> None:
+    log = make_log()
+    follow(log, assign(batch(0, transactional=True), base_offset=0, leader_epoch=0))
+    before = log.snapshot().producers
+    follow(log, control_of_type(2, base_offset=1))
+    emptied = bytearray(control_of_type(1, base_offset=2)[:61])
+    emptied[8:12] = (49).to_bytes(4, "big")
+    emptied[57:61] = bytes(4)
+    follow(log, bytes(emptied))
+    assert log.snapshot().producers == before
+    assert log.log_end_offset == 3
+
+
+def test_truncation_after_deletion_forgets_who_has_no_record_left() -> None:
+    """Memory had kept them (KIP-360); a reload knows what can be read (ProducerStateManager)."""
+    driver = LogDriver()
+    driver.txn(0, pid=1)
+    driver.data(0, pid=2, count=3)
+    driver.data(3, pid=2)
+    driver.append(plain())
+    driver.log.delete_records_before(4)
+    assert [entry.producer_id for entry in driver.log.snapshot().producers] == [1, 2]
+    driver.log.truncate_to(5, now_ms=NOW)
+    driver.log.check_invariants()
+    state = driver.log.snapshot()
+    assert state.ongoing == ()
+    assert [entry.producer_id for entry in state.producers] == [2]
+    assert driver.data(4, pid=2) == 0
+
+
+def test_truncation_replays_only_what_lies_behind_a_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver = LogDriver(config_of(roll_bytes=200))
+    for sequence in range(9):
+        driver.data(sequence)
+    read: list[int] = []
+
+    def seen(data: bytes, header: BatchHeader) -> ReplicatedBatch:
+        read.append(header.base_offset)
+        return described(data, header)
+
+    monkeypatch.setattr(producer_state_manager, "described", seen)
+    driver.log.truncate_to(7, now_ms=NOW)
+    assert read == [6]
+    (entry,) = driver.log.snapshot().producers
+    assert [known.last_offset for known in entry.batches] == [5, 6], "one known, one replayed"
+    driver.log.truncate_to(4, now_ms=NOW)
+    assert read == [6], "there is a snapshot of just this offset"
+
+
+def test_a_reload_leaves_snapshots_where_the_next_one_may_begin() -> None:
+    driver = LogDriver(config_of(roll_bytes=200))
+    for sequence in range(9):
+        driver.data(sequence)
+    driver.log.delete_records_before(5)
+    driver.log.truncate_to(5, now_ms=NOW)
+    driver.log.advance_high_watermark(5)
+    for sequence in range(5, 9):
+        driver.data(sequence)
+    log = driver.log
+    assert [offset for offset, _ in log.producers.snapshots.all()] == [6, 8]
+    log.truncate_to(7, now_ms=NOW)
+    assert [offset for offset, _ in log.producers.snapshots.all()] == [6, 7]
+
+
+def test_idle_producers_expire_unless_their_transaction_is_open(driver: LogDriver) -> None:
+    driver.data(0, pid=1)
+    driver.txn(0, pid=2)
+    assert driver.log.expire_producers(NOW + DAY - 1) == ()
+    assert driver.log.expire_producers(NOW + DAY) == (1,)
+    driver.log.check_invariants()
+    assert driver.data(4711, pid=1) == 0
+    assert [producer.producer_id for producer in driver.log.producers.all()] == [2, 1]
+
+
+def test_verification_entries_expire_as_well(driver: LogDriver) -> None:
+    guard = driver.guard()
+    driver.log.expire_producers(NOW + DAY)
+    assert driver.append(batch(0, transactional=True), guard=guard) == 48
+
+
+def test_a_restart_keeps_of_each_producer_its_last_batch_and_its_transaction() -> None:
+    driver = LogDriver()
+    for sequence in range(3):
+        driver.data(sequence)
+    driver.txn(0, pid=8)
+    driver.txn(0, pid=9)
+    driver.log.advance_high_watermark(4)
+    driver.end(committed=False, pid=9)
+    log = driver.log
+    log.reopen(4, log_start_offset=log.log_start_offset, now_ms=NOW)
+    log.check_invariants()
+    state = log.snapshot()
+    assert {entry.producer_id: len(entry.batches) for entry in state.producers} == {
+        7: 1,
+        8: 1,
+        9: 1,
+    }
+    assert (state.ongoing, state.unreplicated) == (((3, 8),), ())
+    assert [entry.last_offset for entry in state.aborted] == [5]
+    assert driver.append(batch(2)) == 0, "the last batch is known for a duplicate"
+    assert driver.append(batch(1)) == 45, "the one before it is not"
+    assert driver.data(3) == 0
+
+
+def test_a_restart_forgets_producers_that_have_expired_meanwhile() -> None:
+    driver = LogDriver()
+    driver.data(0, pid=1)
+    driver.txn(0, pid=2)
+    driver.log.reopen(
+        2,
+        log_start_offset=driver.log.log_start_offset,
+        now_ms=NOW + driver.log.config.producer_id_expiration_ms,
+    )
+    assert [entry.producer_id for entry in driver.log.snapshot().producers] == [2]
+
+
+def test_producers_are_listed_with_or_without_a_transaction() -> None:
+    driver = LogDriver()
+    driver.txn(5, count=2, epoch=1)
+    driver.end(committed=True, pid=8, epoch=2, coordinator_epoch=4)
+    shown = [
+        (
+            one.producer_id,
+            one.producer_epoch,
+            one.last_sequence,
+            one.last_timestamp,
+            one.coordinator_epoch,
+            one.txn_first_offset,
+        )
+        for one in driver.log.producers.all()
+    ]
+    assert shown == [(PID, 1, 6, NOW, -1, 0), (8, 2, -1, NOW, 4, -1)]
+
+
+def test_the_open_transaction_of_one_producer() -> None:
+    driver = LogDriver()
+    driver.append(plain(3))
+    assert driver.log.producers.open_transaction_of(PID) == -1
+    driver.txn(0)
+    driver.txn(1)
+    assert driver.log.producers.open_transaction_of(PID) == 3
+    driver.end(committed=True)
+    assert driver.log.producers.open_transaction_of(PID) == -1
+
+
+def of(*offsets: int) -> Snapshots:
+    made = Snapshots()
+    for offset in offsets:
+        made.take(offset, ())
+    return made
+
+
+def kept(snapshots: Snapshots) -> list[int]:
+    return [offset for offset, _ in snapshots.all()]
+
+
+def test_one_snapshot_per_offset_and_none_of_the_past() -> None:
+    snapshots = of(3, 7, 7, 5)
+    assert kept(snapshots) == [3, 7]
+    assert snapshots.newest == (7, ())
+    assert Snapshots().newest is None
+
+
+def test_a_snapshot_goes_with_its_segment() -> None:
+    snapshots = of(3, 7)
+    snapshots.remove(4)
+    snapshots.remove(9)
+    assert kept(snapshots) == [3, 7]
+    snapshots.remove(3)
+    assert kept(snapshots) == [7]
+
+
+def test_a_reload_forgets_snapshots_outside_of_the_log() -> None:
+    """At the log start is outside: such a snapshot says nothing of what can be read."""
+    snapshots = of(3, 5, 7, 9)
+    snapshots.keep(above=3, up_to=7)
+    assert kept(snapshots) == [5, 7]
+
+
+def test_stray_snapshots_go_but_for_the_newest_behind_all_beginnings() -> None:
+    snapshots = of(0, 2, 5, 7, 8, 9)
+    snapshots.drop_stray([0, 5])
+    assert kept(snapshots) == [0, 5, 9]
+    snapshots = of(2, 5)
+    snapshots.drop_stray([0, 5])
+    assert kept(snapshots) == [5]
+
+
+# In steps
+
+
+def long_log() -> LogDriver:
+    """300 producers: a transaction each, of which two out of three have ended."""
+    made = LogDriver(follow=False)
+    for pid in range(300):
+        assert made.txn(0, pid=pid) == 0
+        if pid % 3:
+            made.end(committed=pid % 3 == 1, pid=pid)
+    return made
+
+
+def at_once_and_begun() -> tuple[PartitionLog, PartitionLog]:
+    """The same log cut off at 400: with the state rebuilt, and with steps that are to be taken."""
+    cut, begun = long_log().log, long_log().log
+    cut.truncate_to(400, now_ms=NOW)
+    before = begun.producers.state
+    steps = begun.begin_truncation(400, now_ms=NOW)
+    assert next(iter(steps)) == STEP_BATCHES
+    assert begun.log_end_offset == 400
+    assert begun.producers.state is before
+    return cut, begun
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda log: log.producers.settle(),
+        lambda log: log.producers.all(),
+        lambda log: log.producers.open(),
+        lambda log: log.producers.open_transaction_of(3),
+        lambda log: log.producers.snapshots_with(400),
+        lambda log: log.snapshot(),
+        lambda log: log.roll(NOW),
+    ],
+)
+def test_whoever_asks_for_the_state_gets_what_a_reload_at_once_leaves(
+    ask: Callable[[PartitionLog], object],
+) -> None:
+    cut, begun = at_once_and_begun()
+    assert ask(begun) == ask(cut)
+    assert begun.snapshot() == cut.snapshot()
+    assert begun.producers.snapshots.all() == cut.producers.snapshots.all()
+    begun.check_invariants()
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize(
+    "lead", [lambda log: log.become_leader(5), lambda log: log.become_follower(5)]
+)
+def test_a_new_leader_epoch_finds_the_state_rebuilt(lead: Callable[[PartitionLog], None]) -> None:
+    cut, begun = at_once_and_begun()
+    lead(begun)
+    assert begun.producers.state.images() == cut.producers.state.images()
+
+
+@pytest.mark.costly
+def test_steps_that_were_begun_end_where_the_log_is_cut_again_or_emptied() -> None:
+    for again in (200, 0):
+        cut, begun = long_log().log, long_log().log
+        steps = iter(begun.begin_truncation(400, now_ms=NOW))
+        next(steps)
+        for log in (cut, begun):
+            log.truncate_to(again, now_ms=NOW)
+        assert next(steps, None) is None
+        assert begun.snapshot() == cut.snapshot()
+    begun = long_log().log
+    steps = iter(begun.begin_truncation(400, now_ms=NOW))
+    next(steps)
+    begun.restart_at(7, now_ms=NOW)
+    assert next(steps, None) is None
+    assert begun.producers.all() == ()
+
+
+@pytest.mark.costly
+def test_what_is_replicated_meanwhile_holds_nothing_back_at_the_end() -> None:
+    cut, begun = at_once_and_begun()
+    assert begun.follow_high_watermark(390)
+    begun.producers.settle()
+    assert cut.follow_high_watermark(390)
+    assert begun.producers.state.ended == cut.producers.state.ended
+
+
+# What a partition remembers of its producers, and how batches and markers change it.
 
 
 def data(

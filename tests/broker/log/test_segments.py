@@ -1,16 +1,394 @@
-"""Segments side by side: which one holds an offset, reads that end where a segment does."""
+"""Segments of a log: batches by offset and size, epochs, aborted transactions, loading."""
 
 from __future__ import annotations
 
-from tests.support.logs import NOW, plain
+import copy
+from collections.abc import Iterable
+
+import pytest
+
+from tests.support.logs import NOW, PARTITION, LogDriver, driven_log, plain
+from txnsim.log._epoch_cache import EpochCache
 from txnsim.log._segments import Segments
-from txnsim.log.segment import Segment
+from txnsim.log.config import LogConfig
+from txnsim.log.log_loader import LogLoader, StoredBatches
+from txnsim.log.partition_log import PartitionLog
+from txnsim.log.producer_state_manager import Snapshot
+from txnsim.log.segment import Segment, max_timestamp_of
+from txnsim.log.txn_index import AbortedTxn, TxnIndex
+from txnsim.releases.rules import LATEST
 from txnsim.wire.batch import assign, read_batch_header
+
+# One segment: finding batches by offset and by size, and when it ends.
+
+
+INTERVAL = 4096
+
+
+def add(segment: Segment, data: bytes, base: int, *, now: int = NOW) -> None:
+    stored = assign(data, base_offset=base, leader_epoch=0)
+    header = read_batch_header(stored)
+    segment.append(
+        stored, base, header.last_offset, max_timestamp=header.max_timestamp_ms, now_ms=now
+    )
+
+
+def segment_of(*spans: tuple[int, int]) -> Segment:
+    """Batches of (base offset, records), all of different sizes."""
+    made = Segment(0)
+    for base, count in spans:
+        add(made, plain(count), base)
+    return made
+
+
+SPANS = ((0, 3), (3, 1), (4, 2), (10, 2))  # compaction took 6 to 9 away
+
+
+@pytest.mark.parametrize(
+    ("offset", "index"), [(0, 0), (2, 0), (3, 1), (4, 2), (5, 2), (6, 3), (9, 3), (11, 3), (12, 4)]
+)
+def test_index_of_an_offset(offset: int, index: int) -> None:
+    assert segment_of(*SPANS).index_of(offset) == index
+
+
+def test_offsets_before_the_first_batch_are_found_there() -> None:
+    assert segment_of((5, 1)).index_of(2) == 0
+
+
+@pytest.mark.parametrize(
+    ("upper", "count"),
+    [(0, 0), (1, 0), (2, 0), (3, 1), (4, 2), (5, 2), (6, 3), (9, 3), (11, 3), (12, 4), (99, 4)],
+)
+def test_batches_below_a_bound(upper: int, count: int) -> None:
+    assert segment_of(*SPANS).end_index_of(upper) == count
+
+
+def test_batches_within_a_size() -> None:
+    made = segment_of(*SPANS)
+    sizes = [len(made.batch(index)) for index in range(4)]
+    assert made.size_bytes == sum(sizes)
+    assert Segment(0).size_bytes == 0
+    assert made.end_index_within(1, sizes[1] - 1) == 1
+    assert made.end_index_within(1, sizes[1]) == 2
+    assert made.end_index_within(1, sizes[1] + sizes[2]) == 3
+    assert made.end_index_within(0, 1 << 30) == 4
+
+
+def test_slices_hold_the_very_bytes() -> None:
+    made = segment_of(*SPANS)
+    first, second = made.slice(1, 3)
+    assert first is made.batch(1)
+    assert second is made.batch(2)
+    assert list(made.batches())[1] is first
+    assert made.batch_base(3) == 10
+
+
+def test_truncation_drops_the_batch_that_holds_the_offset() -> None:
+    made = segment_of(*SPANS)
+    made.truncate_to(5, now_ms=NOW)
+    assert len(made) == 2
+    assert made.last_offset(1) == 3
+    add(made, plain(), 4)
+    assert made.index_of(4) == 2
+
+
+def test_every_4_kib_a_batch_is_indexed() -> None:
+    made = Segment(0)
+    large = plain(value=b"x" * INTERVAL)
+    for base in range(4):
+        add(made, large, base)
+    # The first one never is: nothing lies before it (LogSegment.append).
+    assert made.offset_behind(0) == 1
+    assert made.offset_behind(made.position(1)) == 1
+    assert made.offset_behind(made.position(1) + 1) == 2
+    assert made.offset_behind(made.position(3) + 1) is None
+
+
+def test_small_batches_are_not_indexed() -> None:
+    assert segment_of(*SPANS).offset_behind(0) is None
+
+
+def test_the_interval_of_the_index_is_a_config() -> None:
+    made = Segment(0, index_interval_bytes=0)
+    for base in range(2):
+        add(made, plain(), base)
+    assert made.offset_behind(0) == 1
+
+
+def test_index_entries_go_with_their_batches() -> None:
+    made = Segment(0)
+    large = plain(value=b"x" * INTERVAL)
+    for base in range(5):
+        add(made, large, base)
+    made.truncate_to(3, now_ms=NOW)
+    assert made.offset_behind(0) == 1
+    assert made.offset_behind(made.position(1) + 1) == 2
+    add(made, large, 3)
+    assert made.offset_behind(made.position(3)) is None  # counting began anew
+    add(made, large, 4)
+    assert made.offset_behind(made.position(3)) == 4
+
+
+def test_timestamps_are_remembered_and_recounted_after_truncation() -> None:
+    made = Segment(0)
+    for base, stamp in enumerate((NOW + 5, NOW + 9, NOW + 7)):
+        add(made, plain(timestamp=stamp), base)
+    assert (made.first_timestamp, made.max_timestamp) == (NOW + 5, NOW + 9)
+    made.truncate_to(1, now_ms=NOW)
+    assert (made.first_timestamp, made.max_timestamp) == (NOW + 5, NOW + 5)
+    made.truncate_to(0, now_ms=NOW + 50)
+    assert (made.first_timestamp, made.max_timestamp, made.created_ms) == (-1, -1, NOW + 50)
+    add(made, plain(timestamp=NOW + 60), 0)
+    assert made.first_timestamp == NOW + 60
+    assert max_timestamp_of(made.batch(0)) == NOW + 60
+
+
+def test_without_timestamps_the_last_write_is_the_age() -> None:
+    made = Segment(0, created_ms=NOW)
+    assert made.largest_timestamp == NOW
+    add(made, plain(timestamp=-1), 0, now=NOW + 3)
+    assert made.largest_timestamp == NOW + 3
+    add(made, plain(timestamp=NOW - 9), 1)
+    assert made.largest_timestamp == NOW - 9
+
+
+def due(
+    segment: Segment,
+    *,
+    size: int = 70,
+    stamp: int = NOW,
+    last: int = 9,
+    roll_bytes: int = 1 << 30,
+    segment_ms: int = 1 << 40,
+    segment_index_bytes: int = 1 << 20,
+) -> bool:
+    config = LogConfig(
+        rules=LATEST,
+        roll_bytes=roll_bytes,
+        segment_ms=segment_ms,
+        segment_index_bytes=segment_index_bytes,
+    )
+    return not copy.deepcopy(segment).append(
+        bytes(size), 0, last, max_timestamp=stamp, now_ms=NOW + 1_000, config=config
+    )
+
+
+def test_a_segment_ends_when_the_next_batch_would_exceed_its_size() -> None:
+    made = segment_of((0, 1))
+    assert not due(made, size=70, roll_bytes=made.size_bytes + 70)
+    assert due(made, size=71, roll_bytes=made.size_bytes + 70)
+    assert not due(Segment(0), size=70, roll_bytes=70)
+    assert due(Segment(0), size=71, roll_bytes=70)
+
+
+def test_a_segment_ends_when_timestamps_have_gone_on() -> None:
+    made = segment_of((0, 1))
+    assert not due(made, stamp=NOW + 500, segment_ms=500)
+    assert due(made, stamp=NOW + 501, segment_ms=500)
+    assert not due(Segment(0, created_ms=0), segment_ms=500), "an empty one never is too old"
+
+
+def test_jitter_ends_a_segment_earlier() -> None:
+    made = Segment(0, roll_jitter_ms=100)
+    add(made, plain(), 0)
+    assert not due(made, stamp=NOW + 400, segment_ms=500)
+    assert due(made, stamp=NOW + 401, segment_ms=500)
+
+
+def test_without_timestamps_the_clock_counts() -> None:
+    made = Segment(0, created_ms=NOW)
+    add(made, plain(timestamp=-1), 0)
+    assert not due(made, stamp=-1, segment_ms=1_000)
+    assert due(made, stamp=-1, segment_ms=999)
+
+
+def test_a_segment_ends_when_an_index_is_full() -> None:
+    made = Segment(0)
+    large = plain(value=b"x" * INTERVAL)
+    for base in range(3):
+        add(made, large, base)
+    # Two entries in the index of offsets, one in that of times: all have one timestamp.
+    assert not due(made, segment_index_bytes=36)
+    assert due(made, segment_index_bytes=24), "of the last time entry no use is made"
+    assert due(made, segment_index_bytes=16)
+    made = Segment(0)
+    for base in range(4):
+        add(made, plain(value=b"x" * INTERVAL, timestamp=NOW + base), base)
+    assert due(made, segment_index_bytes=48)
+    assert not due(made, segment_index_bytes=60)
+
+
+def test_a_segment_ends_where_offsets_need_more_than_32_bits() -> None:
+    assert not due(Segment(5), last=5 + 2**31 - 1)
+    assert due(Segment(5), last=5 + 2**31)
+
+
+# A log made from stored pieces, as a starting broker makes it.
+
+
+DAY_MS = 86_400_000
+
+
+def stored(segment: Segment, count: int | None = None) -> StoredBatches:
+    return [(one, read_batch_header(one)) for one in list(segment.batches())[:count]]
+
+
+@pytest.fixture
+def driver() -> LogDriver:
+    """One that was led anew, with a producer that begins."""
+    made = driven_log()
+    made.log.become_leader(3)
+    made.data(0, pid=8)
+    return made
+
+
+def begun(
+    log: PartitionLog, *, snapshots: Iterable[Snapshot] | None = None, start: int = 0
+) -> LogLoader:
+    return LogLoader(
+        topic_partition=PARTITION,
+        config=log.config,
+        start_offset=0,
+        log_start_offset=start,
+        leader_epochs=log.snapshot().leader_epochs,
+        snapshots=log.producers.snapshots_with(log.log_end_offset)
+        if snapshots is None
+        else snapshots,
+    )
+
+
+def loaded(log: PartitionLog, *, recover_from: int | None = None) -> PartitionLog:
+    """The log again; segments from that one on are recovered."""
+    loader = begun(log)
+    segments = tuple(log.local.segments)
+    ends = [*(one.base_offset for one in segments[1:]), log.log_end_offset + 1]
+    for number, (segment, end) in enumerate(zip(segments, ends, strict=True)):
+        if recover_from is not None and number >= recover_from:
+            loader.recover_segment(
+                segment.base_offset, stored(segment), modified_ms=NOW, now_ms=NOW
+            )
+            continue
+        aborted = [
+            one for one in log.snapshot().aborted if segment.base_offset <= one.last_offset < end
+        ]
+        loader.load_segment(segment.base_offset, stored(segment), aborted=aborted, modified_ms=NOW)
+    assert loader.finish(
+        recovery_point=log.log_end_offset,
+        cleaned_until=None,
+        was_clean=recover_from is None,
+        now_ms=NOW,
+    )
+    assert loader.end_offset == log.log_end_offset
+    loader.log.check_invariants()
+    return loader.log
+
+
+def reopened(log: PartitionLog) -> PartitionLog:
+    """What a restart leaves of the living one."""
+    log.reopen(log.high_watermark, log_start_offset=log.log_start_offset, now_ms=NOW)
+    return log
+
+
+@pytest.mark.parametrize("recover_from", [None, 0, 1, 2])
+def test_it_has_the_state_of_the_one_that_lived(
+    driver: LogDriver, recover_from: int | None
+) -> None:
+    assert len(driver.log.local.segments) > 2
+    made = loaded(driver.log, recover_from=recover_from)
+    assert list(made.batches()) == list(driver.log.batches())
+    assert len(made.local.segments) == len(driver.log.local.segments)
+    made.reopen(driver.log.high_watermark, log_start_offset=made.log_start_offset, now_ms=NOW)
+    assert made.snapshot() == reopened(driver.log).snapshot()
+    assert made.local.recovery_point == made.log_end_offset
+    assert made.producers.newest_snapshot_offset == made.log_end_offset
+
+
+def test_a_recovered_segment_tells_the_leader_epochs_that_the_file_lacks(
+    driver: LogDriver,
+) -> None:
+    loader = LogLoader(
+        topic_partition=PARTITION,
+        config=LogConfig(rules=LATEST),
+        start_offset=0,
+        log_start_offset=0,
+        leader_epochs=(),
+        snapshots=(),
+    )
+    for segment in driver.log.local.segments:
+        loader.recover_segment(segment.base_offset, stored(segment), modified_ms=NOW, now_ms=NOW)
+    loader.finish(recovery_point=0, cleaned_until=2, was_clean=False, now_ms=NOW)
+    assert loader.log.snapshot().leader_epochs == driver.log.snapshot().leader_epochs
+    assert (loader.log.local.recovery_point, loader.log.local.cleaned_until) == (0, 2)
+
+
+def test_recovery_forgets_snapshots_behind_its_segment(driver: LogDriver) -> None:
+    lying = (driver.log.log_end_offset, ())  # as if nobody had ever written
+    loader = begun(driver.log, snapshots=[lying])
+    for segment in driver.log.local.segments:
+        loader.recover_segment(segment.base_offset, stored(segment), modified_ms=NOW, now_ms=NOW)
+    loader.finish(recovery_point=0, cleaned_until=None, was_clean=False, now_ms=NOW)
+    assert loader.log.producers.open_transaction_of(7) == 4
+
+
+def test_epochs_that_wrote_nothing_are_forgotten(driver: LogDriver) -> None:
+    before = driver.log.snapshot().leader_epochs
+    driver.log.become_leader(9)
+    assert loaded(driver.log).snapshot().leader_epochs == before
+
+
+def test_a_higher_start_than_the_oldest_segment_is_believed(driver: LogDriver) -> None:
+    loader = begun(driver.log, start=3)
+    for segment in driver.log.local.segments:
+        loader.load_segment(segment.base_offset, stored(segment), aborted=(), modified_ms=NOW)
+    loader.finish(recovery_point=0, cleaned_until=None, was_clean=True, now_ms=NOW)
+    assert (loader.log.log_start_offset, loader.log.high_watermark) == (3, 3)
+    assert loader.log.snapshot().leader_epochs[0] == (0, 3)
+
+
+def test_a_log_that_ends_below_its_start_is_emptied(driver: LogDriver) -> None:
+    loader = begun(driver.log, start=500)
+    for segment in driver.log.local.segments:
+        loader.load_segment(segment.base_offset, stored(segment), aborted=(), modified_ms=NOW)
+    is_kept = loader.finish(recovery_point=900, cleaned_until=None, was_clean=True, now_ms=NOW)
+    assert not is_kept
+    assert (
+        loader.log.log_start_offset,
+        loader.log.log_end_offset,
+        loader.log.local.recovery_point,
+    ) == (
+        500,
+        500,
+        500,
+    )
+    assert loader.log.snapshot().producers == ()
+
+
+def test_without_any_snapshot_a_clean_stop_means_that_there_are_no_producers(
+    driver: LogDriver,
+) -> None:
+    for was_clean, first in ((True, -1), (False, 4)):
+        loader = begun(driver.log, snapshots=())
+        for segment in driver.log.local.segments:
+            loader.load_segment(segment.base_offset, stored(segment), aborted=(), modified_ms=NOW)
+        loader.finish(recovery_point=0, cleaned_until=None, was_clean=was_clean, now_ms=NOW)
+        assert loader.log.producers.open_transaction_of(7) == first
+
+
+def test_producers_that_have_expired_are_not_loaded_open_ones_are(driver: LogDriver) -> None:
+    loader = begun(driver.log)
+    for segment in driver.log.local.segments:
+        loader.load_segment(segment.base_offset, stored(segment), aborted=(), modified_ms=NOW)
+    loader.finish(recovery_point=0, cleaned_until=None, was_clean=True, now_ms=NOW + 2 * DAY_MS)
+    assert [one.producer_id for one in loader.log.producers.all()] == [7]
+
+
+# Segments side by side: which one holds an offset, reads that end where a segment does.
+
 
 ALL = 1 << 30
 
 
-def add(segment: Segment, base: int, *, count: int = 1) -> None:
+def add_of_segments(segment: Segment, base: int, *, count: int = 1) -> None:
     stored = assign(plain(count), base_offset=base, leader_epoch=0)
     segment.append(stored, base, base + count - 1, max_timestamp=NOW, now_ms=NOW)
 
@@ -25,7 +403,7 @@ def made(*segments: tuple[int, ...]) -> Segments:
         else:
             built.add(segment)
         for offset in offsets:
-            add(segment, offset)
+            add_of_segments(segment, offset)
     assert built is not None
     return built
 
@@ -153,7 +531,7 @@ def test_cleaned_segments_are_put_in_place_of_the_very_old_ones() -> None:
     segments = made(*THREE)
     first, second, third = segments
     cleaned = Segment(0)
-    add(cleaned, 3)
+    add_of_segments(cleaned, 3)
     assert segments.replace([first, second], cleaned)
     assert [*segments] == [cleaned, third]
     assert segments.active is third
@@ -168,3 +546,168 @@ def test_batches_are_those_of_the_moment() -> None:
     segments.truncate_to(1, now_ms=NOW)
     seen += batches
     assert offsets(seen) == [1, 2, 3, 4]
+
+
+# LeaderEpochFileCache: where each leader epoch begins and ends.
+
+
+def cache(*entries: tuple[int, int]) -> EpochCache:
+    made = EpochCache()
+    for epoch, start in entries:
+        made.assign(epoch, start)
+    assert made.entries() == entries
+    return made
+
+
+@pytest.mark.parametrize(
+    ("epoch", "start", "entries"),
+    [
+        (4, 30, ((1, 0), (2, 10), (4, 30))),
+        (2, 15, ((1, 0), (2, 10))),  # known already
+        (2, 10, ((1, 0), (2, 10))),
+        (2, 5, ((1, 0), (2, 5))),  # began earlier than we thought
+        (3, 10, ((1, 0), (3, 10))),  # the older epoch wrote nothing
+        (3, 0, ((3, 0),)),
+        (1, 20, ((1, 20),)),  # contradicts both
+    ],
+)
+def test_assign(epoch: int, start: int, entries: tuple[tuple[int, int], ...]) -> None:
+    known = cache((1, 0), (2, 10))
+    known.assign(epoch, start)
+    assert known.entries() == entries
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        (-1, (-1, -1)),
+        (7, (7, 50)),  # the latest ends at the log end
+        (8, (-1, -1)),
+        (1, (1, 5)),  # before the first known: where that one starts
+        (2, (2, 10)),
+        (3, (2, 10)),  # between: the largest known below
+        (4, (4, 30)),
+        (6, (4, 30)),
+    ],
+)
+def test_end_offset_of_an_epoch(asked: int, answer: tuple[int, int]) -> None:
+    assert cache((2, 5), (4, 10), (7, 30)).end_offset_for(asked, log_end_offset=50) == answer
+
+
+def test_an_empty_cache_knows_nothing() -> None:
+    empty = cache()
+    assert empty.latest == -1
+    assert empty.end_offset_for(0, log_end_offset=5) == (-1, -1)
+    assert empty.epoch_of(0) == -1
+    empty.drop_before(5)
+    assert empty.entries() == ()
+
+
+@pytest.mark.parametrize(("offset", "epoch"), [(4, -1), (5, 2), (9, 2), (10, 4), (99, 7)])
+def test_epoch_of_an_offset(offset: int, epoch: int) -> None:
+    assert cache((2, 5), (4, 10), (7, 30)).epoch_of(offset) == epoch
+
+
+@pytest.mark.parametrize(
+    ("offset", "entries"),
+    [(31, ((2, 5), (4, 10), (7, 30))), (30, ((2, 5), (4, 10))), (10, ((2, 5),)), (0, ())],
+)
+def test_truncation_drops_what_begins_at_or_above(
+    offset: int, entries: tuple[tuple[int, int], ...]
+) -> None:
+    known = cache((2, 5), (4, 10), (7, 30))
+    known.truncate_to(offset)
+    assert known.entries() == entries
+    assert known.latest == (entries[-1][0] if entries else -1)
+
+
+@pytest.mark.parametrize(
+    ("offset", "entries"),
+    [
+        (3, ((2, 5), (4, 10))),
+        (5, ((2, 5), (4, 10))),
+        (7, ((2, 7), (4, 10))),
+        (10, ((4, 10),)),
+        (12, ((4, 12),)),
+    ],
+)
+def test_a_raised_log_start_cuts_the_epoch_that_spans_it(
+    offset: int, entries: tuple[tuple[int, int], ...]
+) -> None:
+    known = cache((2, 5), (4, 10))
+    known.drop_before(offset)
+    assert known.entries() == entries
+
+
+# TransactionIndex: which aborted transactions a read has to know.
+
+
+def aborted(pid: int, first: int, last: int, stable: int | None = None) -> AbortedTxn:
+    return AbortedTxn(
+        producer_id=pid,
+        first_offset=first,
+        last_offset=last,
+        last_stable_offset=last + 1 if stable is None else stable,
+    )
+
+
+A = aborted(1, 0, 10)
+B = aborted(2, 12, 15)
+C = aborted(3, 11, 20)
+D = aborted(2, 30, 35)
+
+
+def index() -> TxnIndex:
+    made = TxnIndex()
+    for entry in (A, B, C, D):
+        made.append(entry)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("start", "upper", "found"),
+    [
+        (0, 100, (A, B, C, D)),
+        (0, 5, (A,)),  # its stable offset lies behind the read: the search stops
+        (10, 11, (A,)),
+        (11, 12, (C,)),  # B begins behind the read, but its stable offset does not allow to stop
+        (11, 13, (B, C)),
+        (16, 30, (C,)),
+        (21, 30, ()),
+        (36, 99, ()),
+    ],
+)
+def test_lookup(start: int, upper: int, found: tuple[AbortedTxn, ...]) -> None:
+    made = TxnIndex()
+    for entry in (A, aborted(2, 12, 15, stable=11), C, D):
+        made.append(entry)
+    assert [entry.producer_id for entry in made.lookup(start, upper)] == [
+        entry.producer_id for entry in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("offset", "kept"), [(36, (A, B, C, D)), (35, (A, B, C)), (15, (A,)), (0, ())]
+)
+def test_truncation_drops_markers_at_or_above(offset: int, kept: tuple[AbortedTxn, ...]) -> None:
+    made = index()
+    made.truncate_to(offset)
+    assert made.entries() == kept
+    assert made.lookup(0, 100) == kept
+
+
+@pytest.mark.parametrize(("offset", "kept"), [(10, (A, B, C, D)), (11, (B, C, D)), (36, ())])
+def test_a_raised_start_drops_markers_below(offset: int, kept: tuple[AbortedTxn, ...]) -> None:
+    made = index()
+    made.drop_before(offset)
+    assert made.entries() == kept
+    assert made.lookup(offset, 100) == kept
+
+
+def test_one_entry_can_be_lost() -> None:
+    made = index()
+    made.remove(15)
+    made.remove(16)
+    assert made.entries() == (A, C, D)
+    assert [offset for offset in (10, 15, 20, 36) if offset in made] == [10, 20]
+    assert made.lookup(0, 100) == (A, C, D)

@@ -1,25 +1,38 @@
-"""LogValidator: what a client's batch must be, and which answers show the log start offset."""
+"""LogValidator: what a client's batch must be, its times, and what errors say."""
 
 from __future__ import annotations
 
+import mmap
 import struct
+from sys import getsizeof
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.logs import NOW, batch, make_log, plain
-from txnsim.errors import MissingExtraError
+from txnsim.errors import ErrorCode, MissingExtraError
 from txnsim.log import unpacking, validation
 from txnsim.log.answers import Appended, AppendRejection
-from txnsim.log.config import LogConfig, TimestampType
+from txnsim.log.config import NEVER_MS, LogConfig, TimestampType
 from txnsim.log.leader_append import append_client
-from txnsim.log.partition_log import PartitionLog
+from txnsim.log.partition_log import STEP_RECORDS, PartitionLog, first_at_or_after, first_of_max
+from txnsim.log.segment import Segment
+from txnsim.log.unpacking import at_once, unpacked
 from txnsim.log.validation import (
     REREAD_HOLDS_MS,
+    UNPACKED_BYTES_MAX,
+    UNPACKED_RECORDS_MAX,
+    WALK_BYTES,
+    RecordErrors,
+    Refused,
+    is_heavy,
+    newest_in_steps,
     newest_timestamp,
     reread,
 )
 from txnsim.releases.rules import LATEST
+from txnsim.settings import DEFAULTS
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import (
     GZIP,
@@ -27,6 +40,7 @@ from txnsim.wire.batch import (
     NONE,
     SNAPPY,
     ZSTD,
+    BatchHeader,
     Record,
     assign,
     build_batch,
@@ -35,7 +49,13 @@ from txnsim.wire.batch import (
     read_batch_header,
     read_records,
 )
-from txnsim.wire.records import payload_of
+from txnsim.wire.batch_header import pack_batch
+from txnsim.wire.compression import AT_ONCE_MAX, Packed, compress
+from txnsim.wire.record_walk import WALK_PIECES
+from txnsim.wire.records import payload_of, signed_varint
+
+# LogValidator: what a client's batch must be, and which answers show the log start offset.
+
 
 HOUR = 3_600_000
 CREATE = LogConfig(rules=LATEST)
@@ -500,3 +520,315 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
     append_client(log, data, guard=0, now_ms=NOW, newest=known)
     (stored,) = log.batches()
     assert read_batch_header(stored).compression == GZIP
+
+
+# Batches that hold a lot: looked at in steps, with bounds, and with the same result as at once.
+
+
+def spoilt(batch: bytes) -> bytes:
+    """The batch with other bytes where its records begin."""
+    return batch[:63] + b"\0\0" + batch[65:]
+
+
+def zipped(codec: int, records: bytes, count: int) -> bytes:
+    return pack_batch(
+        compress(codec, records),
+        base_offset=0,
+        leader_epoch=-1,
+        attributes=codec,
+        last_offset_delta=count - 1,
+        base_timestamp_ms=NOW,
+        max_timestamp_ms=NOW,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        records_count=count,
+    )
+
+
+UNPACKING_TINY = bytes.fromhex("0c000000010100")
+"""The smallest record there is."""
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+@pytest.mark.parametrize(
+    ("records", "count", "why"),
+    [
+        (bytes(UNPACKED_BYTES_MAX + 1), 1, f"more than {UNPACKED_BYTES_MAX} bytes"),
+        (
+            UNPACKING_TINY * (UNPACKED_RECORDS_MAX + 1),
+            UNPACKED_RECORDS_MAX + 1,
+            f"{UNPACKED_RECORDS_MAX + 1} records in a compressed batch, at most",
+        ),
+    ],
+    ids=["bytes", "records"],
+)
+def test_what_unpacks_to_too_much_is_too_large(
+    codec: int, records: bytes, count: int, why: str
+) -> None:
+    batch = zipped(codec, records, count)
+    header = read_batch_header(batch, 0)
+    refused = newest_timestamp(header, batch, log_start_offset=7)
+    assert isinstance(refused, AppendRejection)
+    assert (refused.error, refused.log_start_offset) == (ErrorCode.message_too_large, -1)
+    assert why in str(refused.reason)
+
+
+def test_a_length_that_never_ends_is_refused_in_a_compressed_batch_too() -> None:
+    batch = zipped(GZIP, b"\xff" * 12, 1)
+    refused = newest_timestamp(read_batch_header(batch, 0), batch, log_start_offset=7)
+    assert isinstance(refused, AppendRejection)
+    assert (refused.error, refused.log_start_offset) == (ErrorCode.invalid_record, 7)
+
+
+@pytest.mark.slow
+def test_many_records_are_looked_at_in_steps_that_others_come_between() -> None:
+    count = UNPACKED_RECORDS_MAX
+    batch = zipped(ZSTD, UNPACKING_TINY * count, count)
+    header = read_batch_header(batch, 0)
+    assert is_heavy([header])
+    assert not is_heavy([])
+    costs_ns, packed, found = in_steps(header, batch)
+    assert len(packed) == 1
+    assert len(costs_ns) >= count // WALK_PIECES
+    assert max(costs_ns) <= 2_000_000
+    assert found == newest_timestamp(header, batch, log_start_offset=5) == NOW
+
+
+def test_steps_find_what_is_found_at_once() -> None:
+    for one in (
+        plain(),
+        zipped(GZIP, UNPACKING_TINY * 3, 3),
+        zipped(GZIP, UNPACKING_TINY * 3, 4),
+        zipped(GZIP, b"\xff" * (2 * AT_ONCE_MAX), 3),
+        zipped(ZSTD, bytes(UNPACKED_BYTES_MAX + 1), 3),
+        spoilt(zipped(ZSTD, bytes(2 * AT_ONCE_MAX), 3)),
+    ):
+        header = read_batch_header(one, 0)
+        _, _, found = in_steps(header, one)
+        assert found == newest_timestamp(header, one, log_start_offset=5)
+
+
+def in_steps(
+    header: BatchHeader, batch: bytes
+) -> tuple[list[int], list[Packed], AppendRejection | int]:
+    steps = newest_in_steps(header, batch, log_start_offset=5)
+    costs_ns, packed, answer = [], [], None
+    while True:
+        try:
+            step = steps.send(answer)
+        except StopIteration as end:
+            return costs_ns, packed, end.value
+        answer = None
+        if isinstance(step, int):
+            costs_ns.append(step)
+        else:
+            packed.append(step)
+            answer = unpacked(step, mmap.mmap(-1, step.room_bytes))
+
+
+def test_packed_batches_and_many_records_are_heavy() -> None:
+    packed = read_batch_header(zipped(GZIP, UNPACKING_TINY, 1), 0)
+    bare = read_batch_header(plain(), 0)
+    assert is_heavy([bare, packed])
+    assert not is_heavy([bare] * (WALK_BYTES // bare.size))
+    many = [msgspec.structs.replace(bare, records_count=WALK_PIECES)]
+    assert not is_heavy(many)
+    assert is_heavy([*many, bare])
+    assert is_heavy([read_batch_header(plain(value=bytes(WALK_BYTES)), 0)])
+
+
+WIDE = 60_000
+"""Headers of one record."""
+
+
+def wide(headers: int, codec: int) -> bytes:
+    """A batch of one record with so many headers."""
+    body = b"\0\0\0\x01\x01" + signed_varint(headers) + b"\0\x01" * headers
+    return zipped(codec, signed_varint(len(body)) + body, 1)
+
+
+@pytest.mark.parametrize("codec", [NONE, ZSTD])
+def test_many_headers_are_looked_at_in_steps(codec: int) -> None:
+    batch = wide(WIDE, codec)
+    header = read_batch_header(batch, 0)
+    assert is_heavy([header])
+    costs_ns, _, found = in_steps(header, batch)
+    assert len(costs_ns) >= WIDE // WALK_PIECES
+    assert max(costs_ns) <= 2_000_000
+    assert found == newest_timestamp(header, batch) == NOW
+
+
+def test_more_headers_than_are_unpacked_make_a_batch_too_large() -> None:
+    batch, bare = wide(260_000, ZSTD), wide(260_000, NONE)
+    refused = newest_timestamp(read_batch_header(batch, 0), batch)
+    assert isinstance(refused, AppendRejection)
+    assert refused.error is ErrorCode.message_too_large
+    assert newest_timestamp(read_batch_header(bare, 0), bare) == NOW
+
+
+# Searches by time, inside batches too.
+
+
+def segment(
+    *batches: tuple[int, ...], base: int = 0, compression: int = 0, append_time: bool = False
+) -> Segment:
+    made = Segment(base)
+    offset = base
+    for times in batches:
+        data = build_batch(
+            [Record(value=b"v", timestamp_ms=time) for time in times],
+            timestamp_ms=max(times),
+            compression=compression,
+            log_append_time=append_time,
+            base_offset=offset,
+            leader_epoch=0,
+        )
+        put(made, data)
+        offset += len(times)
+    return made
+
+
+def put(made: Segment, data: bytes) -> None:
+    header = read_batch_header(data)
+    made.append(
+        data,
+        header.base_offset,
+        header.last_offset,
+        max_timestamp=header.max_timestamp_ms,
+        now_ms=0,
+    )
+
+
+@pytest.mark.parametrize("compression", [0, GZIP])
+@pytest.mark.parametrize(
+    ("timestamp", "start", "found"),
+    [
+        (0, 0, (10, 0)),
+        (10, 0, (10, 0)),
+        (11, 0, (30, 1)),
+        (31, 0, (40, 4)),
+        (41, 0, None),
+        (0, 1, (30, 1)),
+        (0, 2, (20, 2)),
+        (30, 2, (40, 4)),
+    ],
+)
+def test_the_first_record_of_at_least_a_time(
+    compression: int, timestamp: int, start: int, found: tuple[int, int] | None
+) -> None:
+    made = segment((10, 30, 20), (25, 40), compression=compression)
+    assert at_once(first_at_or_after([made], timestamp, start=start)) == found
+
+
+def test_only_the_first_segment_that_reaches_the_time_is_asked() -> None:
+    """Also where its record of that time lies below the log start (UnifiedLog)."""
+    first, second = segment((10, 30, 20)), segment((35,), base=3)
+    assert at_once(first_at_or_after([first, second], 25, start=0)) == (30, 1)
+    assert at_once(first_at_or_after([first, second], 31, start=0)) == (35, 3)
+    assert at_once(first_at_or_after([first, second], 25, start=2)) is None
+
+
+def test_the_first_record_of_the_largest_time() -> None:
+    assert at_once(first_of_max([segment((10, 30, 20), (30, 25), (5,))])) == (30, 1)
+    assert at_once(first_of_max([segment()])) is None
+    assert at_once(first_of_max([segment((-1,))])) == (-1, 0)
+
+
+def test_of_segments_with_one_largest_time_the_first_is_asked() -> None:
+    assert at_once(first_of_max([segment((5,)), segment((9,), base=1), segment((9,), base=2)])) == (
+        9,
+        1,
+    )
+
+
+def test_with_append_time_every_record_has_the_batchs_time() -> None:
+    made = segment((10, 30), append_time=True)
+    assert at_once(first_at_or_after([made], 20, start=0)) == (30, 0)
+    assert at_once(first_of_max([made])) == (30, 0)
+
+
+def test_a_header_whose_maximum_no_record_has_finds_nothing() -> None:
+    data = bytearray(segment((10, 30)).batch(0))
+    struct.pack_into(">q", data, 35, 99)
+    lying = Segment(0)
+    put(lying, bytes(data))
+    assert at_once(first_of_max([lying])) is None
+    assert at_once(first_at_or_after([lying], 50, start=0)) is None
+
+
+def test_a_batch_without_codec_is_known_by_its_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> bytes:
+        raise MissingExtraError("no codec")
+
+    made = segment((10, 20, 30), compression=GZIP)
+    monkeypatch.setattr(unpacking, "decompress_at_once", missing)
+    assert at_once(first_at_or_after([made], 10, start=0)) == (10, 0)
+    assert at_once(first_at_or_after([made], 15, start=0)) == (30, 2)
+    assert at_once(first_of_max([made])) == (30, 2)
+
+
+@pytest.mark.parametrize("compression", [0, GZIP])
+def test_a_large_batch_is_read_in_steps(compression: int) -> None:
+    made = segment(tuple(range(4 * STEP_RECORDS)), compression=compression)
+    steps = first_at_or_after([made], 3 * STEP_RECORDS, start=0)
+    for _ in range(2):
+        assert isinstance(next(steps), int)
+    assert at_once(steps) == (3 * STEP_RECORDS, 3 * STEP_RECORDS)
+
+
+def test_what_was_cut_off_between_two_steps_is_not_found() -> None:
+    made = segment(tuple(range(2 * STEP_RECORDS)), (9_000,), base=10)
+    steps = first_at_or_after([made], STEP_RECORDS, start=STEP_RECORDS + 10 + 1)
+    next(steps)
+    made.truncate_to(10, now_ms=0)
+    assert at_once(steps) == (STEP_RECORDS + 1, STEP_RECORDS + 11)  # the batch that is being read
+
+
+# What is told of a bad record is made when it is asked for.
+
+
+def many(count: int) -> RecordErrors:
+    errors = RecordErrors(lambda refused: f"{refused.timestamp} {refused.key_size}")
+    for index in range(count):
+        errors.note(Refused(index * 2, 5 + index, -1, 3))
+    return errors
+
+
+def test_it_is_a_sequence_of_pairs() -> None:
+    errors = many(3)
+    wanted = ((0, "5 -1"), (2, "6 -1"), (4, "7 -1"))
+    assert errors == wanted
+    assert errors == many(3)
+    assert errors != wanted[:2]
+    assert errors != 3
+    assert hash(errors) == hash(many(3))
+    assert (errors[-1], errors[:2], len(errors)) == (wanted[-1], wanted[:2], 3)
+    with pytest.raises(IndexError):
+        errors[3]
+    assert not many(0)
+
+
+def test_a_bad_record_takes_few_bytes() -> None:
+    errors = many(100_000)
+    arrays = (errors._indexes, errors._timestamps, errors._key_sizes, errors._value_sizes)
+    assert sum(map(getsizeof, arrays)) < 100_000 * 24
+
+
+# A log's configuration agrees with the cluster's settings by default.
+
+
+def test_defaults_are_those_of_the_settings() -> None:
+    config = LogConfig(rules=LATEST)
+    assert config.max_message_bytes == DEFAULTS.message_max_bytes
+    assert config.segment_bytes == DEFAULTS.segment_bytes
+    assert config.timestamp_before_max_ms == DEFAULTS.message_timestamp_before_max_ms == NEVER_MS
+    assert config.producer_id_expiration_ms == DEFAULTS.producer_id_expiration_ms
+    assert config.verification_enabled == DEFAULTS.transaction_partition_verification_enable
+    assert config.timestamp_type is TimestampType.CREATE_TIME
+    assert DEFAULTS.message_timestamp_type == "CreateTime"
+    assert not config.is_compacted
+
+
+def test_timestamp_types_are_attribute_bit_3() -> None:
+    assert (TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME) == (0, 1)

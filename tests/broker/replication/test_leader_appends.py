@@ -1,4 +1,4 @@
-"""One append, whatever is brought: asked, written, replicated, told."""
+"""Appends of a leader, and what follows: replicas in sync, budgets, deletions."""
 
 from __future__ import annotations
 
@@ -8,20 +8,34 @@ from functools import partial
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
-from tests.support.images import B1, B2
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.images import B1, B2, B3, broker
 from tests.support.logs import NOW, plain
 from tests.support.peer_network import future_of
 from tests.support.replication import TP, ReplicaBench
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.client.fetching import fetch
+from txnsim.client.producer import Producer
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
+from txnsim.interbroker.replication import AlterPartitionCommand
 from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.leader_append import append_client, append_coordinator
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.log_gate import DATA
+from txnsim.node.peers import CONTROLLER_ID
+from txnsim.replica.log_budget import by_partition, held_bytes
 from txnsim.replication.append_events import AppendEvents
+from txnsim.replication.budget_keeper import BudgetKeeper
+from txnsim.replication.deletions import Deletions, Late
 from txnsim.replication.leader_appends import Appends, Commits, LeaderAppends, WaitingBatch
 from txnsim.runtime.trace import TraceLevel
+from txnsim.types import TopicPartition
+
+# One append, whatever is brought: asked, written, replicated, told.
 
 
 class Plain(WaitingBatch, frozen=True):
@@ -240,3 +254,284 @@ async def test_an_isr_that_became_too_small_meanwhile_is_an_error() -> None:
     bench.leader.purgatory.touch(TP)
     bench.settle()
     assert await task == {TP: ErrorCode.not_enough_replicas_after_append}
+
+
+# A cluster whose logs reach their budget goes on, and says so once.
+
+
+BUDGET = 4 * 2**20
+ORDERS = TopicPartition("orders", 0)
+RECORD = b"v" * 40_000
+
+
+def held(cluster: VirtualCluster) -> int:
+    disks = [member.disk for member in cluster.sim.members.values()]
+    return sum(map(held_bytes, by_partition(disks)))
+
+
+async def write(app: Cluster, transactions: int, name: str = "app") -> None:
+    async with Producer(app, transactional_id=name) as producer:
+        await producer.init_transactions()
+        for number in range(transactions):
+            producer.begin()
+            for partition in range(3):
+                producer.send("orders", partition, RECORD, key=str(number).encode())
+            await producer.commit()
+
+
+@pytest.mark.usefixtures("all_levels")
+def test_the_oldest_records_go_on_every_replica_and_a_read_below_is_out_of_range() -> None:
+    async def main(cluster: VirtualCluster) -> tuple[list[int], int, list[str]]:
+        async with cluster.client() as app:
+            highest = 0
+            for _ in range(10):
+                await write(app, 10)
+                highest = max(highest, held(cluster))
+            await asyncio.sleep(1)
+            starts = [
+                log.log_start_offset
+                for member in cluster.sim.members.values()
+                for log in member.disk
+                if log.topic_partition == ORDERS
+            ]
+            with pytest.raises(ClientError) as refused:
+                await fetch(app, "orders", 0, 0)
+            assert refused.value.error is ErrorCode.offset_out_of_range
+            read = await fetch(app, "orders", 0, starts[0])
+            assert read.records[0].value == RECORD
+            reasons = [
+                str(event.d["reason"])
+                for event in cluster.env.tracer.events()
+                if event.k == "log.start"
+            ]
+            return starts, highest, reasons
+
+    with capture_logs() as logs:
+        starts, highest, reasons = run_cluster(
+            main, log_budget_bytes=BUDGET, trace_level=TraceLevel.BRIEF
+        )
+    assert starts[0] > 0
+    assert len(set(starts)) == 1, "followers let go what the leader lets go"
+    assert highest <= BUDGET
+    assert set(reasons) == {"log-budget"}
+    said = [line["event"] for line in logs if "budget" in line["event"]]
+    assert said == [
+        "the logs have reached their budget of 4 MiB (--log-budget): the oldest closed segments "
+        "go from now on"
+    ]
+
+
+def test_internal_topics_are_cleaned_without_waiting_for_the_timer() -> None:
+    async def main(cluster: VirtualCluster) -> int:
+        async with cluster.client() as app:
+            await write(app, 120)
+            batches = [
+                sum(map(len, log.local.segments))
+                for member in cluster.sim.members.values()
+                for log in member.disk
+                if log.topic_partition == cluster.home("app")
+            ]
+            return max(batches)
+
+    settings = {
+        "brokers": 1,
+        "internal_log_segment_bytes": 2_500,
+        "log_cleaner_backoff_ms": 3_600_000,
+    }
+    bounded = run_cluster(main, log_budget_bytes=BUDGET, **settings)
+    grown = run_cluster(main, log_budget_bytes=0, **settings)
+    assert bounded < grown / 3
+
+
+def test_an_open_transaction_keeps_its_records() -> None:
+    async def main(cluster: VirtualCluster) -> list[bytes | None]:
+        async with cluster.client() as app, Producer(app, transactional_id="open") as producer:
+            await producer.init_transactions()
+            producer.begin()
+            producer.send("orders", 0, b"first of the transaction")
+            await producer.flush()
+            await write(app, 60)
+            await producer.commit()
+            read = await fetch(app, "orders", 0, 0)
+            return [record.value for record in read.records][:1]
+
+    assert run_cluster(main, log_budget_bytes=BUDGET, brokers=1) == [b"first of the transaction"]
+
+
+def test_what_was_on_the_disks_before_is_allowed_beside_the_budget() -> None:
+    async def main(cluster: VirtualCluster) -> tuple[int, int]:
+        async with cluster.client() as app:
+            await write(app, 5)
+        disks = {broker_id: one.disk for broker_id, one in cluster.sim.members.items()}
+        keeper = BudgetKeeper(BUDGET, cluster.env, list)
+        keeper.begin(disks)
+        return keeper.budget, BUDGET + held(cluster)
+
+    found, expected = run_cluster(main, brokers=1)
+    assert found == expected > BUDGET
+
+
+# ``isr_changes``: Leaders ask the controller for other ISRs, one request at a time, until they are
+# answered.
+
+
+def asked(bench: ReplicaBench) -> list[AlterPartitionCommand]:
+    return [one for _, _, one in bench.sent if isinstance(one, AlterPartitionCommand)]
+
+
+def lagging() -> ReplicaBench:
+    """Broker 3 is cut off, and there is something that it has not got."""
+    bench = ReplicaBench()
+    bench.settle()
+    bench.isolate(B3)
+    bench.append(plain())
+    bench.settle()
+    return bench
+
+
+def test_who_does_not_fetch_falls_out_after_its_time_and_frees_the_others() -> None:
+    bench = lagging()
+    bench.settle(seconds=29)
+    assert list(bench.partition.isr) == [B1, B2, B3]
+    assert bench.leader.log.high_watermark == 0
+    bench.settle(seconds=17)
+    assert list(bench.partition.isr) == [B1, B2]
+    assert bench.leader.log.high_watermark == 1
+    (command,) = asked(bench)
+    assert (command.broker_id, command.broker_epoch) == (B1, 1)
+
+
+def test_while_the_process_stood_still_no_follower_fell_behind() -> None:
+    bench = lagging()
+    bench.clock.pass_ms(60_000)
+    bench.settle(seconds=1)
+    assert list(bench.partition.isr) == [B1, B2, B3]
+    bench.settle(seconds=15)
+    assert list(bench.partition.isr) == [B1, B2]
+
+
+def test_it_comes_back_when_it_has_caught_up() -> None:
+    bench = lagging()
+    bench.settle(seconds=46)
+    bench.heal(B3)
+    bench.settle(seconds=3)
+    assert list(bench.partition.isr) == [B1, B2, B3]
+    assert bench.nodes[B3].log.log_end_offset == 1
+
+
+def test_an_idle_follower_stays_in_sync() -> None:
+    bench = ReplicaBench()
+    bench.append(plain())
+    bench.settle(seconds=120)
+    assert list(bench.partition.isr) == [B1, B2, B3]
+    assert asked(bench) == []
+
+
+def test_without_an_answer_it_is_asked_again_with_growing_pauses() -> None:
+    bench = lagging()
+    bench.cut.add(CONTROLLER_ID)
+    bench.settle(seconds=60)
+    tries = len(asked(bench))
+    assert 10 < tries < 40
+    assert bench.leader.log.high_watermark == 0, "until it is granted the larger ISR counts"
+    bench.cut.discard(CONTROLLER_ID)
+    bench.settle(seconds=2)
+    assert list(bench.partition.isr) == [B1, B2]
+
+
+def test_who_has_stopped_asks_nothing() -> None:
+    bench = lagging()
+    bench.cut.add(CONTROLLER_ID)
+    bench.settle(seconds=46)
+    bench.leader.isr_changes.stop()
+    tries = len(asked(bench))
+    bench.settle(seconds=60)
+    assert len(asked(bench)) <= tries + 1
+
+
+def test_an_answer_for_a_partition_that_is_led_no_more_is_nothing() -> None:
+    bench = lagging()
+    leader = bench.leader
+    for _ in range(450):
+        bench.clock.pass_ms(100)
+    leader.replicas.replicated.clear()
+    bench.settle(seconds=1)
+    assert bench.partition.isr in ((B1, B2), (B1, B2, B3))
+    assert leader.log.high_watermark == 0
+
+
+@pytest.mark.usefixtures("all_levels")
+def test_that_the_controller_never_answers_is_told_once() -> None:
+    bench = lagging()
+    bench.cut.add(CONTROLLER_ID)
+    with capture_logs() as lines:
+        bench.settle(seconds=120)
+    told = [line for line in lines if line["event"] == "isr.change.failing"]
+    assert len(told) == 1
+    assert str(TP) in told[0]["reason"]
+
+
+# DeleteRecords is answered when every live replica has deleted.
+
+
+Outcome = dict[object, int | ErrorCode | Late]
+
+
+class DeletionsBench(ReplicaBench):
+    """Broker 1 leads four records, broker 2 follows."""
+
+    def __init__(self, replicas: tuple[int, ...] = (1, 2)) -> None:
+        super().__init__(replicas=tuple(one for one in (B1, B2) if one in replicas))
+        self.settle()
+        self.append(plain(4))
+        self.settle(seconds=1)
+        self.deletions = Deletions(replicas=self.leader.replicas, purgatory=self.leader.purgatory)
+
+    async def delete(self, offset: int, timeout_ms: int = 1_000) -> asyncio.Task[Outcome]:
+        self.leader.log.delete_records_before(offset)
+        self.leader.watermarks.log_start_raised(self.leader.log)
+        task = asyncio.get_running_loop().create_task(
+            self.deletions.wait({TP: offset}, timeout_ms=timeout_ms)
+        )
+        await asyncio.sleep(0)
+        return task  # type: ignore[return-value]
+
+
+async def test_alone_it_is_over_at_once() -> None:
+    bench = DeletionsBench(replicas=(1,))
+    assert await (await bench.delete(3)) == {TP: 3}
+
+
+async def test_followers_delete_in_the_same_turn() -> None:
+    bench = DeletionsBench()
+    task = await bench.delete(3)
+    assert not task.done()
+    bench.settle()
+    assert await task == {TP: 3}
+    assert bench.nodes[B2].log.log_start_offset == 3
+
+
+async def test_a_follower_away_for_too_long_is_reported() -> None:
+    bench = DeletionsBench()
+    bench.isolate(B2)
+    task = await bench.delete(3, timeout_ms=200)
+    bench.settle(seconds=1)
+    assert await task == {TP: Late(low_watermark=0)}
+
+
+async def test_who_is_known_to_be_away_is_not_waited_for() -> None:
+    bench = DeletionsBench()
+    bench.isolate(B2)
+    bench.publish(bench.image.with_broker(broker(2, alive=False)))
+    assert await (await bench.delete(3)) == {TP: 3}
+
+
+async def test_lost_leadership_ends_the_wait() -> None:
+    bench = DeletionsBench()
+    bench.isolate(B2)
+    task = await bench.delete(3)
+    old = bench.leader
+    bench.lead(B2)
+    old.purgatory.release(TP)
+    bench.settle()
+    assert await task == {TP: ErrorCode.not_leader_or_follower}

@@ -1,24 +1,35 @@
-"""Sockets for clients, real and virtual."""
+"""Sockets and links, real and virtual."""
 
 from __future__ import annotations
 
 import asyncio
+import mmap
 import ssl
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import pytest
 
+from tests.support.images import B1, B2
 from tests.support.slow_machine import SLOW_S
 from tests.support.within import within
+from txnsim.errors import PeerTimeoutError
+from txnsim.runtime._link_cuts import Cut, LinkCuts, Pipe
+from txnsim.runtime._unpacker import Unpacker
 from txnsim.runtime.env import Network
 from txnsim.runtime.network import reset
+from txnsim.runtime.peer_call import PeerCall
 from txnsim.runtime.real import new_event_loop, real_environment
+from txnsim.runtime.tasks import LoopTasks, Pending
 from txnsim.runtime.tls import server_context
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.security.options import ClientAuth, TlsFiles
 from txnsim.server.security_demo import Authority
+from txnsim.types import BrokerId
+
+# Sockets for clients, real and virtual.
 
 
 def real_network() -> Network:
@@ -225,3 +236,177 @@ def test_a_handshake_that_goes_on_ends_with_its_listener(play: Play) -> None:
         writer.close()
 
     play(story)
+
+
+# One piece of work at a time, in one room, beside the loop where there are threads.
+
+
+class Work(NamedTuple):
+    room_bytes: int
+
+
+@pytest.mark.parametrize("in_thread", [True, False])
+async def test_work_is_done_in_one_room(in_thread: bool) -> None:
+    unpacker = Unpacker(in_thread=in_thread)
+    rooms: list[mmap.mmap] = []
+    threads: set[int] = set()
+
+    def do(work: Work, room: mmap.mmap) -> int:
+        rooms.append(room)
+        threads.add(threading.get_ident())
+        return len(room) - work.room_bytes
+
+    async def ask(size: int) -> int:
+        await unpacker.enter()
+        try:
+            return await unpacker.unpack(do, Work(size))
+        finally:
+            unpacker.leave()
+
+    assert await asyncio.gather(ask(10_000), ask(10_000), ask(5_000)) == [0, 0, 5_000]
+    assert rooms[0] is rooms[1] is rooms[2]
+    assert await ask(20_000) == 0
+    assert (threads == {threading.get_ident()}) is not in_thread
+    unpacker.close()
+    unpacker.close()
+
+
+async def test_one_waits_for_the_other() -> None:
+    unpacker = Unpacker(in_thread=True)
+    loop = asyncio.get_running_loop()
+    begun, let_go = asyncio.Event(), threading.Event()
+    order: list[str] = []
+
+    def first(_: Work, __: mmap.mmap) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        let_go.wait()
+        order.append("first")
+
+    def second(_: Work, __: mmap.mmap) -> None:
+        order.append("second")
+
+    await unpacker.enter()
+    leaving = asyncio.get_running_loop().create_task(unpacker.unpack(first, Work(1)))
+    await begun.wait()
+    leaving.cancel()  # its client has gone; the thread works on
+    unpacker.leave()
+    await unpacker.enter()
+    waiting = asyncio.get_running_loop().create_task(unpacker.unpack(second, Work(1)))
+    await asyncio.sleep(0)
+    let_go.set()
+    await waiting
+    assert order == ["first", "second"]
+    unpacker.leave()
+    unpacker.close()
+
+
+async def test_an_error_reaches_the_caller() -> None:
+    unpacker = Unpacker(in_thread=True)
+
+    def do(_: Work, __: mmap.mmap) -> None:
+        raise ValueError("no room")
+
+    with pytest.raises(ValueError, match="no room"):
+        await unpacker.unpack(do, Work(1))
+    unpacker.close()
+
+
+# Which links are cut, what waits on them, and who is told of a heal.
+
+
+def test_a_link_is_cut_in_one_direction_until_it_heals() -> None:
+    cuts = LinkCuts()
+    assert not cuts
+    cuts.cut((B1, B2), Cut.BLACK_HOLE)
+    assert cuts
+    assert (cuts.how((B1, B2)), cuts.how((B2, B1))) == (Cut.BLACK_HOLE, None)
+    cuts.cut((B1, B2), Cut.REFUSED)
+    assert cuts.how((B1, B2)) is Cut.REFUSED
+    assert cuts.heal((B1, B2)) == []
+    assert not cuts
+
+
+def test_what_waited_is_handed_back_once_and_in_order() -> None:
+    cuts = LinkCuts()
+    told: list[str] = []
+    cuts.cut((B1, B2), Cut.BLACK_HOLE)
+    cuts.hold((B1, B2), lambda: told.append("first"))
+    cuts.hold((B1, B2), lambda: told.append("second"))
+    for go_on in cuts.heal((B1, B2)):
+        go_on()
+    assert told == ["first", "second"]
+    assert cuts.heal((B1, B2)) == []
+
+
+def test_watchers_are_called() -> None:
+    cuts = LinkCuts()
+    healed: list[object] = []
+    leave = cuts.watch(lambda *link: healed.append(link))
+    cuts.tell((B1, B2))
+    assert healed == [(B1, B2)]
+    leave()
+    cuts.tell((B2, B1))
+    assert healed == [(B1, B2)]
+
+
+def test_a_quick_message_does_not_overtake_a_slow_one() -> None:
+    arrived: list[tuple[str, int]] = []
+
+    async def main(env: VirtualEnvironment) -> None:
+        start_ms = env.clock.monotonic_ms()
+        pipe = Pipe(env.clock)
+        done = env.loop.create_future()
+        for name, latency_ms in (("slow", 30.0), ("quick", 5.0)):
+            pipe.send(
+                latency_ms,
+                lambda name=name: arrived.append((name, env.clock.monotonic_ms() - start_ms)),
+            )
+        pipe.send(40.0, lambda: done.set_result(None))
+        await done
+
+    run_virtual(main, seed=1)
+    assert arrived == [("slow", 30), ("quick", 30)]
+
+
+# One request between brokers: its caller waits for the answer, or does not.
+
+
+def make() -> PeerCall:
+    tasks = LoopTasks(asyncio.get_running_loop())
+    pending: dict[int, PeerCall] = {}
+    call = pending[7] = PeerCall(
+        link=(BrokerId(1), BrokerId(2)), api_key=27, api_version=1, command="x",
+        correlation_id=7, asked_ns=0, timeout_ms=5, answer=Pending(tasks), pending=pending,
+    )  # fmt: skip
+    return call
+
+
+async def test_the_first_answer_counts() -> None:
+    call = make()
+    before = call.is_awaited
+    call.succeed("reply")
+    call.fail(PeerTimeoutError("late"))
+    assert (before, call.is_awaited) == (True, False)
+    assert call.answer.result() == "reply"
+    assert str(call) == "request 7 of API 27 v1, broker 1 -> 2"
+
+
+async def test_who_has_given_up_hears_nothing_more() -> None:
+    call = make()
+    call.fail(PeerTimeoutError("late"))
+    call.succeed("reply")
+    with pytest.raises(PeerTimeoutError, match="late"):
+        call.answer.result()
+
+
+async def test_the_end_of_an_unheard_call_is_not_reported() -> None:
+    call = make()
+    call.sent = 3
+    copy = call.unheard(is_copy=True)
+    assert (copy.is_copy, copy.is_awaited, copy.sent) == (True, False, 3)
+    copy.succeed("of the copy")
+    copy.fail(PeerTimeoutError("of the copy"))
+    assert call.is_awaited
+    assert not call.unheard().is_copy
+    call.succeed("reply")
+    assert call.answer.result() == "reply"

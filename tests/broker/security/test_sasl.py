@@ -1,18 +1,36 @@
-"""SASL mechanisms, token by token."""
+"""SASL mechanisms, token by token, and where logins come from."""
 
 from __future__ import annotations
 
+import base64
 import importlib
+import json
 import time  # noqa: TID251 - measures the CPU time of a pure function
 from typing import Any
 
+import msgspec
 import pytest
 import scramp
 
-from tests.support.security import bearer, credentials, unsecured_token
-from txnsim.errors import MissingExtraError
+from tests.support.security import acl, bearer, credentials, unsecured_token
+from txnsim.errors import ConfigError, ErrorCode, MissingExtraError, Rejection
+from txnsim.security import login as login_module
+from txnsim.security.acls import Operation, ResourceType
+from txnsim.security.jaas import LoginModule, parse_login
+from txnsim.security.login import Bearer, Credential, LoginError, Password, credential_from, login
+from txnsim.security.options import (
+    NO_SECURITY,
+    ClientAuth,
+    SecureListener,
+    SecurityOptions,
+    SecurityProtocol,
+    TlsFiles,
+    TlsPem,
+    check_security,
+)
 from txnsim.security.sasl import (
     MECHANISMS,
+    OAUTHBEARER,
     Authenticated,
     BearerExchange,
     BearerMessage,
@@ -24,6 +42,19 @@ from txnsim.security.sasl import (
     exchange,
     read_message,
 )
+from txnsim.security.scram import (
+    BY_SASL_NAME,
+    Deletion,
+    ScramCredential,
+    ScramMechanism,
+    Upsertion,
+    alter,
+    credential_of,
+    derived,
+)
+
+# SASL mechanisms, token by token.
+
 
 NOW_MS = 1_000_000
 CLAIMS = {"sub": "alice", "iat": 900, "exp": 2_000.5}
@@ -296,3 +327,345 @@ def test_reading_takes_time_in_proportion_to_the_length(text: str) -> None:
     began = time.process_time()
     assert read_message(text) is None
     assert time.process_time() - began < CPU_SECONDS_MAX
+
+
+# The client's side of SASL, against the broker's side of it.
+
+
+ALICE = Password(user="alice", password="secret")
+TOKEN = Bearer(claims={"sub": "alice"})
+
+
+def begin_of_login(mechanism: str, credential: Credential | None = None) -> login_module.Login:
+    default: Credential = TOKEN if mechanism == OAUTHBEARER else ALICE
+    return login(mechanism, credential or default, now_ms=NOW_MS, nonce="clientnonce")
+
+
+def broker(mechanism: str) -> Any:
+    return exchange(
+        mechanism,
+        plain_users={"alice": "secret"},
+        credentials=credentials(),
+        nonce=lambda: "servernonce",
+        now_ms=NOW_MS,
+    )
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_both_sides_understand_each_other(mechanism: str) -> None:
+    client, server = begin_of_login(mechanism), broker(mechanism)
+    token: bytes | None = client.first()
+    while token is not None:
+        step = server.feed(token)
+        assert not isinstance(step, Refused)
+        token = client.next(step.token)
+    assert isinstance(step, Authenticated)
+    assert step.user == "alice"
+
+
+def test_a_broker_that_does_not_know_the_password_is_found_out() -> None:
+    client = begin_of_login("SCRAM-SHA-256", Password(user="alice", password="other"))
+    server = broker("SCRAM-SHA-256")
+    challenge = server.feed(client.first())
+    assert isinstance(challenge, Challenge)
+    assert client.next(challenge.token) is not None
+    with pytest.raises(LoginError, match="token is wrong"):
+        client.next(b"v=bm9uc2Vuc2U=")
+
+
+@pytest.mark.parametrize("token", [b"nonsense", b"\xff", b"r=other,s=AAAA,i=4096"])
+def test_what_is_no_message_of_a_broker_is_refused(token: bytes) -> None:
+    client = begin_of_login("SCRAM-SHA-512")
+    client.first()
+    with pytest.raises(LoginError):
+        client.next(token)
+
+
+def test_plain_has_no_second_token() -> None:
+    client = begin_of_login("PLAIN")
+    assert client.first() == b"\0alice\0secret"
+    with pytest.raises(LoginError):
+        client.next(b"?")
+
+
+def test_a_bearer_acknowledges_the_reason_of_a_refusal() -> None:
+    assert begin_of_login(OAUTHBEARER).next(b'{"status":"invalid_token"}') == b"\x01"
+
+
+def test_what_a_token_says() -> None:
+    options = {
+        "unsecuredLoginStringClaim_name": "bob",
+        "unsecuredLoginPrincipalClaimName": "name",
+        "unsecuredLoginNumberClaim_n": "1.5",
+        "unsecuredLoginListClaim_scope": "|a||b|",
+        "unsecuredLoginListClaim_some": ",a,b",
+        "unsecuredLoginListClaim_none": "|",
+        "unsecuredLoginLifetimeSeconds": "60",
+        "unsecuredLoginExtension_traceId": "123",
+        "unsecuredLoginOther_x": "y",
+        "unsecuredValidatorRequiredScope": "a",
+    }
+    found = credential_from(OAUTHBEARER, LoginModule(name="m", options=options))
+    assert isinstance(found, Bearer)
+    first = begin_of_login(OAUTHBEARER, found).first()
+    start, head, extension, *end = first.split(b"\x01")
+    assert (start, extension, end) == (b"n,,", b"traceId=123", [b"", b""])
+    header, body, signature = head.removeprefix(b"auth=Bearer ").split(b".")
+    assert json.loads(base64.urlsafe_b64decode(header + b"==")) == {"alg": "none"}
+    assert signature == b""
+    assert json.loads(base64.urlsafe_b64decode(body + b"==")) == {
+        "iat": 1_000.0,
+        "exp": 1_060.0,
+        "name": "bob",
+        "n": 1.5,
+        "scope": ["a", "b", ""],
+        "some": ["a", "b"],
+        "none": [],
+    }
+
+
+SUB = {"unsecuredLoginStringClaim_sub": "alice"}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "options", "why"),
+    [
+        ("PLAIN", {"password": "x"}, "username is missing"),
+        ("SCRAM-SHA-256", {"username": "x"}, "password is missing"),
+        (OAUTHBEARER, {}, "unsecuredLoginStringClaim_sub is missing"),
+        (OAUTHBEARER, {"unsecuredLoginStringClaim_sub": " "}, "claim_sub is missing|Claim_sub"),
+        (OAUTHBEARER, {"unsecuredLoginNumberClaim_sub": "1"}, "no name"),
+        (OAUTHBEARER, {**SUB, "unsecuredLoginNumberClaim_exp": "1"}, "exp is made, not set"),
+        (OAUTHBEARER, {**SUB, "unsecuredLoginNumberClaim_n": "x"}, "expected a number"),
+        (OAUTHBEARER, {**SUB, "unsecuredLoginLifetimeSeconds": "x"}, "expected a number"),
+        (OAUTHBEARER, {**SUB, "unsecuredLoginExtension_auth": "x"}, "no such extension"),
+        (OAUTHBEARER, {**SUB, "unsecuredLoginExtension_a1": "x"}, "no such extension"),
+        (OAUTHBEARER, {**SUB, "unsecuredLoginExtension_a": "\x01"}, "no such extension"),
+    ],
+)
+def test_credentials_that_make_no_sense_are_refused(
+    mechanism: str, options: dict[str, str], why: str
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        credential_from(mechanism, LoginModule(name="m", options=options))
+
+
+def test_a_password_comes_from_its_options() -> None:
+    options = {"username": "alice", "password": "secret", "tokenauth": "false"}
+    assert credential_from("PLAIN", LoginModule(name="m", options=options)) == ALICE
+
+
+def test_login_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> Any:
+        raise MissingExtraError(f"{name} is not installed")
+
+    monkeypatch.setattr(login_module, "imported", absent)
+    with pytest.raises(MissingExtraError):
+        begin_of_login("SCRAM-SHA-256")
+
+
+# SCRAM credentials, and how users are altered.
+
+
+SHA_256 = ScramMechanism.SCRAM_SHA_256
+TWICE = ErrorCode.duplicate_resource
+
+
+def upsertion(user: str = "bob", *, mechanism: int = SHA_256, iterations: int = 4096) -> Upsertion:
+    return Upsertion(
+        user=user, mechanism=mechanism, iterations=iterations, salt=b"s", salted_password=b"p"
+    )
+
+
+def test_the_keys_are_those_of_rfc_7677() -> None:
+    # The exchange of RFC 7677, section 3: user "user", password "pencil".
+    import base64
+    import hashlib
+    import hmac
+
+    salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+    found = credential_of("pencil", mechanism=SHA_256, salt=salt)
+    message = (
+        b"n=user,r=rOprNGfwEbeRWgbNEkqO,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+        b"s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,c=biws,"
+        b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    )
+    signature = hmac.digest(found.server_key, message, "sha256")
+    assert base64.b64encode(signature) == b"6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+    proof = base64.b64decode("dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
+    client_signature = hmac.digest(found.stored_key, message, "sha256")
+    key = bytes(a ^ b for a, b in zip(proof, client_signature, strict=True))
+    assert hashlib.sha256(key).digest() == found.stored_key
+
+
+def test_the_mechanisms_have_the_names_and_hashes_of_sasl() -> None:
+    assert {name: mechanism.digest for name, mechanism in BY_SASL_NAME.items()} == {
+        "SCRAM-SHA-256": "sha256",
+        "SCRAM-SHA-512": "sha512",
+    }
+
+
+def with_credential(one: Upsertion) -> tuple[Upsertion, ScramCredential | Rejection]:
+    return one, derived(one)
+
+
+def test_a_user_is_set_and_forgotten() -> None:
+    known = credentials()
+    changed, outcomes = alter(
+        known,
+        deletions=[Deletion(user="alice", mechanism=SHA_256)],
+        upsertions=[with_credential(upsertion())],
+    )
+    assert outcomes == {"alice": None, "bob": None}
+    assert set(changed) == {("alice", ScramMechanism.SCRAM_SHA_512), ("bob", SHA_256)}
+    assert ("alice", SHA_256) in known  # nothing is changed in place
+
+
+@pytest.mark.parametrize(
+    ("deletions", "upsertions", "error"),
+    [
+        ([("alice", 1), ("alice", 2)], [], TWICE),
+        ([("alice", 1), ("alice", 2), ("alice", 1)], [], TWICE),
+        ([("alice", 1)], [("alice", 1, 4096)], TWICE),
+        ([], [("alice", 1, 4096), ("alice", 2, 4096)], TWICE),
+        ([], [("alice", 1, 4096), ("alice", 2, 4096), ("alice", 2, 4096)], TWICE),
+        ([("bob", 1)], [], ErrorCode.resource_not_found),
+        ([("", 1)], [], ErrorCode.unacceptable_credential),
+        ([("alice", 9)], [], ErrorCode.unsupported_sasl_mechanism),
+        ([], [("", 1, 4096)], ErrorCode.unacceptable_credential),
+        ([], [("alice", 0, 4096)], ErrorCode.unsupported_sasl_mechanism),
+        ([], [("alice", 1, 4095)], ErrorCode.unacceptable_credential),
+        ([], [("alice", 1, 16_385)], ErrorCode.unacceptable_credential),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_changes_nothing(
+    deletions: list[tuple[str, int]], upsertions: list[tuple[str, int, int]], error: ErrorCode
+) -> None:
+    known = credentials()
+    changed, outcomes = alter(
+        known,
+        deletions=[Deletion(user=user, mechanism=kind) for user, kind in deletions],
+        upsertions=[
+            with_credential(upsertion(user, mechanism=kind, iterations=count))
+            for user, kind, count in upsertions
+        ],
+    )
+    (refused,) = outcomes.values()
+    assert refused is not None
+    assert refused.error is error
+    assert changed == known
+
+
+# What a cluster's security is made of has to make sense.
+
+
+SASL = SecureListener(name="SASL", protocol=SecurityProtocol.SASL_PLAINTEXT)
+TLS = SecureListener(name="TLS", protocol=SecurityProtocol.SSL)
+FILES = TlsFiles(certificate="c", key="k")
+MUTUAL = msgspec.structs.replace(TLS, client_auth=ClientAuth.REQUIRED)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "tls", "sasl"),
+    [
+        (SecurityProtocol.PLAINTEXT, False, False),
+        (SecurityProtocol.SSL, True, False),
+        (SecurityProtocol.SASL_PLAINTEXT, False, True),
+        (SecurityProtocol.SASL_SSL, True, True),
+    ],
+)
+def test_a_protocol_is_encrypted_or_authenticated_or_both(
+    protocol: SecurityProtocol, *, tls: bool, sasl: bool
+) -> None:
+    assert (protocol.has_tls, protocol.has_sasl) == (tls, sasl)
+
+
+def test_what_makes_sense_is_taken() -> None:
+    check_security(NO_SECURITY)
+    whole = msgspec.structs.replace(FILES, authority="a")
+    check_security(SecurityOptions(listeners=(SASL, MUTUAL), tls=whole))
+    own = msgspec.structs.replace(MUTUAL, tls=TlsPem(certificate="c", key="k", authority="a"))
+    check_security(SecurityOptions(listeners=(own,), has_plain_listener=False))
+    check_security(
+        SecurityOptions(
+            acls=(acl(ResourceType.TOPIC, "orders", Operation.READ),), listeners=(SASL,)
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (SecurityOptions(listeners=(SASL, SASL)), "two listeners named SASL"),
+        (SecurityOptions(listeners=(TLS,)), "SSL needs TLS files"),
+        (
+            SecurityOptions(listeners=(msgspec.structs.replace(SASL, mechanisms=("GSSAPI",)),)),
+            "no such SASL mechanism: GSSAPI",
+        ),
+        (SecurityOptions(listeners=(MUTUAL,), tls=FILES), "need an authority"),
+        (SecurityOptions(has_plain_listener=False), "there is no listener"),
+        (SecurityOptions(principal_mapping_rules="x"), "mapping.rules: 'x' is no rule"),
+        (
+            SecurityOptions(
+                listeners=(msgspec.structs.replace(SASL, principal_mapping_rules="x"),)
+            ),
+            "mapping.rules: 'x' is no rule",
+        ),
+        (
+            SecurityOptions(acls=(acl(ResourceType.TOPIC, "", Operation.READ),)),
+            "Invalid empty resource name",
+        ),
+    ],
+)
+def test_what_does_not_is_refused(options: SecurityOptions, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        check_security(options)
+
+
+# ``sasl.jaas.config`` as JaasConfig reads it.
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "options"),
+    [
+        ("a.B required;", "a.B", {}),
+        ("B REQUISITE x=y ;", "B", {"x": "y"}),
+        (
+            'a.PlainLoginModule required username="al ice" user_bob=\'b"ob\';',
+            "a.PlainLoginModule",
+            {"username": "al ice", "user_bob": 'b"ob'},
+        ),
+        ('B optional // why\n k="v" /* and\nso on */ ; / the end', "B", {"k": "v"}),
+        (r'B sufficient k="\"\\\t\n\q\101";', "B", {"k": '"\\\t\nqA'}),
+        ('B required k="";', "B", {"k": ""}),
+        (
+            "B required unsecuredLoginStringClaim_sub=me-too;",
+            "B",
+            {"unsecuredLoginStringClaim_sub": "me-too"},
+        ),
+    ],
+)
+def test_a_module_and_its_options(text: str, name: str, options: dict[str, str]) -> None:
+    found = parse_login(text)
+    assert (found.name, found.options) == (name, options)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "no login module"),
+        (" // nothing", "no login module"),
+        ("a.B", "a flag is expected"),
+        ("a.B wanted;", "a flag is expected"),
+        ("; required;", "a flag is expected"),
+        ("a.B required k;", "the option k has no value"),
+        ("a.B required k=1;", "the option k has no value"),
+        ("a.B required k==x;", "the option k has no value"),
+        ("a.B required k=", "the option k has no value"),
+        ("a.B required k=x", "semicolon"),
+        ("a.B required; c.D required;", "2 login modules"),
+    ],
+)
+def test_what_is_none_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        parse_login(text)

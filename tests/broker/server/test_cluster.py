@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.clusters import (
     VirtualCluster,
@@ -18,16 +20,41 @@ from tests.support.clusters import (
 )
 from tests.support.ports import free_port_before_a_busy_one
 from tests.support.slow_machine import SLOW_S
+from tests.support.wires import Wire
 from tests.support.within import within
+from txnsim.api.registry import shipped
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
 from txnsim.faults.actions import Delay, Drop, Fail, Hold
 from txnsim.faults.plan import Action
 from txnsim.faults.points import FaultPoint
-from txnsim.runtime.real import real_environment
+from txnsim.metadata.image import BrokerImage, ClusterImage, TopicImage
+from txnsim.node.peers import CONTROLLER_ID
+from txnsim.releases import Fleet, release_named
+from txnsim.runtime.real import host_name, real_environment
+from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
-from txnsim.server.cluster import SimCluster
-from txnsim.types import BrokerId, IsolationLevel, TopicPartition
+from txnsim.security.options import NO_SECURITY, SecureListener, SecurityOptions, SecurityProtocol
+from txnsim.server._connection import Connection
+from txnsim.server._listener import BrokerListener, Door
+from txnsim.server.cluster import (
+    TURNS_TO_END,
+    SimCluster,
+    end_starts,
+    first_image,
+    let_end,
+    registered,
+    undisturb,
+)
+from txnsim.server.inputs import LOGGED_CHARACTERS_MAX, advance, input_event
+from txnsim.server.loading import LoadedCluster
+from txnsim.server.member import MemberState
+from txnsim.server.options import ClusterOptions, check_release, port_step, topics_of
+from txnsim.settings import DEFAULTS, Settings
+from txnsim.types import BrokerId, IsolationLevel, ProducerId, TopicPartition
+
+# A whole cluster: how it starts and stops, and that faults between brokers break no promise.
+
 
 REQUEST, RESPONSE = FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE
 P0 = TopicPartition("orders", 0)
@@ -250,3 +277,316 @@ async def test_producer_ids_come_although_the_controller_is_slow(cluster: Virtua
         identity = await producer.init_transactions()
         assert identity.producer_epoch == 0
         assert cluster.sim.injector.rules()[0].struck == 1
+
+
+# The metadata that a cluster starts with.
+
+
+APIS = shipped(release_named("4.3"), unstable=False, telemetry=False)
+SETTINGS = Settings(cluster_id="abc", transaction_version=1)
+
+
+def image_of(
+    *ids: int, loaded: LoadedCluster | None = None, security: SecurityOptions = NO_SECURITY
+) -> ClusterImage:
+    return first_image(
+        [BrokerImage(broker_id=BrokerId(one), epoch=one, host="h", port=9) for one in ids],
+        settings=SETTINGS,
+        security=security,
+        fleet=Fleet(),
+        salt=bytes,
+        loaded=loaded,
+    )
+
+
+def disk_of(*ids: int, image: ClusterImage | None = None) -> LoadedCluster:
+    return LoadedCluster(
+        image=image or ClusterImage(cluster_id="abc"),
+        logs={BrokerId(one): () for one in ids},
+        first_producer_id=ProducerId(0),
+        size=0,
+        losses=(),
+        left_out=(),
+    )
+
+
+def door(host: str, port: int, listener: str = "PLAINTEXT") -> Door:
+    return Door(host=host, port=port, apis=msgspec.structs.replace(APIS, listener=listener))
+
+
+def test_a_cluster_is_formatted_unless_there_are_disks() -> None:
+    image = image_of(1, 2)
+    assert (image.cluster_id, list(image.brokers)) == ("abc", [1, 2])
+    assert image.features["transaction.version"] == 1
+    assert image.topics == {}
+
+
+def test_users_have_credentials_from_the_beginning() -> None:
+    image = image_of(1, security=SecurityOptions(scram_users={"ann": "secret"}))
+    assert {user for user, _ in image.scram} == {"ann"}
+
+
+def test_brokers_register_with_what_the_disks_say() -> None:
+    topic = TopicImage(name="t", topic_id=uuid.UUID(int=1), partitions=())
+    stored = ClusterImage(cluster_id="disk", offset=500, features={"transaction.version": 2})
+    image = image_of(0, 7, loaded=disk_of(0, 7, image=stored.with_topic(topic)))
+    assert (image.cluster_id, list(image.topics), image.features) == (
+        "disk",
+        ["t"],
+        {"transaction.version": 2},
+    )
+    assert [broker.epoch for broker in image.brokers.values()] == [502, 503]
+    assert image.offset == 503
+
+
+def test_brokers_are_told_by_their_ids_and_all_their_doors() -> None:
+    options = ClusterOptions(brokers=2, loaded=disk_of(0, 7))
+    doors = [(door("127.0.0.1", 1), door("127.0.0.1", 2, "TLS")), (door("127.0.0.1", 3),)]
+    first, second = registered(options, doors)
+    assert (first.broker_id, first.host, first.port) == (0, "127.0.0.1", 1)
+    assert first.addresses == {"TLS": ("127.0.0.1", 2)}
+    assert (second.broker_id, second.port, second.addresses) == (7, 3, {})
+
+
+def test_what_is_advertised_is_told() -> None:
+    options = ClusterOptions(brokers=1, advertised=(("kafka.test", 99),))
+    (broker,) = registered(options, [(door("127.0.0.1", 1), door("127.0.0.1", 2, "TLS"))])
+    assert broker.address("PLAINTEXT") == ("kafka.test", 99)
+    assert broker.address("TLS") == ("127.0.0.1", 2)
+    options = ClusterOptions(brokers=1, advertised_host="box")
+    assert registered(options, [(door("127.0.0.1", 1),)])[0].host == "box"
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::"])
+def test_clients_are_told_this_machines_name_where_it_listens_everywhere(host: str) -> None:
+    assert registered(ClusterOptions(brokers=1), [(door(host, 1),)])[0].host == host_name()
+
+
+def test_the_port_that_is_advertised_is_that_of_one_broker() -> None:
+    for brokers, ports in ((1, [19_092]), (2, [9_092, 9_093])):
+        options = ClusterOptions(brokers=brokers, advertised_host="h", advertised_port=19_092)
+        doors = [(door("", 9_092 + number),) for number in range(brokers)]
+        assert [broker.port for broker in registered(options, doors)] == ports
+
+
+# What a user does to a cluster is the root of what follows.
+
+
+@within(run_virtual, seed=1)
+async def test_an_input_is_the_cause_of_what_is_done_inside(env: VirtualEnvironment) -> None:
+    with input_event(env, "kill", broker=2, lose_unflushed=False, as_version=None):
+        env.tracer.emit("node.down", "broker/2")
+    env.tracer.emit("note", "x")
+    done, down, after = env.tracer.events()
+    assert (done.k, done.p, env.tracer.nodes[done.n]) == ("input", (), "user")
+    assert done.d == {"do": "kill", "args": {"broker": 2}, "at": env.clock.now_ms()}
+    assert (down.p, after.p) == ((done.i,), ())
+
+
+@within(run_virtual, seed=1)
+async def test_what_a_fault_does_is_no_input(env: VirtualEnvironment) -> None:
+    hit = env.tracer.emit("fault.hit", "fault")
+    env.tracer.caused_by(hit)
+    with input_event(env, "kill", broker=2):
+        env.tracer.emit("node.down", "broker/2")
+    assert [event.p for event in env.tracer.events()] == [(), (hit,)]
+
+
+@within(run_virtual, seed=1)
+async def test_time_that_is_let_go_on_is_told(env: VirtualEnvironment) -> None:
+    advance(env, 5_000)
+    (event,) = env.tracer.events()
+    assert event.d == {
+        "do": "advance", "args": {"ms": 5_000}, "at": env.clock.now_ms() - 5_000
+    }  # fmt: skip
+
+
+@within(run_virtual, seed=1, trace_level=TraceLevel.OFF)
+async def test_while_the_trace_is_off_only_the_deed_is_done(env: VirtualEnvironment) -> None:
+    advance(env, 5_000)
+    assert (env.clock.advanced_ms, len(env.tracer)) == (5_000, 0)
+
+
+@pytest.mark.usefixtures("all_levels")
+def test_what_a_user_does_is_logged_also_without_a_trace() -> None:
+    async def main(env: VirtualEnvironment) -> None:
+        with input_event(env, "kill", broker=2, lose_unflushed=False):
+            pass
+        with input_event(env, "create-topic", configs={"k" * 2_000: "v"}):
+            pass
+        with input_event(env, "create-topics"):
+            pass
+        advance(env, 31_000)
+        with pytest.raises(ConfigError), input_event(env, "stop", broker=9):
+            raise ConfigError("there is no broker 9")
+
+    with capture_logs() as logs:
+        run_virtual(main, seed=1, trace_level=TraceLevel.OFF)
+    said = [(one["event"], one["log_level"]) for one in logs]
+    assert said == [
+        ("user.kill", "info"),
+        ("user.create-topic", "info"),
+        ("user.advance", "info"),
+        ("user.stop", "info"),
+        ("user.refused", "info"),
+    ]
+    assert (logs[4]["do"], logs[4]["why"]) == ("stop", "there is no broker 9")
+    assert (logs[0]["broker"], logs[2]["ms"]) == (2, 31_000)
+    assert len(logs[1]["configs"]) == LOGGED_CHARACTERS_MAX + 1
+    assert "lose_unflushed" not in logs[0]
+
+
+def test_brokers_are_numbered_from_where_it_is_asked_for() -> None:
+    assert ClusterOptions(brokers=3, first_broker_id=0).broker_ids == (0, 1, 2)
+    check_release(ClusterOptions(brokers=2, first_broker_id=7, as_version=("8=3.9",)), level=None)
+
+
+def test_brokers_are_numbered_from_one() -> None:
+    assert ClusterOptions(brokers=3).broker_ids == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("ports", "brokers", "step"),
+    [
+        ((), 3, 1),
+        ((9095,), 3, 1),
+        ((9093,), 2, 2),  # a step of 1 gives broker 2 in clear what broker 1 has for TLS
+        ((9093, 9094), 3, 3),
+        ((0,), 3, 1),  # a free port collides with none
+    ],
+)
+def test_no_two_listeners_want_the_same_port(
+    ports: tuple[int, ...], brokers: int, step: int
+) -> None:
+    security = SecurityOptions(
+        listeners=tuple(
+            SecureListener(name=f"L{index}", protocol=SecurityProtocol.SASL_SSL, port=port)
+            for index, port in enumerate(ports)
+        )
+    )
+    assert port_step(ClusterOptions(brokers=brokers, port=9092, security=security)) == step
+
+
+@pytest.mark.parametrize(
+    ("given", "topics"),
+    [
+        ("orders", {"orders": 1}),
+        ("orders:3", {"orders": 3}),
+        ("orders:3, payments", {"orders": 3, "payments": 1}),
+        (["orders", "payments:6"], {"orders": 1, "payments": 6}),
+        (("orders",), {"orders": 1}),
+        ({"orders": 3}, {"orders": 3}),
+        ((), {}),
+    ],
+)
+def test_topics_in_any_form(given: object, topics: dict[str, int]) -> None:
+    assert topics_of(given) == topics
+
+
+@pytest.mark.parametrize(
+    "given", ["", "orders:", "orders:0", "orders:x", ":3", 3, [3], {"orders": 0}, {"orders": True}]
+)
+def test_topics_of_no_form_are_refused(given: object) -> None:
+    with pytest.raises(ConfigError, match="expected NAME or NAME:PARTITIONS, as orders:3"):
+        topics_of(given)
+
+
+def test_a_level_that_no_release_knows_is_refused() -> None:
+    old = ClusterOptions(as_version=("3.6",))
+    check_release(old, level=0)
+    check_release(old, level=None)
+    with pytest.raises(ConfigError, match=r"brokers of 3\.6 know it up to 0 only"):
+        check_release(old, level=1)
+
+
+# A broker's listener: bound before its broker exists, silent until opened, gone when closed.
+
+
+@within(run_cluster)
+async def test_what_clients_send_before_the_broker_lives_is_answered_once_it_does(
+    cluster: VirtualCluster,
+) -> None:
+    listener = BrokerListener(environment=cluster.env, settings=DEFAULTS, connect=Connection)
+    port = (await listener.bind(Door(host="127.0.0.1", port=0))).port
+    wire = await Wire.open("127.0.0.1", port)
+    wire.send(wire.metadata())
+    assert await wire.silent_for(60)
+    listener.open(cluster.sim.brokers[BrokerId(1)])
+    assert (await wire.answer())[0] == 1
+    assert listener.node == "broker/1"
+    await listener.close()
+    assert await wire.closed()
+    assert not listener.connections
+    await wire.close()
+    with pytest.raises(ConnectionRefusedError):
+        await Wire.open("127.0.0.1", port)
+
+
+@within(run_virtual, seed=1)
+async def test_closing_one_that_was_never_bound_is_harmless(env: VirtualEnvironment) -> None:
+    await BrokerListener(environment=env, settings=DEFAULTS, connect=Connection).close()
+
+
+async def test_the_port_is_free_again_after_a_close() -> None:
+    async with real_cluster(brokers=1) as sim:
+        (broker,) = sim.metadata.image.alive_brokers()
+        wire = await Wire.open(broker.host, broker.port)
+        wire.send(wire.metadata())
+        assert (await wire.answer())[0] == 1
+    assert await wire.closed()
+    await wire.close()
+    server = await asyncio.start_server(lambda _r, _w: None, broker.host, broker.port)
+    server.close()
+    await server.wait_closed()
+
+
+async def test_a_port_in_use_is_refused() -> None:
+    async with real_cluster(brokers=1) as sim:
+        (broker,) = sim.metadata.image.alive_brokers()
+        other = BrokerListener(environment=sim.environment, settings=DEFAULTS, connect=Connection)
+        with pytest.raises(OSError, match=str(broker.port)):
+            await other.bind(Door(host=broker.host, port=broker.port))
+
+
+# A cluster brought to rest.
+
+
+@within(run_cluster)
+async def test_a_start_is_ended_and_brokers_that_run_are_left_alone(
+    cluster: VirtualCluster,
+) -> None:
+    sim = cluster.sim
+    await sim.kill_broker(BrokerId(1))
+    starting = asyncio.get_running_loop().create_task(sim.start_broker(BrokerId(1)))
+    await asyncio.sleep(0.1)
+    assert sim.members[BrokerId(1)].state is MemberState.STARTING
+    await end_starts(sim.members.values())
+    assert starting.done()
+    assert "killed while it started" in str(starting.exception())
+    assert [one.state.name for one in sim.members.values()] == ["DOWN", "RUNNING", "RUNNING"]
+    await end_starts(sim.members.values())  # there is none
+
+
+@within(run_cluster)
+async def test_links_and_clock_are_right_again(cluster: VirtualCluster) -> None:
+    sim = cluster.sim
+    sim.isolate(BrokerId(2))
+    cluster.env.clock.shift(-5_000)
+    undisturb(cluster.env, (CONTROLLER_ID, *sim.members))
+    assert not sim.is_isolated(BrokerId(2))
+    assert cluster.env.clock.advanced_ms == 0
+
+
+async def test_what_was_let_go_has_its_turns() -> None:
+    turns = 0
+
+    async def deep(depth: int) -> None:
+        nonlocal turns
+        for _ in range(depth):
+            await asyncio.sleep(0)
+            turns += 1
+
+    task = asyncio.get_running_loop().create_task(deep(TURNS_TO_END - 2))
+    await let_end()
+    assert task.done()
+    assert turns == TURNS_TO_END - 2

@@ -1,26 +1,50 @@
-"""One connection: frames good and bad, order, faults, and that no neighbour is ever disturbed."""
+"""A connection: frames good and bad, order, bounds, and what the request log says."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
+import structlog
+from structlog.contextvars import merge_contextvars
+from structlog.testing import LogCapture
 
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.wires import API_VERSIONS, METADATA, Wire
 from tests.support.within import within
 from txnsim.api.registry import ADVERTISED, HANDLERS, SHIPPED
-from txnsim.api.request import ApiTable, Request, no_subject
+from txnsim.api.request import ApiTable, NoResponse, Request, no_subject
+from txnsim.client.admin import Admin
 from txnsim.client.fetching import fetch
+from txnsim.client.producer import Producer
 from txnsim.errors import ErrorCode
-from txnsim.faults.actions import Delay, Drop, Fail, Hold
+from txnsim.faults.actions import Delay, Drop, DropAnswer, Fail, Hold
 from txnsim.faults.plan import Action
 from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import Subject
 from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.turns import READ_BYTES, Turns
+from txnsim.server._connection import FRAME_BYTES, Intake
 from txnsim.server._listener import Door
+from txnsim.server.outbox import (
+    PART_BYTES,
+    PARTS_PER_TURN,
+    UNJOINED_FROM_BYTES,
+    HeldBytes,
+    Outbox,
+    ParkedAnswers,
+    Sender,
+)
+from txnsim.server.request_trace import PARTITIONS_TOLD_MAX, summary_of, tx_of
 from txnsim.types import IsolationLevel, TopicPartition
+
+# One connection: frames good and bad, order, faults, and that no neighbour is ever disturbed.
+
 
 E = ErrorCode
 UNKNOWN = TopicPartition("no-such-topic", 0)
@@ -422,3 +446,414 @@ async def test_the_trace_has_the_errors_of_an_answer_and_no_answer_where_none_is
     ]
     assert asked[-3:] == ["Produce", "Produce", "Metadata"]
     assert answers == [("Produce", "UNKNOWN_TOPIC_OR_PARTITION"), ("Metadata", "")]
+
+
+# ``request_log``: What is logged of requests and connections, and what is bound while a request is
+# handled.
+
+
+Lines = list[Mapping[str, Any]]
+
+
+def logs_of(story: Callable[[VirtualCluster], Awaitable[None]], *, wanted: bool = True) -> Lines:
+    """What is logged while a story is told."""
+
+    async def main(cluster: VirtualCluster) -> None:
+        for listener in cluster.sim.listeners:
+            listener.logs_requests = wanted
+        await story(cluster)
+
+    capture = LogCapture()
+    before = structlog.get_config()
+    structlog.configure(
+        processors=[merge_contextvars, capture],
+        # Whatever level somebody else has left.
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+    )
+    try:
+        run_cluster(main, brokers=1)
+    finally:
+        structlog.configure(**before)
+    return list(capture.entries)
+
+
+def of(lines: Lines, event: str, **values: Any) -> Lines:
+    """The lines of that event which have these values."""
+    return [
+        line
+        for line in lines
+        if line["event"] == event and all(line.get(key) == value for key, value in values.items())
+    ]
+
+
+async def a_transaction(cluster: VirtualCluster) -> None:
+    async with cluster.client("shop") as client, Producer(client, transactional_id="tx") as one:
+        await one.init_transactions()
+        one.begin()
+        await one.send("orders", 0, b"v")
+        await one.commit()
+
+
+def test_a_request_is_logged_with_connection_client_transaction_and_correlation() -> None:
+    lines = logs_of(a_transaction)
+    (received,) = of(lines, "request.received", api="EndTxn")
+    assert received["log_level"] == "debug"
+    assert received["client_id"] == "shop"
+    assert received["transactional_id"] == "tx"
+    assert received["version"] == 5
+    assert received["broker"] == 1
+    assert received["principal"] == "User:ANONYMOUS"
+    own, peer, number = received["connection"].split("-")
+    assert own.startswith("127.0.0.1:")
+    assert peer != own
+    assert int(number) >= 0
+    (answered,) = of(lines, "request.answered", api="EndTxn")
+    assert answered["correlation_id"] == received["correlation_id"]
+    assert answered["connection"] == received["connection"]
+    assert answered["ms"] >= 0
+    assert "errors" not in answered
+    (listed,) = of(lines, "request.answered", api="Metadata")[:1]
+    assert "transactional_id" not in listed, "it is about none"
+
+
+def test_a_connection_is_logged_when_it_opens_and_closes() -> None:
+    lines = logs_of(a_transaction)
+    opened, closed = of(lines, "connection.opened"), of(lines, "connection.closed")
+    assert len(opened) >= 2
+    assert {line["connection"] for line in closed} <= {line["connection"] for line in opened}
+    assert len({line["connection"] for line in opened}) == len(opened)
+
+
+def test_nothing_is_logged_or_bound_unless_somebody_wants_it() -> None:
+    assert logs_of(a_transaction, wanted=False) == []
+
+
+def test_errors_are_told_by_their_names_once_each() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            await Admin(client).describe_transactions(["nobody", "somebody"])
+
+    (answered, *_) = of(logs_of(story), "request.answered", api="DescribeTransactions")
+    assert answered["errors"] in (["TRANSACTIONAL_ID_NOT_FOUND"], ["COORDINATOR_LOAD_IN_PROGRESS"])
+
+
+@pytest.mark.parametrize("error", [ErrorCode.not_coordinator, ErrorCode.concurrent_transactions])
+def test_the_error_of_an_answer_that_was_encoded_before_is_told(error: ErrorCode) -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        cluster.arm(
+            Fail(error=error.name.upper()), FaultPoint.CLIENT_REQUEST, api="EndTxn", limit=1
+        )
+        await a_transaction(cluster)
+
+    first, second = of(logs_of(story), "request.answered", api="EndTxn")
+    assert first["errors"] == [error.name.upper()]
+    assert "errors" not in second
+
+
+def test_a_request_without_an_answer_says_so() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        (broker,) = cluster.sim.metadata.image.brokers.values()
+        wire = await Wire.open(broker.host, broker.port)
+        wire.send(wire.produce(TopicPartition("orders", 0), acks=0))
+        wire.send(wire.metadata())
+        await wire.answer()
+        await wire.close()
+
+    (answered,) = of(logs_of(story), "request.answered", api="Produce")
+    assert answered["answer"] == NoResponse.NONE.name.lower()
+
+
+def test_what_was_lost_by_a_fault_is_no_answer() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        cluster.arm(DropAnswer(), FaultPoint.CLIENT_REQUEST, api="EndTxn", limit=1)
+        async with cluster.client(request_timeout_ms=500) as client:
+            producer = Producer(client, transactional_id="tx")
+            await producer.init_transactions()
+            producer.begin()
+            await producer.send("orders", 0, b"v")
+            await producer.commit()
+            await producer.close()
+
+    first, second = of(logs_of(story), "request.answered", api="EndTxn")
+    assert first["answer"] == NoResponse.NEVER.name.lower()
+    assert "answer" not in second
+
+
+def test_requests_that_wait_side_by_side_do_not_share_what_is_bound() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        cluster.arm(Delay(delay_ms=50), FaultPoint.CLIENT_REQUEST, api="Metadata")
+        (broker,) = cluster.sim.metadata.image.brokers.values()
+        wires = [
+            await Wire.open(broker.host, broker.port, client_id=name) for name in ("one", "two")
+        ]
+        for wire in wires:
+            wire.send(wire.metadata())
+        for wire in wires:
+            await wire.answer()
+            await wire.close()
+
+    lines = logs_of(story)
+    names = [line["client_id"] for line in lines if line["event"].startswith("request.")]
+    assert len(names) == 4
+    assert set(names[:2]) == {"one", "two"}, "both wait at the same time"
+    for client_id in ("one", "two"):
+        (received,) = of(lines, "request.received", client_id=client_id)
+        (answered,) = of(lines, "request.answered", client_id=client_id)
+        assert answered["connection"] == received["connection"]
+    assert not any("client_id" in line for line in of(lines, "connection.closed"))
+
+
+def test_who_sends_no_kafka_is_warned_of_at_any_level() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        (broker,) = cluster.sim.metadata.image.brokers.values()
+        wire = await Wire.open(broker.host, broker.port)
+        wire.send(b"GET / HTTP/1.1\r\n\r\n")
+        assert await wire.closed()
+        await wire.close()
+
+    (line,) = logs_of(story, wanted=False)
+    assert line["log_level"] == "warning"
+    assert line["event"] == "connection closed: bad request"
+    assert "-" in line["connection"]
+    assert line["reason"]
+
+
+def test_a_transaction_that_took_too_long_is_news() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client, Producer(client, transactional_id="tx") as one:
+            await one.init_transactions()
+            one.begin()
+            await one.send("orders", 0, b"v")
+            cluster.advance(120_000)
+
+    (line,) = of(logs_of(story, wanted=False), "txn.timed_out")
+    assert (line["log_level"], line["transactional_id"]) == ("info", "tx")
+    assert line["node"].startswith("broker/1/")
+
+
+# Large answers leave in parts; what nobody reads is bounded for all connections together.
+
+
+def parts_of(*pieces: bytes) -> list[bytes]:
+    parked = ParkedAnswers()
+    parked.add(pieces)
+    found = []
+    while parked:
+        found.append(b"".join(parked.next_part()))
+    return found
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (1,),
+        (PART_BYTES,),
+        (PART_BYTES + 1,),
+        (PART_BYTES - 1, 2, 3 * PART_BYTES, 1),
+        (10,) * 100_000,
+        (5 * PART_BYTES,),
+    ],
+)
+def test_parts_are_all_of_it_in_order_and_none_is_too_large(sizes: tuple[int, ...]) -> None:
+    pieces = [bytes([number % 251]) * size for number, size in enumerate(sizes)]
+    parts = parts_of(*pieces)
+    assert b"".join(parts) == b"".join(pieces)
+    assert all(len(part) == PART_BYTES for part in parts[:-1])
+    assert 0 < len(parts[-1]) <= PART_BYTES
+
+
+def test_a_large_piece_is_not_copied() -> None:
+    parked = ParkedAnswers()
+    batch = bytes(3 * PART_BYTES)
+    parked.add([batch])
+    (part,) = parked.next_part()
+    assert isinstance(part, memoryview)
+    assert part.obj is batch
+    assert sum(map(len, parked.rest())) == 2 * PART_BYTES
+
+
+@pytest.mark.parametrize(("size", "is_joined"), [(16_000, False), (100, True)])
+def test_pieces_of_a_part_are_joined_where_they_are_small(*, size: int, is_joined: bool) -> None:
+    parked = ParkedAnswers()
+    parked.add([bytes(size)] * (2 * PART_BYTES // size))
+    assert (len(parked.next_part()) == 1) is is_joined
+
+
+class Reader:
+    def __init__(self) -> None:
+        self.given_up = 0
+
+    def give_up(self) -> None:
+        self.given_up += 1
+
+
+def test_who_holds_most_is_given_up_when_all_of_them_hold_too_much() -> None:
+    unread = HeldBytes(100)
+    small, large, newest = Reader(), Reader(), Reader()
+    unread.note(small, 20)
+    unread.note(large, 60)
+    unread.note(large, 70)
+    assert unread.total == 90
+    unread.note(newest, 11)
+    assert (small.given_up, large.given_up, newest.given_up) == (0, 1, 0)
+    assert unread.total == 31
+    unread.forget(small)
+    unread.forget(small)
+    assert unread.total == 11
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_a_large_answer_leaves_in_turns_of_its_own(*, is_paused: bool) -> None:
+    asked: list[str] = []
+    listener = create_autospec(Sender, instance=True)
+    listener.is_open, listener.unread = True, HeldBytes(1)
+    outbox = Outbox(
+        listener, go_on=lambda: asked.append("turn"), give_up=lambda: asked.append("end")
+    )
+    transport = outbox.transport = create_autospec(asyncio.Transport, instance=True)
+    outbox.is_paused = is_paused
+    outbox.put_pieces(b"head", [bytes(20 * PART_BYTES)], 20 * PART_BYTES, stored=False)
+    outbox.flush()
+    assert not transport.writelines.called, "many at once would hold up the loop"
+    # Who does not read at all holds too much.
+    assert asked == (["end"] if is_paused else ["turn"])
+    outbox.send_parts()
+    assert transport.writelines.call_count == (0 if is_paused else PARTS_PER_TURN)
+
+
+def test_a_large_answer_in_large_pieces_is_not_copied_and_counts() -> None:
+    listener = create_autospec(Sender, instance=True)
+    listener.is_open, listener.unread = True, HeldBytes(1)
+    given_up: list[str] = []
+    outbox = Outbox(listener, go_on=list, give_up=lambda: given_up.append("end"))
+    transport = outbox.transport = create_autospec(asyncio.Transport, instance=True)
+    pieces = [bytes(UNJOINED_FROM_BYTES), bytes(UNJOINED_FROM_BYTES)]
+    size = sum(map(len, pieces))
+    outbox.put_pieces(b"head", pieces, size, stored=False)
+    outbox.flush()
+    (sent,) = transport.writelines.call_args.args
+    assert [id(one) for one in sent[1:]] == [id(one) for one in pieces]
+    outbox.is_paused = True
+    for _ in range(3):
+        outbox.put_pieces(b"head", pieces, size, stored=False)
+    outbox.flush()
+    assert given_up, "what waits and is no record counts, in pieces or not"
+
+
+def framed(size: int) -> bytes:
+    return size.to_bytes(4, "big") + bytes(size)
+
+
+def test_nothing_that_is_forgotten_counts() -> None:
+    intake = Intake(1_000)
+    intake.frames.append(b"x")
+    intake.queued_bytes = 1 + FRAME_BYTES
+    intake.forget()
+    assert (len(intake.frames), intake.queued_bytes) == (0, 0)
+
+
+def test_what_is_there_of_a_frame_goes_with_its_connection() -> None:
+    intake = Intake(1_000)
+    intake.frames.extend(intake.reader.receive_data(framed(1) + framed(900)[:800]))
+    intake.close()
+    assert (len(intake.frames), intake.queued_bytes, intake.reader.buffered_bytes) == (0, 0, 0)
+
+
+def test_reading_stops_above_the_limit_and_goes_on_at_half_of_it() -> None:
+    transport = create_autospec(asyncio.Transport, instance=True)
+    transport.is_closing.return_value = False
+    intake = Intake(1_000)
+    paused = []
+    for waiting_bytes in (100, 101, 51, 50, 0):
+        intake.queued_bytes = waiting_bytes
+        intake.keep_within(100, transport)
+        paused.append(intake.is_paused)
+    assert paused == [False, True, True, False, False]
+    assert transport.pause_reading.call_count == transport.resume_reading.call_count == 1
+
+
+def test_a_socket_that_closes_is_left_alone() -> None:
+    transport = create_autospec(asyncio.Transport, instance=True)
+    transport.is_closing.return_value = True
+    intake = Intake(1_000)
+    intake.frames.append(bytes(10))
+    intake.queued_bytes = 10
+    for found in (transport, None):
+        intake.keep_within(0, found)
+    assert not intake.is_paused
+    assert not transport.pause_reading.called
+
+
+async def test_of_large_requests_one_is_read_in_each_turn() -> None:
+    """Also where what it has sent before makes it wait, or its connection closes meanwhile."""
+    turns = Turns(asyncio.get_running_loop())
+    line = []
+    for _ in range(4):
+        transport = create_autospec(asyncio.Transport, instance=True)
+        transport.is_closing.return_value = False
+        line.append((Intake(1_000), transport))
+    for intake, transport in line:
+        intake.read_by_turns(READ_BYTES - 1 if intake is line[0][0] else 1, turns.reads, transport)
+        intake.read_by_turns(1, turns.reads, transport)
+    assert [transport.pause_reading.call_count for _, transport in line] == [1, 1, 1, 1]
+    line[1][0].queued_bytes = 200
+    line[1][0].keep_within(100, line[1][1])
+    line[2][1].is_closing.return_value = True
+    resumed = []
+    for _ in range(4):
+        await asyncio.sleep(0)
+        resumed.append([transport.resume_reading.call_count for _, transport in line])
+    assert resumed == [[1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 1]]
+    line[1][0].queued_bytes = 0
+    line[1][0].keep_within(100, line[1][1])
+    assert line[1][1].resume_reading.call_count == line[1][1].pause_reading.call_count == 1
+    assert not turns.reads.have_read(1)
+
+
+# What a request is about, in one line.
+
+
+TWO = (TopicPartition("t", 0), TopicPartition("u", 1))
+MANY = tuple(TopicPartition("t", index) for index in range(PARTITIONS_TOLD_MAX + 2))
+
+
+@pytest.mark.parametrize(
+    ("subject", "line"),
+    [
+        (Subject(), ""),
+        (Subject(transactional_id="app", producer_id=7, committed=True), "app producer 7 commit"),
+        (Subject(committed=False, partitions=TWO), "abort t-0 u-1"),
+        (Subject(partitions=MANY), "t-0 t-1 t-2 t-3 t-4 t-5 t-6 t-7 and 2 more"),
+        (Subject(transactional_id="app", others=(Subject(),)), "app and 1 more like it"),
+    ],
+)
+def test_a_summary_is_a_line(subject: Subject, line: str) -> None:
+    assert summary_of(subject) == line
+
+
+@pytest.mark.parametrize(
+    ("subject", "message", "name"),
+    [
+        (Subject(), SimpleNamespace(producer_id=7, producer_epoch=0), ""),
+        (Subject(transactional_id="app"), SimpleNamespace(), "app"),
+        (
+            Subject(transactional_id="app"),
+            SimpleNamespace(producer_id=-1, producer_epoch=-1),
+            "app",
+        ),
+        (
+            Subject(transactional_id="app"),
+            SimpleNamespace(producer_id=7, producer_epoch=3),
+            "app/7:3",
+        ),
+        (
+            Subject(transactional_id="app", producer_id=7),
+            SimpleNamespace(producer_epoch=3),
+            "app/7:3",
+        ),
+    ],
+)
+def test_a_transaction_is_named_as_far_as_the_request_tells_it(
+    subject: Subject, message: object, name: str
+) -> None:
+    assert tx_of(subject, message) == name

@@ -1,24 +1,398 @@
-"""A cluster taken back to a state it was in: what is the same afterwards, and what is not."""
+"""What a cluster is, as its disks and the snapshot in a trace say."""
 
 from __future__ import annotations
 
 import asyncio
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 import pytest
 
 from tests.support.clusters import VirtualCluster, client_of, real_cluster, run_cluster, values
+from tests.support.log_dirs import write_disk
+from tests.support.logs import LogDriver, plain
+from tests.support.metadata_logs import (
+    config,
+    feature,
+    partition,
+    registered,
+    topic,
+    write_metadata_log,
+)
 from tests.support.within import within
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.controller.controller import NewTopic
+from txnsim.coordinators.group._tracing import OffsetTrace, PositionNow
+from txnsim.errors import ConfigError
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
-from txnsim.metadata.image import TopicImage
+from txnsim.metadata.image import ClusterImage, PartitionImage, TopicImage
+from txnsim.releases import Fleet
+from txnsim.runtime.env import Environment
+from txnsim.runtime.trace import TraceLevel
+from txnsim.server import _trace_snapshot as trace_snapshot
 from txnsim.server.cluster import SimCluster
+from txnsim.server.loading import LoadedLog, described, restarted
+from txnsim.server.log_dirs import log_dir_in_steps, log_dir_of
 from txnsim.server.member import MemberState
 from txnsim.server.snapshot import restored
+from txnsim.settings import DEFAULTS, Settings
+from txnsim.storage.disks import Disks, find_disks
+from txnsim.storage.metadata_files import decode_meta_properties, decode_partition_metadata
 from txnsim.types import BrokerId, TopicPartition
+
+# What a cluster is and who leads, as its disks say.
+
+
+ORDERS: Final = TopicPartition("orders", 0)
+TOPIC_ID: Final = uuid.UUID(int=11)
+ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
+
+
+def disks_of(
+    tmp_path: Path,
+    owned: Mapping[int, tuple[tuple[str, int], ...]],
+    *records: bytes,
+    ids: Mapping[str, uuid.UUID] | None = None,
+) -> Disks:
+    """Directories of these brokers; with a metadata log where there are records."""
+    paths = []
+    for node_id, partitions in owned.items():
+        path = tmp_path / f"broker-{node_id}"
+        write_disk(
+            path,
+            {one: LogDriver().log for one in partitions},
+            node_id=node_id,
+            topic_ids=ids or {"orders": TOPIC_ID},
+        )
+        if records:
+            write_metadata_log(path / "__cluster_metadata-0", records)
+        paths.append(path)
+    return find_disks(paths)
+
+
+def image_of(disks: Disks, settings: Settings = DEFAULTS) -> ClusterImage:
+    return described(disks, settings=settings, fleet=Fleet())
+
+
+def orders_in(image: ClusterImage) -> PartitionImage:
+    found = image.partition(ORDERS)
+    assert found is not None
+    return found
+
+
+OF_ORDERS = (("orders", 0),)
+
+
+# With the metadata log
+
+
+def test_the_metadata_log_is_believed_as_far_as_brokers_are_here(tmp_path: Path) -> None:
+    disks = disks_of(
+        tmp_path,
+        {1: OF_ORDERS, 2: OF_ORDERS},
+        *(registered(node_id) for node_id in (1, 2, 3)),
+        feature("transaction.version", 1),
+        topic("orders", TOPIC_ID),
+        partition(TOPIC_ID, replicas=(3, 2, 1), isr=(3, 2), leader=3, epoch=6),
+        config("min.insync.replicas", "2", of="orders"),
+        topic("elsewhere", uuid.UUID(int=12)),
+        partition(uuid.UUID(int=12), replicas=(3,)),
+    )
+    image = image_of(disks)
+    assert list(image.topics) == ["orders"]
+    assert image.topic_names == {TOPIC_ID: "orders"}
+    assert image.topics["orders"].configs == {"min.insync.replicas": "2"}
+    assert image.features["transaction.version"] == 1
+    assert image.features["group.version"] == 0
+    assert (orders_in(image).replicas, orders_in(image).isr) == ((2, 1), (2,))
+
+
+def test_a_partition_whose_in_sync_replicas_are_all_missing_is_refused(tmp_path: Path) -> None:
+    disks = disks_of(
+        tmp_path,
+        {1: OF_ORDERS},
+        topic("orders", TOPIC_ID),
+        partition(TOPIC_ID, replicas=(3, 2, 1), isr=(3, 2)),
+    )
+    with pytest.raises(ConfigError, match=r"^orders-0: .* in sync \(3, 2\) is among"):
+        image_of(disks)
+
+
+def test_an_eligible_leader_is_enough(tmp_path: Path) -> None:
+    disks = disks_of(
+        tmp_path,
+        {1: OF_ORDERS},
+        topic("orders", TOPIC_ID),
+        partition(TOPIC_ID, replicas=(1, 2), isr=(2,), elr=(1,)),
+    )
+    image = image_of(disks)
+    log = LoadedLog(topic_id=TOPIC_ID, log=LogDriver().log, high_watermark=0)
+    after = orders_in(restarted(image, {ONE: {ORDERS: log}}, knows_isr=True))
+    assert (after.leader, after.isr, after.elr) == (1, (1,), ())
+
+
+def test_levels_that_the_release_does_not_know_are_refused(tmp_path: Path) -> None:
+    disks = disks_of(tmp_path, {1: OF_ORDERS}, feature("transaction.version", 9))
+    with pytest.raises(ConfigError, match=r"broker 1: .*finalized version 9 of trans"):
+        image_of(disks)
+
+
+# Without it
+
+
+def test_folders_have_to_say_what_there_is(tmp_path: Path) -> None:
+    internal = ("__transaction_state", 0)
+    disks = disks_of(tmp_path, {1: (*OF_ORDERS, ("orders", 1)), 2: (*OF_ORDERS, internal)})
+    image = image_of(disks, Settings(transaction_version=1))
+    assert image.cluster_id == "abc"
+    assert image.features["transaction.version"] == 1
+    assert image.topics["orders"].topic_id == TOPIC_ID
+    assert [one.replicas for one in image.topics["orders"].partitions] == [(1, 2), (1,)]
+    assert image.topics["__transaction_state"].configs["cleanup.policy"] == "compact"
+    assert image.topics["__transaction_state"].is_internal
+
+
+def test_a_topic_without_an_id_gets_the_same_one_each_time(tmp_path: Path) -> None:
+    disks = disks_of(tmp_path, {1: OF_ORDERS})
+    (tmp_path / "broker-1" / "orders-0" / "partition.metadata").unlink()
+    disks = find_disks([tmp_path / "broker-1"])
+    assert image_of(disks).topics["orders"].topic_id == image_of(disks).topics["orders"].topic_id
+
+
+def test_two_ids_of_one_topic_are_refused(tmp_path: Path) -> None:
+    disks_of(tmp_path, {1: OF_ORDERS})
+    disks_of(tmp_path, {2: OF_ORDERS}, ids={"orders": uuid.UUID(int=12)})
+    disks = find_disks([tmp_path / "broker-1", tmp_path / "broker-2"])
+    with pytest.raises(ConfigError, match="broker-2/orders-0: topic orders has the id"):
+        image_of(disks)
+
+
+def test_a_partition_that_nobody_has_is_refused(tmp_path: Path) -> None:
+    disks = disks_of(tmp_path, {1: (("orders", 0), ("orders", 2))})
+    with pytest.raises(ConfigError, match=r"^orders-1: no directory to load holds a"):
+        image_of(disks)
+
+
+# Who leads
+
+
+def stored(count: int, *, epoch: int = 0, high_watermark: int = 0) -> LoadedLog:
+    driver = LogDriver(leader_epoch=epoch)
+    for _ in range(count):
+        driver.append(plain())
+    return LoadedLog(topic_id=TOPIC_ID, log=driver.log, high_watermark=high_watermark)
+
+
+def test_the_leader_stays_under_the_next_epoch(tmp_path: Path) -> None:
+    disks = disks_of(
+        tmp_path,
+        {1: OF_ORDERS, 2: OF_ORDERS},
+        topic("orders", TOPIC_ID),
+        partition(TOPIC_ID, replicas=(1, 2), leader=2, epoch=6),
+    )
+    logs = {ONE: {ORDERS: stored(9)}, TWO: {ORDERS: stored(2)}}
+    after = orders_in(restarted(image_of(disks), logs, knows_isr=True))
+    assert (after.leader, after.leader_epoch, after.partition_epoch) == (2, 7, 7)
+    assert after.isr == (1, 2)
+
+
+def test_the_first_in_sync_replica_leads_where_the_leader_is_missing(tmp_path: Path) -> None:
+    disks = disks_of(
+        tmp_path,
+        {1: OF_ORDERS, 2: OF_ORDERS},
+        topic("orders", TOPIC_ID),
+        partition(TOPIC_ID, replicas=(1, 3, 2), isr=(3, 2), leader=3, epoch=6),
+    )
+    # A copy of the metadata log that is older than the logs.
+    logs = {ONE: {}, TWO: {ORDERS: stored(1, epoch=9)}}
+    after = orders_in(restarted(image_of(disks), logs, knows_isr=True))
+    assert (after.leader, after.leader_epoch) == (2, 10)
+
+
+def test_without_metadata_the_longest_log_of_the_newest_epoch_leads(tmp_path: Path) -> None:
+    disks = disks_of(tmp_path, {1: OF_ORDERS, 2: OF_ORDERS, 3: OF_ORDERS})
+    logs = {
+        ONE: {ORDERS: stored(9, epoch=3)},
+        TWO: {ORDERS: stored(5, epoch=4, high_watermark=4)},
+        THREE: {ORDERS: stored(4, epoch=4)},
+    }
+    after = orders_in(restarted(image_of(disks), logs, knows_isr=False))
+    assert (after.leader, after.leader_epoch, after.isr) == (2, 5, (2, 3))
+    logs[THREE] = {ORDERS: stored(3, epoch=4)}
+    assert orders_in(restarted(image_of(disks), logs, knows_isr=False)).isr == (2,)
+    logs[THREE] = {ORDERS: stored(5, epoch=4)}
+    assert orders_in(restarted(image_of(disks), logs, knows_isr=False)).leader == 2
+
+
+# What a recording that begins in the middle opens with.
+
+
+class Reader:
+    """A page that only assigns: it starts from the snapshot and follows events at full."""
+
+    def __init__(self) -> None:
+        self.brokers: dict[str, str] = {}
+        self.faults: dict[str, Mapping[str, Any]] = {}
+        self.partitions: dict[str, dict[str, Any]] = {}
+        self.open: dict[str, dict[int, int]] = {}
+        self.transactions: dict[str, Mapping[str, Any]] = {}
+
+    def read(self, cluster: VirtualCluster) -> Reader:
+        for line in cluster.env.tracer.lines():
+            event = msgspec.json.decode(line)
+            self._take(event, event.get("d", {}))
+        return self
+
+    def _take(self, event: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+        match event["k"]:
+            case "snapshot":
+                self._begin(data)
+            case "log.append":
+                self._partition(data)["end"] = data["last"] + 1
+            case "marker.written":
+                self._partition(data)["end"] = data["offset"] + 1
+            case "log.hw" | "log.lso":
+                self._partition(data)[event["k"][len("log.") :]] = data["to"]
+            case "pid.open":
+                self.open.setdefault(data["tp"], {})[data["pid"]] = data["first"]
+            case "pid.close":
+                self.open.get(data["tp"], {}).pop(data["pid"], None)
+            case "txn.complete":
+                self.transactions[event["tx"].split("/")[0]] = data
+
+    def _partition(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Of one that a later part of the snapshot tells, nothing needs to be right yet."""
+        return self.partitions.setdefault(data["tp"], {})
+
+    def _begin(self, data: Mapping[str, Any]) -> None:
+        self.brokers.update({one["node"]: one["state"] for one in data.get("brokers", ())})
+        self.faults.update({one["rule"]: one for one in data.get("faults", ())})
+        for one in data["partitions"]:
+            self.partitions[one["tp"]] = one
+            self.open[one["tp"]] = {
+                producer["pid"]: producer["first"] for producer in one.get("producers", ())
+            }
+        for one in data["transactions"]:
+            self.transactions[one["tx"].split("/")[0]] = one["d"]
+
+
+def agrees(reader: Reader, cluster: VirtualCluster) -> None:
+    """What the reader has is what the leaders and coordinators have."""
+    for broker in cluster.sim.brokers.values():
+        for place, log in broker.replicas.led.items():
+            if not place.topic.startswith("__"):
+                told = reader.partitions[str(place)]
+                assert told["leader"] == broker.broker_id
+                assert told.get("end", 0) == log.log_end_offset
+                assert told.get("hw", 0) == log.high_watermark
+                assert told.get("lso", 0) == log.last_stable_offset
+                assert reader.open[str(place)] == {
+                    producer.producer_id: producer.txn_first_offset
+                    for producer in log.producers.open()
+                }
+        for txn in broker.coordinator.entries():
+            entry = reader.transactions[txn.transactional_id]
+            assert entry["state"] == txn.state.wire_name
+            assert entry["epoch"] == txn.producer_epoch
+            assert sorted(entry["partitions"]) == sorted(map(str, txn.partitions))
+
+
+@pytest.mark.parametrize("things_per_part", [3, trace_snapshot.THINGS_PER_PART])
+def test_a_reader_can_start_from_it(things_per_part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_snapshot, "THINGS_PER_PART", things_per_part)
+
+    async def main(cluster: VirtualCluster) -> None:
+        tracer = cluster.env.tracer
+        async with (
+            cluster.client() as client,
+            Producer(client, transactional_id="ended") as ended,
+            Producer(client, transactional_id="open") as left_open,
+        ):
+            for producer in (ended, left_open):
+                await producer.init_transactions()
+                producer.begin()
+                await producer.send("orders", 0, b"x")
+                await producer.send("orders", 1, b"x")
+            await ended.commit()
+            await asyncio.sleep(0.1)
+            cluster.arm(Hold(), FaultPoint.LOG_APPEND, "F1", topic="nowhere")
+            tracer.level = TraceLevel.FULL
+            if things_per_part < 10:
+                ended.begin()  # while the snapshot is still being told
+                await ended.send("orders", 2, b"x")
+            await asyncio.sleep(1)
+            reader = Reader().read(cluster)
+            agrees(reader, cluster)
+            assert reader.brokers == {f"broker/{one}": "running" for one in (1, 2, 3)}
+            assert reader.faults["F1"]["point"] == "log.append"
+            assert reader.transactions["open"]["state"] == "Ongoing"
+            parts = [event.d for event in tracer.events() if event.k == "snapshot"]
+            assert [part["last"] for part in parts] == [False] * (len(parts) - 1) + [True]  # type: ignore[index]
+            assert (len(parts) > 2) == (things_per_part == 3)
+            if things_per_part > 10:
+                ended.begin()
+            await left_open.commit()
+            await ended.send("orders", 2, b"y")
+            await ended.abort()
+            await asyncio.sleep(1)
+            agrees(Reader().read(cluster), cluster)
+
+    run_cluster(main)
+
+
+@within(run_cluster)
+async def test_a_broker_that_is_down_and_a_partition_without_leader_are_told(
+    cluster: VirtualCluster,
+) -> None:
+    leader = cluster.leader(TopicPartition("orders", 0))
+    for broker_id in (1, 2, 3):
+        if broker_id != leader:
+            await cluster.sim.stop_broker(broker_id)  # type: ignore[arg-type]
+    await cluster.sim.kill_broker(leader)
+    await asyncio.sleep(60)
+    cluster.env.tracer.level = TraceLevel.BRIEF
+    await asyncio.sleep(1)
+    reader = Reader().read(cluster)
+    assert set(reader.brokers.values()) == {"down"}
+    assert reader.partitions["orders-0"]["leader"] == -1
+    assert "end" not in reader.partitions["orders-0"]
+
+
+@within(run_cluster)
+async def test_a_cluster_that_has_not_started_has_nothing_to_tell(cluster: VirtualCluster) -> None:
+    environment: Environment = cluster.env
+    other = SimCluster(environment, cluster.sim.options)
+    assert list(trace_snapshot.parts(other)) == []
+
+
+def test_positions_of_groups_are_told_in_parts_like_all_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    position = PositionNow(node="broker/1/group/0", group="g", tp="t-0", offset=3)
+    monkeypatch.setattr(OffsetTrace, "positions", lambda _: iter([position] * 5))
+    monkeypatch.setattr(trace_snapshot, "THINGS_PER_PART", 4)
+
+    async def main(cluster: VirtualCluster) -> None:
+        parts: list[Any] = list(trace_snapshot.parts(cluster.sim))
+        told = [one for part in parts for one in part.get("positions", ())]
+        assert told == [position] * 5 * len(cluster.sim.brokers)
+        sizes = [
+            sum(len(part.get(name, ())) for name in ("partitions", "transactions", "positions"))
+            for part in parts
+        ]
+        assert set(sizes[:-1]) == {4}
+        assert sizes[-1] < 4
+        assert [part["last"] for part in parts] == [False] * (len(parts) - 1) + [True]
+
+    run_cluster(main)
+
+
+# A cluster taken back to a state it was in: what is the same afterwards, and what is not.
 
 
 def create(sim: SimCluster, name: str, **changes: object) -> TopicImage:
@@ -178,3 +552,56 @@ async def test_a_port_that_somebody_else_has_by_now_changes_nothing() -> None:
         await thief.wait_closed()
         await sim.reset(snapshot)
         assert sim.members[BrokerId(1)].state is MemberState.RUNNING
+
+
+# What lies on a broker's disk, as files.
+
+
+@within(run_cluster)
+async def test_each_broker_has_what_it_stores_under_an_id_that_stays(
+    cluster: VirtualCluster,
+) -> None:
+    files = {file.path: b"".join(file.parts) for file in log_dir_of(cluster.sim, BrokerId(2))}
+    meta = decode_meta_properties(files["meta.properties"].decode(), place="")
+    assert (meta.node_id, meta.cluster_id) == (2, cluster.sim.metadata.image.cluster_id)
+    again = {file.path: b"".join(file.parts) for file in log_dir_of(cluster.sim, BrokerId(2))}
+    assert files == again
+    folders = {path.split("/")[0] for path in files if "/" in path}
+    assert folders == {"__cluster_metadata-0"} | {
+        f"{topic.name}-{index}"
+        for topic in cluster.sim.metadata.image.topics.values()
+        for index, partition in enumerate(topic.partitions)
+        if 2 in partition.replicas
+    }
+    topic = next(iter(cluster.sim.metadata.image.topics.values()))
+    stored = decode_partition_metadata(
+        files[f"{topic.name}-0/partition.metadata"].decode(), place=""
+    )
+    assert isinstance(stored, uuid.UUID)
+    assert stored == topic.topic_id
+
+
+@within(run_cluster)
+async def test_a_broker_that_is_not_there_has_none(cluster: VirtualCluster) -> None:
+    with pytest.raises(ConfigError, match="no broker 9"):
+        log_dir_of(cluster.sim, BrokerId(9))
+
+
+@within(run_cluster, topics=(("wide", 2_500),))
+async def test_it_is_of_one_moment_though_others_come_between(cluster: VirtualCluster) -> None:
+    wanted = log_dir_of(cluster.sim, BrokerId(1))
+    steps = log_dir_in_steps(cluster.sim, BrokerId(1))
+    next(steps)
+    cluster.sim.metadata.create_topic(
+        NewTopic(name="later", partitions=1, replication_factor=1, configs={})
+    )
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found = end.value
+            break
+        count += 1
+    assert found == wanted
+    assert count >= 3, "2,500 partitions are a step for each 1,000 of their records"

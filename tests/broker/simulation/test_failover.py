@@ -1,22 +1,292 @@
-"""Brokers die, are cut off and come back while clients write with acks=all: what was acknowledged
-is there in the end, once and in order, transactions are whole, and all replicas agree.
-"""
+"""Coordinators and leaders die, move and are cut off: nothing is lost."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
 from random import Random  # noqa: TID251 - the type of a stream, which txnsim.runtime draws from the seed
+from typing import Any
 
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, values
+from tests.support.group_api import ASSIGNMENT, GROUP, GroupApi, Member, commit_values
+from tests.support.handlers import NOT_YET, Api
 from tests.support.replica_checks import check_equal, check_replicas
+from tests.support.within import within
 from txnsim.client.errors import AbortableError, ClientError
 from txnsim.client.producer import Producer
-from txnsim.types import BrokerId, TopicPartition
+from txnsim.controller.reassignments import reassign, reassigning
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.actions import Delay
+from txnsim.faults.points import FaultPoint
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    BrokerId,
+    TopicPartition,
+    partition_for,
+)
 
+# Coordinators of groups die, move and are cut off: positions, members and what a transaction has
+# pending are there under the next one, and markers that come while it loads are not lost.
+
+
+E = ErrorCode
 PARTITIONS = 3
+HOME = TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_for(GROUP, PARTITIONS))
+OUTAGES = ("move", "kill", "stop", "isolate")
+AWAY = NOT_YET | {E.not_coordinator}
+
+
+class World:
+    """A cluster of three whose handlers are asked wherever the leader is."""
+
+    def __init__(self, cluster: VirtualCluster) -> None:
+        self.cluster = cluster
+
+    def leader(self, home: TopicPartition) -> BrokerId:
+        """Who leads the partition, by the metadata of the controller."""
+        return self.cluster.leader(home)
+
+    async def ask(self, home: TopicPartition, api: str, version: int, **values: Any) -> Any:
+        """Ask the leader, whoever that is, until it is ready."""
+        for _ in range(2_000):
+            brokers = self.cluster.sim.brokers
+            leader = self.leader(home)
+            if leader in brokers:
+                answer = await Api(self.cluster.sim, leader).ask(api, version, **values)
+                if not AWAY & set(_errors(answer)):
+                    return answer
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"{api} stays {answer}")
+
+    @property
+    def api(self) -> GroupApi:
+        """Requests of members, at the present leader."""
+        return GroupApi(Api(self.cluster.sim, self.leader(HOME)))
+
+    def txn_home(self, transactional_id: str) -> TopicPartition:
+        """Where a transactional id is kept."""
+        return self.cluster.home(transactional_id)
+
+    async def prepare(self) -> None:
+        """Both topics of coordinators exist, and the group's is loaded."""
+        api = Api(self.cluster.sim)
+        for key_type in (0, 1):
+            await api.until(
+                lambda answer: answer.error_code is E.none,
+                "FindCoordinator",
+                1,
+                key=GROUP,
+                key_type=key_type,
+            )
+        await self.ask(HOME, "OffsetFetch", 7, group_id=GROUP, topics=None, require_stable=True)
+
+    async def disturb(self, how: str) -> BrokerId:
+        """The coordinator loses its partition; who that was."""
+        sim, old = self.cluster.sim, self.leader(HOME)
+        match how:
+            case "move":
+                self.cluster.move(HOME)
+            case "kill":
+                await sim.kill_broker(old)
+            case "stop":
+                await sim.stop_broker(old)
+            case "isolate":
+                sim.isolate(old)
+        for _ in range(2_000):
+            if self.leader(HOME) != old:
+                return old
+            await asyncio.sleep(0.05)
+        raise AssertionError("nobody took over")
+
+    async def repair(self, how: str, broker: BrokerId) -> None:
+        """Undo it."""
+        if how in ("kill", "stop"):
+            await self.cluster.sim.start_broker(broker)
+        elif how == "isolate":
+            self.cluster.sim.heal(broker)
+
+    # Transactions
+
+    async def begin(self, offset: int) -> tuple[int, int]:
+        """A transaction with a pending position."""
+        answer = await self.ask(
+            self.txn_home("id"),
+            "InitProducerId",
+            4,
+            transactional_id="id",
+            transaction_timeout=600_000,
+        )
+        identity = (answer.producer_id, answer.producer_epoch)
+        values = commit_values(
+            self.api.api,
+            offset,
+            transactional_id="id",
+            producer_id=identity[0],
+            producer_epoch=identity[1],
+        )
+        done = await self.ask(HOME, "TxnOffsetCommit", 5, **values)
+        assert set(_errors(done)) == {E.none}
+        return identity
+
+    async def end(self, identity: tuple[int, int], *, committed: bool) -> None:
+        """EndTxn."""
+        answer = await self.ask(
+            self.txn_home("id"),
+            "EndTxn",
+            5,
+            transactional_id="id",
+            producer_id=identity[0],
+            producer_epoch=identity[1],
+            committed=committed,
+        )
+        assert answer.error_code is E.none
+
+    async def position(self, *, stable: bool) -> tuple[int, ErrorCode]:
+        """The group's position; unstable is an answer, too."""
+        answer = await self.ask(
+            HOME,
+            "OffsetFetch",
+            7,
+            group_id=GROUP,
+            topics=[{"name": "orders", "partition_indexes": [0]}],
+            require_stable=stable,
+        )
+        one = answer.topics[0].partitions[0]
+        return one.committed_offset, one.error_code
+
+    async def settled(self) -> int:
+        """The position once no transaction can change it any more."""
+        for _ in range(2_000):
+            offset, error = await self.position(stable=True)
+            if error is E.none:
+                return offset
+            assert error is E.unstable_offset_commit
+            await asyncio.sleep(0.05)
+        raise AssertionError("the position stays unstable")
+
+
+def _errors(answer: Any) -> list[ErrorCode]:
+    if isinstance(answer, ErrorCode):
+        return [answer]
+    if isinstance(answer, tuple):
+        return [error for one in answer for error in _errors(one)]
+    fields = getattr(answer, "__dataclass_fields__", ())
+    return [error for name in fields for error in _errors(getattr(answer, name))]
+
+
+def run(main: Any, *, seed: int = 1) -> None:
+    async def whole(cluster: VirtualCluster) -> None:
+        world = World(cluster)
+        await world.prepare()
+        await main(world)
+
+    run_cluster(
+        whole,
+        seed=seed,
+        offsets_topic_num_partitions=PARTITIONS,
+        offsets_topic_replication_factor=3,
+        transaction_state_log_replication_factor=3,
+        group_initial_rebalance_delay_ms=0,
+    )
+
+
+@pytest.mark.parametrize("how", OUTAGES)
+@pytest.mark.parametrize("committed", [True, False])
+@within(run)
+async def test_what_a_transaction_has_pending_survives_its_group_s_coordinator(
+    world: World, how: str, committed: bool
+) -> None:
+    await world.ask(HOME, "OffsetCommit", 8, **commit_values(world.api.api, 3))
+    identity = await world.begin(9)
+    old = await world.disturb(how)
+    assert await world.position(stable=True) == (-1, E.unstable_offset_commit)
+    assert await world.position(stable=False) == (3, E.none)
+    await world.end(identity, committed=committed)
+    assert await world.settled() == (9 if committed else 3)
+    await world.repair(how, old)
+    await world.disturb("move")
+    assert await world.settled() == (9 if committed else 3)
+
+
+@pytest.mark.parametrize("how", OUTAGES)
+@within(run)
+async def test_a_transaction_that_is_ended_just_before_its_group_s_coordinator_goes(
+    world: World, how: str
+) -> None:
+    identity = await world.begin(9)
+    await world.end(identity, committed=True)
+    await world.disturb(how)
+    assert await world.settled() == 9
+
+
+@pytest.mark.parametrize("how", OUTAGES)
+@within(run)
+async def test_a_generation_survives_and_its_members_go_on(world: World, how: str) -> None:
+    member = await world.api.stable()
+    await world.disturb(how)
+    await world.position(stable=True)
+    assert await world.api.heartbeat(member) is E.none
+    synced = await world.api.sync(member)
+    assert (synced.error_code, synced.assignment) == (E.none, ASSIGNMENT)
+    zombie = Member(id=member.id, generation=member.generation - 1)
+    assert await world.api.heartbeat(zombie) is E.illegal_generation
+
+
+@pytest.mark.parametrize("how", OUTAGES)
+@within(run)
+async def test_members_of_the_consumer_protocol_keep_what_they_have(world: World, how: str) -> None:
+    joined = await world.api.consume("a")
+    await world.disturb(how)
+    await world.position(stable=True)
+    stays = await world.api.consume("a", joined.member_epoch)
+    assert (stays.error_code, stays.member_epoch) == (E.none, joined.member_epoch)
+    await asyncio.sleep(46)
+    assert (await world.api.consume("a", joined.member_epoch)).error_code is (E.unknown_member_id)
+
+
+@within(run)
+async def test_a_marker_that_comes_while_positions_are_loaded_is_sent_again(world: World) -> None:
+    identity = await world.begin(9)
+    world.cluster.arm(
+        Delay(delay_ms=5_000), FaultPoint.COORDINATOR_LOAD, topic=CONSUMER_OFFSETS_TOPIC
+    )
+    await world.disturb("move")
+    await world.end(identity, committed=True)
+    await asyncio.sleep(1)
+    state = await world.ask(
+        world.txn_home("id"), "DescribeTransactions", 0, transactional_ids=["id"]
+    )
+    assert state.transaction_states[0].transaction_state == "PrepareCommit"
+    assert await world.settled() == 9
+
+
+def test_positions_never_go_back_whatever_happens_to_coordinators(seed: int) -> None:
+    """One transaction after the other moves the position on by one; coordinators come and go."""
+
+    async def main(world: World) -> None:
+        random = world.cluster.env.rng.stream("outages")
+        last = 0
+        for number in range(1, 9):
+            identity = await world.begin(number)
+            how = random.choice(OUTAGES)
+            old = await world.disturb(how)
+            committed = random.random() < 0.7
+            await world.end(identity, committed=committed)
+            last = number if committed else last
+            assert await world.settled() == (last or -1)
+            await world.repair(how, old)
+            await asyncio.sleep(20)
+
+    run(main, seed=seed)
+
+
+# Brokers die, are cut off and come back while clients write with acks=all: what was acknowledged is
+# there in the end, once and in order, transactions are whole, and all replicas agree.
+
+
 BROKERS = (BrokerId(1), BrokerId(2), BrokerId(3))
 PATIENCE = {"request_timeout_ms": 5_000, "api_timeout_ms": 60_000}
 
@@ -148,3 +418,109 @@ def test_what_was_acknowledged_survives_its_leaders(seed: int) -> None:
     assert len(run.acknowledged) > 100
     assert len(run.committed) > 20
     assert run.outages["kill"] + run.outages["isolate"] + run.outages["stop"] > 2
+
+
+# Replicas move round the brokers while transactions run: those of the data and those of the
+# transaction log. Nothing is lost, and each broker has what it should have, and no more.
+
+
+MOVES = 40
+PLACES = ((1,), (2,), (3,), (1, 2), (2, 3), (3, 1), (1, 2, 3), (3, 2, 1))
+
+
+class Moves:
+    """One run: what moves, and what the producers were told."""
+
+    def __init__(self, cluster: VirtualCluster) -> None:
+        self.cluster = cluster
+        self.random = cluster.env.rng.stream("reassign")
+        self.committed: list[bytes] = []
+        self.is_over = False
+
+    async def transact(self, name: str) -> None:
+        """Transactions over all partitions."""
+        async with (
+            self.cluster.client(name, **PATIENCE) as client,
+            Producer(client, transactional_id=name, delivery_timeout_ms=60_000) as producer,
+        ):
+            await producer.init_transactions()
+            number = 0
+            while not self.is_over:
+                number += 1
+                value = f"{name}/{number}".encode()
+                producer.begin()
+                try:
+                    sent = [producer.send("orders", index, value) for index in range(PARTITIONS)]
+                    await asyncio.gather(*sent)
+                    await producer.commit()
+                except AbortableError:
+                    await producer.abort()
+                else:
+                    self.committed.append(value)
+                await asyncio.sleep(self.random.random() / 5)
+
+    async def move(self) -> None:
+        """One partition after the other, some before the last one has arrived."""
+        for _ in range(MOVES):
+            await asyncio.sleep(self.random.random())
+            topics = self.cluster.sim.metadata.image.topics
+            name = self.random.choice(["orders", TRANSACTION_STATE_TOPIC])
+            index = self.random.randrange(len(topics[name].partitions))
+            self._begin(TopicPartition(name, index), self.random.choice(PLACES))
+            if self.random.random() < 0.7:
+                await self.until_settled()
+                check_replicas(self.cluster.sim)
+        await self.until_settled()
+
+    def _begin(self, where: TopicPartition, replicas: tuple[int, ...]) -> None:
+        metadata = self.cluster.sim.metadata
+        found = reassign(metadata.image, where, tuple(map(BrokerId, replicas)), metadata.settings)
+        assert not isinstance(found, Rejection), found
+        metadata.publish(found)
+
+    async def until_settled(self) -> None:
+        """Nothing moves any more."""
+        for _ in range(600):
+            moving = reassigning(self.cluster.sim.metadata.image)
+            if not moving:
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError(moving)
+
+
+def check_hosts(cluster: VirtualCluster) -> None:
+    """Every broker hosts its replicas and nothing else."""
+    image = cluster.sim.metadata.image
+    for broker_id, broker in cluster.sim.brokers.items():
+        expected = {
+            TopicPartition(topic.name, index)
+            for topic in image.topics.values()
+            for index, partition in enumerate(topic.partitions)
+            if broker_id in partition.replicas
+        }
+        assert set(broker.replicas.hosted) == expected, broker_id
+
+
+async def story(cluster: VirtualCluster) -> Moves:
+    run = Moves(cluster)
+    writing = [cluster.env.tasks.spawn(run.transact(name), name=name) for name in ("tx-a", "tx-b")]
+    await asyncio.sleep(1)
+    await run.move()
+    run.is_over = True
+    await asyncio.gather(*writing)
+    await asyncio.sleep(2)
+    check_hosts(cluster)
+    check_replicas(cluster.sim)
+    check_equal(cluster.sim)
+    async with cluster.client("reader") as reader:
+        read = Counter(await values(reader, "orders", partitions=PARTITIONS))
+    assert read == Counter(dict.fromkeys(run.committed, PARTITIONS))
+    return run
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+@pytest.mark.seeds
+def test_transactions_go_on_while_replicas_move(seed: int) -> None:
+    run = run_cluster(story, seed=seed)
+    assert len(run.committed) > MOVES

@@ -1,19 +1,26 @@
-"""A broker's log directory."""
+"""Log directories, looked through and locked before anything is read."""
 
 from __future__ import annotations
 
+import io
+import os
+import tarfile
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.support.log_dirs import sound_batches, write_partition
-from tests.support.logs import LogDriver, plain
+from tests.support.log_dirs import sound_batches, write_disk, write_partition
+from tests.support.logs import NOW, LogDriver, plain
+from tests.support.metadata_logs import partition, registered, topic, write_metadata_log
+from txnsim.errors import ConfigError
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.releases.rules import LATEST
-from txnsim.storage import checkpoints, producer_snapshot, txn_index
+from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
 from txnsim.storage.checkpoints import decode_offsets
+from txnsim.storage.disks import Disks, find_disks, newest_time
 from txnsim.storage.log_dir import StoredReplica, log_dir_files
 from txnsim.storage.metadata_files import (
     MetaProperties,
@@ -21,7 +28,190 @@ from txnsim.storage.metadata_files import (
     decode_partition_metadata,
 )
 from txnsim.storage.names import numbered_files
+from txnsim.storage.regular_file import (
+    expect,
+    mount,
+    open_ranges,
+    open_regular,
+    read_regular,
+    size_of_open,
+    why_unreadable,
+)
+from txnsim.storage.stored_file import StoredFile, tar_of
 from txnsim.types import TopicPartition
+
+# The log directories of a cluster, looked through before anything is read.
+
+
+ORDERS = ("orders", 0)
+FOLDER = "__cluster_metadata-0"
+
+
+def filled(count: int = 2) -> LogDriver:
+    driver = LogDriver()
+    for _ in range(count):
+        driver.append(plain())
+    return driver
+
+
+def broker(parent: Path, node_id: int, *partitions: tuple[str, int], name: str = "") -> Path:
+    path = parent / (name or f"broker-{node_id}")
+    write_disk(path, {one: filled().log for one in partitions or (ORDERS,)}, node_id=node_id)
+    return path
+
+
+def held(disks: Disks) -> list[tuple[int, str]]:
+    return [(node, str(one.replica.topic_partition)) for node, one in disks.all_folders()]
+
+
+def refused(*paths: Path) -> str:
+    with pytest.raises(ConfigError) as caught:
+        find_disks(paths)
+    return str(caught.value)
+
+
+def test_each_replica_is_found_with_all_that_stands_beside_it(tmp_path: Path) -> None:
+    two = broker(tmp_path, 2, ORDERS, ("a.b", 4))
+    disks = find_disks([two, broker(tmp_path, 1)])
+    assert disks.cluster_id == "abc"
+    assert held(disks) == [(1, "orders-0"), (2, "a.b-4"), (2, "orders-0")]
+    folder = next(one for _, one in disks.all_folders())
+    assert folder.topic_id is not None
+    assert folder.high_watermark == folder.noted.recovery_point == 2
+    assert folder.was_clean
+    assert disks.size == sum(path.stat().st_size for path in tmp_path.rglob("*.log"))
+    assert disks.metadata is None
+
+
+def test_only_some_topics_can_be_taken(tmp_path: Path) -> None:
+    disks = find_disks([broker(tmp_path, 1, ORDERS, ("other", 0))]).only(["orders", "unknown"])
+    assert held(disks) == [(1, "orders-0")]
+
+
+def test_what_is_not_noted_is_nought(tmp_path: Path) -> None:
+    path = broker(tmp_path, 1)
+    for file in (*path.glob("*-checkpoint"), path / ".kafka_cleanshutdown"):
+        file.unlink()
+    (path / "orders-0" / "partition.metadata").unlink()
+    ((_, folder),) = find_disks([path]).all_folders()
+    assert (folder.high_watermark, folder.noted.recovery_point, folder.was_clean) == (0, 0, False)
+    assert folder.topic_id is None
+    assert folder.noted.cleaned_until is None
+
+
+def test_a_checkpoint_that_was_made_and_not_filled_notes_nothing(tmp_path: Path) -> None:
+    path = broker(tmp_path, 1)
+    (path / "cleaner-offset-checkpoint").write_text("")
+    ((_, folder),) = find_disks([path]).all_folders()
+    assert folder.noted.cleaned_until is None
+
+
+def test_a_broker_may_have_several_directories(tmp_path: Path) -> None:
+    first = broker(tmp_path, 1, name="disk-a")
+    second = broker(tmp_path, 1, ("orders", 1), name="disk-b")
+    assert held(find_disks([first, second])) == [(1, "orders-0"), (1, "orders-1")]
+
+
+# What can't be loaded
+
+
+def test_a_folder_that_is_no_log_directory_is_refused(tmp_path: Path) -> None:
+    assert refused(tmp_path).startswith(f"{tmp_path / 'meta.properties'} is missing")
+    assert "is missing" in refused(tmp_path / "nowhere")
+
+
+def test_damaged_notes_are_refused_by_file(tmp_path: Path) -> None:
+    path = broker(tmp_path, 1)
+    (path / "orders-0" / "partition.metadata").write_text("version: 9\n")
+    assert refused(path).startswith(f"{path / 'orders-0' / 'partition.metadata'}: ")
+    (path / "recovery-point-offset-checkpoint").write_text("0\n1\n")
+    assert refused(path).startswith(f"{path / 'recovery-point-offset-checkpoint'}: ")
+    (path / "meta.properties").write_text("node.id=x\n")
+    assert refused(path).startswith(f"{path / 'meta.properties'}: ")
+
+
+def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
+    one, two = broker(tmp_path, 1), broker(tmp_path, 2)
+    text = (two / "meta.properties").read_text()
+    (two / "meta.properties").write_text(text.replace("cluster.id=abc", "cluster.id=other"))
+    told = refused(one, two)
+    assert told.startswith(f"{two / 'meta.properties'}: cluster.id is 'other'")
+    assert str(one) in told
+
+
+def test_two_brokers_of_one_id_are_refused(tmp_path: Path) -> None:
+    one, two = broker(tmp_path, 1, name="a"), broker(tmp_path, 1, name="b")
+    assert refused(one, two).startswith(f"{two / 'orders-0'}: node 1 has that replica in {one}")
+
+
+def test_one_directory_twice_is_refused(tmp_path: Path) -> None:
+    one = broker(tmp_path, 1)
+    assert refused(one, one).endswith(f"it is the same directory as {one}")
+
+
+# The metadata log
+
+
+def test_the_copy_that_knows_most_counts(tmp_path: Path) -> None:
+    one, two, three = (broker(tmp_path, number) for number in (1, 2, 3))
+    topic_id = uuid.UUID(int=1)
+    records = [topic("orders", topic_id), partition(topic_id)]
+    write_metadata_log(one / FOLDER, [*records, *records], epoch=1)
+    write_metadata_log(two / FOLDER, records, epoch=2)
+    write_metadata_log(three / FOLDER, records[:1], epoch=2)
+    metadata = find_disks([one, two, three]).metadata
+    assert metadata is not None
+    assert metadata.age == (2, 2)
+    assert TopicPartition("__cluster_metadata", 0) not in {
+        one.replica.topic_partition for _, one in find_disks([one]).all_folders()
+    }
+
+
+def test_a_metadata_log_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    path = broker(tmp_path, 1)
+    file = write_metadata_log(path / FOLDER, [b"\x00\x00\x00"])
+    assert refused(path).startswith(f"{file}, offset 0: ")
+
+
+def test_a_mere_controller_is_no_broker(tmp_path: Path) -> None:
+    one = broker(tmp_path, 1)
+    write_disk(tmp_path / "controller", {}, node_id=100)
+    write_metadata_log(tmp_path / "controller" / FOLDER, [registered(1), registered(7)])
+    disks = find_disks([one, tmp_path / "controller"])
+    assert list(disks.folders) == [1]
+    assert disks.metadata is not None
+    write_disk(tmp_path / "empty", {}, node_id=7)
+    assert list(find_disks([tmp_path / "controller", tmp_path / "empty"]).folders) == [7]
+    assert "no broker has left anything there" in refused(tmp_path / "controller")
+
+
+def stamped(*times: int) -> LogDriver:
+    driver = LogDriver()
+    for time in times:
+        driver.append(plain(timestamp=time))
+    return driver
+
+
+def test_coordinators_clocks_are_asked_before_producers(tmp_path: Path) -> None:
+    write_disk(
+        tmp_path,
+        {("orders", 0): stamped(NOW + 900_000).log, ("__transaction_state", 3): stamped(NOW).log},
+    )
+    assert newest_time(find_disks([tmp_path])) == NOW
+
+
+def test_records_have_to_do_where_no_coordinator_wrote(tmp_path: Path) -> None:
+    write_disk(tmp_path, {("orders", 0): stamped(NOW, NOW - 5).log, ("orders", 1): stamped().log})
+    assert newest_time(find_disks([tmp_path])) == NOW
+
+
+def test_without_a_record_nothing_is_known(tmp_path: Path) -> None:
+    write_disk(tmp_path, {("orders", 0): stamped().log})
+    assert newest_time(find_disks([tmp_path])) is None
+
+
+# A broker's log directory.
+
 
 META = MetaProperties(cluster_id="abc", node_id=2, directory_id=uuid.UUID(int=5))
 
@@ -146,3 +336,168 @@ def test_a_segment_without_aborted_transactions_has_no_file_of_them(tmp_path: Pa
     driver.end(committed=True)
     write_partition(tmp_path / "t-0", driver.log, topic_id=TOPIC_ID)
     assert numbered_files(tmp_path / "t-0", ".txnindex") == ()
+
+
+# Files that may be anything.
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"abc")
+    assert read_regular(path) == b"abc"
+    assert why_unreadable(path) == ""
+
+
+def test_what_should_be_small_is_not_read_where_it_is_large(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"abc")
+    with pytest.raises(OSError, match="3 bytes, no more than 2 are read"):
+        read_regular(path, 2)
+
+
+def test_a_named_pipe_does_not_keep_anybody_waiting(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="a named pipe, not a file"):
+        open_regular(path)
+    assert why_unreadable(path) == "a named pipe, not a file"
+
+
+def test_a_folder_a_link_to_itself_and_nothing_have_their_reasons(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("link")
+    assert why_unreadable(tmp_path) == "a folder, not a file"
+    assert why_unreadable(link) == "Too many levels of symbolic links"
+    assert why_unreadable(tmp_path / "nothing") == "No such file or directory"
+
+
+def test_a_device_is_no_file() -> None:
+    assert why_unreadable(Path("/dev/null")) == "a device or socket, not a file"
+
+
+class Elsewhere:
+    """Bytes that lie in no file, handed over two at a time."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.size = len(data)
+        self.is_closed = False
+
+    def read_into(self, view: memoryview, position: int) -> int:
+        """Two of them."""
+        part = self._data[position : position + min(len(view), 2)]
+        view[: len(part)] = part
+        return len(part)
+
+    def close(self) -> None:
+        """Noted."""
+        self.is_closed = True
+
+
+def test_a_mounted_folder_is_read_from_elsewhere(tmp_path: Path) -> None:
+    opened: list[tuple[str, bool, Elsewhere]] = []
+
+    class Store:
+        def open(self, place: Path, is_sequential: bool) -> Elsewhere:
+            if place.name == "none":
+                raise FileNotFoundError(2, "No such file or directory", str(place))
+            opened.append((place.name, is_sequential, Elsewhere(b"abcdefg")))
+            return opened[-1][2]
+
+        def expect(self, places: Sequence[Path]) -> None:
+            expected.extend(places)
+
+    expected: list[Path] = []
+
+    (tmp_path / "mounted-too").write_bytes(b"here")
+    mount(tmp_path / "mounted", Store())
+    there = tmp_path / "mounted" / "file"
+    assert read_regular(there) == b"abcdefg"
+    with open_regular(there) as file:
+        assert size_of_open(file) == 7
+        file.seek(3)
+        assert (file.read(2), file.tell(), file.read()) == (b"de", 5, b"fg")
+    open_ranges(there, is_sequential=True).close()
+    assert [is_sequential for _, is_sequential, _ in opened] == [False, False, True]
+    assert all(one.is_closed for _, _, one in opened)
+    assert why_unreadable(tmp_path / "mounted" / "none") == "No such file or directory"
+    assert read_regular(tmp_path / "mounted-too") == b"here"
+    expect([str(there), str(tmp_path / "mounted-too")])
+    assert expected == [there]
+
+
+# Names in a log directory.
+
+
+def test_a_file_is_named_for_its_offset_in_twenty_digits() -> None:
+    assert names.file_name(42, ".log") == "00000000000000000042.log"
+    assert names.offset_of("00000000000000000042.log", ".log") == 42
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "00000000000000000042.index",
+        "42.log",
+        "00000000000000000042.log.deleted",
+        "leader-epoch-checkpoint",
+    ],
+)
+def test_other_files_are_no_segments(name: str) -> None:
+    assert names.offset_of(name, ".log") is None
+
+
+def test_a_topic_may_have_hyphens_and_numbers_in_its_name() -> None:
+    where = TopicPartition("a-1-b", 12)
+    assert names.directory_name(where) == "a-1-b-12"
+    assert names.topic_partition_of("a-1-b-12") == where
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "meta.properties",
+        "orders-0.0123456789abcdef0123456789abcdef-delete",
+        "orders-0.0123456789abcdef0123456789abcdef-future",
+        "orders-0.0123456789abcdef0123456789abcdef-stray",
+        "orders",
+    ],
+)
+def test_what_is_no_replica_or_is_going_is_left_out(name: str) -> None:
+    assert names.topic_partition_of(name) is None
+
+
+def test_replicas_are_listed_by_topic_and_partition(tmp_path: Path) -> None:
+    for name in ("b-0", "a-10", "a-2", "not a partition"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "a-3").write_bytes(b"a file")
+    found = names.partition_directories(tmp_path)
+    assert [str(one.topic_partition) for one in found] == ["a-2", "a-10", "b-0"]
+    assert found[0].path == tmp_path / "a-2"
+
+
+def test_files_of_a_kind_are_listed_by_offset(tmp_path: Path) -> None:
+    for offset in (30, 4, 0):
+        (tmp_path / names.file_name(offset, ".log")).touch()
+    (tmp_path / names.file_name(4, ".index")).touch()
+    assert [offset for offset, _ in names.numbered_files(tmp_path, ".log")] == [0, 4, 30]
+
+
+# Files before they are written.
+
+
+FILES = (
+    StoredFile.of("a", b"12345"),
+    StoredFile(path="b", parts=(b"x" * 512, b"y" * 512)).below("folder"),
+    StoredFile.of("empty", b""),
+)
+
+
+def test_the_archive_holds_the_same_files() -> None:
+    data = b"".join(tar_of(FILES, modified_ms=1_700_000_000_123))
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        found = {
+            member.name: (archive.extractfile(member) or io.BytesIO()).read() for member in archive
+        }
+        assert {member.mtime for member in archive} == {1_700_000_000}
+    assert found == {file.path: b"".join(file.parts) for file in FILES}

@@ -1,6 +1,4 @@
-"""The metadata log as it lies on disk. The golden values were written by a controller of Apache
-Kafka 4.3.1.
-"""
+"""The metadata log as it lies on disk, in bytes of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -12,6 +10,7 @@ import crc32c
 import msgspec
 import pytest
 
+from tests.support.logs import NOW
 from tests.support.metadata_logs import (
     config,
     encoded,
@@ -24,11 +23,25 @@ from tests.support.metadata_logs import (
     write_metadata_log,
 )
 from txnsim.errors import CorruptLogRecordError
-from txnsim.metadata.image import PartitionImage
+from txnsim.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from txnsim.storage.log_file import read_log_file
+from txnsim.storage.metadata_files import (
+    MetaProperties,
+    decode_meta_properties,
+    decode_partition_metadata,
+    encode_meta_properties,
+    encode_partition_metadata,
+    uuid_text,
+)
 from txnsim.storage.metadata_log import StoredMetadata, read_metadata_log
+from txnsim.storage.metadata_snapshot import RECORDS_PER_BATCH, metadata_files_in_steps
 from txnsim.types import BrokerId, LeaderEpoch
-from txnsim.wire.batch import control_batch
+from txnsim.wire.batch import control_batch, read_control_record
 from txnsim.wire.messages import metadata_records as schema
+
+# The metadata log as it lies on disk. The golden values were written by a controller of Apache
+# Kafka 4.3.1.
+
 
 ORDERS: Final = uuid.UUID("6b1937bf-b390-4f19-be13-d779da0edf85")
 GOLDEN: Final = (
@@ -296,3 +309,143 @@ def test_a_record_about_a_topic_that_is_not_there_names_its_file(
     with pytest.raises(CorruptLogRecordError, match="which no record before it has made") as caught:
         read(tmp_path)
     assert str(caught.value).startswith(f"{path}, offset 0")
+
+
+# A snapshot of the metadata log, which is read back as it was.
+
+
+ONE, TWO = BrokerId(1), BrokerId(2)
+BROKERS = {
+    one: BrokerImage(broker_id=one, epoch=int(one), host="h", port=9092, alive=one == ONE)
+    for one in (ONE, TWO)
+}
+
+
+def image(partitions: int = 1) -> ClusterImage:
+    """With something of everything."""
+    made = ClusterImage(
+        cluster_id="abc",
+        offset=700,
+        brokers=BROKERS,
+        features={"kraft.version": 0, "transaction.version": 2, "metadata.version": 30},
+        broker_configs={"": {"min.insync.replicas": "2"}, "1": {"log.cleaner.threads": "3"}},
+        group_configs={"g": {"consumer.session.timeout.ms": "50000"}},
+        client_metrics={"m": {"interval.ms": "1000"}},
+    )
+    return made.with_topic(
+        TopicImage(
+            name="orders",
+            topic_id=uuid.UUID(int=5),
+            partitions=(
+                PartitionImage(
+                    leader=TWO,
+                    leader_epoch=LeaderEpoch(6),
+                    partition_epoch=9,
+                    replicas=(ONE, TWO),
+                    isr=(TWO,),
+                    elr=(ONE,),
+                    last_known_elr=(ONE,),
+                    is_recovering=True,
+                    removing=(ONE,),
+                    adding=(TWO,),
+                ),
+            )
+            * partitions,
+            configs={"retention.ms": "7"},
+        )
+    )
+
+
+def written(directory: Path, what: ClusterImage) -> Path:
+    steps = metadata_files_in_steps(
+        what, features={"metadata.version": (7, 30)}, next_producer_id=4_000, now_ms=NOW
+    )
+    files = None
+    while files is None:
+        try:
+            next(steps)
+        except StopIteration as end:
+            files = end.value
+    for file in files:
+        path = directory / file.path
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"".join(file.parts))
+    return directory / "__cluster_metadata-0"
+
+
+def test_it_says_all_that_the_image_says(tmp_path: Path) -> None:
+    was = image()
+    found = read(written(tmp_path, was))
+    assert found.image.topics == was.topics
+    assert found.image.topic_names == was.topic_names
+    assert found.image.features == {"transaction.version": 2, "metadata.version": 30}
+    assert found.image.broker_configs == was.broker_configs
+    assert found.image.group_configs == was.group_configs
+    assert found.image.client_metrics == was.client_metrics
+    assert (found.image.offset, found.next_producer_id) == (701, 4_000)
+    assert found.broker_ids == {1, 2}
+
+
+def test_the_level_that_is_needed_to_read_the_rest_comes_first(tmp_path: Path) -> None:
+    (path,) = written(tmp_path, image()).glob("*.checkpoint")
+    assert path.name == "00000000000000000701-0000000001.checkpoint"
+    header, first, footer = list(read_log_file(path, on_torn=print))
+    assert b"metadata.version" in first.data[:100]
+    kinds = [read_control_record(one.data) for one in (header, footer)]
+    assert [kind and kind.type for kind in kinds] == [3, 4]
+    assert [one.header.base_offset for one in (header, first, footer)] == [
+        *(0, 1, footer.header.base_offset)
+    ]
+
+
+@pytest.mark.costly
+def test_many_records_are_several_batches(tmp_path: Path) -> None:
+    folder = written(tmp_path, image(RECORDS_PER_BATCH + 1))
+    (path,) = folder.glob("*.checkpoint")
+    offsets = [one.header.base_offset for one in read_log_file(path, on_torn=print)]
+    assert offsets[:3] == [0, 1, 1 + RECORDS_PER_BATCH]
+    assert len(read(folder).image.topics["orders"].partitions) == RECORDS_PER_BATCH + 1
+
+
+# Small files of properties.
+
+
+TOPIC_ID = uuid.UUID(int=0xFB1234567890ABCDEF0011223344556F)
+
+
+def test_the_id_of_a_topic_is_written_as_kafka_writes_it_and_read_back() -> None:
+    text = encode_partition_metadata(TOPIC_ID)
+    assert text == f"version: 0\ntopic_id: {uuid_text(TOPIC_ID)}\n"
+    assert len(uuid_text(TOPIC_ID)) == 22
+    assert decode_partition_metadata(text, place="f") == TOPIC_ID
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "f: version None, expected 0"),
+        ("version: 1\ntopic_id: x\n", "f: version '1', expected 0"),
+        ("version: 0\n", "f: '' is no id of 22 characters"),
+        (f"version: 0\ntopic_id: {'é' * 22}\n", "is no id of 22 characters"),
+    ],
+)
+def test_partition_metadata_that_can_not_be_read_is_refused(text: str, complaint: str) -> None:
+    with pytest.raises(CorruptLogRecordError, match=complaint):
+        decode_partition_metadata(text, place="f")
+
+
+@pytest.mark.parametrize("directory", [None, TOPIC_ID])
+def test_meta_properties_are_read_back(directory: uuid.UUID | None) -> None:
+    meta = MetaProperties(cluster_id="abc", node_id=3, directory_id=directory)
+    assert decode_meta_properties(encode_meta_properties(meta), place="f") == meta
+
+
+def test_meta_properties_of_a_broker_with_zookeeper_are_read() -> None:
+    text = "#\n#Fri Nov 20\nbroker.id=2\nversion=0\ncluster.id=abc\n"
+    assert decode_meta_properties(text, place="f") == MetaProperties(cluster_id="abc", node_id=2)
+
+
+@pytest.mark.parametrize("text", ["", "node.id=x\n", "node.id=-1\n", f"node.id={'9' * 5_000}\n"])
+def test_meta_properties_without_a_node_are_refused(text: str) -> None:
+    with pytest.raises(CorruptLogRecordError, match=r"f: node.id is .*, expected a number"):
+        decode_meta_properties(text, place="f")

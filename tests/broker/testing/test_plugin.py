@@ -1,15 +1,379 @@
-"""The plugin is nearly nothing for those who don't use it. What it does for those who do is in
-tests/lab/plugin.
-"""
+"""The pytest plugin's parts: sessions, reports, recordings, options, repetition."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from tests.support.testing_plays import committed
+from tests.support.within import within
+from txnsim.errors import ConfigError
+from txnsim.faults.actions import Hold
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.http.report import LINE_CHARACTERS_MAX, SENTENCES_MAX
+from txnsim.runtime.trace import TraceLevel, Tracer
+from txnsim.runtime.virtual.process import ADDRESSES, ARRANGED, STRINGS
+from txnsim.settings import DEFAULTS
+from txnsim.testing import _repeating as repeating
 from txnsim.testing import plugin
+from txnsim.testing._report import EVENTS_MAX, sections
+from txnsim.testing._session import Guard, from_ini
+from txnsim.testing._virtual import run_virtual
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.event_loop import ClusterLoop
+from txnsim.testing.faults import FaultState
+from txnsim.testing.options import Wanted, wanted
+from txnsim.testing.rebuilt_cluster import RebuiltCluster
+
+# What a failing test shows, and that it stays short.
+
+
+RULE = FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, action=Hold())
+
+
+def tracer(notes: int, *, level: TraceLevel = TraceLevel.BRIEF) -> Tracer:
+    made = Tracer(lambda: 5_000, level=level)
+    for number in range(notes):
+        made.emit("note", "scenario", data={"text": f"note {number}"})
+    return made
+
+
+def test_story_events_and_faults_are_told() -> None:
+    state = FaultState(
+        rule=RULE, matched=2, struck=1, held=1, released=0, may_miss=False, in_force=False
+    )
+    found = dict(sections(tracer(2), [state]))
+    assert found["txnsim: what happened"].splitlines() == [
+        "      5 ms  scenario: note 0",
+        "      5 ms  scenario: note 1",
+    ]
+    assert found["txnsim: last events"].splitlines()[1].endswith('scenario  {"text":"note 1"}')
+    assert found["txnsim: faults"].startswith(
+        "late: 2 matched, 1 struck, 1 held, 0 released, disarmed: {"
+    )
+
+
+def test_an_action_that_failed_says_why() -> None:
+    state = FaultState(
+        rule=RULE,
+        matched=1,
+        struck=0,
+        held=0,
+        released=0,
+        may_miss=False,
+        in_force=True,
+        failure="there is no broker 9",
+    )
+    assert (
+        ", failed (there is no broker 9): {" in dict(sections(tracer(0), [state]))["txnsim: faults"]
+    )
+
+
+def test_it_begins_where_the_test_began() -> None:
+    found = dict(sections(tracer(3), [], since=2))
+    assert "note 1" not in found["txnsim: what happened"]
+    assert "note 2" in found["txnsim: what happened"]
+    assert "txnsim: faults" not in found
+
+
+def test_it_is_bounded() -> None:
+    made = tracer(200)
+    made.emit("note", "scenario", data={"text": "x" * 10_000})
+    found = dict(sections(made, []))
+    lines = found["txnsim: what happened"].splitlines()
+    assert lines[0] == f"… {201 - SENTENCES_MAX} sentences before"
+    assert len(lines) == SENTENCES_MAX + 1
+    assert len(found["txnsim: last events"].splitlines()) == EVENTS_MAX
+    assert max(map(len, lines)) == LINE_CHARACTERS_MAX + 1
+
+
+def test_an_empty_trace_says_nothing_and_one_that_is_off_says_so() -> None:
+    assert sections(tracer(0), []) == []
+    ((title, text),) = sections(tracer(1, level=TraceLevel.OFF), [])
+    assert (title, text) == ("txnsim", 'nothing was recorded: trace is "off" for this cluster')
+
+
+def test_the_test_s_own_looking_is_left_out() -> None:
+    made = tracer(0)
+    for peer, api in (
+        ("client/txnsim-testing", "Fetch"),
+        ("broker/2", "Fetch"),
+        ("broker/3000", "BrokerHeartbeat"),
+        ("broker/3000", "AllocateProducerIds"),
+        ("client/app", "Fetch"),
+    ):
+        payload = {"api": api, "correlation": 1, "peer": peer, "response": False, "version": 1}
+        made.emit("msg.recv", "broker/1", data=payload)
+    empty = {"tp": "__transaction_state-11", "transactions": 0, "coordinator_epoch": 0}
+    made.emit("txn.load", "broker/1/txn/11", data=empty)
+    (line,) = dict(sections(made, []))["txnsim: last events"].splitlines()
+    assert '"peer":"client/app"' in line
+
+
+# Ini options and markers, put together.
+
+
+def test_ini_options_are_those_of_a_cluster() -> None:
+    assert from_ini(
+        {
+            "txnsim_brokers": "1",
+            "txnsim_transaction_version": "2",
+            "txnsim_topics": ["orders:3", "single"],
+            "txnsim_settings": [
+                "transaction.max.timeout.ms = 60000",
+                "transaction.partition.verification.enable=false",
+                "log.cleaner.min.cleanable.ratio=0.25",
+                "message.timestamp.type=LogAppendTime",
+            ],
+            "txnsim_as_version": "3.9",
+            "txnsim_trace": "full",
+        }
+    ) == {
+        "brokers": 1,
+        "transaction_version": 2,
+        "topics": {"orders": 3, "single": 1},
+        "settings": {
+            "transaction.max.timeout.ms": 60_000,
+            "transaction.partition.verification.enable": False,
+            "log.cleaner.min.cleanable.ratio": 0.25,
+            "message.timestamp.type": "LogAppendTime",
+        },
+        "as_version": "3.9",
+        "trace": "full",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("txnsim_brokers", "three", "txnsim_brokers: expected a number, found 'three'"),
+        (
+            "txnsim_topics",
+            ["orders:x"],
+            "txnsim_topics: topics: orders:x: expected NAME or NAME:PARTITIONS",
+        ),
+        ("txnsim_settings", ["a"], "txnsim_settings: expected NAME=VALUE, found 'a'"),
+    ],
+)
+def test_what_is_no_option_is_refused(name: str, value: Any, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        from_ini({name: value})
+
+
+class Item:
+    """As much of a test as options are read from."""
+
+    def __init__(self, *markers: pytest.Mark) -> None:
+        self._markers = markers
+
+    def iter_markers(self, name: str) -> tuple[pytest.Mark, ...]:
+        assert name == "txnsim"
+        return self._markers
+
+
+def item(*markers: pytest.MarkDecorator) -> Any:
+    return Item(*(marker.mark for marker in markers))
+
+
+def test_the_closest_marker_wins_over_outer_ones_and_these_over_ini_options() -> None:
+    guard = Guard({"txnsim_brokers": "5", "txnsim_trace": "off", "txnsim_topics": []})
+    mark = pytest.mark.txnsim
+    asked = guard.asked(
+        item(mark(topics=["near"]), mark(topics=["far"], trace="full", faults_may_miss=True))
+    )
+    assert (asked.cluster.brokers, asked.cluster.trace) == (5, "full")
+    assert dict(asked.cluster.topics) == {"near": 1}
+    assert asked.faults_may_miss
+    assert not guard.asked(item()).faults_may_miss
+
+
+def test_a_marker_takes_no_positions() -> None:
+    with pytest.raises(ConfigError, match="keyword arguments only"):
+        Guard({}).asked(item(pytest.mark.txnsim(3)))
+
+
+# How a virtual run of a failed test is seen again.
+
+
+def item_of(**options: Any) -> Any:
+    """A test as pytest describes it, called with options."""
+    config = SimpleNamespace(
+        invocation_params=SimpleNamespace(dir=Path("/project")),
+        getoption=lambda name, default=None: options.get(name, default),
+    )
+    path = Path("/project/tests/test_shop.py")
+    return SimpleNamespace(config=config, nodeid="test_shop.py::test_orders[two words]", path=path)
+
+
+def config_of(*arguments: str) -> Any:
+    params = pytest.Config.InvocationParams(args=arguments, plugins=None, dir=Path())
+    return SimpleNamespace(invocation_params=params)
+
+
+def test_the_command_names_test_seed_and_order() -> None:
+    assert repeating.command(item_of(), 7) == (
+        "python -m pytest 'tests/test_shop.py::test_orders[two words]' --txnsim-seed=7 "
+        "--txnsim-repeatable"
+    )
+    asked = item_of(markexpr="slow and not real", randomly_seed=5)
+    assert repeating.command(asked, 7).split("words]' ")[1] == (
+        "-m 'slow and not real' --randomly-seed=5 --txnsim-seed=7 --txnsim-repeatable"
+    )
+    assert "randomly" not in repeating.command(item_of(randomly_seed="default"), 7)
+
+
+def test_the_section_says_what_stands_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeating, "limits_of_process", lambda: (STRINGS, ADDRESSES))
+    title, text = repeating.section(item_of(), 7)
+    assert title == "txnsim: see it again"
+    assert text.splitlines()[0] == "virtual time, seed 7"
+    assert text.splitlines()[2:] == [
+        f"this process was not arranged: {STRINGS}",
+        f"this process was not arranged: {ADDRESSES}",
+    ]
+    monkeypatch.setattr(repeating, "limits_of_process", tuple)
+    assert len(repeating.section(item_of(), 7)[1].splitlines()) == 2
+
+
+def test_the_header_says_whether_runs_repeat() -> None:
+    assert repeating.header(()) == "txnsim: virtual runs repeat in every process"
+    assert repeating.header((STRINGS,)).endswith(f"may not repeat in another process: {STRINGS}")
+
+
+def test_pytest_starts_again_where_it_is_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(repeating, "arrange_process", lambda: started.append("again"))
+    monkeypatch.setattr(repeating, "limits_of_process", lambda: (STRINGS,))
+    monkeypatch.delenv(ARRANGED, raising=False)
+    with pytest.raises(pytest.UsageError, match="arrange_process"):
+        repeating.arrange(config_of("of", "another", "program"))
+    assert started == []
+    repeating.arrange(config_of(*sys.argv[1:]))
+    assert started == ["again"]
+    monkeypatch.setitem(os.environ, ARRANGED, "1")
+    repeating.arrange(config_of("of", "another", "program"))
+    monkeypatch.delenv(ARRANGED)
+    monkeypatch.setattr(repeating, "limits_of_process", tuple)
+    repeating.arrange(config_of("of", "another", "program"))
+    assert started == ["again"]
+
+
+# Keyword arguments to a cluster's options, and what is refused.
+
+
+def test_nothing_asked_for_is_a_cluster_with_kafka_s_defaults_on_free_ports() -> None:
+    options = wanted().options()
+    assert (options.brokers, options.port, options.topics) == (3, 0, ())
+    assert options.settings is DEFAULTS
+
+
+def test_settings_go_by_kafka_s_names_and_topics_by_number_or_name() -> None:
+    options = wanted(
+        brokers=1,
+        topics=["a", "b"],
+        transaction_version=1,
+        settings={"transaction.max.timeout.ms": 1_000},
+        as_version="4.0",
+        rules={"markers_need_verification": True},
+    ).options()
+    assert options.topics == (("a", 1), ("b", 1))
+    assert options.settings.transaction_version == 1
+    assert options.settings.transaction_max_timeout_ms == 1_000
+    assert options.as_version == ("4.0",)
+    assert wanted(topics={"a": 6}).options().topics == (("a", 6),)
+
+
+def test_an_unknown_argument_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(
+        ConfigError,
+        match=r"txnsim: partitions: no option .*there are: brokers, first_broker_id,",
+    ):
+        wanted(partitions=3)
+
+
+def test_a_value_of_the_wrong_kind_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"brokers: expected a whole number, found '3'"):
+        wanted(brokers="3")
+
+
+def test_a_wrong_setting_is_refused_as_in_a_file() -> None:
+    with pytest.raises(ConfigError, match=r"did you mean transaction.max.timeout.ms\?"):
+        wanted(settings={"transaction.max.timeout": 1}).options()
+
+
+def test_a_setting_without_effect_is_warned_about() -> None:
+    with pytest.warns(UserWarning, match=r"without effect, because .*: log.dirs"):
+        wanted(settings={"log.dirs": "here"}).options()
+
+
+def test_the_level_of_the_trace_is_one_of_three() -> None:
+    assert wanted(trace="full").trace_level is TraceLevel.FULL
+    with pytest.raises(ConfigError, match="trace: no value 'loud'; there are: ") as refusal:
+        wanted(trace="loud", brokers="three")
+    assert "brokers: expected a whole number, found 'three'" in str(refusal.value)
+
+
+# A cluster that is taken down and built anew.
+
+
+def rebuilt(asked: Wanted) -> RebuiltCluster:
+    return RebuiltCluster(ClusterLoop(asyncio.get_running_loop()), asked)
+
+
+async def test_it_runs_between_start_and_stop() -> None:
+    made = rebuilt(wanted(brokers=1))
+    with pytest.raises(RuntimeError, match="does not run"):
+        _ = made.sim
+    await made.start()
+    assert made.is_running
+    with pytest.raises(RuntimeError, match="runs already"):
+        await made.start()
+    await made.stop()
+    await made.stop()
+    assert not made.is_running
+
+
+async def test_a_reset_keeps_the_addresses_and_nothing_else() -> None:
+    made = rebuilt(wanted(brokers=2, topics={"orders": 3}))
+    await made.start()
+    before = made.sim.bootstrap
+    admin = await made.admin()
+    await admin.create_topic("more", partitions=1)
+    made.environment.clock.advance(86_400_000)
+    await made.reset()
+    assert (made.sim.bootstrap, made.starts) == (before, 2)
+    assert made.environment.clock.advanced_ms == 0
+    topics = await (await made.admin()).describe_topics(None)
+    assert {topic.name for topic in topics if not topic.name.startswith("__")} == {"orders"}
+    await made.stop()
+
+
+async def test_a_start_that_fails_leaves_nothing_behind() -> None:
+    made = rebuilt(wanted(brokers=1, topics={"no topic": 1}))
+    with pytest.raises(ConfigError, match="no topic"):
+        await made.start()
+    assert not made.is_running
+
+
+async def test_a_cluster_with_further_listeners_can_not_have_its_ports_again() -> None:
+    made = rebuilt(wanted(brokers=1, settings={"kip_text": True}))
+    await made.start()
+    with pytest.raises(ConfigError, match="can't be reset"):
+        await made.reset()
+    await made.stop()
+
+
+# The plugin is nearly nothing for those who don't use it. What it does for those who do is in
+# tests/lab/plugin.
+
 
 PROGRAM = """
 import sys
@@ -49,3 +413,33 @@ def test_modules_are_imported_as_pip_has_compiled_them(
     monkeypatch.setattr(sys, "meta_path", [one for one in before if one is not rewriting])
     with plugin._as_installed(pytestconfig):  # --assert=plain
         assert rewriting not in sys.meta_path
+
+
+# The trace by the asynchronous door.
+
+
+@within(run_virtual, topics=["orders"])
+async def test_events_story_and_export(kafka: AsyncSimulatedKafka) -> None:
+    await committed(kafka, "orders", "a")
+    here = await kafka.trace.position()
+    await kafka.trace.note("from here on")
+    await committed(kafka, "orders", "b")
+    # A commit returns before its markers are written.
+    await kafka.transactions.wait_for_state("app", "CompleteCommit")
+    assert len(await kafka.trace.events(kind="marker.written")) >= 2
+    (first, *_) = await kafka.trace.story(since=here)
+    assert (first.who, first.text) == ("scenario", "from here on")
+    exported = await kafka.trace.export()
+    assert exported.startswith(b'{"k":"run"')
+    assert b'"k":"end"' in exported.splitlines()[-1]
+
+
+@within(run_virtual, topics=["orders"])
+async def test_recording_can_be_turned_off(kafka: AsyncSimulatedKafka) -> None:
+    await kafka.trace.level("off")
+    here = await kafka.trace.position()
+    await kafka.trace.note("nobody hears")
+    await committed(kafka, "orders", "a")
+    assert await kafka.trace.position() == here
+    with pytest.raises(ValueError, match="loud"):
+        await kafka.trace.level("loud")

@@ -1,15 +1,23 @@
-"""Adding and verifying partitions, the timers, descriptions."""
+"""The transaction coordinator's machine: every cell, allowed and refused."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, STATES, TID, entry, rows
+from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, STATES, TID, entry, rows
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.releases.rules import LATEST
+from txnsim.settings import Settings
 from txnsim.txn.commands import (
+    MARKERS_OWED,
+    NEEDS_PRODUCER_ID,
     PARTITIONS_ADDED,
     AddPartitions,
+    EndTxn,
+    InitProducerId,
+    NeedsProducerId,
     PartitionsVerified,
     TransactionDescription,
     VerifyPartitions,
@@ -21,14 +29,528 @@ from txnsim.txn.machine import (
     describe,
     is_timed_out,
 )
+from txnsim.txn.machine_end import EndDecision, decide_end_txn, decide_fence
+from txnsim.txn.machine_init import InitDecision, check_init_producer_id, decide_init_producer_id
 from txnsim.txn.state import TIMEOUT_NEVER_MS, Tombstone, TransactionState, TxnMetadata
 from txnsim.types import (
     Decision,
     ProducerEpoch,
     ProducerId,
+    ProducerIdAndEpoch,
     TopicPartition,
+    TransactionalId,
     TransactionVersion,
 )
+
+# EndTxn under both protocols: every cell, allowed and refused.
+
+
+TV_0, TV_1, TV_2 = TransactionVersion
+
+
+def asked(pid: int, epoch: int, *, committed: bool, version: TransactionVersion = TV_2) -> EndTxn:
+    return EndTxn(
+        transactional_id=TID,
+        producer_id=ProducerId(pid),
+        producer_epoch=ProducerEpoch(epoch),
+        committed=committed,
+        transaction_version=version,
+    )
+
+
+def told(outcome: EndDecision | Rejection | NeedsProducerId) -> str:
+    """An outcome as a cell: an error, a repeated success, or the state that is written."""
+    if isinstance(outcome, Rejection):
+        return outcome.error.name
+    assert not isinstance(outcome, NeedsProducerId)
+    identity = f"{outcome.reply.producer_id}:{outcome.reply.producer_epoch}"
+    if not outcome.records:
+        assert outcome.effects == ()
+        return f"again {identity}"
+    (record,) = outcome.records
+    assert outcome.effects == MARKERS_OWED
+    return f"{record.state.wire_name} e{record.producer_epoch} {identity}"
+
+
+def rule_of(outcome: EndDecision | Rejection | NeedsProducerId) -> str:
+    """The row of docs/rules.md that it names."""
+    assert not isinstance(outcome, NeedsProducerId)
+    return outcome.rule
+
+
+# Versions 0 and 1; rules without ``end.v4.``. The request is from producer 7 at epoch 5.
+V1 = """
+state          | pid | epoch | pending        | commit                      | abort                       | commit rule      | abort rule
+absent         |     |       |                | invalid_producer_id_mapping | invalid_producer_id_mapping | unknown-id       | unknown-id
+Ongoing        | 8   | 6     | PrepareCommit  | invalid_producer_id_mapping | invalid_producer_id_mapping | wrong-pid        | wrong-pid
+Ongoing        |     | 6     | PrepareCommit  | producer_fenced             | producer_fenced             | wrong-epoch      | wrong-epoch
+Ongoing        |     | 4     |                | producer_fenced             | producer_fenced             | wrong-epoch      | wrong-epoch
+Ongoing        |     |       | Ongoing        | concurrent_transactions     | concurrent_transactions     | pending          | pending
+PrepareCommit  |     |       | CompleteCommit | concurrent_transactions     | concurrent_transactions     | pending          | pending
+CompleteCommit |     |       | Dead           | concurrent_transactions     | concurrent_transactions     | pending          | pending
+Empty          |     |       |                | invalid_txn_state           | invalid_txn_state           | empty-commit     | empty-abort
+Ongoing        |     |       |                | PrepareCommit e5 7:5        | PrepareAbort e5 7:5         | commit           | abort
+PrepareCommit  |     |       |                | concurrent_transactions     | invalid_txn_state           | prepared-commit  | prepared-commit
+PrepareAbort   |     |       |                | invalid_txn_state           | concurrent_transactions     | prepared-abort   | prepared-abort
+CompleteCommit |     |       |                | again 7:5                   | invalid_txn_state           | committed-commit | committed-abort
+CompleteAbort  |     |       |                | invalid_txn_state           | again 7:5                   | aborted-commit   | aborted-abort
+"""  # noqa: E501 - a table
+
+
+@pytest.mark.parametrize("version", [TV_0, TV_1])
+@pytest.mark.parametrize(
+    ("state", "pid", "epoch", "pending", "commit", "abort", "commit_rule", "abort_rule"), rows(V1)
+)
+def test_every_cell_of_versions_0_and_1(
+    version: TransactionVersion,
+    state: str,
+    pid: str,
+    epoch: str,
+    pending: str,
+    commit: str,
+    abort: str,
+    commit_rule: str,
+    abort_rule: str,
+) -> None:
+    txn = None
+    if state != "absent":
+        txn = entry(
+            STATES[state],
+            pid=int(pid or 7),
+            epoch=int(epoch or 5),
+            pending=STATES[pending] if pending else None,
+        )
+    for committed, expected, rule in ((True, commit, commit_rule), (False, abort, abort_rule)):
+        command = asked(7, 5, committed=committed, version=version)
+        outcome = decide_end_txn(txn, command, now_ms=NOW_MS, rules=LATEST)
+        assert told(outcome) == expected
+        assert rule_of(outcome) == f"end.v4.{rule}"
+
+
+def test_an_end_under_version_1_is_logged_with_version_0_and_its_epochs() -> None:
+    txn = entry(TransactionState.ONGOING, last_epoch=4, next_pid=9)
+    outcome = decide_end_txn(
+        txn, asked(7, 5, committed=True, version=TV_1), now_ms=NOW_MS, rules=LATEST
+    )
+    assert not isinstance(outcome, Rejection | NeedsProducerId)
+    (record,) = outcome.records
+    assert (record.client_version, record.last_producer_epoch, record.next_producer_id) == (
+        0,
+        4,
+        -1,
+    )
+
+
+# Version 2. The entry is producer 7 at epoch 5; "retry" asks with epoch 4, as before the last bump.
+V2 = """
+state          | commit                      | commit retry            | abort                      | abort retry
+absent         | invalid_producer_id_mapping | invalid_producer_id_mapping | invalid_producer_id_mapping | invalid_producer_id_mapping
+Empty          | invalid_txn_state           | producer_fenced         | PrepareAbort e6 7:6        | producer_fenced
+Ongoing        | PrepareCommit e6 7:6        | producer_fenced         | PrepareAbort e6 7:6        | producer_fenced
+PrepareCommit  | producer_fenced             | concurrent_transactions | producer_fenced            | invalid_txn_state
+PrepareAbort   | producer_fenced             | invalid_txn_state       | producer_fenced            | concurrent_transactions
+CompleteCommit | invalid_txn_state           | again 7:5               | PrepareAbort e6 7:6        | invalid_txn_state
+CompleteAbort  | invalid_txn_state           | invalid_txn_state       | PrepareAbort e6 7:6        | again 7:5
+"""  # noqa: E501 - a table
+
+
+def ends_of(state: str) -> list[Any]:
+    """Commit, its retry, abort, its retry, all decided in that state."""
+    txn = None if state == "absent" else entry(STATES[state])
+    return [
+        decide_end_txn(txn, asked(7, epoch, committed=committed), now_ms=NOW_MS, rules=LATEST)
+        for committed in (True, False)
+        for epoch in (5, 4)
+    ]
+
+
+@pytest.mark.parametrize(("state", "commit", "commit_retry", "abort", "abort_retry"), rows(V2))
+def test_every_cell_of_version_2(
+    state: str, commit: str, commit_retry: str, abort: str, abort_retry: str
+) -> None:
+    assert [told(one) for one in ends_of(state)] == [commit, commit_retry, abort, abort_retry]
+
+
+# The same cells: rules without ``end.v5.``
+V2_RULES = """
+state          | commit           | commit retry           | abort           | abort retry
+absent         | unknown-id       | unknown-id             | unknown-id      | unknown-id
+Empty          | empty-commit     | empty-wrong-epoch      | empty-abort     | empty-wrong-epoch
+Ongoing        | commit           | open-wrong-epoch       | abort           | open-wrong-epoch
+PrepareCommit  | prepared         | prepared               | prepared        | prepared
+PrepareAbort   | prepared         | prepared               | prepared        | prepared
+CompleteCommit | committed-commit | committed-commit-retry | committed-abort | committed-abort-retry
+CompleteAbort  | aborted-commit   | aborted-commit-retry   | aborted-abort   | aborted-abort-retry
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "commit", "commit_retry", "abort", "abort_retry"), rows(V2_RULES)
+)
+def test_every_cell_of_version_2_names_its_rule(
+    state: str, commit: str, commit_retry: str, abort: str, abort_retry: str
+) -> None:
+    rules = [f"end.v5.{one}" for one in (commit, commit_retry, abort, abort_retry)]
+    assert [rule_of(one) for one in ends_of(state)] == rules
+
+
+V2_REFUSED = """
+state          | pid | epoch | pending        | result                      | rule
+Ongoing        | 8   | 9     | PrepareCommit  | concurrent_transactions     | end.v5.pending
+PrepareCommit  | 8   | 0     | CompleteCommit | concurrent_transactions     | end.v5.pending
+Empty          | 7   | 5     | Empty          | concurrent_transactions     | end.v5.pending
+CompleteAbort  | 7   | 5     | Dead           | concurrent_transactions     | end.v5.pending
+Ongoing        | 8   | 5     |                | invalid_producer_id_mapping | end.v5.wrong-pid
+CompleteCommit | 8   | 4     |                | invalid_producer_id_mapping | end.v5.wrong-pid
+Empty          | 7   | 3     |                | producer_fenced             | end.v5.empty-wrong-epoch
+Ongoing        | 7   | 6     |                | producer_fenced             | end.v5.open-wrong-epoch
+PrepareCommit  | 7   | 3     |                | producer_fenced             | end.v5.prepared
+PrepareAbort   | 7   | 6     |                | producer_fenced             | end.v5.prepared
+CompleteCommit | 7   | 3     |                | producer_fenced             | end.v5.complete-wrong-epoch
+CompleteAbort  | 7   | 6     |                | producer_fenced             | end.v5.complete-wrong-epoch
+"""  # noqa: E501 - a table
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize(("state", "pid", "epoch", "pending", "result", "rule"), rows(V2_REFUSED))
+def test_pending_then_producer_id_then_epoch(
+    state: str, pid: str, epoch: str, pending: str, result: str, rule: str, *, committed: bool
+) -> None:
+    txn = entry(STATES[state], pending=STATES[pending] if pending else None)
+    command = asked(int(pid), int(epoch), committed=committed)
+    outcome = decide_end_txn(txn, command, now_ms=NOW_MS, rules=LATEST)
+    assert told(outcome) == result
+    assert rule_of(outcome) == rule
+
+
+# Overflow: producer 7 ended at epoch 32766, producer 1000 goes on at epoch 0.
+OVERFLOW_RETRY = """
+state          | commit            | abort
+Empty          | producer_fenced   | producer_fenced
+Ongoing        | producer_fenced   | producer_fenced
+PrepareCommit  | producer_fenced   | producer_fenced
+PrepareAbort   | producer_fenced   | producer_fenced
+CompleteCommit | again 1000:0      | invalid_txn_state
+CompleteAbort  | invalid_txn_state | again 1000:0
+"""
+
+
+@pytest.mark.parametrize(("state", "commit", "abort"), rows(OVERFLOW_RETRY))
+def test_a_retry_over_the_overflow_is_known_by_the_former_producer_id(
+    state: str, commit: str, abort: str
+) -> None:
+    txn = entry(STATES[state], pid=1000, epoch=0, prev_pid=7)
+    for committed, expected in ((True, commit), (False, abort)):
+        outcome = decide_end_txn(
+            txn, asked(7, 32_766, committed=committed), now_ms=NOW_MS, rules=LATEST
+        )
+        assert told(outcome) == expected
+        if state.startswith("Complete"):
+            assert rule_of(outcome) == "end.v5.overflow-retry"
+
+
+@pytest.mark.parametrize(
+    ("txn", "pid", "epoch"),
+    [
+        (entry(TransactionState.COMPLETE_COMMIT, pid=1000, epoch=0, prev_pid=7), 7, 32_765),
+        (entry(TransactionState.COMPLETE_COMMIT, pid=1000, epoch=1, prev_pid=7), 7, 32_766),
+        (entry(TransactionState.COMPLETE_COMMIT, pid=1000, epoch=0, prev_pid=6), 7, 32_766),
+    ],
+)
+def test_nothing_else_passes_for_a_retry_over_the_overflow(
+    txn: TxnMetadata, pid: int, epoch: int
+) -> None:
+    outcome = decide_end_txn(txn, asked(pid, epoch, committed=True), now_ms=NOW_MS, rules=LATEST)
+    assert told(outcome) == "invalid_producer_id_mapping"
+
+
+@pytest.mark.parametrize(
+    ("state", "committed"),
+    [
+        (TransactionState.ONGOING, True),
+        (TransactionState.ONGOING, False),
+        (TransactionState.EMPTY, False),
+        (TransactionState.COMPLETE_COMMIT, False),
+    ],
+)
+def test_an_exhausted_epoch_needs_the_next_producer_id(
+    state: TransactionState, *, committed: bool
+) -> None:
+    txn = entry(state, epoch=32_766)
+    command = asked(7, 32_766, committed=committed)
+    assert decide_end_txn(txn, command, now_ms=NOW_MS, rules=LATEST) is NEEDS_PRODUCER_ID
+    outcome = decide_end_txn(txn, command, now_ms=NOW_MS, fresh=FRESH, rules=LATEST)
+    result = "PrepareCommit" if committed else "PrepareAbort"
+    assert told(outcome) == f"{result} e32767 1000:0"
+    is_open = state is TransactionState.ONGOING
+    assert rule_of(outcome) == ("end.v5.overflow" if is_open else "end.v5.overflow-empty-abort")
+
+
+def test_a_fresh_id_that_is_not_needed_is_not_used() -> None:
+    txn = entry(TransactionState.ONGOING)
+    outcome = decide_end_txn(
+        txn, asked(7, 5, committed=True), now_ms=NOW_MS, fresh=FRESH, rules=LATEST
+    )
+    assert told(outcome) == "PrepareCommit e6 7:6"
+
+
+# Fences
+
+FENCE = """
+level | epoch | failed before | written | next pid
+TV0   | 5     |               | 6       | -1
+TV1   | 5     |               | 6       | -1
+TV0   | 6     | yes           | 6       | -1
+TV1   | 32766 |               | 32767   | -1
+TV1   | 32767 |               | 32767   | -1
+TV2   | 5     |               | 6       | -1
+TV2   | 32766 |               | 32767   | 1000
+TV2   | 32767 |               | 32767   | 1000
+"""
+
+
+@pytest.mark.parametrize(("level", "epoch", "failed", "written", "next_pid"), rows(FENCE))
+def test_a_fence_follows_the_level_of_the_cluster(
+    level: str, epoch: str, failed: str, written: str, next_pid: str
+) -> None:
+    version = TransactionVersion(int(level[-1]))
+    txn = entry(TransactionState.ONGOING, epoch=int(epoch), failed_fence=bool(failed))
+    outcome = decide_fence(txn, finalized=version, now_ms=NOW_MS, rules=LATEST)
+    if int(next_pid) > 0:
+        assert isinstance(outcome, NeedsProducerId)
+        outcome = decide_fence(txn, finalized=version, now_ms=NOW_MS, fresh=FRESH, rules=LATEST)
+    assert not isinstance(outcome, NeedsProducerId)
+    (record,) = outcome.records
+    assert record.state is TransactionState.PREPARE_ABORT
+    assert record.producer_epoch == int(written)
+    assert record.next_producer_id == int(next_pid)
+    assert record.fences_epoch is (version < TV_2)
+    assert record.last_producer_epoch == (-1 if version < TV_2 else int(epoch))
+    assert outcome.effects == MARKERS_OWED
+
+
+@pytest.mark.parametrize(
+    ("level", "by_timeout", "rule"),
+    [
+        (TV_1, False, "end.v4.fence"),
+        (TV_1, True, "timeout.fences-v1"),
+        (TV_2, False, "end.v5.fence"),
+        (TV_2, True, "timeout.bumps-v2"),
+    ],
+)
+def test_a_fence_names_its_rule(level: TransactionVersion, rule: str, *, by_timeout: bool) -> None:
+    txn = entry(TransactionState.ONGOING)
+    outcome = decide_fence(txn, finalized=level, now_ms=NOW_MS, by_timeout=by_timeout, rules=LATEST)
+    assert rule_of(outcome) == rule
+
+
+def test_replies_are_the_identity_to_go_on_with() -> None:
+    outcome = decide_end_txn(
+        entry(TransactionState.ONGOING, epoch=32_766),
+        asked(7, 32_766, committed=True),
+        now_ms=NOW_MS,
+        fresh=FRESH,
+        rules=LATEST,
+    )
+    assert not isinstance(outcome, Rejection | NeedsProducerId)
+    assert outcome.reply == ProducerIdAndEpoch(producer_id=FRESH, producer_epoch=ProducerEpoch(0))
+
+
+# InitProducerId: who gets which identity.
+
+
+def command(
+    expected: str = "", *, timeout_ms: int = 1_000, two_phase: bool = False
+) -> InitProducerId:
+    identity = None
+    if expected:
+        pid, epoch = expected.split(":")
+        identity = ProducerIdAndEpoch(
+            producer_id=ProducerId(int(pid)), producer_epoch=ProducerEpoch(int(epoch))
+        )
+    return InitProducerId(
+        transactional_id=TID,
+        timeout_ms=timeout_ms,
+        expected=identity,
+        enable_two_phase_commit=two_phase,
+    )
+
+
+def decide(
+    txn: TxnMetadata | None,
+    asked: InitProducerId,
+    *,
+    level: TransactionVersion = TransactionVersion.TV_2,
+) -> tuple[InitDecision | Rejection, bool]:
+    """The outcome, and whether it took a producer id."""
+    outcome = decide_init_producer_id(txn, asked, finalized=level, now_ms=NOW_MS, rules=LATEST)
+    if not isinstance(outcome, NeedsProducerId):
+        return outcome, False
+    outcome = decide_init_producer_id(
+        txn, asked, finalized=level, now_ms=NOW_MS, fresh=FRESH, rules=LATEST
+    )
+    assert not isinstance(outcome, NeedsProducerId)
+    return outcome, True
+
+
+# Validation, before ownership
+
+
+@pytest.mark.parametrize(
+    ("asked", "enabled", "error"),
+    [
+        (InitProducerId(transactional_id=TransactionalId(""), timeout_ms=0), False, 42),
+        (command(two_phase=True, timeout_ms=0), False, 53),
+        (command(two_phase=True, timeout_ms=0), True, None),
+        (InitProducerId(transactional_id=TID, timeout_ms=0, keep_prepared=True), True, 35),
+        (command(timeout_ms=0), False, 50),
+        (command(timeout_ms=-1), False, 50),
+        (command(timeout_ms=900_001), False, 50),
+        (command(timeout_ms=900_000), False, None),
+        (command(timeout_ms=1), False, None),
+    ],
+)
+def test_validation_in_order(asked: InitProducerId, enabled: bool, error: int | None) -> None:
+    settings = Settings(transaction_two_phase_commit_enable=enabled)
+    refusal = check_init_producer_id(asked, settings)
+    assert (None if refusal is None else refusal.error) == error
+
+
+# Idle states. The entry is producer 7, last epoch 3, former producer 6.
+IDLE = """
+epoch | expected | result               | rule
+5     |          | 7:6 last -1          | init.bump
+0     |          | 7:1 last -1          | init.bump
+-1    |          | 7:0 last -1          | init.no-epoch-yet
+-1    | 9:9      | 7:0 last -1          | init.no-epoch-yet
+5     | 7:5      | 7:6 last 5           | init.expected-current
+5     | 7:3      | 7:5 last 3           | init.expected-last
+5     | 7:4      | producer_fenced      | init.expected-wrong
+5     | 7:6      | producer_fenced      | init.expected-wrong
+5     | 8:5      | producer_fenced      | init.other-identity
+5     | 6:5      | producer_fenced      | init.other-identity
+5     | 6:32765  | producer_fenced      | init.other-identity
+5     | 6:32766  | producer_fenced      | init.expected-wrong
+32765 |          | 7:32766 last -1      | init.bump
+32765 | 7:32765  | 7:32766 last 32765   | init.expected-current
+32766 |          | 1000:0 last -1       | init.exhausted
+32767 |          | 1000:0 last -1       | init.exhausted
+32766 | 7:32766  | 1000:0 last 32766    | init.exhausted-expected
+32767 | 7:32767  | 1000:0 last 32767    | init.exhausted-expected
+32766 | 7:3      | unknown_server_error | init.exhausted-wrong
+32766 | 7:32765  | unknown_server_error | init.exhausted-wrong
+"""
+
+
+@pytest.mark.parametrize("state", ["Empty", "CompleteCommit", "CompleteAbort"])
+@pytest.mark.parametrize(("epoch", "expected", "result", "rule"), rows(IDLE))
+def test_every_row_from_an_idle_state(
+    state: str, epoch: str, expected: str, result: str, rule: str
+) -> None:
+    txn = entry(STATES[state], epoch=int(epoch), last_epoch=3, prev_pid=6)
+    outcome, took_id = decide(txn, command(expected))
+    assert outcome.rule == rule
+    if isinstance(outcome, Rejection):
+        assert outcome.error.name == result
+        return
+    (record,) = outcome.records
+    identity = f"{record.producer_id}:{record.producer_epoch}"
+    assert f"{identity} last {record.last_producer_epoch}" == result
+    assert took_id is (record.producer_id == FRESH)
+    assert outcome.reply == ProducerIdAndEpoch(
+        producer_id=record.producer_id, producer_epoch=record.producer_epoch
+    )
+    assert outcome.effects == ()
+    assert (record.state, record.txn_timeout_ms) == (TransactionState.EMPTY, 1_000)
+    assert record.prev_producer_id == 7
+
+
+@pytest.mark.parametrize("epoch", [32_766, 32_767])
+def test_a_retry_of_a_rotation_is_known_by_the_former_producer_id(epoch: int) -> None:
+    rotated = entry(pid=1000, epoch=0, last_epoch=epoch, prev_pid=7)
+    outcome, _ = decide(rotated, command(f"7:{epoch}"))
+    assert not isinstance(outcome, Rejection)
+    assert outcome.rule == "init.rotated-retry"
+    assert outcome.reply == ProducerIdAndEpoch(producer_id=FRESH, producer_epoch=ProducerEpoch(0))
+    # Its own record makes the new producer id the former one: a second retry is fenced
+    again, _ = decide(
+        entry(pid=1000, epoch=0, last_epoch=epoch, prev_pid=1000), command(f"7:{epoch}")
+    )
+    assert isinstance(again, Rejection)
+    assert again.error is ErrorCode.producer_fenced
+
+
+def test_a_new_id_starts_with_a_fresh_producer_id_at_epoch_0() -> None:
+    outcome, took_id = decide(None, command("9:9"))
+    assert took_id
+    assert not isinstance(outcome, Rejection)
+    assert outcome.rule == "init.new"
+    (record,) = outcome.records
+    assert (record.producer_id, record.prev_producer_id, record.producer_epoch) == (1000, 1000, 0)
+
+
+def test_two_phase_commit_never_times_out() -> None:
+    outcome, _ = decide(entry(), command(two_phase=True))
+    assert not isinstance(outcome, Rejection)
+    assert outcome.records[0].txn_timeout_ms == TIMEOUT_NEVER_MS
+
+
+# Other states
+
+BUSY = """
+state          | pending        | expected | error                   | rule
+Empty          | Empty          | 8:5      | concurrent_transactions | init.pending
+Ongoing        | Ongoing        |          | concurrent_transactions | init.pending
+CompleteCommit | Dead           |          | concurrent_transactions | init.pending
+PrepareCommit  | CompleteCommit | 8:5      | concurrent_transactions | init.pending
+PrepareCommit  |                | 8:5      | producer_fenced         | init.other-identity
+PrepareAbort   |                | 8:5      | producer_fenced         | init.other-identity
+Ongoing        |                | 8:5      | producer_fenced         | init.other-identity
+PrepareCommit  |                |          | concurrent_transactions | init.prepared
+PrepareAbort   |                | 7:4      | concurrent_transactions | init.prepared
+"""
+
+
+@pytest.mark.parametrize(("state", "pending", "expected", "error", "rule"), rows(BUSY))
+def test_pending_then_identity_then_state(
+    state: str, pending: str, expected: str, error: str, rule: str
+) -> None:
+    txn = entry(STATES[state], pending=STATES[pending] if pending else None)
+    outcome, _ = decide(txn, command(expected))
+    assert isinstance(outcome, Rejection)
+    assert (outcome.error.name, outcome.rule) == (error, rule)
+
+
+@pytest.mark.parametrize("expected", ["", "7:5", "7:1"])
+@pytest.mark.parametrize("level", TransactionVersion)
+def test_an_open_transaction_is_aborted_first_even_by_a_stale_epoch(
+    level: TransactionVersion, expected: str
+) -> None:
+    outcome, took_id = decide(entry(TransactionState.ONGOING), command(expected), level=level)
+    assert not took_id
+    assert not isinstance(outcome, Rejection)
+    (record,) = outcome.records
+    assert (record.state, record.producer_epoch) == (TransactionState.PREPARE_ABORT, 6)
+    assert record.client_version == (2 if level == TransactionVersion.TV_2 else 0)
+    assert outcome.effects == MARKERS_OWED
+    assert isinstance(outcome.reply, Rejection)
+    assert (outcome.rule, outcome.reply.rule) == ("init.open", "init.open")
+    assert outcome.reply.error is ErrorCode.concurrent_transactions
+
+
+def test_fencing_an_exhausted_epoch_takes_a_producer_id_under_version_2() -> None:
+    txn = entry(TransactionState.ONGOING, epoch=32_766)
+    outcome = decide_init_producer_id(
+        txn, command(), finalized=TransactionVersion.TV_2, now_ms=NOW_MS, rules=LATEST
+    )
+    assert outcome is NEEDS_PRODUCER_ID
+    fenced, _ = decide(txn, command())
+    assert not isinstance(fenced, Rejection)
+    assert fenced.records[0].next_producer_id == FRESH
+
+
+# Adding and verifying partitions, the timers, descriptions.
+
 
 # Requests come from producer 7 at epoch 5, which is what the entry has unless the row says other.
 ADD = """

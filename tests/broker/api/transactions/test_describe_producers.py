@@ -12,6 +12,9 @@ def values(name: str, *partitions: int) -> dict[str, Any]:
     return {"topics": [{"name": name, "partition_indexes": partitions}]}
 
 
+# ``describe_transactions``
+
+
 async def test_refusal_and_subject(api: Api) -> None:
     wanted = values("orders", 0, 1)
     refused = api.refuse("DescribeProducers", 0, ErrorCode.request_timed_out, **wanted)

@@ -17,6 +17,9 @@ def values(
     }
 
 
+# ``add_partitions_to_txn``
+
+
 async def test_refusals_and_the_subject(api: Api) -> None:
     fenced = ErrorCode.producer_fenced
     assert api.refuse("EndTxn", 2, fenced, **values((1, 0))).error_code is fenced

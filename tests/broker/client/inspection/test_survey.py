@@ -1,18 +1,56 @@
-"""The search of a whole cluster, on a simulated one: what hangs, what is on its way, what lives."""
+"""The search of a whole cluster, its judgement, and the words for what it finds."""
 
 from __future__ import annotations
 
+import pytest
+
+from tests.broker.client.fake_broker import Asked
 from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
+from tests.support.testing_plays import HANGING, aborted, client, committed
+from tests.support.within import within
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
+from txnsim.client.inspection import _decision_log as decision_log
+from txnsim.client.inspection._decision_log import noted
+from txnsim.client.inspection.complaints import about_exactly_once, about_hanging
+from txnsim.client.inspection.exactly_once import compare
+from txnsim.client.inspection.hanging import (
+    MAX_TRANSACTION_TIMEOUT_MS,
+    OpenTransaction,
+    candidates,
+    hanging,
+)
+from txnsim.client.inspection.judgement import judge
+from txnsim.client.inspection.reading import Fate
 from txnsim.client.inspection.survey import Survey, survey
-from txnsim.client.inspection.txn_views import ProducerState
+from txnsim.client.inspection.txn_views import (
+    AbortSpec,
+    ProducerState,
+    TransactionDescription,
+    parse_description,
+    parse_listing,
+    parse_producer,
+)
+from txnsim.client.inspection.txn_wording import (
+    describe_failure,
+    fence_failure,
+    marker_failure,
+    message_of,
+    producers_failure,
+)
 from txnsim.client.producer import Producer
+from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
+from txnsim.testing._virtual import run_virtual
+from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.txn.past_decision import Noted
 from txnsim.types import TopicPartition
+
+# The search of a whole cluster, on a simulated one: what hangs, what is on its way, what lives.
+
 
 GHOSTLY = TopicPartition("orders", 0)
 HOUR_MS = 3_600_000
@@ -117,3 +155,483 @@ def test_partitions_that_cannot_be_asked_are_named_and_the_others_searched() -> 
     ((where, why),) = found.unread.items()
     assert (where, str(why)) == (TopicPartition("orders", 1), "nobody leads it")
     assert len(found.hanging) == 1
+
+
+# The decision of find-hanging, with now as an argument.
+
+
+P0 = TopicPartition("t", 0)
+P1 = TopicPartition("t", 1)
+NOW_MS = 10_000_000
+
+
+def producer(pid: int = 1, *, last_ms: int = 0, start: int | None = 5) -> ProducerState:
+    return ProducerState(
+        producer_id=pid,
+        producer_epoch=0,
+        last_sequence=0,
+        last_timestamp_ms=last_ms,
+        coordinator_epoch=None,
+        txn_start_offset=start,
+    )
+
+
+def description(*partitions: TopicPartition, state: str = "Ongoing") -> TransactionDescription:
+    return TransactionDescription(
+        coordinator_id=1,
+        transactional_id="x",
+        state=state,
+        producer_id=1,
+        producer_epoch=3,
+        timeout_ms=1,
+        start_time_ms=None,
+        partitions=partitions,
+    )
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "found"),
+    [(MAX_TRANSACTION_TIMEOUT_MS, False), (MAX_TRANSACTION_TIMEOUT_MS + 1, True)],
+)
+def test_only_older_than_the_limit_counts(age_ms: int, found: bool) -> None:
+    rows = {P0: [producer(last_ms=NOW_MS - age_ms)]}
+    assert bool(candidates(rows, now_ms=NOW_MS)) is found
+
+
+def test_without_an_open_transaction_nothing_hangs() -> None:
+    assert candidates({P0: [producer(start=None)]}, now_ms=NOW_MS) == ()
+
+
+def test_a_transaction_at_offset_0_is_open() -> None:
+    assert len(candidates({P0: [producer(start=0)]}, now_ms=NOW_MS)) == 1
+
+
+ONE = OpenTransaction(partition=P0, producer=producer())
+
+
+@pytest.mark.parametrize(
+    ("ids", "descriptions", "hangs"),
+    [
+        ({}, {}, True),
+        ({1: "x"}, {"x": None}, True),
+        ({1: "x"}, {}, True),
+        ({1: "x"}, {"x": description()}, True),
+        ({1: "x"}, {"x": description(P1)}, True),
+        ({1: "x"}, {"x": description(P0, P1)}, False),
+        ({1: "x"}, {"x": description(P0, state="PrepareAbort")}, False),
+    ],
+    ids=[
+        "no id",
+        "id forgotten",
+        "not described",
+        "no partitions",
+        "another partition",
+        "its partition",
+        "marker outstanding",
+    ],
+)
+def test_hanging_is_what_no_coordinator_will_end(
+    ids: dict[int, str],
+    descriptions: dict[str, TransactionDescription | None],
+    hangs: bool,
+) -> None:
+    assert hanging((ONE,), ids, descriptions) == ((ONE,) if hangs else ())
+
+
+@pytest.mark.parametrize(
+    ("elapsed_ms", "minutes"),
+    [(59_999, 0), (60_000, 1), (3_659_999, 60), (-59_999, 0), (-60_000, -1)],
+)
+def test_durations_are_whole_minutes(elapsed_ms: int, minutes: int) -> None:
+    one = OpenTransaction(partition=P0, producer=producer(last_ms=NOW_MS - elapsed_ms))
+    assert one.duration_min(NOW_MS) == minutes
+
+
+# Sentences of Kafka's Admin, letter by letter.
+
+
+E = ErrorCode
+P = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "expected"),
+    [
+        (6, None, "Failed to describe active producers for partition t-0 on brokerId 3"),
+        (
+            17,
+            None,
+            "Failed to fetch metadata for partition t-0 due to invalid topic error: The request"
+            " attempted to perform an operation on an invalid topic.",
+        ),
+        (
+            17,
+            "bad name",
+            "Failed to fetch metadata for partition t-0 due to invalid topic error: bad name",
+        ),
+        (
+            29,
+            None,
+            "Failed to describe active producers for partition t-0 due to authorization failure"
+            " on topic `t`",
+        ),
+        (56, None, "Failed to describe active producers for partition t-0 due to unexpected error"),
+    ],
+)
+def test_describe_producers(error: int, message: str | None, expected: str) -> None:
+    assert producers_failure(P, E(error), message, 3) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "ending"),
+    [
+        (105, "because the ID could not be found"),
+        (53, "due to authorization failure"),
+        (42, "due to unexpected error"),
+    ],
+)
+def test_describe_transactions(error: int, ending: str) -> None:
+    expected = f"DescribeTransactions request for transactionalId `a` failed {ending}"
+    assert describe_failure("a", E(error)) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "ending"),
+    [
+        (31, "cluster authorization failure"),
+        (53, "transactional ID authorization failure"),
+        (90, "unexpected error"),
+    ],
+)
+def test_fence_producers(error: int, ending: str) -> None:
+    expected = f"InitProducerId request for transactionalId `a` failed due to {ending}"
+    assert fence_failure("a", E(error)) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "ending"),
+    [
+        (31, "due to cluster authorization error"),
+        (47, "due an invalid producer epoch"),
+        (
+            52,
+            "since the provided coordinator epoch 4 has been fenced by the active coordinator",
+        ),
+        (
+            -1,
+            "due to unexpected error: The server experienced an unexpected error when processing"
+            " the request.",
+        ),
+    ],
+)
+def test_write_txn_markers(error: int, ending: str) -> None:
+    expected = f"WriteTxnMarkers request with S failed {ending}"
+    assert marker_failure("S", E(error), 4) == expected
+
+
+def test_codes_without_a_sentence_of_ours_are_named() -> None:
+    assert message_of(10) == "MESSAGE_TOO_LARGE"
+
+
+# Open transactions and what becomes of them: one row per case of the comparison.
+
+
+OPEN = OpenTransaction(
+    partition=P0,
+    producer=ProducerState(
+        producer_id=1,
+        producer_epoch=3,
+        last_sequence=0,
+        last_timestamp_ms=0,
+        coordinator_epoch=None,
+        txn_start_offset=5,
+    ),
+)
+
+
+def known(
+    state: str, *partitions: TopicPartition, epoch: int = 3, producer_id: int = 1
+) -> TransactionDescription:
+    return TransactionDescription(
+        coordinator_id=2,
+        transactional_id="x",
+        state=state,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        timeout_ms=1000,
+        start_time_ms=None,
+        partitions=partitions,
+    )
+
+
+@pytest.mark.parametrize(
+    ("ids", "description", "verdict", "said"),
+    [
+        ({}, None, OpenTxnStatus.HANGING, "no coordinator knows producer id 1"),
+        ({1: "x"}, None, OpenTxnStatus.HANGING, "forgotten transactional id x"),
+        ({1: "x"}, known("CompleteAbort"), OpenTxnStatus.HANGING, "CompleteAbort without this"),
+        ({1: "x"}, known("Ongoing", P1), OpenTxnStatus.HANGING, "Ongoing without this partition"),
+        ({1: "x"}, known("PrepareAbort", P1), OpenTxnStatus.HANGING, "PrepareAbort without this"),
+        ({1: "x"}, known("Ongoing", P0, epoch=4), OpenTxnStatus.HANGING, "of epoch 3"),
+        ({1: "x"}, known("Ongoing", P0, producer_id=9), OpenTxnStatus.HANGING, "producer id 9"),
+        ({1: "x"}, known("Ongoing", P0, P1), OpenTxnStatus.ALIVE, "transaction.timeout.ms=1000"),
+        (
+            {1: "x"},
+            known("PrepareCommit", P0),
+            OpenTxnStatus.DECIDED,
+            "PrepareCommit: the outcome",
+        ),
+        # A transaction that is fenced is ended with the next epoch (transactions v2: each one).
+        ({1: "x"}, known("PrepareAbort", P0, epoch=4), OpenTxnStatus.DECIDED, "broker 2"),
+        ({1: "x"}, known("PrepareEpochFence", P0, epoch=4), OpenTxnStatus.DECIDED, "broker 2"),
+    ],
+)
+def test_verdicts(
+    ids: dict[int, str],
+    description: TransactionDescription | None,
+    verdict: OpenTxnStatus,
+    said: str,
+) -> None:
+    (finding,) = judge([OPEN], ids, {"x": description})
+    assert finding.verdict is verdict
+    assert said in finding.reason
+    assert finding.transaction is OPEN
+    assert finding.transactional_id == ids.get(1)
+    assert finding.state == (description.state if description else None)
+    assert finding.coordinator_id == (2 if description else None)
+
+
+def test_only_what_hangs_comes_with_a_command() -> None:
+    (hangs,) = judge([OPEN], {}, {})
+    assert hangs.command("txns") == "txns repair --topic t --partition 0 --yes"
+    (decided,) = judge([OPEN], {1: "x"}, {"x": known("PrepareCommit", P0)})
+    assert decided.command("txns") is None
+
+
+@pytest.mark.parametrize(("name", "shown"), [("Ongoing", "Ongoing"), ("Dancing", "Unknown")])
+def test_states_never_heard_of_are_unknown(name: str, shown: str) -> None:
+    row = Asked(66, 2, None).part(
+        "TransactionState", transactional_id="a", producer_id=1, transaction_state=name
+    )
+    listing = parse_listing(3, row)
+    assert (listing.coordinator_id, listing.state) == (3, shown)
+
+
+@pytest.mark.parametrize(("start", "shown"), [(1_700_000_000_123, 1_700_000_000_123), (None, None)])
+def test_times_keep_their_milliseconds_and_none_is_none(
+    start: int | None, shown: int | None
+) -> None:
+    asked = Asked(65, 0, None)
+    row = asked.part(
+        "TransactionState",
+        error_code=0,
+        transactional_id="a",
+        transaction_state="Empty",
+        transaction_timeout=1_234,
+        transaction_start_time=start,
+        producer_id=1,
+        producer_epoch=2,
+        topics=(asked.part("TopicData", topic="t", partitions=(0, 2)),),
+    )
+    description = parse_description(1, row)
+    assert (description.timeout_ms, description.start_time_ms) == (1_234, shown)
+    assert description.partitions == (TopicPartition("t", 0), TopicPartition("t", 2))
+
+
+def test_minus_one_means_none_in_a_producers_state() -> None:
+    values = {"producer_id": 1, "producer_epoch": 2, "last_sequence": 3, "last_timestamp": 4}
+    asked = Asked(61, 0, None)
+    none = parse_producer(
+        asked.part("ProducerState", coordinator_epoch=-1, current_txn_start_offset=-1, **values)
+    )
+    assert (none.coordinator_epoch, none.txn_start_offset) == (None, None)
+    some = parse_producer(
+        asked.part("ProducerState", coordinator_epoch=0, current_txn_start_offset=0, **values)
+    )
+    assert (some.coordinator_epoch, some.txn_start_offset) == (0, 0)
+
+
+def test_an_abort_is_described_as_java_does() -> None:
+    spec = AbortSpec(
+        partition=TopicPartition("t", 0), producer_id=1, producer_epoch=2, coordinator_epoch=3
+    )
+    assert str(spec) == (
+        "AbortTransactionSpec(topicPartition=t-0, producerId=1, producerEpoch=2,"
+        " coordinatorEpoch=3)"
+    )
+
+
+def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> None:
+    async def story(world: VirtualCluster) -> tuple[tuple[Noted, ...], ...]:
+        async with (
+            world.client() as cluster,
+            Producer(cluster, transactional_id="shop") as shop,
+        ):
+            nothing = await noted(cluster, "shop", last_timestamp_ms=0)
+            await shop.init_transactions()
+            for end in (shop.commit, shop.abort):
+                shop.begin()
+                await shop.send("orders", 0, b"x")
+                await end()
+            now_ms = cluster.clock.now_ms()
+            return (
+                nothing,
+                await noted(cluster, "shop", last_timestamp_ms=now_ms),
+                await noted(cluster, "other", last_timestamp_ms=now_ms),
+                await noted(cluster, "shop", last_timestamp_ms=now_ms + 2 * decision_log.BEFORE_MS),
+            )
+
+    nothing, told, other, later = run_cluster(story, level=2)
+    assert nothing == other == later == ()
+    decided = [one.state for one in told if one.state.startswith("Prepare")]
+    assert decided == ["PrepareCommit", "PrepareAbort"]
+    assert all(one.is_v2 for one in told if one.state.startswith("Prepare"))
+    assert TopicPartition("orders", 0) in told[1].partitions
+
+
+def test_a_log_that_is_too_long_tells_nothing() -> None:
+    async def story(world: VirtualCluster) -> tuple[Noted, ...]:
+        async with (
+            world.client() as cluster,
+            Producer(cluster, transactional_id="shop") as shop,
+        ):
+            await shop.init_transactions()
+            for _ in range(3):
+                shop.begin()
+                await shop.send("orders", 0, b"x")
+                await shop.commit()
+            return await noted(cluster, "shop", last_timestamp_ms=cluster.clock.now_ms())
+
+    most, decision_log.RECORDS_MAX = decision_log.RECORDS_MAX, 2  # type: ignore[misc]
+    try:
+        assert run_cluster(story) == ()
+    finally:
+        decision_log.RECORDS_MAX = most  # type: ignore[misc]
+
+
+# What a comparison complains of, and in which words.
+
+
+def test_everything_once_in_any_order_is_exact() -> None:
+    assert compare([b"a", b"b", None], [None, b"b", b"a"]).is_exact
+    assert compare([], []).is_exact
+
+
+def test_a_value_that_is_owed_twice_has_to_be_there_twice() -> None:
+    assert compare([b"a", b"a"], [b"a", b"a"]).is_exact
+    assert dict(compare([b"a", b"a"], [b"a"]).missing) == {b"a": 1}
+
+
+def test_each_kind_of_complaint() -> None:
+    found = compare([b"a", b"b", b"c"], [b"a", b"a", b"a", b"x", b"y", b"b"], aborted=[b"x", b"a"])
+    assert not found.is_exact
+    assert dict(found.missing) == {b"c": 1}
+    assert dict(found.repeated) == {b"a": 2}
+    assert dict(found.aborted_but_read) == {b"x": 1}
+    assert dict(found.unexpected) == {b"y": 1}
+
+
+def test_an_aborted_value_that_was_not_read_is_no_complaint() -> None:
+    assert compare([b"a"], [b"a"], aborted=[b"x"]).is_exact
+
+
+def test_the_words() -> None:
+    found = compare(
+        [b"a", b"b", None],
+        [b"a", b"a", b"a", b"x", b"\xff"],
+        aborted=[b"x"],
+        remarks={b"b": "written there in a transaction that is aborted"},
+    )
+    assert str(found).splitlines() == [
+        "missing: 2 records",
+        "  'b' (written there in a transaction that is aborted)",
+        "  null",
+        "more than once: 2 records",
+        "  'a' × 2",
+        "aborted, but read: 1 record",
+        "  'x'",
+        "from nowhere: 1 record",
+        r"  '\\xff'",
+    ]
+
+
+def test_long_values_and_long_lists_are_cut() -> None:
+    text = str(compare([b"x" * 1_000, *(b"%d" % n for n in range(20))], []))
+    assert "… and 11 more" in text
+    assert max(map(len, text.splitlines())) < 100
+
+
+# Records of a topic with what has become of them.
+
+
+@within(run_virtual, topics=["orders"])
+async def test_each_record_is_committed_aborted_or_open(kafka: AsyncSimulatedKafka) -> None:
+    await committed(kafka, "orders", "a")
+    await aborted(kafka, "orders", "b")
+    async with client(kafka) as cluster, Producer(cluster, transactional_id="x") as producer:
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"c")
+        await committed(kafka, "orders", "d")  # behind the one that is open
+        fates = {
+            record.value: record.fate for record in await kafka.topics.read("orders", settle_ms=100)
+        }
+        await producer.commit()
+    assert fates == {
+        b"a": Fate.COMMITTED,
+        b"b": Fate.ABORTED,
+        b"c": Fate.OPEN,
+        b"d": Fate.OPEN,
+    }
+    assert await kafka.topics.committed("orders") == [b"a", b"c", b"d"]
+
+
+@within(run_virtual, topics=["orders"])
+async def test_markers_that_are_late_are_waited_for(kafka: AsyncSimulatedKafka) -> None:
+    await kafka.faults.arm(
+        point="peer.request",
+        api="WriteTxnMarkers",
+        action={"do": "delay", "delay_ms": 700},
+    )
+    await committed(kafka, "orders", "a")
+    assert [record.fate for record in await kafka.topics.read("orders", settle_ms=0)] == [Fate.OPEN]
+    assert await kafka.topics.committed("orders") == [b"a"]
+
+
+@within(run_virtual)
+async def test_a_topic_that_is_not_there_is_refused(kafka: AsyncSimulatedKafka) -> None:
+    with pytest.raises(ClientError, match="'orders' can't be read"):
+        await kafka.topics.read("orders")
+
+
+# Complaints in words: assertions of Python and of the control port fail with them.
+
+
+def test_what_hangs_is_named_with_its_reason_and_its_end() -> None:
+    assert about_hanging((), bootstrap="b:1") is None
+    told = about_hanging((HANGING,), bootstrap="b:1")
+    assert told is not None
+    assert told.splitlines() == [
+        "1 transaction hangs:",
+        "  orders-1 since offset 3: producer 7, epoch 0: no coordinator knows producer id 7",
+        "    It was committed: end it with COMMIT, as so it is",
+        "    txnsim txns --bootstrap-server b:1 repair --topic orders --partition 1 --yes",
+    ]
+    two = about_hanging((HANGING, HANGING), bootstrap="b:1")
+    assert two is not None
+    assert two.startswith("2 transactions hang:")
+
+
+@within(run_virtual, topics={"input": 1})
+async def test_what_is_missing_tells_where_it_was_written(kafka: AsyncSimulatedKafka) -> None:
+    await committed(kafka, "input", "a")
+    await aborted(kafka, "input", "b")
+    admin = await kafka.rebuilt.admin()
+    assert await about_exactly_once(admin, ["a"], "input", settle_ms=0) is None
+    told = await about_exactly_once(admin, ["a", "b"], "input", settle_ms=0)
+    assert told is not None
+    assert told.splitlines() == [
+        "not exactly once, from what was given to input:",
+        "missing: 1 record",
+        "  'b' (written there in a transaction that is aborted)",
+    ]

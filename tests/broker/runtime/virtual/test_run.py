@@ -1,26 +1,36 @@
-"""Whole runs in virtual time."""
+"""Whole runs in virtual time, their loop and their process."""
 
 from __future__ import annotations
 
 import asyncio
 import datetime
 import itertools
+import json
 import os
 import random
+import socket
 import subprocess
 import sys
 import threading
 import time
 import traceback
 import uuid
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 import pytest
 
-from txnsim.errors import DeadlockError, NotSimulatedError, SimulationError
+from txnsim.errors import DeadlockError, LivelockError, NotSimulatedError, SimulationError
 from txnsim.runtime.env import Environment
 from txnsim.runtime.trace import TraceLevel, Tracer
+from txnsim.runtime.virtual import process
+from txnsim.runtime.virtual._loop import MONOTONIC_START_NS, VirtualLoop
+from txnsim.runtime.virtual.process import ADDRESSES, STRINGS, arrange_process, limits_of_process
 from txnsim.runtime.virtual.run import START_MS, VirtualEnvironment, run_virtual
 from txnsim.types import BrokerId
+
+# Whole runs in virtual time.
+
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 
@@ -303,3 +313,355 @@ def test_the_trace_is_strict_whole_and_may_be_off() -> None:
 
     assert run_virtual(main, seed=1) == (True, "virtual")
     assert run_virtual(main, seed=1, trace_level=TraceLevel.OFF) == (False, "virtual")
+
+
+# An event loop whose clock jumps.
+
+
+@pytest.fixture
+def loop() -> Iterator[VirtualLoop]:
+    loop = VirtualLoop(idle_turns_max=10_000)
+    yield loop
+    loop.close()
+
+
+def test_the_clock_jumps_exactly_to_deadlines(loop: VirtualLoop) -> None:
+    seen = []
+
+    async def main() -> None:
+        for delay in (0.029, 0.001, 3_600, 0.000_001, 7 * 86_400):
+            await asyncio.sleep(delay)
+            seen.append(loop.time_ns() - MONOTONIC_START_NS)
+
+    loop.run_until_complete(main())
+    assert seen == [
+        29_000_000,
+        30_000_000,
+        3_600_030_000_000,
+        3_600_030_001_000,
+        3_600_030_001_000 + 7 * 86_400 * 1_000_000_000,
+    ]
+
+
+def test_timers_fire_in_order_of_deadlines(loop: VirtualLoop) -> None:
+    fired: list[int] = []
+
+    async def main() -> None:
+        for delay in (5, 1, 3):
+            loop.call_later(delay, fired.append, delay)
+        await asyncio.sleep(10)
+
+    loop.run_until_complete(main())
+    assert fired == [1, 3, 5]
+
+
+def test_years_pass_without_the_clock_standing_still(loop: VirtualLoop) -> None:
+    async def main() -> None:
+        for _ in range(40):
+            await asyncio.sleep(86_400 * 30 + 0.1)
+
+    loop.run_until_complete(main())
+    assert loop.time() > 40 * 86_400 * 30
+
+
+def test_a_client_that_waits_for_a_rounding_error_gets_on(loop: VirtualLoop) -> None:
+    """aiokafka's idle check asks for what is left until it is nothing, as time does go on."""
+    left_s, turns = 1e-13, 0
+    deadline_s = loop.time() + left_s
+
+    async def main() -> None:
+        nonlocal turns
+        while loop.time() <= deadline_s:
+            turns += 1
+            over = loop.create_future()
+            loop.call_later(left_s, over.set_result, None)
+            await over
+
+    loop.run_until_complete(main())
+    assert turns == 1
+
+
+def test_waiting_with_nothing_scheduled_names_the_waiting_tasks(loop: VirtualLoop) -> None:
+    async def wait() -> None:
+        await loop.create_future()
+
+    task = loop.create_task(wait(), name="the-waiter")
+    with pytest.raises(DeadlockError, match="the-waiter"):
+        loop.run_until_complete(task)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        loop.run_until_complete(task)
+
+
+def test_turning_without_time_going_on_is_a_livelock(loop: VirtualLoop) -> None:
+    async def spin() -> None:
+        for _ in itertools.count():
+            await asyncio.sleep(0)
+
+    task = loop.create_task(spin(), name="the-spinner")
+    with pytest.raises(LivelockError, match="the-spinner"):
+        loop.run_until_complete(task)
+    task.cancel()
+    loop._idle_turns = 0
+    with pytest.raises(asyncio.CancelledError):
+        loop.run_until_complete(task)
+
+
+def test_turns_are_counted_anew_when_time_goes_on(loop: VirtualLoop) -> None:
+    async def main() -> None:
+        for _ in range(15):
+            for _ in range(1_000):
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
+
+    loop.run_until_complete(main())
+
+
+REFUSED: list[Callable[[VirtualLoop], object]] = [
+    lambda loop: loop.run_in_executor(None, print),
+    lambda loop: loop.getaddrinfo("localhost", 1),
+    lambda loop: loop.getnameinfo(("127.0.0.1", 1)),
+    lambda loop: loop.subprocess_shell(asyncio.SubprocessProtocol, "true"),
+    lambda loop: loop.subprocess_exec(asyncio.SubprocessProtocol, "true"),
+    lambda loop: loop.create_datagram_endpoint(asyncio.DatagramProtocol),
+    lambda loop: loop.add_reader(0, print),
+    lambda loop: loop.add_signal_handler(1, print),
+    lambda loop: loop.create_unix_server(asyncio.Protocol, "x"),
+]
+
+
+@pytest.mark.parametrize("ask", REFUSED)
+def test_what_is_not_simulated_raises(
+    loop: VirtualLoop, ask: Callable[[VirtualLoop], object]
+) -> None:
+    with pytest.raises(NotSimulatedError, match="not simulated"):
+        ask(loop)
+
+
+def test_real_sockets_are_refused(loop: VirtualLoop) -> None:
+    with socket.socket() as real, pytest.raises(NotSimulatedError):
+        loop.run_until_complete(loop.sock_connect(real, ("127.0.0.1", 1)))
+
+
+@pytest.mark.parametrize("kind", ["create_server", "create_connection"])
+def test_tls_and_a_missing_network_are_refused(loop: VirtualLoop, kind: str) -> None:
+    def ask(ssl: bool | None) -> Awaitable[object]:
+        answer: Awaitable[object] = getattr(loop, kind)(asyncio.Protocol, "localhost", 1, ssl=ssl)
+        return answer
+
+    with pytest.raises(NotSimulatedError, match="TLS"):
+        loop.run_until_complete(ask(ssl=True))
+    with pytest.raises(NotSimulatedError, match="network"):
+        loop.run_until_complete(ask(ssl=None))
+
+
+def test_a_hook_is_called_before_a_client_connects(loop: VirtualLoop) -> None:
+    """By then its library is loaded."""
+    looked: list[str] = []
+    loop.before_connect = lambda: looked.append("looked")
+    with pytest.raises(NotSimulatedError, match="network"):
+        loop.run_until_complete(loop.create_connection(asyncio.Protocol, "localhost", 1))
+    assert looked == ["looked"]
+
+
+def test_another_thread_can_not_come_in(loop: VirtualLoop) -> None:
+    caught: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            loop.call_soon_threadsafe(print)
+        except NotSimulatedError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    assert len(caught) == 1
+
+
+def test_the_own_thread_may_call_threadsafe(loop: VirtualLoop) -> None:
+    seen: list[int] = []
+
+    async def main() -> None:
+        loop.call_soon_threadsafe(seen.append, 1)
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    assert seen == [1]
+
+
+def run(main: Any) -> Any:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(main())
+
+
+def test_numbers_follow_the_order_of_making_in_each_loop() -> None:
+    async def main() -> tuple[list[int], list[str]]:
+        loop = asyncio.get_running_loop()
+
+        async def nothing() -> None:
+            """Done at once."""
+
+        made: list[asyncio.Future[Any]] = [loop.create_future(), loop.create_task(nothing())]
+        made += [asyncio.ensure_future(nothing()), loop.create_future()]
+        tasks = [one for one in made if isinstance(one, asyncio.Task)]
+        await asyncio.wait(tasks)
+        return [hash(one) - hash(made[0]) for one in made], [one.get_name() for one in tasks]
+
+    first = run(main)
+    assert first == run(main)
+    assert first == ([0, 1, 2, 3], ["Task-2", "Task-3"])  # the first one is main
+
+
+def test_equal_is_only_what_is_the_same() -> None:
+    async def main() -> int:
+        loop = asyncio.get_running_loop()
+        return len({loop.create_future() for _ in range(100)})
+
+    assert run(main) == 100
+
+
+def test_a_task_keeps_its_name_and_its_context() -> None:
+    async def main() -> str:
+        async def name() -> str:
+            task = asyncio.current_task()
+            assert task is not None
+            return task.get_name()
+
+        return await asyncio.create_task(name(), name="told")
+
+    assert run(main) == "told"
+
+
+def test_a_factory_that_was_set_is_asked() -> None:
+    async def main() -> list[str]:
+        asked: list[str] = []
+
+        def factory(loop: Any, coroutine: Any, **options: Any) -> Any:
+            asked.append("asked")
+            return asyncio.Task(coroutine, loop=loop, **options)
+
+        async def nothing() -> None:
+            """Done at once."""
+
+        asyncio.get_running_loop().set_task_factory(factory)
+        await asyncio.create_task(nothing())
+        return list(asked)  # the loop's own end asks again
+
+    assert run(main) == ["asked"]
+
+
+def test_a_set_of_tasks_is_iterated_in_one_order() -> None:
+    async def main() -> list[int]:
+        async def number(value: int) -> int:
+            await asyncio.sleep(1)
+            return value
+
+        done, _ = await asyncio.wait([asyncio.create_task(number(i)) for i in range(50)])
+        return [task.result() for task in done]
+
+    first = run(main)
+    keep = [object() for _ in range(10_000)]  # other addresses
+    assert run(main) == first
+    assert keep
+
+
+# What of a process decides the order of hashes.
+
+
+PROGRAM = """
+import json, os, sys
+from txnsim.runtime.virtual.process import arrange_process, limits_of_process
+before = limits_of_process()
+limits = arrange_process()
+print(json.dumps([sys.argv[1:], hash("a"), hash(None), limits, limits_of_process()]))
+"""
+
+FIXED_SINCE_3_12 = sys.version_info >= (3, 12)
+
+
+def program(*options: str, hash_seed: str) -> list[object]:
+    """What the program prints, started under a hash seed."""
+    environ = {name: value for name, value in os.environ.items() if name != process.ARRANGED}
+    done = subprocess.run(
+        [sys.executable, *options, "-c", PROGRAM, "an argument", "--more"],
+        env={**environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: list[object] = json.loads(done.stdout)
+    return found
+
+
+def refuses(monkeypatch: pytest.MonkeyPatch, answer: int | None) -> None:
+    """The system's call answers that."""
+    monkeypatch.setattr(process, "_personality", lambda _wanted: answer)
+
+
+def test_an_arranged_process_hashes_alike_whatever_it_was_started_with() -> None:
+    first, second = program(hash_seed="1"), program(hash_seed="random")
+    assert first == second
+    assert first[0] == ["an argument", "--more"]
+    assert first[3:] == [[], []]
+
+
+def test_where_variables_are_not_read_the_limit_is_named() -> None:
+    environ = {name: value for name, value in os.environ.items() if name != process.ARRANGED}
+    code = (
+        f"import sys; sys.path[:] = {sys.path!r}\n"
+        "from txnsim.runtime.virtual.process import arrange_process\n"
+        "print(*arrange_process())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-E", "-c", code], env=environ, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == STRINGS
+
+
+@pytest.mark.skipif(FIXED_SINCE_3_12, reason="None hashes by a constant since Python 3.12")
+def test_addresses_count_before_python_3_12(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuses(monkeypatch, 0)
+    assert ADDRESSES in limits_of_process()
+    refuses(monkeypatch, 0x0040000)
+    assert ADDRESSES not in limits_of_process()
+    refuses(monkeypatch, None)
+    assert ADDRESSES in limits_of_process()
+
+
+def test_a_program_is_started_again_at_most_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[tuple[list[str], dict[str, str]]] = []
+    asked: list[int] = []
+
+    def execve(_path: str, argv: list[str], env: dict[str, str]) -> None:
+        started.append((argv, env))
+        raise SystemExit(0)
+
+    monkeypatch.setattr(os, "execve", execve)
+
+    def personality(wanted: int) -> int:
+        asked.append(wanted)
+        return 0
+
+    monkeypatch.setattr(process, "_personality", personality)
+    monkeypatch.setattr(process, "limits_of_process", lambda: (STRINGS,))
+    monkeypatch.delenv(process.ARRANGED, raising=False)
+    with pytest.raises(SystemExit):
+        arrange_process()
+    argv, env = started.pop()
+    assert argv == [sys.executable, *sys.orig_argv[1:]]
+    assert (env["PYTHONHASHSEED"], env[process.ARRANGED]) == ("0", "1")
+    assert asked == [0xFFFFFFFF, 0x0040000]
+    monkeypatch.setenv(process.ARRANGED, "1")
+    assert arrange_process() == (STRINGS,)
+    assert started == []
+
+
+def test_an_arranged_process_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "limits_of_process", tuple)
+    assert arrange_process() == ()
+
+
+def test_elsewhere_than_on_linux_there_is_no_such_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert process._personality(0) is None

@@ -128,5 +128,5 @@ def test_what_is_no_lesson_is_told() -> None:
 
 
 def test_what_threads_read_is_known_to_msgspec_before_they_begin() -> None:
-    """Why: ``tests/broker/http/test_work_thread.py``."""
+    """Why: ``tests/broker/http/test_app.py``."""
     assert is_learnt(Lesson)

@@ -1,0 +1,261 @@
+"""Handlers of configs and quotas; the transcripts have the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.handlers import NO_SUCH_ID, Api, handlers
+from txnsim.api._configs.config_resources import ResourceType, node_of, resource_type, topic_refusal
+from txnsim.api.request import invalid
+from txnsim.errors import ErrorCode
+from txnsim.metadata.configs import BROKER_CONFIGS, INTERNAL_BROKER_CONFIGS
+from txnsim.metadata.group_configs import GROUP_CONFIGS, INTERNAL_GROUP_CONFIGS
+from txnsim.metadata.image import PartitionImage
+from txnsim.settings import documentation
+from txnsim.types import BrokerId, TopicPartition
+
+# ``describe_configs``: DescribeConfigs v1 to v4: documentation, which there are; the transcripts
+# have the rest.
+
+
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+
+
+def values(kind: int, name: str, keys: list[str] | None = None, **more: Any) -> dict[str, Any]:
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
+    return {"resources": [resource], **more}
+
+
+@pytest.mark.parametrize("version", [3, 4])
+async def test_documentation_is_answered_when_asked_for(api: Api, version: int) -> None:
+    names = ["transactional.id.expiration.ms", "log.flush.scheduler.interval.ms"]
+    for wanted, known in ((False, None), (True, "idle transactional ids are forgotten after this")):
+        resources = values(BROKER, "1", names, include_documentation=wanted)
+        (result,) = (await api.ask("DescribeConfigs", version, **resources)).results
+        found = {one.name: one.documentation for one in result.configs}
+        assert found == {names[0]: known, names[1]: None}
+
+
+async def test_a_topic_s_config_has_the_documentation_of_the_broker_s(api: Api) -> None:
+    wanted = values(TOPIC, "orders", ["compression.type", "max.message.bytes"])
+    answer = await api.ask("DescribeConfigs", 4, **wanted, include_documentation=True)
+    found = {one.name: one.documentation for one in answer.results[0].configs}
+    expected = {s.kafka: s.reason for s in documentation().values() if s.kafka is not None}
+    assert found["max.message.bytes"] == expected.get("message.max.bytes")
+    assert found["compression.type"] == expected.get("compression.type")
+
+
+async def test_a_broker_shows_what_we_have_and_the_nameless_one_what_was_set(api: Api) -> None:
+    (own,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
+    found = {one.name: one for one in own.configs}
+    assert set(found) == set(BROKER_CONFIGS) - INTERNAL_BROKER_CONFIGS
+    assert found["num.partitions"].read_only
+    assert not found["message.max.bytes"].read_only
+    assert found["log.retention.ms"].value is None
+    (defaults,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, ""))).results
+    assert [(one.name, one.value) for one in defaults.configs] == [("min.insync.replicas", "1")]
+
+
+async def test_an_internal_config_is_shown_once_it_is_set() -> None:
+    async with handlers(unstable_api_versions_enable=True) as api:
+        (own,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
+    shown = {one.name: one.value for one in own.configs if one.name in INTERNAL_BROKER_CONFIGS}
+    assert shown == {"unstable.api.versions.enable": "true"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "names"),
+    [
+        (LOGGER, "1", []),
+        (GROUP, "g", [name for name in GROUP_CONFIGS if name not in INTERNAL_GROUP_CONFIGS]),
+        (METRICS, "m", ["interval.ms", "match", "metrics"]),
+    ],
+)
+async def test_other_resources(api: Api, kind: int, name: str, names: list[str]) -> None:
+    (result,) = (await api.ask("DescribeConfigs", 4, **values(kind, name))).results
+    assert result.error_code is ErrorCode.none
+    assert [one.name for one in result.configs] == names
+
+
+async def test_refusing_names_every_resource(api: Api) -> None:
+    error = ErrorCode.request_timed_out
+    answer = api.refuse("DescribeConfigs", 1, error, **values(TOPIC, "orders"))
+    assert [(one.resource_name, one.error_code) for one in answer.results] == [("orders", error)]
+
+
+async def test_a_broker_is_described_where_it_is(api_of_three: Api) -> None:
+    for broker, error in ((1, ErrorCode.invalid_request), (2, ErrorCode.none)):
+        answer = await api_of_three.at(broker).ask("DescribeConfigs", 4, **values(BROKER, "2"))
+        assert answer.results[0].error_code is error
+
+
+# ``alter_configs``: AlterConfigs v0 to v2: what takes effect; the transcripts have what is refused.
+
+
+ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_BROKER = 2, 4
+
+
+def resource(
+    kind: int = ALTER_CONFIGS_TOPIC, name: str = "orders", **configs: str | None
+) -> dict[str, Any]:
+    return {
+        "resource_type": kind,
+        "resource_name": name,
+        "configs": [
+            {"name": key.replace("_", "."), "value": value} for key, value in configs.items()
+        ],
+    }
+
+
+async def alter(api: Api, *resources: dict[str, Any], version: int = 2, dry: bool = False) -> Any:
+    return await api.ask("AlterConfigs", version, resources=list(resources), validate_only=dry)
+
+
+async def test_configs_of_a_broker_take_effect(api: Api) -> None:
+    await alter(api, resource(ALTER_CONFIGS_BROKER, "1", message_max_bytes="2000"))
+    assert api.broker.settings.message_max_bytes == 2000
+    await alter(api, resource(ALTER_CONFIGS_BROKER, "1"))
+    assert api.broker.settings.message_max_bytes != 2000
+
+
+@pytest.mark.parametrize(
+    ("changed", "cleared"),
+    [
+        (resource(min_insync_replicas="1"), {"orders"}),
+        (resource(retention_ms="1"), {"orders"}),
+        (resource(min_insync_replicas="2", retention_ms="1"), set()),
+        (resource(ALTER_CONFIGS_BROKER, "", min_insync_replicas="1"), {"orders", "other"}),
+    ],
+    ids=["another", "the default again", "the same", "of all brokers"],
+)
+async def test_a_change_of_the_minimum_makes_no_replica_eligible(
+    api: Api, changed: dict[str, Any], cleared: set[str]
+) -> None:
+    metadata = api.broker.metadata
+    metadata.publish(
+        metadata.image.with_topic(
+            msgspec.structs.replace(
+                metadata.image.topics["orders"], name="other", topic_id=NO_SUCH_ID
+            )
+        )
+    )
+    await alter(api, resource(min_insync_replicas="2"))
+    places = {TopicPartition(name, 0) for name in ("orders", "other")}
+
+    def partition(place: TopicPartition) -> PartitionImage:
+        found = metadata.image.partition(place)
+        assert found is not None
+        return found
+
+    gone = {
+        place: msgspec.structs.replace(partition(place), elr=(BrokerId(9),)) for place in places
+    }
+    metadata.publish(metadata.image.with_partitions(gone))
+    (response,) = (await alter(api, changed)).responses
+    assert response.error_code is ErrorCode.none
+    assert {place.topic for place in places if not partition(place).elr} == cleared
+
+
+# Resources that carry configs: kinds, topics, ids of brokers.
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (0, "UNKNOWN"),
+        (1, "UNKNOWN"),
+        (2, "TOPIC"),
+        (4, "BROKER"),
+        (8, "BROKER_LOGGER"),
+        (16, "CLIENT_METRICS"),
+        (32, "GROUP"),
+        (-1, "UNKNOWN"),
+        (99, "UNKNOWN"),
+    ],
+)
+def test_kinds_are_numbered_as_kafka_does(number: int, kind: str) -> None:
+    assert resource_type(number) is ResourceType[kind]
+
+
+@pytest.mark.parametrize(
+    ("name", "node"), [("1", 1), ("-1", -1), ("+7", 7), ("", None), ("x", None), ("1.5", None)]
+)
+def test_a_brokers_name_is_its_id(name: str, node: int | None) -> None:
+    assert node_of(name) == node
+
+
+async def test_a_topic_must_be_named_well_and_exist(api: Api) -> None:
+    request = api.request("DescribeConfigs", 4)
+    assert topic_refusal(request, "orders") is None
+    bad = topic_refusal(request, "a b")
+    assert bad is not None
+    assert bad.error is ErrorCode.invalid_topic_exception
+    missing = topic_refusal(request, "missing")
+    assert missing is not None
+    assert missing.error is ErrorCode.unknown_topic_or_partition
+    assert missing.reason == "The topic 'missing' does not exist."
+
+
+def test_an_invalid_request_has_its_words() -> None:
+    assert invalid("why").error is ErrorCode.invalid_request
+    assert invalid("why").reason == "why"
+
+
+# ``alter_client_quotas``: AlterClientQuotas: set, tried, removed, and what is told of entities that
+# are named twice.
+
+
+E = ErrorCode
+RATE = "producer_byte_rate"
+
+
+def entry(*ops: tuple[str, float | None], user: str | None = "u") -> dict[str, Any]:
+    return {
+        "entity": [{"entity_type": "user", "entity_name": user}],
+        "ops": [{"key": k, "value": v or 0.0, "remove": v is None} for k, v in ops],
+    }
+
+
+async def alter_of_alter_client_quotas(
+    api: Api, *entries: dict[str, Any], version: int = 1, only_try: bool = False
+) -> Any:
+    answer = await api.ask(
+        "AlterClientQuotas", version, entries=list(entries), validate_only=only_try
+    )
+    return [(one.error_code, one.error_message) for one in answer.entries]
+
+
+def kept(api: Api) -> dict[str | None, dict[str, float]]:
+    return {entity[0][1]: dict(values) for entity, values in api.broker.image.client_quotas.items()}
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_values_are_set_and_removed(api: Api, version: int) -> None:
+    assert await alter_of_alter_client_quotas(api, entry((RATE, 5.0)), version=version) == [
+        (E.none, None)
+    ]
+    assert await alter_of_alter_client_quotas(
+        api, entry((RATE, 6.0)), version=version, only_try=True
+    ) == [(E.none, None)]
+    assert await alter_of_alter_client_quotas(
+        api, entry((RATE, 7.0), user=None), version=version
+    ) == [(E.none, None)]
+    assert kept(api) == {"u": {RATE: 5.0}, None: {RATE: 7.0}}
+    offset = api.broker.image.offset
+    assert await alter_of_alter_client_quotas(api, entry((RATE, None)), version=version) == [
+        (E.none, None)
+    ]
+    assert await alter_of_alter_client_quotas(api, entry((RATE, None)), version=version) == [
+        (E.none, None)
+    ]
+    assert kept(api) == {None: {RATE: 7.0}}
+    assert api.broker.image.offset == offset + 1, "what changes nothing is no change"
+
+
+async def test_what_can_not_be_changes_nothing(api: Api) -> None:
+    (refused,) = await alter_of_alter_client_quotas(api, entry((RATE, 1.0), ("no_such_rate", 1.0)))
+    assert refused == (E.invalid_request, "Invalid configuration key no_such_rate")
+    assert kept(api) == {}

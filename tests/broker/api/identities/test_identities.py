@@ -1,0 +1,340 @@
+"""Handlers of ACLs, SCRAM users and delegation tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import pytest
+
+from tests.support.handlers import Api, read_back
+from tests.support.security import GuardedApi, acl, credentials
+from txnsim.api._identities import delete_acls
+from txnsim.api._identities.acl_entries import described
+from txnsim.api._identities.delete_acls import TOO_MANY
+from txnsim.api.registry import HANDLERS
+from txnsim.api.request import parsed
+from txnsim.controller.controller import RECORDS_MAX
+from txnsim.errors import ErrorCode, MalformedFrameError
+from txnsim.security.acls import NO_ACLS, AclFilter, Operation, PatternType, ResourceType
+from txnsim.security.scram import ScramMechanism
+from txnsim.wire import codec
+
+# DeleteAcls: what any of the filters takes is gone.
+
+
+ALL_OF_TOPICS: dict[str, Any] = {
+    "resource_type_filter": 2,
+    "resource_name_filter": None,
+    "pattern_type_filter": 1,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
+
+
+async def test_each_filter_is_answered_with_what_it_removed(api: Api) -> None:
+    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    boss.grant(
+        acl(ResourceType.TOPIC, "orders", Operation.READ),
+        acl(ResourceType.GROUP, "g", Operation.READ),
+    )
+    bad = {**ALL_OF_TOPICS, "resource_type_filter": 99}
+    answer = await boss.ask("DeleteAcls", 3, filters=[ALL_OF_TOPICS, bad, ALL_OF_TOPICS])
+    assert [one.error_code for one in answer.filter_results] == [
+        ErrorCode.none,
+        ErrorCode.invalid_request,
+        ErrorCode.none,
+    ]
+    removed = [[rule.resource_name for rule in one.matching_acls] for one in answer.filter_results]
+    assert removed == [["orders"], [], ["orders"]]
+    assert [rule.name for rule in api.broker.image.acls.all()] == ["g"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bound", ["MATCHES_MAX", "RECORDS_MAX"])
+async def test_a_request_that_matches_too_much_removes_nothing(
+    api: Api, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(delete_acls, bound, 2)
+    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    boss.grant(
+        acl(ResourceType.TOPIC, "orders", Operation.READ),
+        acl(ResourceType.TOPIC, "orders", Operation.WRITE),
+    )
+    bad = {**ALL_OF_TOPICS, "resource_type_filter": 99}
+    of_groups = {**ALL_OF_TOPICS, "resource_type_filter": 3}
+    # As a real 4.3.1 has it: where as many go as may go, one of these must not be matched again.
+    answer = await boss.ask("DeleteAcls", 3, filters=[bad, ALL_OF_TOPICS, of_groups, ALL_OF_TOPICS])
+    assert {
+        (one.error_code, one.error_message, len(one.matching_acls)) for one in answer.filter_results
+    } == {(ErrorCode.invalid_request, TOO_MANY.reason, 0)}
+    assert len(answer.filter_results) == 4
+    assert api.broker.image.acls.count == 2
+    answer = await boss.ask("DeleteAcls", 3, filters=[bad, ALL_OF_TOPICS, of_groups])
+    assert [len(one.matching_acls) for one in answer.filter_results] == [0, 2, 0]
+    assert not api.broker.image.acls.count
+
+
+async def test_what_was_granted_between_the_slices_is_removed_as_well(api: Api) -> None:
+    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    boss.grant(acl(ResourceType.TOPIC, "orders", Operation.READ))
+    others = [{**ALL_OF_TOPICS, "resource_name_filter": f"t-{at}"} for at in range(5_000)]
+    asking = asyncio.get_running_loop().create_task(
+        boss.ask("DeleteAcls", 3, filters=[ALL_OF_TOPICS, *others])
+    )
+    await asyncio.sleep(0)
+    assert not asking.done()
+    boss.grant(acl(ResourceType.TOPIC, "payments", Operation.READ))
+    first = (await asking).filter_results[0]
+    assert sorted(one.resource_name for one in first.matching_acls) == ["orders", "payments"]
+    assert not api.broker.image.acls.count
+
+
+async def test_without_an_authorizer_security_is_disabled(api: Api) -> None:
+    answer = await api.ask("DeleteAcls", 1, filters=[ALL_OF_TOPICS])
+    assert [one.error_code for one in answer.filter_results] == [ErrorCode.security_disabled]
+
+
+# ``create_acls``: CreateAcls: each binding by itself, once.
+
+
+RULE: dict[str, Any] = {
+    "resource_type": 2,
+    "resource_name": "orders",
+    "resource_pattern_type": 3,
+    "principal": "User:bob",
+    "host": "*",
+    "operation": 3,
+    "permission_type": 3,
+}
+
+
+async def test_good_ones_are_added_and_bad_ones_refused(api: Api) -> None:
+    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    bad = {**RULE, "resource_type": 4}
+    answer = await boss.ask("CreateAcls", 3, creations=[RULE, bad, RULE])
+    assert [one.error_code for one in answer.results] == [
+        ErrorCode.none,
+        ErrorCode.invalid_request,
+        ErrorCode.none,
+    ]
+    offset = api.broker.image.offset
+    assert api.broker.image.acls.count == 1
+    await boss.ask("CreateAcls", 3, creations=[RULE])
+    assert api.broker.image.offset == offset  # it was there already
+
+
+async def test_what_only_a_filter_may_be_fails_the_whole_request(api: Api) -> None:
+    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    answer = await boss.ask("CreateAcls", 3, creations=[RULE, {**RULE, "operation": 1}])
+    assert {one.error_code for one in answer.results} == {ErrorCode.unknown_server_error}
+    assert not api.broker.image.acls.count
+
+
+@pytest.mark.slow
+async def test_more_new_ones_than_a_request_may_make_are_all_refused(api: Api) -> None:
+    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    many = [{**RULE, "resource_name": f"t-{number}"} for number in range(RECORDS_MAX + 1)]
+    bad = {**RULE, "resource_type": 4}
+    answer = await boss.ask("CreateAcls", 3, creations=[bad, *many])
+    assert answer.results[0].error_code is ErrorCode.invalid_request
+    assert {one.error_code for one in answer.results[1:]} == {ErrorCode.policy_violation}
+    assert not list(api.broker.image.acls.all())
+    answer = await boss.ask("CreateAcls", 3, creations=[*many[1:], many[1]])
+    assert {one.error_code for one in answer.results} == {ErrorCode.none}
+    assert api.broker.image.acls.count == RECORDS_MAX
+
+
+async def test_create_acls_without_an_authorizer_security_is_disabled(api: Api) -> None:
+    answer = await api.ask("CreateAcls", 1, creations=[RULE])
+    assert [one.error_code for one in answer.results] == [ErrorCode.security_disabled]
+
+
+# ``describe_acls``: DescribeAcls: the ACLs that a filter takes.
+
+
+EVERYTHING: Final[dict[str, Any]] = {
+    "resource_type_filter": 1,
+    "resource_name_filter": None,
+    "pattern_type_filter": 1,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
+
+
+async def test_matching_acls_are_answered_by_resource(api: Api) -> None:
+    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    boss.grant(
+        acl(ResourceType.TOPIC, "orders", Operation.READ),
+        acl(ResourceType.TOPIC, "orders", Operation.WRITE),
+        acl(ResourceType.GROUP, "g", Operation.READ, pattern=PatternType.PREFIXED),
+    )
+    answer = await boss.ask("DescribeAcls", 3, **EVERYTHING)
+    assert answer.error_code is ErrorCode.none
+    found = {
+        (one.resource_type, one.resource_name, one.pattern_type): one.acls
+        for one in answer.resources
+    }
+    assert {key: len(acls) for key, acls in found.items()} == {(2, "orders", 3): 2, (3, "g", 4): 1}
+    (rule,) = found[3, "g", 4]
+    assert (rule.principal, rule.host, rule.operation, rule.permission_type) == (
+        "User:alice",
+        "*",
+        3,
+        3,
+    )
+    matching = {**EVERYTHING, "resource_name_filter": "group", "pattern_type_filter": 2}
+    answer = await boss.ask("DescribeAcls", 3, **matching)
+    assert [one.resource_name for one in answer.resources] == ["g"]
+
+
+async def test_an_unknown_kind_finds_nothing(api: Api) -> None:
+    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    boss.grant(acl(ResourceType.TOPIC, "orders", Operation.READ))
+    answer = await boss.ask("DescribeAcls", 3, **{**EVERYTHING, "operation": 99})
+    assert (answer.error_code, answer.resources) == (ErrorCode.none, ())
+
+
+async def test_describe_acls_without_an_authorizer_security_is_disabled(api: Api) -> None:
+    answer = await api.ask("DescribeAcls", 3, **EVERYTHING)
+    assert answer.error_code is ErrorCode.security_disabled
+    assert answer.error_message == "No Authorizer is configured on the broker"
+
+
+# ``delegation_tokens``: Delegation tokens: who may ask for one, and what each API answers.
+
+
+REQUESTS: list[tuple[str, int, dict[str, Any]]] = [
+    *(("CreateDelegationToken", one, {"renewers": [], "max_lifetime": -1}) for one in (1, 2, 3)),
+    *(("RenewDelegationToken", one, {"hmac": b"x", "renew_period": -1}) for one in (1, 2)),
+    *(("ExpireDelegationToken", one, {"hmac": b"x", "expiry_time_period": -1}) for one in (1, 2)),
+    *(("DescribeDelegationToken", one, {"owners": None}) for one in (1, 2, 3)),
+]
+
+
+async def answer_to(api: Api, principal: str, name: str, version: int, **values: Any) -> Any:
+    request = api.request(name, version, **values)
+    request.principal = principal
+    return read_back(request, await HANDLERS[request.api_key].handle(request))
+
+
+@pytest.mark.parametrize(("name", "version", "values"), REQUESTS)
+async def test_an_unauthenticated_connection_may_not_ask_and_to_others_tokens_are_disabled(
+    api: Api, name: str, version: int, values: dict[str, Any]
+) -> None:
+    answer = await answer_to(api, "User:ANONYMOUS", name, version, **values)
+    assert answer.error_code is ErrorCode.delegation_token_request_not_allowed
+    answer = await answer_to(api, "User:alice", name, version, **values)
+    assert answer.error_code is ErrorCode.delegation_token_auth_disabled
+    if hasattr(answer, "expiry_timestamp"):
+        assert answer.expiry_timestamp.timestamp() == 0
+
+
+@pytest.mark.parametrize("name", ["alice", None])
+async def test_the_answer_names_whose_token_it_would_have_been(api: Api, name: str | None) -> None:
+    owner = {"owner_principal_type": name and "User", "owner_principal_name": name}
+    answer = await api.ask("CreateDelegationToken", 3, renewers=[], max_lifetime=-1, **owner)
+    assert (answer.principal_type, answer.principal_name) == ("User", name or "ANONYMOUS")
+    assert answer.token_requester_principal_name == "ANONYMOUS"
+
+
+@pytest.mark.parametrize("principal", ["User:ANONYMOUS", "User:alice"])
+async def test_a_name_without_a_type_is_an_unknown_error_as_on_a_real_broker(
+    api: Api, principal: str
+) -> None:
+    owner = {"owner_principal_type": None, "owner_principal_name": "bob"}
+    asked = {"renewers": [], "max_lifetime": -1, **owner}
+    answer = await answer_to(api, principal, "CreateDelegationToken", 3, **asked)
+    assert answer.error_code is ErrorCode.unknown_server_error
+    assert (answer.principal_type, answer.principal_name) == ("User", "ANONYMOUS")
+    request = api.request("CreateDelegationToken", 3, **asked)
+    refusal = HANDLERS[request.api_key].refuse(request, ErrorCode.illegal_sasl_state)
+    assert read_back(request, refusal).error_code is ErrorCode.illegal_sasl_state
+
+
+# ACLs between the wire and the core.
+
+
+async def test_bindings_of_one_resource_stand_together(api: Api) -> None:
+    request = api.request("DescribeAcls", 3)
+    topic = ResourceType.TOPIC
+    rules = (("a", Operation.READ), ("b", Operation.READ), ("a", Operation.WRITE))
+    acls = NO_ACLS.plus(acl(topic, name, operation) for name, operation in rules)
+    found = await described(request, acls, AclFilter())
+    operations = {one.resource_name: [rule.operation for rule in one.acls] for one in found}
+    assert operations == {"a": [Operation.READ, Operation.WRITE], "b": [Operation.READ]}
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("DescribeAcls", {}),
+        ("DeleteAcls", {"filters": [{}]}),
+        ("CreateAcls", {"creations": [{}]}),
+    ],
+)
+def test_what_is_of_an_unknown_kind_can_not_be_read(
+    api: Api, name: str, values: dict[str, Any]
+) -> None:
+    request = api.request(name, 3, **values)
+    frame = codec.encode_request(request.api_key, 3, 1, "c", request.message)[4:]
+    with pytest.raises(MalformedFrameError):
+        parsed(frame, request, request.broker)
+
+
+# ``alter_user_scram_credentials``: AlterUserScramCredentials: each user by itself.
+
+
+BOB = {
+    "name": "bob",
+    "mechanism": 1,
+    "iterations": 4096,
+    "salt": b"salt",
+    "salted_password": b"salted",
+}
+
+
+async def test_a_user_is_set_and_forgotten(api: Api) -> None:
+    answer = await api.ask("AlterUserScramCredentials", 0, upsertions=[BOB])
+    assert [(one.user, one.error_code) for one in answer.results] == [("bob", ErrorCode.none)]
+    found = api.broker.image.scram["bob", ScramMechanism.SCRAM_SHA_256]
+    assert (found.salt, found.iterations) == (b"salt", 4096)
+    assert b"salted" not in (found.stored_key, found.server_key)
+    await api.ask("AlterUserScramCredentials", 0, deletions=[{"name": "bob", "mechanism": 1}])
+    assert not api.broker.image.scram
+
+
+async def test_what_is_refused_changes_nothing(api: Api) -> None:
+    offset = api.broker.image.offset
+    deletions = [{"name": "bob", "mechanism": 1}]
+    answer = await api.ask("AlterUserScramCredentials", 0, deletions=deletions)
+    assert answer.results[0].error_code is ErrorCode.resource_not_found
+    assert api.broker.image.offset == offset
+
+
+# ``describe_user_scram_credentials``: DescribeUserScramCredentials: who can log in, never with
+# what.
+
+
+async def test_users_are_described_by_name_or_all(api: Api) -> None:
+    metadata = api.broker.metadata
+    assert (await api.ask("DescribeUserScramCredentials", 0, users=None)).results == ()
+    metadata.publish(metadata.image.with_scram(credentials()))
+    for users in (None, [], [{"name": "alice"}]):
+        answer = await api.ask("DescribeUserScramCredentials", 0, users=users)
+        (result,) = answer.results
+        infos = [(info.mechanism, info.iterations) for info in result.credential_infos]
+        assert (result.user, infos) == ("alice", [(1, 4096), (2, 4096)])
+
+
+async def test_unknown_users_and_those_named_twice_are_errors(api: Api) -> None:
+    names = [{"name": name} for name in ("bob", "eve", "eve")]
+    answer = await api.ask("DescribeUserScramCredentials", 0, users=names)
+    assert {one.user: one.error_code for one in answer.results} == {
+        "bob": ErrorCode.resource_not_found,
+        "eve": ErrorCode.duplicate_resource,
+    }

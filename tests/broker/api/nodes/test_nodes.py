@@ -1,0 +1,361 @@
+"""Handlers of brokers, their versions, features and metrics."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.handlers import KEYS, Api, handlers
+from tests.support.raw_wire import message_from
+from tests.support.wires import API_VERSIONS, Wire
+from tests.support.within import within
+from txnsim.api.nodes._get_telemetry_subscriptions import client_of
+from txnsim.api.registry import ADVERTISED, SHIPPED
+from txnsim.api.request import ClientLink
+from txnsim.errors import ErrorCode
+from txnsim.types import BrokerId
+from txnsim.wire import codec
+
+# GetTelemetrySubscriptions: what a client is told, and refused.
+
+
+GET = "GetTelemetrySubscriptions"
+
+
+async def test_a_new_client_gets_an_id_and_the_wanted_metrics(api: Api) -> None:
+    metadata = api.broker.metadata
+    metadata.publish(
+        metadata.image.with_client_metrics("one", {"metrics": "a.", "interval.ms": "1000"})
+    )
+    answer = await api.ask(GET, 0, client_instance_id=uuid.UUID(int=0))
+    assert answer.error_code is ErrorCode.none
+    assert answer.client_instance_id.version == 4
+    assert answer.requested_metrics == ("a.",)
+    assert answer.push_interval.total_seconds() == 1
+    assert answer.telemetry_max_bytes == 1_048_576
+    assert answer.accepted_compression_types == (4, 3, 1, 2)
+    assert answer.delta_temporality
+
+
+async def test_a_client_that_asks_too_early_gets_an_error(api: Api) -> None:
+    client = uuid.UUID(int=77)
+    first = await api.ask(GET, 0, client_instance_id=client)
+    assert (first.error_code, first.client_instance_id) == (ErrorCode.none, client)
+    again = await api.ask(GET, 0, client_instance_id=client)
+    assert again.error_code is ErrorCode.throttling_quota_exceeded
+    assert again.client_instance_id is None
+    assert (again.subscription_id, again.telemetry_max_bytes) == (0, 0)
+    assert (again.requested_metrics, again.accepted_compression_types) == ((), ())
+
+
+async def test_brokers_give_ids_of_their_own() -> None:
+    async with handlers(brokers=2) as api:
+        ids = {(await api.at(broker).ask(GET, 0)).client_instance_id for broker in (1, 2, 1)}
+    assert len(ids) == 3
+
+
+KEY = KEYS["GetTelemetrySubscriptions"]
+SOFTWARE = {"client_software_name": "lib", "client_software_version": "1.2"}
+
+
+async def test_a_client_is_known_by_header_connection_and_software(api: Api) -> None:
+    request = api.request("GetTelemetrySubscriptions", 0, client_id="app")
+    request.link = ClientLink("50000")
+    request.link.software_name, request.link.software_version = "lib", "1.2"
+    request.client_host = "/127.0.0.1"
+    client = client_of(request)
+    assert client.attributes(uuid.UUID(int=0)) == {
+        "client_id": "app",
+        "client_instance_id": "AAAAAAAAAAAAAAAAAAAAAA",
+        "client_software_name": "lib",
+        "client_software_version": "1.2",
+        "client_source_address": "127.0.0.1",
+        "client_source_port": "50000",
+    }
+    assert client.connection is request.link
+
+
+async def test_a_client_without_an_id_is_called_nothing(api: Api) -> None:
+    request = api.request("GetTelemetrySubscriptions", 0)
+    request.client_id = None
+    assert client_of(request).client_id == ""
+
+
+async def asked(wire: Wire, api_key: int, version: int, **values: Any) -> Any:
+    message = message_from(codec.request_class(api_key, version), values)
+    wire.send(wire.frame(api_key, version, message))
+    return (await wire.answer())[1]
+
+
+@within(run_cluster, client_telemetry_enable=True)
+async def test_a_connection_tells_its_software_and_is_forgotten_when_it_ends(
+    cluster: VirtualCluster,
+) -> None:
+    sim = cluster.sim
+    metadata = sim.metadata
+    match = {"match": "client_software_name=lib", "metrics": "yes"}
+    metadata.publish(metadata.image.with_client_metrics("one", match))
+    address = metadata.image.brokers[BrokerId(1)]
+    for software, expected in ((SOFTWARE, ("yes",)), ({}, ())):
+        wire = await Wire.open(address.host, address.port)
+        if software:
+            await asked(wire, API_VERSIONS, 3, **software)
+        answer = await asked(wire, KEY, 0, client_instance_id=uuid.UUID(int=77))
+        assert answer.error_code is ErrorCode.none, "the one before is forgotten"
+        assert answer.requested_metrics == expected
+        await wire.close()
+
+
+@within(run_cluster)
+async def test_without_anybody_who_takes_metrics_the_apis_are_unknown(
+    cluster: VirtualCluster,
+) -> None:
+    address = cluster.sim.metadata.image.brokers[BrokerId(1)]
+    wire = await Wire.open(address.host, address.port)
+    assert KEY not in SHIPPED.advertised
+    wire.send(wire.frame(KEY, 0, message_from(codec.request_class(KEY, 0), {})))
+    assert await wire.closed()
+    await wire.close()
+
+
+# ``find_coordinator``: FindCoordinator v0 to v6: who it is, refusals, the subject; the casebook has
+# the rest.
+
+
+NOWHERE = (-1, "", -1)
+
+
+def keys(*names: str) -> dict[str, object]:
+    return {"key": names[0], "coordinator_keys": names}
+
+
+async def test_the_first_question_creates_the_log_of_transactions(api: Api) -> None:
+    first = await api.ask("FindCoordinator", 1, key="id", key_type=1)
+    assert first.error_code is ErrorCode.coordinator_not_available
+    assert first.error_message == "The coordinator is not available."
+    assert "__transaction_state" in api.broker.image.topics
+    second = await api.ask("FindCoordinator", 1, key="id", key_type=1)
+    assert second.error_code is ErrorCode.none
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+async def test_up_to_v3_one_key_is_answered_at_the_top(api_of_three: Api, version: int) -> None:
+    api = api_of_three
+    await api.producer("id")
+    answer = await api.ask("FindCoordinator", version, key_type=1, **keys("id"))
+    node = api.broker.transaction_coordinator_of("id")  # type: ignore[arg-type]
+    assert node is not None
+    assert (answer.error_code, answer.error_message) == (ErrorCode.none, "NONE")
+    assert (answer.node_id, answer.port) == (node, api.broker.image.brokers[node].port)
+
+
+@pytest.mark.parametrize("version", range(7))
+async def test_groups_have_no_coordinator_yet(api: Api, version: int) -> None:
+    answer = await api.ask("FindCoordinator", version, key_type=0, **keys("group"))
+    one = answer.coordinators[0] if version >= 4 else answer
+    assert one.error_code is ErrorCode.coordinator_not_available
+    assert (one.node_id, one.host, one.port) == NOWHERE
+
+
+async def test_refusals_and_the_subject(api: Api) -> None:
+    error = ErrorCode.request_timed_out
+    assert api.refuse("FindCoordinator", 0, error, key="a").error_code is error
+    both = api.refuse("FindCoordinator", 4, error, key_type=1, coordinator_keys=["a", "b"])
+    assert [one.error_code for one in both.coordinators] == [error, error]
+    subject = api.subject
+    assert subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a"]).transactional_id == "a"
+    several = subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a", "b"])
+    assert [one.transactional_id for one in several.others] == ["b"]
+    assert subject("FindCoordinator", 4, key_type=1).transactional_id is None
+    assert subject("FindCoordinator", 1, key_type=1, key="b").transactional_id == "b"
+    assert subject("FindCoordinator", 0, key="g").transactional_id is None
+
+
+@pytest.mark.usefixtures("all_levels")
+async def test_a_factor_above_the_number_of_brokers_leaves_no_coordinator() -> None:
+    """A real 4.4.0 with one broker; clients' initTransactions times out there."""
+    settings = {
+        "transaction_state_log_replication_factor": 3,
+        "offsets_topic_replication_factor": 3,
+        "default_replication_factor": 3,
+    }
+    async with handlers(**settings) as api:
+        with capture_logs() as lines:
+            for _ in range(3):
+                for key_type in (0, 1):
+                    answer = await api.ask("FindCoordinator", 4, key_type=key_type, **keys("x"))
+                    (found,) = answer.coordinators
+                    assert found.error_code is ErrorCode.coordinator_not_available
+                asked = {"topics": [{"topic_id": None, "name": "auto"}]}
+                answer = await api.ask("Metadata", 9, allow_auto_topic_creation=True, **asked)
+                assert answer.topics[0].error_code is ErrorCode.unknown_topic_or_partition
+        assert not api.broker.image.topics.keys() & {"__transaction_state", "auto"}
+    refused = [line for line in lines if line["event"] == "topic.creation.refused"]
+    assert [line["topic"] for line in refused] == [
+        "__consumer_offsets",
+        "__transaction_state",
+        "auto",
+    ]
+    assert "only 1 broker(s) are registered" in refused[0]["reason"]
+
+
+# ``api_versions``: ApiVersions v0 to v5: the ranges, features by version, refusals; the casebook
+# has the rest.
+
+
+CLIENT = {"client_software_name": "x", "client_software_version": "1.0"}
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_every_version_lists_what_is_advertised(api: Api, version: int) -> None:
+    answer = await api.ask("ApiVersions", version, **CLIENT)
+    assert answer.error_code is ErrorCode.none
+    ranges = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    assert ranges == ADVERTISED
+    assert ranges[0] == (0, 13), "librdkafka wants to see Produce 0 (KAFKA-18659)"
+
+
+async def test_level_zero_features_are_shown_from_v4(api: Api) -> None:
+    shown = {
+        version: {
+            one.name: (one.min_version, one.max_version)
+            for one in (await api.ask("ApiVersions", version, **CLIENT)).supported_features
+        }
+        for version in (3, 4)
+    }
+    assert shown[3] == {"metadata.version": (7, 33)}
+    assert shown[4]["transaction.version"] == (0, 2)
+    assert shown[4]["kraft.version"] == (0, 1)
+
+
+async def test_a_version_of_the_future_gets_this_apis_own_range(api: Api) -> None:
+    answer = api.refuse("ApiVersions", 0, ErrorCode.unsupported_version)
+    (own,) = answer.api_keys
+    assert answer.error_code is ErrorCode.unsupported_version
+    assert (own.api_key, own.min_version, own.max_version) == (18, 0, 5)
+
+
+async def test_any_other_refusal_lists_nothing(api: Api) -> None:
+    answer = api.refuse("ApiVersions", 4, ErrorCode.unknown_server_error, **CLIENT)
+    assert (answer.error_code, answer.api_keys) == (ErrorCode.unknown_server_error, ())
+
+
+# ``describe_quorum``: DescribeQuorum v0 to v2: the metadata log, and everything that has no quorum.
+
+
+LOG = "__cluster_metadata"
+
+
+def asked_of_describe_quorum(*partitions: tuple[str, int]) -> list[dict[str, object]]:
+    return [
+        {"topic_name": name, "partitions": [{"partition_index": index}]}
+        for name, index in partitions
+    ]
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_one_voter_and_those_who_follow(version: int) -> None:
+    async with handlers(brokers=3) as api:
+        answer = await api.at(2).ask(
+            "DescribeQuorum", version, topics=asked_of_describe_quorum((LOG, 0))
+        )
+        assert answer.error_code is ErrorCode.none
+        (partition,) = answer.topics[0].partitions
+        assert (partition.error_code, partition.leader_id) == (ErrorCode.none, 1)
+        assert [voter.replica_id for voter in partition.current_voters] == [1]
+        assert [observer.replica_id for observer in partition.observers] == [2, 3]
+        ends = {one.log_end_offset for one in (*partition.current_voters, *partition.observers)}
+        assert ends == {partition.high_watermark}
+        if version == 2:
+            (node,) = answer.nodes
+            (listener,) = node.listeners
+            assert (node.node_id, listener.name) == (1, "CONTROLLER")
+            assert (listener.host, listener.port) == api.broker.image.brokers[1].address(
+                "PLAINTEXT"
+            )
+
+
+async def test_an_empty_request_gets_an_empty_answer(api: Api) -> None:
+    answer = await api.ask("DescribeQuorum", 2, topics=[])
+    assert (answer.error_code, answer.topics, answer.nodes) == (ErrorCode.none, (), ())
+
+
+# ``update_features``: UpdateFeatures v0 to v2: what takes effect; the casebook has what is refused.
+
+
+NAME = "transaction.version"
+
+
+def values(*updates: tuple[str, int, int], validate_only: bool = False) -> dict[str, Any]:
+    return {
+        "validate_only": validate_only,
+        "feature_updates": [
+            {
+                "feature": feature,
+                "max_version_level": level,
+                "upgrade_type": kind,
+                "allow_downgrade": kind != 1,
+            }
+            for feature, level, kind in updates
+        ],
+    }
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_upgrade_types_lower_and_raise(api: Api, version: int) -> None:
+    for level, kind in ((1, 2), (0, 2), (2, 1)):
+        before = api.broker.image.features_epoch
+        answer = await api.ask("UpdateFeatures", version, **values((NAME, level, kind)))
+        assert (answer.error_code, answer.error_message) == (ErrorCode.none, None)
+        assert api.broker.transaction_version() == level
+        assert api.broker.image.features_epoch > before
+        if version < 2:
+            assert [(one.feature, one.error_message) for one in answer.results] == [(NAME, "NONE")]
+
+
+# ``push_telemetry``: PushTelemetry: taken, or refused with an error and nothing else.
+
+
+PUSH_TELEMETRY_CLIENT = uuid.UUID(int=77)
+
+
+async def pushed(api: Api, **values: Any) -> ErrorCode:
+    answer = await api.ask(
+        "PushTelemetry", 0, **{"client_instance_id": PUSH_TELEMETRY_CLIENT, **values}
+    )
+    error: ErrorCode = answer.error_code
+    return error
+
+
+async def test_what_was_asked_for_is_taken(api: Api) -> None:
+    wanted = await api.ask("GetTelemetrySubscriptions", 0, client_instance_id=PUSH_TELEMETRY_CLIENT)
+    error = await pushed(api, subscription_id=wanted.subscription_id, metrics=b"metrics")
+    assert error is ErrorCode.none
+    assert api.broker.client_metrics.bytes_total == len(b"metrics")
+
+
+async def test_another_subscription_is_refused(api: Api) -> None:
+    assert await pushed(api, subscription_id=1) is ErrorCode.unknown_subscription_id
+
+
+# ``unregister_broker``: UnregisterBroker: who is unknown can't be forgotten, and who is known
+# stays.
+
+
+@pytest.mark.parametrize(
+    ("broker", "error"),
+    [
+        (1, ErrorCode.invalid_request),
+        (4711, ErrorCode.broker_id_not_registered),
+        (-1, ErrorCode.broker_id_not_registered),
+    ],
+)
+async def test_no_broker_can_be_unregistered(api: Api, broker: int, error: ErrorCode) -> None:
+    answer = await api.ask("UnregisterBroker", 0, broker_id=broker)
+    assert answer.error_code is error
+    assert str(broker) in answer.error_message
+    assert 1 in api.broker.image.brokers

@@ -1,0 +1,297 @@
+"""Handlers of records."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support.handlers import NO_SUCH_ID, Api, batch, fetch, handlers, produce, read_back
+from txnsim.api._records import produce as produce_module
+from txnsim.api._records.produce import OPERATIONS, handle, refuse
+from txnsim.api.registry import HANDLERS
+from txnsim.api.request import NoResponse
+from txnsim.broker.verification import TransactionOperation
+from txnsim.errors import ErrorCode
+from txnsim.runtime.turns import Pace
+from txnsim.types import BrokerId, TopicPartition
+from txnsim.wire.batch import iter_batches
+
+# ``fetch``: Fetch v4 to v18: how long a reader waits, what is kept; the casebook has its answers.
+
+
+@pytest.fixture
+async def filled(api: Api) -> Api:
+    """Two batches of two records each in orders-0."""
+    for _ in range(2):
+        await api.ask("Produce", 8, **produce("orders", batch(b"a", b"b")))
+    return api
+
+
+def part(answer: Any) -> Any:
+    (partition,) = answer.responses[0].partitions
+    return partition
+
+
+def offsets(records: bytes) -> list[int]:
+    return [header.base_offset for _, header in iter_batches(records)]
+
+
+def wanted(api: Api, offset: int = 0, **more: Any) -> dict[str, Any]:
+    return fetch("orders", offset, topic_id=api.topic_id("orders"), **more)
+
+
+async def test_a_reader_waits_for_the_next_record(filled: Api) -> None:
+    values = wanted(filled, 4, max_wait_ms=20_000)
+    waiting = asyncio.ensure_future(filled.ask("Fetch", 12, **values))  # noqa: TID251 - a client's
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await filled.ask("Produce", 8, **produce("orders", batch(b"c")))
+    assert offsets(part(await waiting).records) == [4]
+
+
+async def test_a_reader_waits_beside_what_does_not_exist(filled: Api) -> None:
+    values = wanted(filled, 4, max_wait_ms=20_000)
+    values["topics"] += fetch("x", topic_id=NO_SUCH_ID)["topics"]
+    waiting = asyncio.ensure_future(filled.ask("Fetch", 13, **values))  # noqa: TID251 - a client's
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await filled.ask("Produce", 8, **produce("orders", batch(b"c")))
+    found, missing = (await waiting).responses
+    assert offsets(found.partitions[0].records) == [4]
+    assert missing.partitions[0].error_code is ErrorCode.unknown_topic_id
+
+
+@pytest.mark.parametrize("version", [12, 13])
+async def test_a_reader_does_not_wait_for_what_does_not_exist(filled: Api, version: int) -> None:
+    values = fetch("x", topic_id=NO_SUCH_ID, max_wait_ms=60_000)
+    assert part(await filled.ask("Fetch", version, **values)).error_code
+
+
+async def test_a_reader_does_not_wait_where_something_failed(filled: Api) -> None:
+    values = wanted(filled, 4, max_wait_ms=60_000)
+    values["topics"] += wanted(filled, partition=1, current_leader_epoch=9)["topics"]
+    answer = await filled.ask("Fetch", 13, **values)
+    assert answer.responses[0].partitions[1].error_code is ErrorCode.unknown_leader_epoch
+
+
+async def test_a_reader_waits_for_no_more_bytes_than_it_takes(filled: Api) -> None:
+    values = {**wanted(filled, max_wait_ms=60_000), "min_bytes": 9_999, "max_bytes": 1}
+    assert offsets(part(await filled.ask("Fetch", 12, **values)).records) == [0]
+
+
+# Sessions
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+async def test_before_v7_there_are_no_sessions(filled: Api, version: int) -> None:
+    assert part(await filled.ask("Fetch", version, **wanted(filled))).error_code == 0
+    assert len(filled.broker.fetch_sessions) == 0
+
+
+async def test_the_slots_are_a_setting() -> None:
+    async with handlers(max_incremental_fetch_session_cache_slots=7) as api:
+        answer = await api.ask("Fetch", 12, **wanted(api), session_epoch=0)
+        assert (answer.session_id, len(answer.responses)) == (0, 1)
+
+
+async def test_subject(filled: Api) -> None:
+    for version in (12, 13):
+        about = filled.subject("Fetch", version, **wanted(filled))
+        assert [str(one) for one in about.partitions] == ["orders-0"]
+
+
+async def test_a_request_is_about_the_partitions_of_its_session_too(filled: Api) -> None:
+    opened = await filled.ask("Fetch", 12, **wanted(filled), session_epoch=0)
+    values = {**wanted(filled, partition=1), "session_id": opened.session_id}
+    about = filled.subject("Fetch", 12, **values, session_epoch=1)
+    assert [str(one) for one in about.partitions] == ["orders-1", "orders-0"]
+    stale = filled.subject("Fetch", 12, **values, session_epoch=5)
+    assert [str(one) for one in stale.partitions] == ["orders-1"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "records"), [({}, b""), ({"refused_fetches_have_records": False}, None)]
+)
+async def test_records_of_a_fetch_that_is_refused(
+    rules: dict[str, bool], records: bytes | None
+) -> None:
+    async with handlers(rules=rules) as api:
+        answer = await api.ask("Fetch", 12, **{**fetch("orders", 0), "isolation_level": 2})
+    assert part(answer).error_code is ErrorCode.unknown_server_error
+    assert part(answer).records == records
+
+
+@pytest.mark.parametrize("version", [4, 12, 13])
+async def test_a_large_request_that_waits_keeps_no_message_but_what_it_is_about(
+    filled: Api, version: int
+) -> None:
+    """The message of a Fetch of 10,000 partitions takes more memory than all else of it."""
+    places = ((0, 4), (1, 0), (0, 4))
+    listed = [
+        {"partition": at, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+        for at, offset in places
+    ]
+    values = {**wanted(filled), "max_wait": timedelta(seconds=5), "min_bytes": 1}
+    (topic,) = values["topics"]
+    values["topics"] = [{**topic, "partitions": listed}]
+    request = filled.request("Fetch", version, **values)
+    environment = filled.broker.environment
+    request.pace = Pace(environment.tasks.turns, environment.clock.stopwatch_ns)
+    about = HANDLERS[request.api_key].subject(request)
+    handled = HANDLERS[request.api_key].handle(request)
+    reading = asyncio.ensure_future(handled)  # noqa: TID251 - a client's
+    await asyncio.sleep(0)
+    assert request.message.topics == ()
+    assert HANDLERS[request.api_key].subject(request) == about
+    refused = read_back(
+        request, HANDLERS[request.api_key].refuse(request, ErrorCode.unknown_server_error)
+    )
+    if version < 13:
+        parts = refused.responses[0].partitions
+        assert [one.partition_index for one in parts] == [0, 1]
+    await filled.ask("Produce", 8, **produce("orders", batch(b"c")))
+    found = read_back(request, await reading)
+    assert offsets(found.responses[0].partitions[0].records) == [4]
+
+
+# Produce v3 to v13: who may write where, slices, the subject; the casebook has its answers.
+
+
+GOOD = batch(b"a", b"b")
+
+
+def values(api: Api, records: bytes | None, **more: Any) -> dict[str, Any]:
+    return produce("orders", records, topic_id=api.topic_id("orders"), **more)
+
+
+def part_of_produce(answer: Any) -> Any:
+    (partition,) = answer.responses[0].partition_responses
+    return partition
+
+
+@pytest.mark.parametrize("version", [3, 13])
+async def test_less_than_the_header_of_a_batch_is_no_batch(api: Api, version: int) -> None:
+    found = part_of_produce(await api.ask("Produce", version, **values(api, GOOD[:16])))
+    assert found.error_code is ErrorCode.invalid_record
+
+
+@pytest.mark.parametrize("version", [3, 13])
+async def test_null_records_are_never_answered(api: Api, version: int) -> None:
+    assert await api.ask("Produce", version, **values(api, None)) is NoResponse.NEVER
+
+
+async def test_internal_topics_belong_to_the_admin_client(api: Api) -> None:
+    await api.producer("id")
+    values = produce("__transaction_state", GOOD)
+    found = part_of_produce(await api.ask("Produce", 8, **values))
+    assert found.error_code is ErrorCode.invalid_topic_exception
+    admin = part_of_produce(await api.ask("Produce", 8, client_id="__admin_client", **values))
+    assert admin.error_code is not ErrorCode.invalid_topic_exception
+
+
+@pytest.mark.parametrize(
+    ("version", "operation"),
+    [
+        (10, TransactionOperation.DEFAULT_ERROR),
+        (11, TransactionOperation.GENERIC_ERROR_SUPPORTED),
+        (12, TransactionOperation.ADD_PARTITION),
+        (13, TransactionOperation.ADD_PARTITION),
+    ],
+)
+def test_what_a_version_supports(version: int, operation: TransactionOperation) -> None:
+    assert OPERATIONS[version] is operation
+
+
+async def test_refusal_and_subject(api: Api) -> None:
+    error = ErrorCode.request_timed_out
+    assert (
+        part_of_produce(api.refuse("Produce", 13, error, **values(api, GOOD))).error_code is error
+    )
+    records = batch(producer_id=7, producer_epoch=0, base_sequence=0)
+    about = api.subject("Produce", 13, **values(api, records, transactional_id="id"))
+    assert (about.transactional_id, about.producer_id) == ("id", 7)
+    assert [str(one) for one in about.partitions] == ["orders-0"]
+    assert api.subject("Produce", 8, **produce("orders", b"junk")).producer_id is None
+
+
+class CountedPace(Pace):
+    """Counts the elements that are reported to it."""
+
+    elements = 0
+
+    def has_done(self, elements: int) -> bool:
+        self.elements += elements
+        return super().has_done(elements)
+
+
+async def test_many_partitions_are_read_and_answered_in_slices(api: Api) -> None:
+    partitions = [{"index": index, "records": GOOD} for index in range(3_000)]
+    topic = {"topic_id": NO_SUCH_ID, "partition_data": partitions}
+    request = api.request("Produce", 13, acks=-1, topic_data=[topic])
+    pace = CountedPace(api.broker.environment.tasks.turns, lambda: 0)
+    request.pace = pace
+    answer = await handle(request)
+    assert pace.elements == 2 * 3_000, "once when it is read, once when it is answered"
+    assert answer == refuse(request, ErrorCode.unknown_topic_id)
+
+
+@pytest.mark.parametrize(("further", "is_found"), [(0, True), (3, True), (4, False)])
+def test_of_batches_that_are_too_many_so_many_are_looked_at(
+    further: int, monkeypatch: pytest.MonkeyPatch, *, is_found: bool
+) -> None:
+    """Fifty megabytes of the smallest messages of format 0 took a second."""
+    monkeypatch.setattr(produce_module, "FURTHER_BATCHES_MAX", 3)
+    old = bytes(8) + (14).to_bytes(4, "big") + bytes(14)
+    transactional = batch(
+        b"v", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    records = [old * further + transactional, GOOD, GOOD + GOOD]
+    parts = [SimpleNamespace(records=one) for one in records]
+    message = SimpleNamespace(topic_data=[SimpleNamespace(partition_data=parts)])
+    assert produce_module.carries_transactions(message) is is_found
+    parts.append(SimpleNamespace(records=transactional))
+    assert produce_module.carries_transactions(message), "the first one of each partition"
+
+
+# ``offset_for_leader_epoch``: OffsetForLeaderEpoch v2 to v4: refusal and subject; the casebook has
+# its answers.
+
+
+def values_of_offset_for_leader_epoch(
+    epoch: int, *, name: str = "orders", partition: int = 0, current: int = -1
+) -> dict[str, Any]:
+    wanted = {"partition": partition, "current_leader_epoch": current, "leader_epoch": epoch}
+    return {"replica_id": -1, "topics": [{"topic": name, "partitions": [wanted]}]}
+
+
+def found(answer: Any) -> tuple[ErrorCode, int, int]:
+    (one,) = answer.topics[0].partitions
+    return one.error_code, one.leader_epoch, one.end_offset
+
+
+@pytest.fixture
+async def moved(api_of_three: Api) -> Api:
+    """orders-0 with two records of epoch 0, led by broker 2 under epoch 1 with one more; asked at
+    broker 2.
+    """
+    api = api_of_three
+    await api.ask("Produce", 8, **produce("orders", batch(b"a", b"b")))
+    api.cluster.move_leader(TopicPartition("orders", 0), BrokerId(2))
+    await api.at(2).ask("Produce", 8, **produce("orders", batch(b"c")))
+    return api.at(2)
+
+
+async def test_offset_for_leader_epoch_refusal_and_subject(moved: Api) -> None:
+    error = ErrorCode.request_timed_out
+    assert (
+        found(
+            moved.refuse("OffsetForLeaderEpoch", 2, error, **values_of_offset_for_leader_epoch(0))
+        )[0]
+        is error
+    )
+    about = moved.subject("OffsetForLeaderEpoch", 2, **values_of_offset_for_leader_epoch(0))
+    assert [str(one) for one in about.partitions] == ["orders-0"]

@@ -1,0 +1,750 @@
+"""What all handlers share: frames, answers, the registry, rights and subjects."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import subprocess
+import sys
+import typing
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from importlib import import_module
+from pkgutil import iter_modules
+from types import SimpleNamespace
+from typing import Any, Final
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.broker.server.test_connection import first, open_wire
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.group_api import GROUP, join_values
+from tests.support.handlers import KEYS, NO_SUCH_ID, Api
+from tests.support.raw_wire import message_from
+from tests.support.security import acl
+from tests.support.wires import Wire
+from tests.support.within import within
+from txnsim.api import _configs as configs
+from txnsim.api import _groups as groups
+from txnsim.api import _identities as identities
+from txnsim.api import _partitions as partitions
+from txnsim.api import _records as records
+from txnsim.api import _transactions as transactions
+from txnsim.api import nodes
+from txnsim.api._access import Access
+from txnsim.api._leaders import CurrentLeaders
+from txnsim.api._subjects import of_transactions
+from txnsim.api._topics import by_topic
+from txnsim.api.kip_text.table import KIP_TEXT
+from txnsim.api.memory_mark import BELOW, LOOK_MS, MemoryMark
+from txnsim.api.parsing import SMALL_BYTES, encoded_with_breaks, joined, parsed_with_breaks
+from txnsim.api.registry import ACCEPTED, ADVERTISED, HANDLERS, SHIPPED, _accepted, shipped
+from txnsim.api.request import (
+    ANSWERS_MAX,
+    NO_LINK,
+    TOPIC_OPERATIONS,
+    ApiTable,
+    ClientLink,
+    Gap,
+    Request,
+    error_fields,
+    no_subject,
+    parsed,
+    prepared,
+)
+from txnsim.errors import (
+    AnswerTooLargeError,
+    ErrorCode,
+    MalformedFrameError,
+    Rejection,
+    UnsupportedRequestError,
+    WorkIsOverError,
+)
+from txnsim.faults.subjects import NO_SUBJECT, Subject
+from txnsim.releases import RELEASES
+from txnsim.releases.kafka import REFERENCE, RELEASE_4_0
+from txnsim.runtime.turns import Pace, Turns
+from txnsim.security.acls import CLUSTER_NAME, NO_ACLS, Operation, ResourceType
+from txnsim.security.authorizer import Authorizer
+from txnsim.settings import Settings
+from txnsim.types import TopicPartition
+from txnsim.wire import codec
+from txnsim.wire.codec import build, encode_body
+from txnsim.wire.error_codes import errors_of
+from txnsim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
+from txnsim.wire.registry import version_range
+from txnsim.wire.values import Rows
+
+# Frames to requests and replies to bytes: with breaks it is the same as without.
+
+
+def frame(key: int, version: int, **values: object) -> bytes:
+    message = message_from(codec.request_class(key, version), values)
+    return codec.encode_request(key, version, 7, "c", message)[4:]
+
+
+@dataclasses.dataclass
+class Origin:
+    """A connection as far as its requests tell of it."""
+
+    apis: ApiTable
+    client_host: str = "/127.0.0.1"
+    principal: str = "User:alice"
+    link: ClientLink = NO_LINK
+
+
+NO_BROKER: Any = None
+
+
+def read(data: bytes, apis: ApiTable = SHIPPED) -> dict[str, Any]:
+    return msgspec.structs.asdict(parsed(data, Origin(apis), NO_BROKER))
+
+
+async def read_slowly(data: bytes, slow: Pace, apis: ApiTable = SHIPPED) -> dict[str, Any]:
+    return msgspec.structs.asdict(await parsed_with_breaks(data, Origin(apis), NO_BROKER, slow))
+
+
+def pace() -> Pace:
+    return Pace(Turns(asyncio.get_running_loop()), lambda: 0)
+
+
+async def test_a_large_request_is_the_same_with_breaks() -> None:
+    data = frame(3, 9, topics=[{"name": f"topic-{number}"} for number in range(3_000)])
+    slow = pace()
+    assert await read_slowly(data, slow) == read(data)
+    assert slow.has_rested
+
+
+async def test_what_a_handler_reads_in_a_way_of_its_own_is_read_in_one_go() -> None:
+    topics = [{"name": "orders", "partitions": [{"partition_index": 0, "txn_start_offset": 5}]}]
+    marker = {"producer_id": 7, "producer_epoch": 0, "topics": topics}
+    message = message_from(WriteTxnMarkersRequest, {"markers": [marker]})
+    data = codec.encode_request(27, 1, 7, "c", message)[4:]
+    assert await read_slowly(data, pace(), KIP_TEXT) == read(data, KIP_TEXT)
+
+
+async def test_a_handler_has_a_last_word_on_what_can_be_read() -> None:
+    kinds = {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
+    many = [kinds] * 3_000
+    good, bad = frame(30, 3, creations=many), frame(30, 3, creations=[*many, {}])
+    slow = pace()
+    assert await read_slowly(good, slow) == read(good)
+    assert slow.has_rested
+    with pytest.raises(MalformedFrameError):
+        read(bad)
+    with pytest.raises(MalformedFrameError):
+        await read_slowly(bad, pace())
+
+
+async def test_a_newer_client_learns_the_versions_also_in_a_large_frame() -> None:
+    data = bytes((0, 18, 0, 99)) + bytes(4) + b"\xff\xff" + bytes(30_000)
+    found = await read_slowly(data, pace())
+    assert (found["refused"], found["api_version"]) == (ErrorCode.unsupported_version, 0)
+    assert found == read(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (bytes((3, 231)) + bytes(20), UnsupportedRequestError),
+        (bytes((0, 3, 0, 99)) + bytes(20), UnsupportedRequestError),
+        (bytes((0, 3, 0, 1)) + bytes(4) + b"\xff\xff\x7f\xff\xff\xff", MalformedFrameError),
+    ],
+)
+async def test_what_is_no_request_is_refused(data: bytes, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        read(data)
+    with pytest.raises(error):
+        await read_slowly(data, pace())
+
+
+@pytest.mark.parametrize("nested", [True, False])
+async def test_a_large_reply_has_the_same_bytes_with_breaks(*, nested: bool) -> None:
+    numbers = range(3_000)
+    if nested:
+        partitions = [{"partition_index": number} for number in numbers]
+        topics = [{"name": "t", "partitions": partitions}, {"name": "u", "partitions": partitions}]
+    else:
+        topics = [{"name": f"topic-{number}"} for number in numbers]
+    reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
+    slow = pace()
+    gone_over: list[Any] = []
+    pieces = await encoded_with_breaks(reply, slow, gone_over.append, limit=1 << 20)
+    assert b"".join(pieces) == codec.encode_body(reply)
+    assert slow.has_rested
+    assert gone_over == [reply]
+
+
+async def test_what_is_there_again_is_encoded_once_and_has_the_same_bytes() -> None:
+    partitions = [{"partition_index": number} for number in range(3_000)]
+    topics = [{"name": "t", "partitions": partitions}, {"name": "u", "partitions": ()}]
+    once = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
+    first, second = once.topics
+    reply = dataclasses.replace(once, topics=(first, second, first, first, second))
+    pieces = await encoded_with_breaks(reply, pace(), id, limit=1 << 20)
+    assert b"".join(pieces) == codec.encode_body(reply)
+    assert max(Counter(map(id, pieces)).values()) == 3
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+async def test_an_answer_that_is_too_large_is_given_up_while_it_grows(repeats: int) -> None:
+    topics = [{"name": f"topic-{number}"} for number in range(3_000 // repeats)]
+    reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
+    reply = dataclasses.replace(reply, topics=reply.topics * repeats)
+    gone_over: list[Any] = []
+    with pytest.raises(AnswerTooLargeError):
+        await encoded_with_breaks(reply, pace(), gone_over.append, limit=20_000)
+    assert gone_over == []
+
+
+async def test_nobody_is_left_who_waits_for_an_answer() -> None:
+    topics = [{"name": f"topic-{number}"} for number in range(3_000)]
+    reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
+    slow = pace()
+    slow.is_wanted = lambda: False
+    with pytest.raises(WorkIsOverError):
+        await encoded_with_breaks(reply, slow, id, limit=1 << 20)
+
+
+async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> None:
+    schema = codec.response_schema(0, 9)
+    large = bytes(SMALL_BYTES)
+    assert list(joined([b"a", b"b", large, b"c"])) == [b"ab", large, b"c"]
+    assert next(joined([large])) is large
+    errors = Rows(
+        lambda number: schema.BatchIndexAndErrorMessage(
+            batch_index=number, batch_index_error_message="no key"
+        ),
+        range(50_000),
+    )
+    partition = codec.build(
+        schema.PartitionProduceResponse,
+        index=0,
+        error_code=ErrorCode.invalid_record,
+        base_offset=-1,
+        record_errors=errors,
+    )
+    topic = schema.TopicProduceResponse(name="t", partition_responses=(partition,))
+    reply = codec.build(codec.response_class(0, 9), responses=(topic,), throttle_time=0)
+    slow = pace()
+    pieces = await encoded_with_breaks(reply, slow, id, limit=1 << 24)
+    assert slow.has_rested
+    assert len(pieces) < 200
+    read = codec.read_response(0, 9, bytes(5) + b"".join(pieces))[1]
+    found = read.responses[0].partition_responses[0].record_errors
+    assert [one.batch_index for one in found] == list(range(50_000))
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "told"),
+    [
+        (26, {"transactional_ids": "t"}, "EndTxnRequest has no field transactional_ids; it has"),
+        (8, {"topics": [{"topic": "t"}]}, "OffsetCommitRequest.topics has no field topic;"),
+    ],
+)
+def test_the_helper_of_tests_takes_no_field_that_no_version_has(
+    key: int, values: dict[str, Any], told: str
+) -> None:
+    """It was left out as one of another version is, and the test asked something else."""
+    with pytest.raises(TypeError, match=told):
+        message_from(codec.request_class(key, 2), values)
+
+
+def test_the_helper_of_tests_takes_fields_of_other_versions() -> None:
+    old = message_from(codec.request_class(24, 0), {"transactions": [{"verify_only": True}]})
+    assert old.__version__ == 0
+
+
+# What a handler is given.
+
+
+E = ErrorCode
+
+
+async def test_an_answer_leaves_out_what_its_version_does_not_have(api: Api) -> None:
+    old = api.request("EndTxn", 4)
+    answer = old.answer(error_code=ErrorCode.none, producer_id=1, producer_epoch=0)
+    assert not hasattr(answer, "producer_id")
+    new = api.request("EndTxn", 5).answer(
+        error_code=ErrorCode.none, producer_id=1, producer_epoch=0
+    )
+    assert (new.producer_id, new.throttle_time) == (1, timedelta(0))
+
+
+async def test_a_request_has_no_subject_unless_its_handler_names_one(api: Api) -> None:
+    assert no_subject(api.request("ApiVersions", 0)) is NO_SUBJECT
+    assert api.subject("DescribeCluster", 0) is NO_SUBJECT
+
+
+async def test_the_schema_is_that_of_the_answer(api: Api) -> None:
+    assert hasattr(api.request("Metadata", 9).schema, "MetadataResponse")
+
+
+def test_a_result_tells_its_error_and_why() -> None:
+    assert error_fields(None) == {"error_code": ErrorCode.none, "error_message": None}
+    refused = Rejection(error=ErrorCode.invalid_request, reason="")
+    assert error_fields(refused) == {"error_code": ErrorCode.invalid_request, "error_message": None}
+    told = error_fields(Rejection(error=ErrorCode.invalid_request, reason="no such topic"))
+    assert told["error_message"] == "no such topic"
+    assert error_fields(object()) == error_fields(None)
+
+
+# A request without time is refused whole, as a broker's forwarding does
+
+
+@pytest.mark.parametrize("left_ms", [0, -1])
+async def test_topics_are_neither_made_nor_grown_nor_deleted(api: Api, left_ms: int) -> None:
+    new = {"name": "new", "num_partitions": 1, "replication_factor": 1}
+    created = await api.ask("CreateTopics", 7, timeout=left_ms, topics=[new, new])
+    assert _told(created.topics) == [(E.request_timed_out, None)] * 2
+    more = {"name": "orders", "count": 9, "assignments": None}
+    grown = await api.ask("CreatePartitions", 2, timeout=left_ms, topics=[more])
+    assert _told(grown.results) == [(E.request_timed_out, None)]
+    deleted = await api.ask("DeleteTopics", 6, timeout=left_ms, topics=[{"name": "orders"}])
+    assert _told(deleted.responses) == [(E.request_timed_out, None)]
+    assert sorted(api.broker.image.topics) == ["orders"]
+    assert len(api.broker.image.topics["orders"].partitions) < 9
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_an_election_without_time_elects_no_leader(api: Api, version: int) -> None:
+    named = [{"topic": "orders", "partitions": [0]}]
+    answer = await api.ask("ElectLeaders", version, timeout=0, topic_partitions=named)
+    (result,) = answer.replica_election_results
+    assert _told(result.partition_result) == [(E.request_timed_out, None)]
+    none = await api.ask("ElectLeaders", 2, timeout=0, topic_partitions=[])
+    assert none.error_code is E.none
+    everything = await api.ask("ElectLeaders", 2, timeout=0, topic_partitions=None)
+    assert (everything.error_code, everything.replica_election_results) == (
+        E.request_timed_out,
+        (),
+    )
+
+
+def _told(results: Any) -> list[tuple[ErrorCode, str | None]]:
+    return [(result.error_code, result.error_message) for result in results]
+
+
+@pytest.mark.parametrize("api_key", [1, 3])
+def test_no_setting_lets_an_answer_be_larger_than_a_frame_can_say(api_key: int) -> None:
+    """One of more than 2 GiB was neither sent, nor did the connection end."""
+    most = 2**31 - 1
+    settings = Settings(fetch_max_bytes=most, answer_max_bytes=most)
+    broker = SimpleNamespace(metadata=SimpleNamespace(settings=settings))
+    allowed = Request.bytes_max.fget(SimpleNamespace(api_key=api_key, broker=broker))  # type: ignore[attr-defined]
+    head = codec.response_head(api_key, 12, 7, allowed)
+    assert int.from_bytes(head[:4], "big", signed=True) > allowed
+
+
+# Refusals
+
+LOGIN: Final = ("SaslAuthenticate", "SaslHandshake")
+NOTHING: Final[dict[str, Any]] = {}
+IN_GROUP: Final = {"group_id": GROUP}
+AT_THE_TOP: Final[dict[str, dict[str, Any]]] = {
+    **dict.fromkeys(("DescribeClientQuotas", "DescribeCluster", "ListGroups"), NOTHING),
+    **dict.fromkeys(("ListTransactions", "PushTelemetry", *LOGIN), NOTHING),
+    **dict.fromkeys(("ConsumerGroupHeartbeat", "Heartbeat", "LeaveGroup", "SyncGroup"), IN_GROUP),
+    "DescribeQuorum": {"topics": []},
+    "JoinGroup": join_values(),
+    "OffsetDelete": {**IN_GROUP, "topics": [{"name": "orders", "partitions": []}]},
+    "UnregisterBroker": {"broker_id": 1},
+    "UpdateFeatures": {"feature_updates": []},
+}
+RESOURCE: Final = {"resource_type": 2, "resource_name": "orders", "configs": []}
+TOPIC: Final = {"name": "orders", "count": 4, "assignments": None}
+IN_EACH: Final[dict[str, dict[str, Any]]] = {
+    "AlterClientQuotas": {
+        "entries": [
+            {"entity": [{"entity_type": "user", "entity_name": name}], "ops": []} for name in "ab"
+        ]
+    },
+    "AlterConfigs": {"resources": [RESOURCE] * 2},
+    "ConsumerGroupDescribe": {"group_ids": ["a", "b"]},
+    "CreatePartitions": {"topics": [TOPIC] * 2},
+    "DeleteGroups": {"groups_names": ["a", "b"]},
+    "DescribeGroups": {"groups": ["a", "b"]},
+    "IncrementalAlterConfigs": {"resources": [RESOURCE] * 2},
+    "OffsetCommit": {**IN_GROUP, "topics": [{"name": "orders", "partitions": [{}]}] * 2},
+}
+
+
+@pytest.mark.parametrize("name", [*AT_THE_TOP, *IN_EACH])
+async def test_a_refusal_is_an_error_at_the_top_and_nothing_else_or_one_in_each_element(
+    api: Api, name: str
+) -> None:
+    low, high = HANDLERS[KEYS[name]].versions
+    for version in range(low, high + 1):
+        answer = api.refuse(name, version, E.not_controller, **(AT_THE_TOP | IN_EACH)[name])
+        found: list[int] = []
+        tell = errors_of(answer.__class__)
+        assert tell is not None
+        tell(answer, found.append)
+        assert found == [E.not_controller] * (2 if name in IN_EACH else 1)
+        said = (getattr(answer, field) for field in answer.__dataclass_fields__)
+        lists = [one for one in said if isinstance(one, tuple)]
+        assert name in IN_EACH or not any(lists), "nothing that the broker knows"
+
+
+@pytest.mark.parametrize("name", LOGIN)
+async def test_a_login_does_not_belong_behind_the_login(api: Api, name: str) -> None:
+    assert (await api.ask(name, 1)).error_code is E.illegal_sasl_state
+
+
+# Whom requests are about: nothing that a request names may be lost to fault plans.
+
+
+NAMING = {
+    "partition", "partition_index", "partition_indexes", "partitions", "producer_id",
+    "transactional_id", "transactional_ids",
+}  # fmt: skip
+ABOUT_NOBODY = {
+    "CreateTopics": "the partitions are about to be made",
+    "ConsumerGroupHeartbeat": "it tells what a member owns, by topic id",
+    "DescribeTopicPartitions": "a cursor says where to go on",
+    "DescribeQuorum": "the one partition of the metadata",
+}
+POSITION = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+ORDERS = TopicPartition("orders", 0)
+
+
+def field_names(cls: Any, seen: set[Any]) -> set[str]:
+    """The names of a message's fields, and of its parts'."""
+    seen.add(cls)
+    names: set[str] = set()
+    hints = typing.get_type_hints(cls)
+    for field in dataclasses.fields(cls):
+        names.add(field.name)
+        parts = [hints[field.name]]
+        while parts:
+            part = parts.pop()
+            parts += typing.get_args(part)
+            if isinstance(part, type) and dataclasses.is_dataclass(part) and part not in seen:
+                names |= field_names(part, seen)
+    return names
+
+
+def test_every_request_that_names_a_transaction_or_a_partition_has_a_subject() -> None:
+    without = {
+        handler.name
+        for key, handler in HANDLERS.items()
+        if handler.subject is no_subject
+        and any(
+            NAMING & field_names(codec.request_class(key, version), set())
+            for version in range(handler.versions[0], handler.versions[1] + 1)
+        )
+    }
+    assert without == set(ABOUT_NOBODY)
+
+
+def test_several_transactional_ids_are_one_subject_each() -> None:
+    assert of_transactions([]) is NO_SUBJECT
+    assert of_transactions(["a"]) == Subject(transactional_id="a")
+    assert of_transactions(iter("ab")) == Subject(
+        transactional_id="a", others=(Subject(transactional_id="b"),)
+    )
+
+
+def named(name: str, topics: list[dict[str, Any]]) -> dict[str, Any]:
+    """A request's values; groups are told in both shapes, of which the first has no ids."""
+    if name != "OffsetFetch":
+        return {"topics": topics}
+    group = {"group_id": "g", "topics": topics, "member_id": None, "member_epoch": -1}
+    old = [{key: one[key] for key in one if key != "topic_id"} for one in topics]
+    return {"groups": [group], "group_id": "g", "topics": old}
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "topic"),
+    [
+        ("OffsetDelete", 0, {"partitions": [{"partition_index": 0}]}),
+        ("OffsetFetch", 1, {"partition_indexes": [0]}),
+        ("OffsetFetch", 8, {"partition_indexes": [0]}),
+        ("OffsetFetch", 10, {"partition_indexes": [0]}),
+        ("ListPartitionReassignments", 0, {"partition_indexes": [0]}),
+        ("DescribeLogDirs", 2, {"partitions": [0]}),
+        ("OffsetCommit", 2, {"partitions": [POSITION]}),
+        ("OffsetCommit", 10, {"partitions": [POSITION]}),
+        ("TxnOffsetCommit", 0, {"partitions": [POSITION]}),
+    ],
+)
+async def test_partitions_are_named_by_their_topic(
+    api: Api, name: str, version: int, topic: dict[str, Any]
+) -> None:
+    known = {"topic" if name == "DescribeLogDirs" else "name": "orders"}
+    if name in {"OffsetCommit", "OffsetFetch", "TxnOffsetCommit"}:
+        known["topic_id"] = api.topic_id("orders")
+    about = api.subject(name, version, **named(name, [{**known, **topic}]))
+    assert about.partitions == (ORDERS,)
+
+
+async def test_an_unknown_id_has_no_name(api: Api) -> None:
+    topics = [{"topic_id": NO_SUCH_ID, "partition_indexes": [0]}]
+    about = api.subject("OffsetFetch", 10, **named("OffsetFetch", topics))
+    assert about.partitions == (TopicPartition("", 0),)
+
+
+async def test_a_group_that_asks_for_all_names_no_partition(api: Api) -> None:
+    group = {"group_id": "g", "topics": None, "member_id": None, "member_epoch": -1}
+    assert api.subject("OffsetFetch", 8, groups=[group]).partitions == ()
+
+
+# Which versions are answered and which are told.
+
+
+def test_each_handler_module_has_its_row() -> None:
+    found = {}
+    for folder in (configs, groups, identities, nodes, partitions, records, transactions):
+        for one in iter_modules(folder.__path__, f"{folder.__name__}."):
+            module = import_module(one.name)
+            if hasattr(module, "KEY"):
+                found[module.KEY] = module
+    assert found.keys() == HANDLERS.keys()
+    for key, handler in HANDLERS.items():
+        assert handler.handle is found[key].handle
+        assert handler.refuse is found[key].refuse
+
+
+PROGRAM = """
+import sys
+from txnsim.api.registry import SHIPPED
+print([one for one in sys.modules if one.startswith("txnsim.api._transactions")])
+print(SHIPPED.handlers[26].name, SHIPPED.handlers[26].handle.__module__)
+"""
+
+
+def test_a_handler_is_imported_when_it_is_needed() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["[]", "EndTxn txnsim.api._transactions.end_txn"]
+    with pytest.raises(AttributeError):
+        _ = HANDLERS[26].nothing
+
+
+def test_what_is_advertised_lies_within_the_release() -> None:
+    for key, (low, high) in ADVERTISED.items():
+        least, most = REFERENCE.api_versions[key]
+        assert least <= low <= high <= most, key
+
+
+def test_only_produce_is_advertised_lower_than_it_is_answered() -> None:
+    assert {key for key in ADVERTISED if ADVERTISED[key] != ACCEPTED[key]} == {0}
+    assert (ADVERTISED[0], ACCEPTED[0]) == ((0, 13), (3, 13))
+
+
+def test_unstable_versions_are_answered_only_where_they_are_opened() -> None:
+    assert ACCEPTED[22] == (0, 5), "InitProducerId v6 is unstable"
+    opened = shipped(REFERENCE, unstable=True)
+    assert opened.accepted[22] == opened.advertised[22] == (0, 6)
+    assert {**opened.accepted, 22: (0, 5)} == ACCEPTED
+    assert shipped(RELEASE_4_0, unstable=True).accepted[22] == (0, 5)
+
+
+def test_client_metrics_are_listed_only_where_telemetry_is_on() -> None:
+    assert not {71, 72} & ADVERTISED.keys()
+    taken = shipped(RELEASE_4_0, telemetry=True)
+    assert taken.advertised[71] == taken.accepted[72] == (0, 0)
+    before = shipped(RELEASES["3.6"], telemetry=True)
+    assert not {71, 72} & before.advertised.keys(), "KIP-714 came with Kafka 3.7"
+
+
+def test_what_is_answered_follows_from_messages_and_release() -> None:
+    versions = {**REFERENCE.api_versions, 66: (0, 9)}
+    newer = msgspec.structs.replace(REFERENCE, api_versions=versions)
+    answered = _accepted(newer, unstable=False, telemetry=False)
+    assert answered[66] == HANDLERS[66].versions == version_range(66)
+    assert answered[66][1] < 9
+    assert {**answered, 66: ACCEPTED[66]} == ACCEPTED
+
+
+@pytest.mark.parametrize("key", sorted(HANDLERS))
+def test_every_answered_version_has_its_messages(key: int) -> None:
+    handler = HANDLERS[key]
+    assert handler.key == key
+    low, high = shipped(REFERENCE, telemetry=True).accepted[key]
+    for version in range(low, high + 1):
+        assert codec.request_class(key, version).__version__ == version
+        assert codec.response_class(key, version).__version__ == version
+
+
+# Above a mark of memory what needs more is refused, and nothing else is.
+
+
+LIMIT = 1_000
+
+
+async def produced(wire: Wire) -> ErrorCode:
+    wire.send(wire.produce(first()))
+    (topic,) = (await wire.answer())[1].responses
+    return ErrorCode(topic.partition_responses[0].error_code)
+
+
+@within(run_cluster)
+async def test_what_needs_more_memory_is_refused_until_there_is_some_again(
+    cluster: VirtualCluster,
+) -> None:
+    resident = [LIMIT]
+    sim = cluster.sim
+    mark = MemoryMark(LIMIT, cluster.env.clock, lambda: sim.listeners, lambda: resident[0])
+    mark.look()
+    wire = await open_wire(cluster)
+    for now, error in (
+        (LIMIT, ErrorCode.none),
+        (LIMIT + 1, ErrorCode.kafka_storage_error),
+        (int(LIMIT * BELOW) + 1, ErrorCode.kafka_storage_error),
+        (int(LIMIT * BELOW), ErrorCode.none),
+    ):
+        resident[0] = now
+        await asyncio.sleep((LOOK_MS + 1) / 1_000)
+        late = await open_wire(cluster)
+        for one in (wire, late):
+            assert await produced(one) is error
+            one.send(one.metadata())
+            await one.answer()
+        await late.close()
+    await wire.close()
+
+
+@within(run_cluster)
+async def test_large_frames_that_are_not_whole_are_given_up_first(cluster: VirtualCluster) -> None:
+    sim = cluster.sim
+    large, small = await open_wire(cluster), await open_wire(cluster)
+    held = sim.options.settings.connection_queue_bytes + 1
+    size = (held * 2).to_bytes(4, "big")
+    large.writer.write(size + bytes(held))
+    small.writer.write(size + bytes(100))
+    for wire in (large, small):
+        await wire.writer.drain()
+    await asyncio.sleep(0.1)
+    told = iter((LIMIT + 1, LIMIT))  # the second one once large frames are gone
+    mark = MemoryMark(LIMIT, cluster.env.clock, lambda: sim.listeners, lambda: next(told, LIMIT))
+    mark.look()
+    assert await large.closed()
+    await asyncio.sleep((LOOK_MS + 1) / 1_000)
+    late = await open_wire(cluster)
+    assert await produced(late) is ErrorCode.none
+    assert not small.reader.at_eof()
+    large.writer.close()
+    for wire in (small, late):
+        await wire.close()
+
+
+# Prepared answers are the bytes that the codec would have written.
+
+
+INT64, INT16 = st.integers(-(2**63), 2**63 - 1), st.integers(-(2**15), 2**15 - 1)
+
+
+def end_txn(numbers: tuple[int, ...]) -> Any:
+    producer_id, producer_epoch = numbers
+    return build(
+        codec.response_class(26, 5),
+        throttle_time=0,
+        error_code=0,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    )
+
+
+GAP = Gap("qh", end_txn)
+
+
+@given(producer_id=INT64, producer_epoch=INT16)
+def test_a_filled_gap_is_the_encoded_message(producer_id: int, producer_epoch: int) -> None:
+    wanted = encode_body(end_txn((producer_id, producer_epoch)))
+    assert GAP.fill(producer_id, producer_epoch) == wanted
+
+
+@pytest.mark.parametrize(
+    "make", [lambda _numbers: end_txn((1, 2)), lambda numbers: end_txn((numbers[0], 2))]
+)
+def test_numbers_that_are_not_found_side_by_side_are_refused(make: Callable[..., Any]) -> None:
+    with pytest.raises(AssertionError, match="not found once"):
+        Gap("qh", make)
+
+
+def test_an_answer_is_made_once_per_shape_and_the_number_of_shapes_is_bounded() -> None:
+    made = []
+
+    @prepared
+    def answer(shape: int) -> bytes:
+        made.append(shape)
+        return bytes([shape])
+
+    assert [answer(1), answer(2), answer(1)] == [b"\1", b"\2", b"\1"]
+    assert made == [1, 2]
+    assert answer.cache_info().maxsize == ANSWERS_MAX
+
+
+# What the principal of one request may do.
+
+
+ACCESS = Access(
+    Authorizer(),
+    NO_ACLS.plus(
+        [
+            acl(ResourceType.TOPIC, "orders", Operation.READ, host="10.0.0.1"),
+            acl(ResourceType.GROUP, "g", Operation.DELETE),
+            acl(ResourceType.TRANSACTIONAL_ID, "tx", Operation.WRITE),
+            acl(ResourceType.CLUSTER, CLUSTER_NAME, Operation.CREATE),
+        ]
+    ),
+    principal="User:alice",
+    host="/10.0.0.1",
+)
+
+
+def test_each_kind_of_resource_is_asked_for_by_its_name() -> None:
+    assert ACCESS.may_topic(Operation.READ, "orders")
+    assert not ACCESS.may_topic(Operation.READ, "other")
+    assert ACCESS.may_group(Operation.DELETE, "g")
+    assert ACCESS.may_transactional_id(Operation.WRITE, "tx")
+    assert ACCESS.may_cluster(Operation.CREATE)
+    assert not ACCESS.may_cluster(Operation.ALTER)
+    assert ACCESS.may_some(Operation.READ, ResourceType.TOPIC)
+    assert not ACCESS.may_some(Operation.WRITE, ResourceType.TOPIC)
+
+
+def test_bits_are_the_operations_that_are_allowed_of_those_that_are_known() -> None:
+    bits = ACCESS.bits(TOPIC_OPERATIONS, lambda one: ACCESS.may_topic(one, "orders"))
+    assert bits == 1 << Operation.READ | 1 << Operation.DESCRIBE
+    assert ACCESS.bits(TOPIC_OPERATIONS, lambda _: True) == TOPIC_OPERATIONS
+
+
+# The current leader in an answer that refuses for want of leadership.
+
+
+async def test_each_leader_is_named_and_its_address_given_once(api_of_three: Api) -> None:
+    leaders = CurrentLeaders(api_of_three.request("Produce", 10))
+    named = [leaders.of("orders", index).leader_id for index in (1, 2, 1)]
+    assert named == [2, 3, 2]
+    brokers = api_of_three.broker.image.brokers
+    assert [(one.node_id, one.port) for one in leaders.endpoints()] == [
+        (node, broker.port) for node, broker in brokers.items() if node in (2, 3)
+    ]
+
+
+async def test_a_missing_partition_has_no_leader(api: Api) -> None:
+    leaders = CurrentLeaders(api.request("Fetch", 16))
+    found = leaders.of("missing", 0)
+    assert (found.leader_id, found.leader_epoch) == (-1, -1)
+    assert leaders.endpoints() == ()
+
+
+# Partitions by topic.
+
+
+def test_partitions_are_grouped_in_order_of_appearance() -> None:
+    pairs = [
+        (TopicPartition("b", 1), "x"),
+        (TopicPartition("a", 0), "y"),
+        (TopicPartition("b", 0), "z"),
+    ]
+    assert by_topic(pairs) == {"b": [(1, "x"), (0, "z")], "a": [(0, "y")]}
+    assert list(by_topic(pairs)) == ["b", "a"]
+    assert by_topic(()) == {}

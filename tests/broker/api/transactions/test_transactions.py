@@ -1,0 +1,191 @@
+"""Handlers of transactions; the casebook has their answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.group_api import GroupApi, commit_values
+from tests.support.handlers import Api, transaction
+from txnsim.errors import ErrorCode
+
+# ``write_txn_markers``: WriteTxnMarkers v1 and v2: what trips in the middle; the casebook has its
+# answers.
+
+
+NONE, STALE, FENCED, FAILED, UNKNOWN = (
+    ErrorCode.none,
+    ErrorCode.invalid_producer_epoch,
+    ErrorCode.transaction_coordinator_fenced,
+    ErrorCode.unknown_server_error,
+    ErrorCode.unknown_topic_or_partition,
+)
+
+
+def marker(
+    pid: int, epoch: int, *partitions: int, coordinator: int = 0, tv: int = 0, name: str = "orders"
+) -> dict[str, Any]:
+    return {
+        "producer_id": pid,
+        "producer_epoch": epoch,
+        "transaction_result": True,
+        "coordinator_epoch": coordinator,
+        "transaction_version": tv,
+        "topics": [{"name": name, "partition_indexes": partitions}],
+    }
+
+
+def results(answer: Any) -> dict[int, dict[int, ErrorCode]]:
+    """Errors by producer id and partition."""
+    return {
+        one.producer_id: {
+            part.partition_index: part.error_code
+            for topic in one.topics
+            for part in topic.partitions
+        }
+        for one in answer.markers
+    }
+
+
+async def write(api: Api, version: int, *markers: dict[str, Any]) -> Any:
+    return await api.ask("WriteTxnMarkers", version, markers=markers)
+
+
+@pytest.mark.parametrize("bad", [(-1, 0), (73, -1)])
+async def test_a_marker_without_a_producer_fails_the_request_that_it_is_in(
+    api: Api, bad: tuple[int, int]
+) -> None:
+    # KafkaApis throws in the middle: what is before it is written, what is behind it is not.
+    answer = await write(
+        api, 1, marker(70, 0, 0), marker(70, 0, 1), marker(*bad, 0), marker(71, 0, 0)
+    )
+    assert results(answer) == {70: {1: FAILED}, bad[0]: {0: FAILED}, 71: {0: FAILED}}
+    wanted = {"topics": [{"name": "orders", "partition_indexes": [0, 1]}]}
+    described = await api.ask("DescribeProducers", 0, **wanted)
+    assert [
+        [producer.producer_id for producer in partition.active_producers]
+        for partition in described.topics[0].partitions
+    ] == [[70], [70]]
+
+
+async def test_refusal_and_subject(api: Api) -> None:
+    wanted = {"markers": [marker(70, 0, 0, 1), marker(71, 0, 2)]}
+    refused = api.refuse("WriteTxnMarkers", 2, STALE, **wanted)
+    assert results(refused) == {70: {0: STALE, 1: STALE}, 71: {2: STALE}}
+    about = api.subject("WriteTxnMarkers", 1, **wanted)
+    assert (about.producer_id, about.committed) == (70, True)
+    assert [one.producer_id for one in about.others] == [71]
+
+
+# ``txn_offset_commit``: TxnOffsetCommit v0 to v5: words for loading; the casebook has its answers.
+
+
+E = ErrorCode
+Identity = tuple[int, int]
+
+
+def values(groups: GroupApi, identity: Identity, offset: int = 7, **more: Any) -> dict[str, Any]:
+    mine = {
+        "transactional_id": "id",
+        "producer_id": identity[0],
+        "producer_epoch": identity[1],
+    }
+    return commit_values(groups.api, offset, **{**mine, **more})
+
+
+def one(answer: Any) -> ErrorCode:
+    found: ErrorCode = answer.topics[0].partitions[0].error_code
+    return found
+
+
+async def test_versions_that_do_not_know_loading_get_another_error(
+    groups: GroupApi,
+) -> None:
+    told = values(groups, (1, 0))
+    for version, error in ((1, E.coordinator_not_available), (2, E.coordinator_load_in_progress)):
+        refused = groups.api.refuse(
+            "TxnOffsetCommit", version, E.coordinator_load_in_progress, **told
+        )
+        assert one(refused) is error
+    plain = groups.api.refuse("TxnOffsetCommit", 1, E.not_coordinator, **told)
+    assert one(plain) is E.not_coordinator
+    about = groups.api.subject("TxnOffsetCommit", 3, **told)
+    assert (about.transactional_id, about.producer_id) == ("id", 1)
+
+
+# AddPartitionsToTxn v0 to v5: refusals and the subject; the casebook has its answers.
+
+
+def errors(answer: Any) -> dict[tuple[str, int], ErrorCode]:
+    """By topic and partition, whatever the version."""
+    topics = (
+        answer.results_by_topic_v3_and_below
+        if hasattr(answer, "results_by_topic_v3_and_below")
+        else answer.results_by_transaction[0].topic_results
+    )
+    return {
+        (topic.name, one.partition_index): one.partition_error_code
+        for topic in topics
+        for one in topic.results_by_partition
+    }
+
+
+async def test_refusals_and_the_subject(api: Api) -> None:
+    wanted = transaction("id", (5, 0), {"orders": [0, 1]})
+    error = ErrorCode.producer_fenced
+    old = api.refuse("AddPartitionsToTxn", 1, error, **wanted)
+    assert set(errors(old).values()) == {ErrorCode.invalid_producer_epoch}
+    new = api.refuse("AddPartitionsToTxn", 4, error, **wanted)
+    assert (new.error_code, new.results_by_transaction) == (error, ())
+    for version in (3, 5):
+        about = api.subject("AddPartitionsToTxn", version, **wanted)
+        assert (about.transactional_id, about.producer_id) == ("id", 5)
+        assert [str(one) for one in about.partitions] == ["orders-0", "orders-1"]
+
+
+# ``init_producer_id``: InitProducerId v0 to v6: the first one, refusals, the subject; the casebook
+# has its answers.
+
+
+def values_of_init_producer_id(
+    transactional_id: str | None, *, timeout: int = 60_000, pid: int = -1, epoch: int = -1
+) -> dict[str, object]:
+    return {
+        "transactional_id": transactional_id,
+        "transaction_timeout": timeout,
+        "producer_id": pid,
+        "producer_epoch": epoch,
+    }
+
+
+async def test_the_first_request_after_a_start_finds_no_block_of_ids(api: Api) -> None:
+    answer = await api.ask("InitProducerId", 4, **values_of_init_producer_id(None))
+    assert answer.error_code is ErrorCode.coordinator_load_in_progress
+    assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
+
+
+async def test_init_producer_id_refusals_and_the_subject(api: Api) -> None:
+    fenced = ErrorCode.producer_fenced
+    assert (
+        api.refuse("InitProducerId", 5, fenced, **values_of_init_producer_id("id")).error_code
+        is fenced
+    )
+    old = api.refuse("InitProducerId", 3, fenced, **values_of_init_producer_id("id"))
+    assert old.error_code is ErrorCode.invalid_producer_epoch
+    named = api.subject("InitProducerId", 4, **values_of_init_producer_id("id", pid=7, epoch=0))
+    assert (named.transactional_id, named.producer_id) == ("id", 7)
+    assert api.subject("InitProducerId", 0, **values_of_init_producer_id("id")).producer_id is None
+
+
+# DescribeTransactions v0: refusal and subject; the casebook has its answers.
+
+
+async def test_describe_transactions_refusal_and_subject(api: Api) -> None:
+    error = ErrorCode.coordinator_not_available
+    refused = api.refuse("DescribeTransactions", 0, error, transactional_ids=["a", "b"])
+    assert [one.error_code for one in refused.transaction_states] == [error, error]
+    about = api.subject("DescribeTransactions", 0, transactional_ids=["a", "b"])
+    assert about.transactional_id == "a"
+    assert [one.transactional_id for one in about.others] == ["b"]
+    assert api.subject("DescribeTransactions", 0).transactional_id is None

@@ -1,0 +1,502 @@
+"""Subcommands of ``txnsim txns``: rights, audits, ends of transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import queue
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import txnsim.cli._txns.audit as audit_module
+from tests.broker.client.inspection.test_repair import SOLO, abandoned
+from tests.real.hang import make_hanging
+from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
+from tests.support.full_disk import little_room
+from tests.support.txnsim_server import TxnsimServer
+from txnsim.cli._txns.aborting import Guarded
+from txnsim.cli._txns.audit import Audit
+from txnsim.cli._txns.commands import AbortTransaction
+from txnsim.cli._txns.operator import HANGS, INCOMPLETE, Scope
+from txnsim.cli._txns.rights import RIGHTS, missing_right
+from txnsim.cli.main import main
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.producer import Producer
+from txnsim.errors import ConfigError
+from txnsim.faults.actions import Hold
+from txnsim.faults.points import FaultPoint
+from txnsim.types import TopicPartition
+
+# A user without a right is told which one, by each subcommand.
+
+
+ROOT = Path(__file__).resolve().parents[4]
+EVERY_ID = "DESCRIBE on every transactional id (the name * or all prefixes)"
+READ_TOPIC = "READ on the topic"
+ALTER = "ALTER or CLUSTER_ACTION on the cluster"
+SECURITY = """
+brokers: 1
+topics: {orders: 2, moved: 1, quiet: 1}
+security:
+  listeners:
+    SASL: {protocol: SASL_PLAINTEXT, port: 0, mechanisms: [PLAIN]}
+  plain_users:
+    nobody: nobody-secret
+    half: half-secret
+    reader: reader-secret
+    seer: seer-secret
+    guesser: guesser-secret
+  authorizer: true
+  super_users: ["User:ANONYMOUS"]
+  acls:
+    - {principal: "User:half", operation: DESCRIBE, topic: "*"}
+    - {principal: "User:half", operation: DESCRIBE, transactional_id: "*"}
+    - {principal: "User:reader", operation: READ, topic: "*"}
+    - {principal: "User:guesser", operation: READ, topic: "moved"}
+    - {principal: "User:guesser", operation: DESCRIBE, transactional_id: "*"}
+    - {principal: "User:seer", operation: READ, topic: "*"}
+    - {principal: "User:seer", operation: DESCRIBE, transactional_id: "*"}
+"""
+"""``half`` sees that there are topics, ``reader`` all producers and no transactional id,
+``guesser`` one topic and all transactional ids, ``seer`` everything, and may do nothing.
+"""
+ABORT = ("abort", "--topic", "orders", "--partition", "0")
+OF_ORDERS = ("--topic", "orders")
+IDENTITY = ("--producer-id", "1", "--producer-epoch", "0", "--coordinator-epoch", "0")
+
+
+class Broker:
+    """A broker with users, where one transaction hangs and one lives."""
+
+    def __init__(self, address: str, folder: Path) -> None:
+        self.address = address
+        self._folder = folder
+
+    def properties(self, user: str) -> Path:
+        """Settings of a user."""
+        file = self._folder / f"{user}.properties"
+        file.write_text(
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+            "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
+            f'username="{user}" password="{user}-secret";\n'
+        )
+        return file
+
+    def txns(self, user: str, *words: str) -> int:
+        """Run a subcommand as that user; its exit status."""
+        known = ("--bootstrap-server", self.address, "--command-config", str(self.properties(user)))
+        return main(["txns", *known, *words])
+
+
+async def prepare(bootstrap: str) -> None:
+    """Make one transaction hang; another transactional id has nothing open."""
+    async with Cluster(bootstrap, settings=ClientSettings()) as cluster:
+        await make_hanging(Admin(cluster), TopicPartition("orders", 0), "ghost")
+        async with Producer(cluster, transactional_id="living") as living:
+            await living.init_transactions()
+        # Its id goes on, so that only the coordinator's log may tell what was decided.
+        await make_hanging(Admin(cluster), TopicPartition("moved", 0), "moving")
+        async with Producer(cluster, transactional_id="moving") as moving:
+            await moving.init_transactions()
+            moving.begin()
+            await moving.send("quiet", 0, b"x")
+            await moving.commit()
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    folder = tmp_path_factory.mktemp("rights")
+    config = folder / "cluster.yaml"
+    config.write_text(SECURITY)
+    with TxnsimServer(brokers=1, arguments=("--config", str(config))) as server:
+        asyncio.run(prepare(server.bootstrap))
+        yield Broker(server.ready["security"]["bootstrap"]["SASL"], folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("user", "words", "right"),
+    [
+        (
+            "nobody",
+            ("describe", "--transactional-id", "living"),
+            "DESCRIBE on the transactional id",
+        ),
+        (
+            "seer",
+            ("forceTerminateTransaction", "--transactionalId", "living"),
+            "WRITE on the transactional id",
+        ),
+        ("nobody", ("describe-producers", *OF_ORDERS, "--partition", "0"), READ_TOPIC),
+        ("nobody", (*ABORT, "--start-offset", "0"), READ_TOPIC),
+        ("seer", (*ABORT, "--start-offset", "0"), ALTER),
+        ("seer", (*ABORT, *IDENTITY), ALTER),
+        ("nobody", ("find-hanging", *OF_ORDERS), READ_TOPIC),
+        ("reader", ("find-hanging", *OF_ORDERS), EVERY_ID),
+        ("reader", ("find-hanging", "--all"), EVERY_ID),
+        ("nobody", ("why", "orders", "0"), READ_TOPIC),
+        ("reader", ("why", "orders", "0"), EVERY_ID),
+        ("nobody", ("repair", *OF_ORDERS), READ_TOPIC),
+        ("reader", ("repair", "--yes"), EVERY_ID),
+    ],
+    ids=lambda value: "-".join(value[:1]) if isinstance(value, tuple) else value.split(" ")[0],
+)
+def test_the_right_that_is_missing_is_named(
+    broker: Broker,
+    capsys: pytest.CaptureFixture[str],
+    user: str,
+    words: tuple[str, ...],
+    right: str,
+) -> None:
+    assert broker.txns(user, *words) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines()[-1].endswith(f" The user lacks a right: {right}.")
+
+
+@pytest.mark.slow
+def test_what_may_not_be_seen_is_left_out_of_a_list(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = {}
+    for user in ("seer", "nobody"):
+        assert broker.txns(user, "list", "--json") == 0
+        listed[user] = {row["transactional_id"] for row in json.loads(capsys.readouterr().out)}
+    assert listed == {"seer": {"ghost", "living", "moving"}, "nobody": set()}
+
+
+@pytest.mark.slow
+def test_who_may_look_and_not_abort_finds_what_hangs_and_is_told_at_the_repair(
+    broker: Broker, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert broker.txns("seer", "find-hanging", "--all") == HANGS
+    assert "orders" in capsys.readouterr().out
+    audit = ("--audit-file", str(tmp_path / "audit.jsonl"))
+    assert broker.txns("seer", "repair", "--yes", *audit) == HANGS
+    out, err = capsys.readouterr()
+    assert "refused" in out
+    assert f"The user lacks a right: {ALTER}." in err.splitlines()
+
+
+@pytest.mark.slow
+def test_what_is_left_out_of_answers_is_no_success(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Topics that may not be described are not in Metadata, so nothing of them was searched."""
+    for command in ("find-hanging", "--all"), ("repair",):
+        assert broker.txns("nobody", *command) == INCOMPLETE
+        searched, *err = capsys.readouterr().err.splitlines()
+        assert searched == "partitions searched: 0; hanging: 0."
+        assert "The user lacks a right: READ on every topic (the name *)." in err
+        assert f"The user lacks a right: {EVERY_ID}." in err
+
+
+@pytest.mark.slow
+def test_who_sees_no_ids_is_not_told_that_nothing_hangs(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However young it is: what hangs on orders-0 wrote an hour ago."""
+    older = ("--max-transaction-timeout", "600")
+    assert broker.txns("reader", "find-hanging", "--all", *older) == 1
+    assert f"The user lacks a right: {EVERY_ID}." in capsys.readouterr().err
+    assert broker.txns("reader", "find-hanging", "--all", "--topic", "quiet") == INCOMPLETE
+    assert f"The user lacks a right: {EVERY_ID}." in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_right_that_would_settle_the_decision_is_named_where_a_guess_is_asked_for(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settles = "give this user READ on the topic __transaction_state"
+    assert broker.txns("guesser", "why", "moved", "0") == HANGS
+    (advice,) = [line for line in capsys.readouterr().out.splitlines() if "It hangs." in line]
+    assert settles in advice
+    assert "--guess abort, or --guess commit" in advice
+    assert broker.txns("guesser", "repair", "--topic", "moved", "--partition", "0") == HANGS
+    out, err = capsys.readouterr()
+    assert "needs a guess" in out
+    assert f"Before a guess: the coordinator's log may tell: {settles}." in err.splitlines()
+
+
+@pytest.mark.slow
+def test_partitions_that_may_not_be_read_are_told_with_the_right(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert broker.txns("half", "find-hanging", "--all") == INCOMPLETE
+    err = capsys.readouterr().err.splitlines()
+    assert f"The user lacks a right: {READ_TOPIC}." in err
+
+
+def test_an_error_that_is_about_no_right_has_nothing_missing() -> None:
+    assert missing_right("abort", None) is None
+    assert missing_right("abort", ErrorCode.invalid_producer_epoch) is None
+    assert missing_right("list", ErrorCode.cluster_authorization_failed) is None
+
+
+def test_every_subcommand_that_can_be_refused_has_its_rights() -> None:
+    page = (ROOT / "docs/security.md").read_text("utf-8")
+    for command in RIGHTS:
+        assert f"`{command}`" in page
+
+
+# What ``txnsim txns`` has beyond Kafka's tool, against a simulator in a process of its own.
+
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[TxnsimServer]:
+    with TxnsimServer(brokers=1, arguments=("--topic", "orders:2", "--topic", "payments:1")) as one:
+        yield one
+
+
+def hang(server: TxnsimServer, topic: str) -> None:
+    """A transaction that hangs on partition 0 of the topic."""
+
+    async def make() -> None:
+        async with Cluster(server.bootstrap) as cluster:
+            await make_hanging(Admin(cluster), TopicPartition(topic, 0), "ghost")
+
+    asyncio.run(make())
+
+
+def run(server: TxnsimServer, *args: str) -> int:
+    return main(["txns", "--bootstrap-server", server.bootstrap, *args])
+
+
+@pytest.mark.slow
+def test_a_hanging_transaction_from_alert_to_repair(
+    server: TxnsimServer, capsys: Captured, tmp_path: Path
+) -> None:
+    audit = tmp_path / "audit.jsonl"
+    assert run(server, "find-hanging", "--all") == 0
+    assert capsys.readouterr().err.endswith("; hanging: 0.\n")
+    assert run(server, "why", "orders", "0") == 0
+    assert "No transaction holds readers back" in capsys.readouterr().out
+    hang(server, "orders")
+
+    assert run(server, "find-hanging", "--all") == HANGS
+    out, err = capsys.readouterr()
+    assert "hanging: 1." in err
+    header, row, why, decided, command = out.splitlines()
+    assert header.startswith("Topic ")
+    assert row.startswith("orders")
+    assert why.startswith("orders-0 at offset 0: transactional id ghost is Empty without this")
+    assert decided.startswith("  It was not committed: end it with ABORT, as ")
+    assert command == (
+        f"  txnsim txns --bootstrap-server {server.bootstrap} repair --topic orders --partition 0"
+        " --yes"
+    )
+    assert run(server, "find-hanging", "--all", "--topic", "orders", "--json") == HANGS
+    told = json.loads(capsys.readouterr().out)
+    assert told["partitions"] == 2
+    assert [one["finding"]["verdict"] for one in told["findings"]] == ["hanging"]
+    assert run(server, "why", "orders", "0") == HANGS
+    assert "repair --topic orders --partition 0 --yes" in capsys.readouterr().out
+
+    # Without --yes nothing is changed, and nothing written.
+    assert run(server, "repair", "--guess", "commit", "--audit-file", str(audit)) == HANGS
+    out, err = capsys.readouterr()
+    assert "would be repaired" in out
+    assert "orders-0: the guess does not count, as it was aborted." in err
+    assert "with --yes" in err
+    assert not audit.exists()
+
+    assert run(server, "repair", "--yes", "--audit-file", str(audit)) == 0
+    out, err = capsys.readouterr()
+    assert "repaired" in out
+    assert "0 -> 2" in out
+    assert str(audit) in err
+    before, after = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert before["attempt"]["verdict"] == "hanging"
+    assert after["repair"]["outcome"] == "repaired"
+    assert before["cluster_id"] == after["cluster_id"]
+    assert run(server, "find-hanging", "--all") == 0
+    assert run(server, "repair", "--yes", "--audit-file", str(audit), "--json") == 0
+    assert len(audit.read_text().splitlines()) == 2
+
+
+@pytest.mark.slow
+def test_where_nothing_can_be_written_down_nothing_is_done(
+    server: TxnsimServer, capsys: Captured, tmp_path: Path
+) -> None:
+    hang(server, "payments")
+    scope = ("--topic", "payments")
+    nowhere = tmp_path / "no" / "file"
+    assert run(server, "repair", *scope, "--yes", "--audit-file", str(nowhere)) == 2
+    assert "nothing was done" in capsys.readouterr().err
+    assert run(server, "find-hanging", "--all", *scope) == HANGS
+    assert run(server, "repair", *scope, "--yes", "--audit-file", str(tmp_path / "file")) == 0
+
+
+def test_a_partition_needs_its_topic() -> None:
+    with pytest.raises(ConfigError, match="requires --topic"):
+        Scope(partition=1)
+
+
+def test_statuses_differ() -> None:
+    assert len({0, 1, 2, HANGS, INCOMPLETE}) == 5
+
+
+def test_misuse_is_told_before_anything_is_connected(capsys: Captured) -> None:
+    at = ("txns", "--bootstrap-server", "127.0.0.1:1")
+    assert main([*at, "repair", "--partition", "0"]) == 2
+    assert "requires --topic" in capsys.readouterr().err
+    assert main([*at, "find-hanging", "--all", "--broker-id", "1"]) == 2
+    assert "--broker-id" in capsys.readouterr().err
+
+
+# ``txnsim txns abort``: Kafka's command, that says what it would lose.
+
+
+HERE = TopicPartition("orders", 0)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_was_committed_is_not_discarded_in_silence(
+    force: bool, tmp_path: Path, capsys: Captured
+) -> None:
+    """KAFKA-20734: the client was told that it is committed, and one partition hangs."""
+    file = tmp_path / "audit.jsonl"
+    command = AbortTransaction(
+        partition=SOLO, start_offset=0, guarded=Guarded(force=force, audit_file=file, again="t")
+    )
+
+    async def story(world: VirtualCluster) -> list[bytes | None]:
+        async with world.client() as cluster:
+            admin = Admin(cluster)
+            await abandoned(world, admin, later=0)
+            if force:
+                await command.execute(admin, now_ms=0)
+                return await values(cluster, SOLO.topic, partitions=1)
+            with pytest.raises(ClientError, match="To abort it: --force") as refused:
+                await command.execute(admin, now_ms=0)
+            assert "It was committed: its coordinator's log has PrepareCommit" in str(refused.value)
+            assert "t repair --topic solo --partition 0 --yes" in str(refused.value)
+            return []
+
+    read = run_cluster(story)
+    assert read == []
+    if not force:
+        assert not file.exists()
+        return
+    assert "It was committed" in capsys.readouterr().err
+    before, after = [json.loads(line) for line in file.read_text().splitlines()]
+    assert before["attempt"]["decided"]["decision"] == "committed"
+    assert before["abort"]["partition"] == {"topic": "solo", "partition": 0}
+    assert (after["outcome"], after["error"]) == ("written", None)
+
+
+def test_what_is_open_by_a_marker_that_is_late_keeps_its_commit(tmp_path: Path) -> None:
+    """Its coordinator is in PrepareCommit: the marker of an abort would overtake it."""
+    command = AbortTransaction(
+        partition=HERE, start_offset=0, guarded=Guarded(audit_file=tmp_path / "audit")
+    )
+
+    async def story(world: VirtualCluster) -> list[bytes | None]:
+        async with (
+            world.client() as cluster,
+            Producer(cluster, transactional_id="shop") as shop,
+        ):
+            await shop.init_transactions()
+            shop.begin()
+            await shop.send("orders", 0, b"paid")
+            world.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
+            await shop.commit()
+            await until_state(cluster, "shop", "PrepareCommit")
+            with pytest.raises(ClientError, match="Its coordinator writes COMMIT as soon as"):
+                await command.execute(Admin(cluster), now_ms=0)
+            world.sim.injector.release("f")
+            world.sim.injector.disarm("f")
+            await until_state(cluster, "shop", "CompleteCommit")
+            return await values(cluster, "orders")
+
+    assert run_cluster(story, level=2) == [b"paid"]
+
+
+def test_what_lives_is_aborted_as_by_kafkas_tool_with_a_word(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    command = AbortTransaction(
+        partition=HERE, start_offset=0, guarded=Guarded(audit_file=tmp_path / "audit")
+    )
+
+    async def story(world: VirtualCluster) -> None:
+        async with (
+            world.client() as cluster,
+            Producer(cluster, transactional_id="shop") as shop,
+        ):
+            await shop.init_transactions()
+            shop.begin()
+            await shop.send("orders", 0, b"x")
+            await command.execute(Admin(cluster), now_ms=0)
+            await shop.abort()
+
+    run_cluster(story)
+    assert "It did not hang: transactional id shop is Ongoing" in capsys.readouterr().err
+
+
+# The file in which repairs are written down.
+
+
+def test_every_line_names_the_cluster(tmp_path: Path) -> None:
+    file = tmp_path / "audit.jsonl"
+    for number in range(2):
+        with Audit(file, "abc") as audit:
+            audit.write(number=number)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert lines == [{"cluster_id": "abc", "number": 0}, {"cluster_id": "abc", "number": 1}]
+
+
+def test_where_nothing_will_be_done_nothing_is_written(tmp_path: Path) -> None:
+    with Audit(None, "abc") as audit:
+        audit.write(number=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_can_not_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nothing was done"):
+        Audit(tmp_path / "no" / "file", "abc")
+
+
+def test_a_line_that_has_no_room_is_not_there_in_part(tmp_path: Path) -> None:
+    """A disk that is nearly full takes a part of a line, and says so by a count alone."""
+    file = tmp_path / "audit.jsonl"
+    with (
+        Audit(file, "abc") as audit,
+        little_room(file_bytes_max=20),
+        pytest.raises(OSError, match=f"too large: '{file}'"),
+    ):
+        audit.write(number=1)
+    assert file.read_bytes() == b""
+
+
+def test_a_second_command_waits_for_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "audit.jsonl"
+    # Not capsys: what a thread writes while readouterr empties its buffer is lost.
+    said: queue.SimpleQueue[str] = queue.SimpleQueue()
+    monkeypatch.setattr(audit_module, "warn", said.put)
+
+    def second() -> None:
+        with Audit(file, "abc") as audit:
+            audit.write(who="second")
+
+    with Audit(file, "abc") as audit:
+        other = threading.Thread(target=second)
+        other.start()
+        assert "waiting for its end" in said.get(timeout=60)
+        audit.write(who="first")
+    other.join()
+    assert [json.loads(line)["who"] for line in file.read_text().splitlines()] == [
+        "first",
+        "second",
+    ]

@@ -1,0 +1,539 @@
+"""Listeners and security of brokers and clients, as files have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from txnsim.client.authentication import ClientSecurity
+from txnsim.client.connection import ClientSettings
+from txnsim.config._broker_security import FileSecurity, read_security
+from txnsim.config._client_security import read_client_security
+from txnsim.config._listeners import Listeners, read_listeners
+from txnsim.config.client_settings import read_client_settings
+from txnsim.config.lookup import WrongValueError
+from txnsim.config.properties import Property, parse_properties
+from txnsim.security.login import Bearer, Password
+from txnsim.security.options import (
+    ClientAuth,
+    ClientTls,
+    SecureListener,
+    SecurityOptions,
+    SecurityProtocol,
+    TlsPem,
+)
+from txnsim.security.sasl import BearerRules
+from txnsim.server.security_demo import Authority
+
+# Security in a broker's properties.
+
+
+NOW_MS = 1_800_000_000_000
+SASL = "listeners=SASL_PLAINTEXT://:1\n"
+MINE = "listener.name.sasl_plaintext."
+BEARER = (
+    f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER\n{MINE}oauthbearer.sasl.jaas.config=a.B required"
+)
+
+
+class Stores:
+    """A broker's certificates, as properties."""
+
+    def __init__(self, directory: Path) -> None:
+        authority = Authority(directory, now_ms=NOW_MS)
+        pair = authority.issue("broker")
+        (directory / "store.pem").write_text(pair.key.read_text() + pair.certificate.read_text())
+        self.pem = TlsPem(
+            certificate=pair.certificate.read_text(),
+            key=pair.key.read_text(),
+            authority=authority.certificate.read_text(),
+        )
+        self.keystore = f"ssl.keystore.type=PEM\nssl.keystore.location={directory}/store.pem\n"
+        self.truststore = (
+            f"ssl.truststore.type=PEM\nssl.truststore.location={authority.certificate}\n"
+        )
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
+    return Stores(tmp_path_factory.mktemp("stores"))
+
+
+def read(text: str) -> FileSecurity:
+    entries = {entry.name: entry for entry in parse_properties(text.encode(), file="f")}
+    listeners = read_listeners(entries)
+    assert listeners.refused == ()
+    return read_security(entries, listeners.clients)
+
+
+def test_in_clear_there_is_none() -> None:
+    assert read("listeners=PLAINTEXT://:1\n").options == SecurityOptions()
+    assert read("").options == SecurityOptions()
+
+
+def test_certificates_of_broker_and_clients(stores: Stores) -> None:
+    found = read(
+        "listeners=PLAINTEXT://:1,SSL://a:2\nadvertised.listeners=SSL://b:2,PLAINTEXT://b:1\n"
+        "ssl.client.auth=required\nssl.principal.mapping.rules=RULE:^CN=(.*)$/$1/\n"
+        "ssl.enabled.protocols=TLSv1.3\n" + stores.keystore + stores.truststore
+    )
+    assert found.refused == found.odd == ()
+    (listener,) = found.options.listeners
+    assert listener.tls is not None
+    assert listener.tls.versions == ("TLSv1.3",)
+    assert (listener.name, listener.host, listener.port) == ("SSL", "a", 2)
+    assert listener.advertised_host == "b"
+    assert listener.client_auth is ClientAuth.REQUIRED
+    assert listener.principal_mapping_rules == "RULE:^CN=(.*)$/$1/"
+    assert found.options.has_plain_listener
+    assert "ssl.keystore.location" in found.used
+
+
+def test_a_listener_has_stores_of_its_own(stores: Stores) -> None:
+    own = stores.keystore.replace("ssl.", "listener.name.two.ssl.")
+    found = read(
+        "listeners=ONE://:1,TWO://:2\n"
+        "listener.security.protocol.map=ONE:SASL_SSL,TWO:SSL\nssl.client.auth=requested\n"
+        "sasl.enabled.mechanisms=SCRAM-SHA-512\n"
+        "listener.name.one.scram-sha-512.sasl.jaas.config=a.Scram required;\n"
+        + own
+        + stores.truststore
+    )
+    ((entry, message),) = found.refused
+    assert (entry.name, message[:21]) == ("listeners", "listener ONE: SASL_SS")
+    (two,) = found.options.listeners
+    assert two.client_auth is ClientAuth.REQUESTED
+    assert not found.options.has_plain_listener
+
+
+def test_with_sasl_only_a_listeners_own_wish_for_certificates_counts(stores: Stores) -> None:
+    # KIP-684
+    text = (
+        "listeners=SASL_SSL://:1\nsasl.enabled.mechanisms=SCRAM-SHA-512\nssl.client.auth=required\n"
+        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=a.Scram required;\n"
+        + stores.keystore
+        + stores.truststore
+    )
+    assert read(text).options.listeners[0].client_auth is ClientAuth.NONE
+    assert "ssl.client.auth" not in read(text).used
+    own = read(text + "listener.name.sasl_ssl.ssl.client.auth=required\n")
+    assert own.options.listeners[0].client_auth is ClientAuth.REQUIRED
+
+
+def test_users_and_limits_of_each_mechanism() -> None:
+    found = read(
+        f"""{SASL}
+sasl.enabled.mechanisms=PLAIN, SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
+{MINE}plain.sasl.jaas.config=a.P required username="b" password="x" user_alice="a" user_bob="b";
+{MINE}scram-sha-256.sasl.jaas.config=a.S required username="broker" password="y";
+{MINE}scram-sha-512.sasl.jaas.config=a.S required user_carol="c";
+{MINE}oauthbearer.sasl.jaas.config=a.O required unsecuredValidatorRequiredScope="r w" \\
+  unsecuredValidatorPrincipalClaimName="name" unsecuredValidatorScopeClaimName="may" \\
+  unsecuredValidatorAllowableClockSkewMs="500" unsecuredLoginStringClaim_sub="b";
+sasl.server.callback.handler.class=
+connections.max.reauth.ms=1000
+connection.failed.authentication.delay.ms=0
+"""
+    )
+    assert found.refused == ()
+    assert found.options == SecurityOptions(
+        listeners=(
+            SecureListener(
+                name="SASL_PLAINTEXT",
+                protocol=SecurityProtocol.SASL_PLAINTEXT,
+                host="0.0.0.0",
+                port=1,
+                mechanisms=("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
+                plain_users={"alice": "a", "bob": "b"},
+                bearer=BearerRules(
+                    principal_claim="name",
+                    scope_claim="may",
+                    required_scope=("r", "w"),
+                    clock_skew_ms=500,
+                ),
+            ),
+        ),
+        has_plain_listener=False,
+        scram_users_of={"SCRAM-SHA-256": {"broker": "y"}, "SCRAM-SHA-512": {"carol": "c"}},
+        max_reauth_ms=1_000,
+        failure_delay_ms=0,
+    )
+    ((entry, message),) = found.odd
+    assert entry.name == f"{MINE}scram-sha-512.sasl.jaas.config"
+    assert message.endswith("kafka-configs.sh: carol")
+
+
+def test_an_error_names_what_apache_kafka_wants_too() -> None:
+    found = read(SASL + "sasl.enabled.mechanisms=OAUTHBEARER\n")
+    ((_, message),) = found.odd
+    assert message.startswith(f"Apache Kafka wants {MINE}oauthbearer.sasl.jaas.config too")
+    assert found.options.listeners[0].mechanisms == ("OAUTHBEARER",)
+
+
+@pytest.mark.parametrize(
+    ("lines", "limit_ms"),
+    [
+        ("", None),
+        (f"{MINE}connections.max.reauth.ms=5", 5),
+        (f"{MINE}oauthbearer.connections.max.reauth.ms=6", 6),
+    ],
+)
+def test_a_listener_has_a_limit_of_its_own(lines: str, limit_ms: int | None) -> None:
+    found = read(f"{BEARER};\nconnections.max.reauth.ms=7\n{lines}\n")
+    assert found.options.listeners[0].max_reauth_ms == limit_ms
+    assert found.options.max_reauth_ms == 7
+
+
+def test_rights() -> None:
+    found = read(
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+        "super.users=User:admin;User:CN=a,O=b\nallow.everyone.if.no.acl.found=TRUE\n"
+        "principal.builder.class="
+        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder\n"
+    )
+    assert found.options == SecurityOptions(
+        has_authorizer=True,
+        super_users=frozenset({"User:admin", "User:CN=a,O=b"}),
+        allow_everyone_if_no_acl_found=True,
+    )
+    named = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+    assert read(named).options == SecurityOptions(has_authorizer=True)
+    assert read("authorizer.class.name=\nsuper.users=User:a\n").options == SecurityOptions()
+
+
+AUTHORIZED = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "why"),
+    [
+        ("listeners=SSL://:1", "listeners", "listener SSL: SSL needs ssl.keystore.location"),
+        (SASL, "listeners", "the mechanism GSSAPI is not spoken here"),
+        (
+            SASL + "sasl.enabled.mechanisms=PLAIN,GSSAPI",
+            "sasl.enabled.mechanisms",
+            "the mechanism GSSAPI is not spoken here",
+        ),
+        (SASL + "sasl.enabled.mechanisms=PLAIN", "listeners", "PLAIN needs listener.name.sasl_pl"),
+        (BEARER, f"{MINE}oauthbearer.sasl.jaas.config", "semicolon"),
+        (
+            f"{BEARER} unsecuredValidatorAllowableClockSkewMs=x;",
+            f"{MINE}oauthbearer.sasl.jaas.config",
+            "expected milliseconds",
+        ),
+        (
+            f"{BEARER};\n{MINE}oauthbearer.sasl.server.callback.handler.class=a.B",
+            f"{MINE}oauthbearer.sasl.server.callback.handler.class",
+            "Java classes can't be loaded",
+        ),
+        (
+            f"{BEARER};\n{MINE}connections.max.reauth.ms=x",
+            f"{MINE}connections.max.reauth.ms",
+            "num",
+        ),
+        (f"{BEARER};\nconnections.max.reauth.ms=x", "connections.max.reauth.ms", "whole number"),
+        ("principal.builder.class=a.B", "principal.builder.class", "Java classes"),
+        (
+            "authorizer.class.name=kafka.security.AclAuthorizer",
+            "authorizer.class.name",
+            "only authorizer is org",
+        ),
+        (AUTHORIZED + "super.users=admin", "super.users", "expected TYPE:NAME"),
+        (
+            AUTHORIZED + "allow.everyone.if.no.acl.found=yes",
+            "allow.everyone.if.no.acl.found",
+            "expected true, false",
+        ),
+    ],
+)
+def test_what_cannot_be_obeyed_is_refused(text: str, name: str, why: str) -> None:
+    ((entry, message),) = read(text + "\n").refused
+    assert entry.name == name
+    assert why in message
+
+
+def test_mechanisms_of_a_listener_share_one_limit() -> None:
+    both = (
+        f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER,SCRAM-SHA-256\n"
+        f"{MINE}oauthbearer.connections.max.reauth.ms=5\n"
+    )
+    ((entry, message),) = read(both).refused
+    assert entry.name == f"{MINE}oauthbearer.connections.max.reauth.ms"
+    assert "share one limit" in message
+    same = both + f"{MINE}scram-sha-256.connections.max.reauth.ms=5\n"
+    assert read(same).options.listeners[0].max_reauth_ms == 5
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ("ssl.client.auth=required", "certificates of clients need ssl.truststore.location"),
+        ("ssl.principal.mapping.rules=x", "is no rule"),
+        ("ssl.client.auth=perhaps", "expected none, requested, required"),
+        ("ssl.enabled.protocols=SSLv3", "SSLv3 is not spoken"),
+    ],
+)
+def test_what_a_listener_with_tls_cannot_do_is_refused(
+    stores: Stores, lines: str, why: str
+) -> None:
+    ((entry, message),) = read(f"listeners=SSL://:1\n{stores.keystore}{lines}\n").refused
+    assert entry.name == lines.partition("=")[0]
+    assert why in message
+
+
+# How a client is told to reach brokers, in Java's words.
+
+
+ALICE = 'sasl.jaas.config=a.ScramLoginModule required username="alice" password="secret";\n'
+
+
+def read_of_client_security(text: str) -> tuple[ClientSecurity, set[str]]:
+    entries = parse_properties(text.encode(), file="f")
+    return read_client_security({entry.name: entry for entry in entries})
+
+
+def test_nothing_said_is_in_clear() -> None:
+    assert read_of_client_security("client.id=x\n") == (ClientSecurity(), set())
+
+
+def test_a_password_over_tls() -> None:
+    found, used = read_of_client_security(
+        "security.protocol=sasl_ssl\nsasl.mechanism=SCRAM-SHA-256\n"
+        "ssl.endpoint.identification.algorithm=\nssl.enabled.protocols=TLSv1.3\n" + ALICE
+    )
+    assert found == ClientSecurity(
+        protocol=SecurityProtocol.SASL_SSL,
+        tls=ClientTls(checks_host=False, versions=("TLSv1.3",)),
+        mechanism="SCRAM-SHA-256",
+        credential=Password(user="alice", password="secret"),
+    )
+    assert used == {
+        *("security.protocol", "sasl.mechanism", "sasl.jaas.config"),
+        *("ssl.endpoint.identification.algorithm", "ssl.enabled.protocols"),
+    }
+
+
+def test_a_certificate(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, now_ms=NOW_MS)
+    pair = authority.issue("alice")
+    store = tmp_path / "alice.keystore.pem"
+    store.write_text(pair.key.read_text() + pair.certificate.read_text())
+    found, _ = read_of_client_security(
+        "security.protocol=SSL\nssl.truststore.type=PEM\n"
+        f"ssl.truststore.location={authority.certificate}\n"
+        f"ssl.keystore.type=PEM\nssl.keystore.location={store}\nssl.key.password=x\n"
+    )
+    assert found.tls == ClientTls(
+        authority=authority.certificate.read_text(),
+        certificate=pair.certificate.read_text(),
+        key=pair.key.read_text(),
+        key_password="x",
+    )
+
+
+def test_a_token() -> None:
+    found, _ = read_of_client_security(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
+        'sasl.jaas.config=a.B required unsecuredLoginStringClaim_sub="alice";\n'
+    )
+    assert found.credential == Bearer(claims={"sub": "alice"})
+    assert not found.protocol.has_tls
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "why"),
+    [
+        ("security.protocol=TLS", "security.protocol", "expected PLAINTEXT, SSL"),
+        ("security.protocol=SASL_SSL", "security.protocol", "GSSAPI, the default, is not spoken"),
+        (
+            "security.protocol=SASL_SSL\nsasl.mechanism=GSSAPI",
+            "sasl.mechanism",
+            "the mechanism GSSAPI is not spoken here",
+        ),
+        (
+            "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN",
+            "security.protocol",
+            "needs sasl.jaas.config",
+        ),
+        (
+            "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config=a.B required;",
+            "sasl.jaas.config",
+            "username is missing",
+        ),
+        (
+            "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config=a.B;",
+            "sasl.jaas.config",
+            "a flag is expected",
+        ),
+        (
+            "security.protocol=SASL_SSL\nsasl.oauthbearer.token.endpoint.url=https://a",
+            "sasl.oauthbearer.token.endpoint.url",
+            "from sasl.jaas.config alone",
+        ),
+        (
+            "security.protocol=SSL\nssl.enabled.protocols=TLSv1.2,TLSv1.1",
+            "ssl.enabled.protocols",
+            "TLSv1.1 is not spoken here",
+        ),
+        (
+            "security.protocol=SSL\nssl.endpoint.identification.algorithm=ldaps",
+            "ssl.endpoint.identification.algorithm",
+            "expected https",
+        ),
+    ],
+)
+def test_client_security_what_cannot_be_obeyed_is_refused(text: str, name: str, why: str) -> None:
+    with pytest.raises(WrongValueError, match=why) as wrong:
+        read_of_client_security(text)
+    assert wrong.value.entry.name == name
+
+
+# The listeners of a broker's properties.
+
+
+def read_of_listeners(**given: str) -> Listeners:
+    entries = {
+        name: Property(line=1, name=name, value=value)
+        for name, value in ((key.replace("_", "."), value) for key, value in given.items())
+    }
+    return read_listeners(entries)
+
+
+def complaint(**given: str) -> tuple[str, str]:
+    """The property that is refused, and why."""
+    ((entry, message),) = read_of_listeners(**given).refused
+    return entry.name, message
+
+
+def test_without_listeners_nothing_is_said() -> None:
+    assert read_of_listeners() == Listeners()
+
+
+@pytest.mark.parametrize(
+    ("value", "host", "port"),
+    [
+        ("PLAINTEXT://:9092", "0.0.0.0", 9092),
+        ("PLAINTEXT://localhost:0", "localhost", 0),
+        ("plaintext://[::1]:9092", "::1", 9092),
+        ("CONTROLLER://:9093, PLAINTEXT://a:1", "a", 1),
+    ],
+)
+def test_listeners_for_clients_and_for_controllers_differ(value: str, host: str, port: int) -> None:
+    found = read_of_listeners(listeners=value, controller_listener_names="CONTROLLER")
+    ((listener),) = found.clients
+    assert (listener.name, listener.host, listener.port) == ("PLAINTEXT", host, port)
+    assert (found.refused, found.odd) == ((), ())
+    assert found.controllers == {"CONTROLLER"}
+
+
+def test_a_node_that_is_only_a_controller_opens_no_listener() -> None:
+    found = read_of_listeners(
+        listeners="CONTROLLER://:9093", controller_listener_names="CONTROLLER"
+    )
+    assert found.clients == ()
+
+
+def test_a_listener_name_is_looked_up_in_the_protocol_map() -> None:
+    protocols = "INSIDE:PLAINTEXT, outside:sasl_ssl"
+    found = read_of_listeners(
+        listeners="INSIDE://:1,OUTSIDE://:2", listener_security_protocol_map=protocols
+    )
+    assert [one.protocol for one in found.clients] == [
+        SecurityProtocol.PLAINTEXT,
+        SecurityProtocol.SASL_SSL,
+    ]
+    (plain,) = read_of_listeners(listeners="SSL://:1").clients
+    assert plain.protocol is SecurityProtocol.SSL
+
+
+def test_a_listener_without_a_protocol_is_refused() -> None:
+    assert complaint(listeners="INSIDE://:1") == (
+        "listeners",
+        "listener INSIDE: its name names no security protocol",
+    )
+    # A map replaces the names of the protocols altogether.
+    assert complaint(
+        listeners="PLAINTEXT://:1", listener_security_protocol_map="INSIDE:PLAINTEXT"
+    ) == (
+        "listeners",
+        "listener PLAINTEXT: listener.security.protocol.map names no security protocol",
+    )
+    name, message = complaint(listener_security_protocol_map="INSIDE:TLS", listeners="INSIDE://:1")
+    assert name == "listener.security.protocol.map"
+    assert message.endswith("found 'INSIDE:TLS'")
+
+
+@pytest.mark.parametrize(
+    "value", ["9092", "PLAINTEXT:9092", "PLAINTEXT://:x", "PLAINTEXT://:65536"]
+)
+def test_what_is_no_listener_is_refused(value: str) -> None:
+    assert complaint(listeners=value)[1] == f"expected NAME://HOST:PORT, found {value!r}"
+
+
+def test_names_are_unique() -> None:
+    assert complaint(listeners="SSL://:1,ssl://:2")[1] == "there are two listeners SSL"
+
+
+def test_each_listener_is_advertised_by_its_own_host() -> None:
+    found = read_of_listeners(
+        listeners="PLAINTEXT://:1,SSL://:2",
+        advertised_listeners="SSL://a:2,PLAINTEXT://:1",
+    )
+    assert [one.advertised_host for one in found.clients] == [None, "a"]
+    assert found.odd == ()
+    (alone,) = read_of_listeners(advertised_listeners="PLAINTEXT://a:9092").clients
+    assert (alone.port, alone.advertised_host) == (9092, "a")
+
+
+def test_the_real_port_is_advertised() -> None:
+    found = read_of_listeners(listeners="PLAINTEXT://:1", advertised_listeners="PLAINTEXT://a:2")
+    (message,) = (message for _, message in found.odd)
+    assert message == "where there are several brokers, clients get the real port, 1"
+    free = read_of_listeners(listeners="PLAINTEXT://:0", advertised_listeners="PLAINTEXT://a:2")
+    assert free.odd == ()
+
+
+def test_an_address_without_a_way_to_it_is_not_advertised() -> None:
+    name, message = complaint(
+        listeners="PLAINTEXT://:1", advertised_listeners="PLAINTEXT://0.0.0.0:1"
+    )
+    assert (name, message) == ("advertised.listeners", "clients can't connect to 0.0.0.0")
+    assert complaint(listeners="PLAINTEXT://:1", advertised_listeners="SSL://a:1")[1] == (
+        "there is no listener SSL among the listeners"
+    )
+
+
+def entries(**values: str) -> dict[str, Property]:
+    named = {name.replace("_", "."): value for name, value in values.items()}
+    return {
+        name: Property(line=line, name=name, value=value)
+        for line, (name, value) in enumerate(named.items(), start=1)
+    }
+
+
+def test_what_is_not_said_stays_as_it_was() -> None:
+    defaults = ClientSettings(client_id="stream", api_timeout_ms=7)
+    read = read_client_settings(entries(request_timeout_ms="5"), defaults=defaults)
+    assert (read.settings.client_id, read.settings.api_timeout_ms) == ("stream", 7)
+    assert (read.settings.request_timeout_ms, read.bootstrap, read.ignored) == (5, None, ())
+
+
+def test_each_property_is_used_or_named() -> None:
+    read = read_client_settings(
+        entries(
+            security_protocol="PLAINTEXT",
+            bootstrap_servers="h:1",
+            client_id="me",
+            metrics_num_samples="3",
+        )
+    )
+    assert read.settings.security.protocol is SecurityProtocol.PLAINTEXT
+    assert (read.bootstrap, read.settings.client_id) == ("h:1", "me")
+    assert read.ignored == ("metrics.num.samples",)
+
+
+def test_a_wrong_value_comes_with_its_property() -> None:
+    with pytest.raises(WrongValueError, match="milliseconds are expected") as error:
+        read_client_settings(entries(request_timeout_ms="soon"))
+    assert error.value.entry.name == "request.timeout.ms"

@@ -1,0 +1,425 @@
+"""Changes of topics and features: growth, placement, replicas on the move."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.images import B1, B2, B3, broker, cluster, error_of, image_of, partition, topic
+from txnsim.controller.controller import RECORDS_MAX, initial_image
+from txnsim.controller.features import FeatureUpdate, update_features
+from txnsim.controller.growth import Assignments, grown_topic
+from txnsim.controller.placing import Usable, UsableBrokers, new_partition, usable_brokers
+from txnsim.controller.reassignments import NOT_MOVING, cancel, reassign, reassigning
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.image import TRANSACTION_VERSION, ClusterImage, PartitionImage, TopicImage
+from txnsim.settings import DEFAULTS, Settings
+from txnsim.types import BrokerId, TopicPartition
+
+# Replicas on the move: what begins, what is refused, what a cancellation gives back.
+
+
+P0 = TopicPartition("orders", 0)
+
+
+def moved(
+    image: ClusterImage, *replicas: int, may_change_factor: bool = True
+) -> PartitionImage | Rejection:
+    found = reassign(
+        image,
+        P0,
+        tuple(map(BrokerId, replicas)),
+        DEFAULTS,
+        may_change_factor=may_change_factor,
+    )
+    return found if isinstance(found, Rejection) else found.topics["orders"].partitions[0]
+
+
+def places(found: PartitionImage | Rejection) -> tuple[tuple[int, ...], ...]:
+    assert isinstance(found, PartitionImage), found
+    return (found.replicas, found.adding, found.removing)
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "expected"),
+    [
+        (partition(1, replicas=(1, 2)), (1, 3), ((1, 3, 2), (3,), (2,))),
+        (partition(1, replicas=(1, 2)), (1, 2, 3), ((1, 2, 3), (3,), ())),
+        (partition(1, replicas=(1, 2)), (3,), ((3, 1, 2), (3,), (1, 2))),
+        # what needs no new replica is over at once
+        (partition(1, replicas=(1, 2)), (2, 1), ((2, 1), (), ())),
+        (partition(1, replicas=(1, 2)), (2,), ((2,), (), ())),
+        (partition(1, replicas=(1, 2)), (1, 2), ((1, 2), (), ())),
+    ],
+)
+def test_a_reassignment_begins_with_both_the_old_replicas_and_the_new(
+    before: PartitionImage, wanted: tuple[int, ...], expected: tuple[tuple[int, ...], ...]
+) -> None:
+    assert places(moved(image_of(before), *wanted)) == expected
+
+
+def test_what_is_as_wanted_is_no_change() -> None:
+    image = image_of(partition(1, replicas=(1, 2)))
+    assert reassign(image, P0, (BrokerId(1), BrokerId(2)), DEFAULTS) is image
+
+
+ON_THE_WAY = partition(1, replicas=(1, 3, 2), isr=(1, 2), adding=(3,), removing=(2,))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        # As measured on a real broker: a list that would be empty stays as it was.
+        ((1, 2), ((1, 2, 3), (3,), (3,))),
+        ((1, 2, 3), ((1, 2, 3), (3,), (2,))),
+        ((2, 3), ((2, 3, 1), (3,), (1,))),
+        ((2,), ((2, 1, 3), (3,), (1, 3))),
+        ((3,), ((3, 1, 2), (3,), (1, 2))),
+    ],
+)
+def test_a_reassignment_can_be_turned_elsewhere(
+    wanted: tuple[int, ...], expected: tuple[tuple[int, ...], ...]
+) -> None:
+    assert places(moved(image_of(ON_THE_WAY, down=(3,)), *wanted)) == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ((), "The manual partition assignment includes an empty replica list."),
+        ((1, 1), "The manual partition assignment includes the broker 1 more than once."),
+        (
+            (1, 9),
+            "The manual partition assignment includes broker 9, but no such broker is registered.",
+        ),
+    ],
+)
+def test_replicas_have_to_be_brokers_and_different(wanted: tuple[int, ...], why: str) -> None:
+    found = moved(image_of(partition(1)), *wanted)
+    assert found == Rejection(error=ErrorCode.invalid_replica_assignment, reason=why)
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "texts"),
+    [
+        (partition(1, replicas=(1, 2)), (2, 3), None),
+        (partition(1, replicas=(1, 2)), (2,), "2 to 1"),
+        (partition(1, replicas=(1, 2)), (1, 2, 3), "2 to 3"),
+        (ON_THE_WAY, (2, 1), None),
+        (ON_THE_WAY, (1, 2, 3), "2 to 3"),
+    ],
+)
+def test_the_factor_can_be_insisted_on(
+    before: PartitionImage, wanted: tuple[int, ...], texts: str | None
+) -> None:
+    found = moved(image_of(before), *wanted, may_change_factor=False)
+    if texts is None:
+        assert isinstance(found, PartitionImage)
+    else:
+        assert found == Rejection(
+            error=ErrorCode.invalid_replication_factor,
+            reason=f"The replication factor is changed from {texts}",
+        )
+
+
+@pytest.mark.parametrize(
+    ("where", "why"),
+    [
+        (TopicPartition("absent", 0), "Unable to find a topic named absent."),
+        (TopicPartition("orders", 7), "Unable to find partition orders:7."),
+    ],
+)
+def test_what_does_not_exist_can_neither_move_nor_stay(where: TopicPartition, why: str) -> None:
+    image = image_of(partition(1))
+    expected = Rejection(error=ErrorCode.unknown_topic_or_partition, reason=why)
+    assert reassign(image, where, (BrokerId(1),), DEFAULTS) == expected
+    assert cancel(image, where, DEFAULTS) == expected
+
+
+def test_a_cancelled_reassignment_leaves_the_replicas_that_were_there() -> None:
+    found = cancel(image_of(ON_THE_WAY), P0, DEFAULTS)
+    assert isinstance(found, ClusterImage)
+    after = found.topics["orders"].partitions[0]
+    assert places(after) == ((1, 2), (), ())
+    assert (after.leader, after.leader_epoch, after.isr) == (1, 1, (1, 2))
+
+
+def test_only_what_moves_can_be_cancelled() -> None:
+    assert cancel(image_of(partition(1)), P0, DEFAULTS) is NOT_MOVING
+
+
+def test_a_cancellation_that_loses_records_needs_the_topics_leave() -> None:
+    only_new = partition(3, replicas=(1, 3), isr=(3,), adding=(3,))
+    refused = cancel(image_of(only_new), P0, DEFAULTS)
+    assert isinstance(refused, Rejection)
+    assert refused.error is ErrorCode.invalid_replica_assignment
+    assert refused.reason.endswith("it would require an unclean leader election.")
+    unclean = Settings(unclean_leader_election_enable=True)
+    found = cancel(image_of(only_new), P0, unclean)
+    assert isinstance(found, ClusterImage)
+    after = found.topics["orders"].partitions[0]
+    assert (after.leader, after.isr, after.replicas) == (1, (1,), (1,))
+
+
+def test_a_cancellation_in_which_nothing_changes_hands_is_one_still() -> None:
+    image = image_of(partition(1, replicas=(1, 2), isr=(1,), removing=(2,)))
+    found = cancel(image, P0, DEFAULTS)
+    assert isinstance(found, ClusterImage)
+    assert reassigning(found) == {}
+
+
+def test_all_reassignments_are_listed() -> None:
+    image = cluster().with_topic(topic("orders", partition(1), ON_THE_WAY))
+    assert reassigning(image) == {TopicPartition("orders", 1): ON_THE_WAY}
+
+
+# CreatePartitions decided: counts, placement, assignments by hand, every refusal.
+
+
+E = ErrorCode
+TWO = topic("orders", partition(1, replicas=(1, 2)), partition(2, replicas=(2, 3)))
+IMAGE = cluster().with_topic(TWO)
+
+
+def by_hand(*replicas: tuple[int, ...]) -> Assignments:
+    return tuple(tuple(map(BrokerId, brokers)) for brokers in replicas)
+
+
+def grown(
+    count: int, assignments: Assignments | None = None, *, image: ClusterImage = IMAGE
+) -> TopicImage:
+    found = grown_topic(image, "orders", count=count, assignments=assignments)
+    assert isinstance(found, TopicImage)
+    return found
+
+
+def refused(
+    count: int, assignments: Assignments | None = None, *, image: ClusterImage = IMAGE
+) -> Rejection:
+    found = grown_topic(image, "orders", count=count, assignments=assignments)
+    assert isinstance(found, Rejection)
+    return found
+
+
+def test_new_partitions_go_on_round_the_brokers_with_the_topics_factor() -> None:
+    found = grown(5)
+    assert found.partitions[:2] == TWO.partitions
+    assert [one.replicas for one in found.partitions[2:]] == [(3, 1), (1, 2), (2, 3)]
+    assert [(one.leader, one.leader_epoch) for one in found.partitions[2:]] == [
+        (3, 0),
+        (1, 0),
+        (2, 0),
+    ]
+    assert (found.name, found.topic_id) == (TWO.name, TWO.topic_id)
+
+
+def test_placement_starts_anew_where_the_last_broker_is_gone() -> None:
+    image = IMAGE.with_broker(broker(2, alive=False))
+    assert grown(3, image=image).partitions[2].replicas == (1, 3)
+
+
+def test_partitions_may_be_placed_by_hand() -> None:
+    found = grown(4, by_hand((3, 2), (2, 1)))
+    assert [one.replicas for one in found.partitions[2:]] == [(3, 2), (2, 1)]
+    assert found.partitions[2].leader == 3
+
+
+def test_a_replica_that_is_down_does_not_lead() -> None:
+    image = IMAGE.with_broker(broker(3, alive=False))
+    added = grown(3, by_hand((3, 2)), image=image).partitions[2]
+    assert (added.leader, added.isr) == (2, (2,))
+
+
+def test_an_unknown_topic_is_refused_without_a_word() -> None:
+    found = grown_topic(IMAGE, "nope", count=3)
+    assert found == Rejection(error=E.unknown_topic_or_partition, reason="")
+
+
+@pytest.mark.parametrize(
+    ("count", "assignments", "error", "reason"),
+    [
+        (2, None, E.invalid_partitions, "Topic already has 2 partition(s)."),
+        (2, by_hand((1, 2)), E.invalid_partitions, "Topic already has 2 partition(s)."),
+        (
+            1,
+            None,
+            E.invalid_partitions,
+            "The topic orders currently has 2 partition(s); 1 would not be an increase.",
+        ),
+        (
+            -1,
+            None,
+            E.invalid_partitions,
+            "The topic orders currently has 2 partition(s); -1 would not be an increase.",
+        ),
+        (
+            4,
+            by_hand((1, 2)),
+            E.invalid_replica_assignment,
+            "Attempted to add 2 additional partition(s), but only 1 assignment(s) were specified.",
+        ),
+        (
+            3,
+            (),
+            E.invalid_replica_assignment,
+            "Attempted to add 1 additional partition(s), but only 0 assignment(s) were specified.",
+        ),
+        (
+            3,
+            by_hand(()),
+            E.invalid_replica_assignment,
+            "The manual partition assignment includes an empty replica list.",
+        ),
+        (
+            3,
+            by_hand((1, 9)),
+            E.invalid_replica_assignment,
+            "The manual partition assignment includes broker 9, but no such broker is registered.",
+        ),
+        (
+            3,
+            by_hand((2, 2)),
+            E.invalid_replica_assignment,
+            "The manual partition assignment includes the broker 2 more than once.",
+        ),
+        (
+            3,
+            by_hand((1,)),
+            E.invalid_replica_assignment,
+            "The manual partition assignment includes a partition with 1 replica(s), but this is "
+            "not consistent with previous partitions, which have 2 replica(s).",
+        ),
+        (RECORDS_MAX + 3, None, E.unknown_server_error, ""),
+    ],
+)
+def test_what_is_refused(
+    count: int, assignments: Assignments | None, error: ErrorCode, reason: str
+) -> None:
+    assert refused(count, assignments) == Rejection(error=error, reason=reason)
+
+
+def test_a_partition_needs_a_live_replica() -> None:
+    image = IMAGE.with_broker(broker(1, alive=False)).with_broker(broker(2, alive=False))
+    found = refused(3, by_hand((1, 2)), image=image)
+    assert found.error is E.invalid_replica_assignment
+    assert found.reason.startswith("All brokers specified in the manual partition assignment for")
+    assert "partition 2" in found.reason
+
+
+def test_there_must_be_brokers_enough() -> None:
+    image = IMAGE.with_broker(broker(1, leaving=True)).with_broker(broker(2, leaving=True))
+    assert refused(3, image=image).error is E.invalid_replication_factor
+
+
+def test_what_a_request_has_given_before_counts() -> None:
+    room = RECORDS_MAX - 5
+    assert isinstance(grown_topic(IMAGE, "orders", count=7, records_before=room), TopicImage)
+    found = grown_topic(IMAGE, "orders", count=8, records_before=room)
+    assert found == Rejection(error=E.unknown_server_error, reason="")
+
+
+# Feature levels: which one may be set, by which kind of update.
+
+
+UPGRADE, SAFE, UNSAFE = 1, 2, 3
+
+
+def at_level(level: int) -> ClusterImage:
+    return initial_image(cluster_id="c", brokers=(broker(1),), transaction_version=level)
+
+
+def test_a_formatted_cluster_has_every_feature_at_its_level() -> None:
+    image = at_level(1)
+    assert image.features[TRANSACTION_VERSION] == 1
+    assert image.features["metadata.version"] == 33
+    assert image.features["kraft.version"] == 0, "a fixed list of voters"
+    assert image.broker_configs[""] == {"min.insync.replicas": "1"}, "pinned by KIP-966"
+    assert image.is_alive(B1)
+    assert image.features_epoch == image.offset
+
+
+@pytest.mark.parametrize(
+    ("current", "wanted", "kind", "allowed"),
+    [
+        (0, 1, UPGRADE, True),
+        (0, 2, UPGRADE, True),
+        (2, 2, UPGRADE, True),
+        (2, 1, SAFE, True),
+        (2, 0, UNSAFE, True),
+        (1, 1, SAFE, True),
+        (2, 1, UPGRADE, False),
+        (1, 2, SAFE, False),
+        (1, 2, UNSAFE, False),
+        (2, 3, UPGRADE, False),
+        (2, -1, SAFE, False),
+        (2, 1, 4, False),
+        (2, 1, 0, False),
+    ],
+)
+def test_levels_go_up_by_an_upgrade_and_down_by_a_downgrade(
+    current: int, wanted: int, kind: int, allowed: bool
+) -> None:
+    update = FeatureUpdate(name=TRANSACTION_VERSION, level=wanted, upgrade_type=kind)
+    changed = update_features(at_level(current), (update,))
+    if allowed:
+        assert isinstance(changed, ClusterImage)
+        assert changed.features[TRANSACTION_VERSION] == wanted
+    else:
+        assert error_of(changed) is ErrorCode.invalid_update_version
+
+
+def test_an_unknown_feature_is_refused_and_stops_the_others() -> None:
+    updates = (
+        FeatureUpdate(name=TRANSACTION_VERSION, level=2, upgrade_type=UPGRADE),
+        FeatureUpdate(name="no.such", level=1, upgrade_type=UPGRADE),
+    )
+    assert error_of(update_features(at_level(1), updates)) is ErrorCode.invalid_update_version
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "kind", "why"),
+    [
+        ("no.such", 1, UPGRADE, "Local controller 1 does not support this feature."),
+        ("no.such", 0, SAFE, "Feature no.such not found."),
+        ("group.version", 2, UPGRADE, "Local controller 1 only supports versions 0-1"),
+        ("metadata.version", 29, SAFE, "it might delete metadata information."),
+        ("metadata.version", 29, UNSAFE, "Unsafe metadata downgrade is not supported"),
+    ],
+)
+def test_a_refused_feature_says_why(name: str, level: int, kind: int, why: str) -> None:
+    update = FeatureUpdate(name=name, level=level, upgrade_type=kind)
+    refused = update_features(at_level(2), (update,))
+    assert isinstance(refused, Rejection)
+    assert why in refused.reason
+
+
+def test_what_is_so_already_is_no_change() -> None:
+    image = at_level(1)
+    update = FeatureUpdate(name=TRANSACTION_VERSION, level=1, upgrade_type=UPGRADE)
+    assert update_features(image, (update,)) is image
+
+
+# Where the replicas of new partitions go.
+
+
+def test_active_brokers_come_in_a_row_and_fenced_ones_behind_them() -> None:
+    usable = UsableBrokers(active=(B1, B2), fenced=(B3,))
+    assert [usable.place(start, 2) for start in range(3)] == [(B1, B2), (B2, B1), (B1, B2)]
+    assert usable.place(1, 3) == (B2, B1, B3)
+
+
+def test_more_replicas_than_brokers_are_refused() -> None:
+    refused = usable_brokers(cluster(broker(1), broker(2)), 3)
+    assert isinstance(refused, Rejection)
+    assert refused.error is ErrorCode.invalid_replication_factor
+
+
+def test_a_new_partition_is_led_by_its_first_active_replica() -> None:
+    made = new_partition((B1, B2), cluster(broker(1, alive=False), broker(2)))
+    assert (made.leader, made.isr, made.replicas) == (B2, (B2,), (B1, B2))
+
+
+def test_partitions_of_one_request_on_the_same_brokers_are_the_same_value() -> None:
+    usable = Usable(cluster(broker(1), broker(2)))
+    assert usable[2] is usable[2]
+    assert usable.fresh[B1, B2] is usable.fresh[B1, B2]
+    assert usable.fresh[B1, B2] is not usable.fresh[B2, B1]

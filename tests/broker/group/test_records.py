@@ -1,0 +1,328 @@
+"""Records of ``__consumer_offsets``: bytes, kinds, states, hashes of topics."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+
+import pytest
+
+from tests.support.consumer_groups import image
+from txnsim.errors import CorruptLogRecordError, InvariantViolation
+from txnsim.group._topics_hash import topics_hash
+from txnsim.group.classic_group import ClassicGroup
+from txnsim.group.consumer_records import (
+    ClassicMetadata,
+    ConsumerRecord,
+    CurrentDeleted,
+    CurrentStored,
+    EpochDeleted,
+    EpochStored,
+    RegexDeleted,
+    RegexStored,
+    SubscriptionDeleted,
+    SubscriptionStored,
+    TargetDeleted,
+    TargetEpochDeleted,
+    TargetEpochStored,
+    TargetStored,
+)
+from txnsim.group.log_format import decode_record, encode_batch, encode_record, share_out
+from txnsim.group.records import (
+    ClassicGroupDeleted,
+    ClassicGroupStored,
+    GroupRecord,
+    OffsetCommitted,
+    OffsetDeleted,
+    StoredMember,
+)
+from txnsim.group.state import VALID_PREVIOUS_STATES, ClassicGroupState
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import read_batch_header, read_records
+
+# Records of ``__consumer_offsets``, every version that was ever written.
+
+
+P = TopicPartition("topic", 3)
+TOPIC_ID = uuid.UUID(int=1)
+MEMBER = StoredMember(
+    member_id="m",
+    group_instance_id="i",
+    client_id="c",
+    client_host="/h",
+    rebalance_timeout_ms=5,
+    session_timeout_ms=6,
+    subscription=b"s",
+    assignment=b"a",
+)
+RECORDS: list[GroupRecord] = [
+    OffsetCommitted(
+        group_id="g",
+        topic_partition=P,
+        position=5,
+        leader_epoch=2,
+        metadata="note",
+        commit_timestamp_ms=7,
+        topic_id=TOPIC_ID,
+    ),
+    OffsetCommitted(group_id="g", topic_partition=P, position=5, commit_timestamp_ms=7),
+    OffsetCommitted(
+        group_id="g",
+        topic_partition=P,
+        position=5,
+        commit_timestamp_ms=7,
+        expire_timestamp_ms=9,
+    ),
+    OffsetDeleted(group_id="g", topic_partition=P),
+    ClassicGroupStored(
+        group_id="g",
+        protocol_type="consumer",
+        generation=4,
+        protocol="range",
+        leader="m",
+        state_timestamp_ms=8,
+        members=(MEMBER,),
+    ),
+    ClassicGroupStored(group_id="g"),
+    ClassicGroupDeleted(group_id="g"),
+]
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_what_is_written_can_be_read(record: GroupRecord) -> None:
+    assert decode_record(*encode_record(record)) == record
+
+
+def test_a_position_is_written_with_its_topic_s_id() -> None:
+    key, value = encode_record(RECORDS[0])
+    assert key == bytes.fromhex("0001 0001 67 0005 746f706963 00000003")
+    assert value == bytes.fromhex(
+        "0004 0000000000000005 00000002 05 6e6f7465 0000000000000007 01 00 10"
+    ) + (TOPIC_ID.bytes)
+
+
+def test_a_batch_on_behalf_of_a_producer_is_transactional() -> None:
+    batch = encode_batch(RECORDS[:2], now_ms=9, producer_id=7, producer_epoch=3)
+    header = read_batch_header(batch)
+    assert header.is_transactional
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 0)
+    assert [record.timestamp_ms for record in read_records(batch)] == [9, 9]
+    assert not read_batch_header(encode_batch(RECORDS[:1], now_ms=9)).is_transactional
+
+
+@pytest.mark.parametrize(("limit", "batches"), [(1_000_000, 1), (200, 3), (1, len(RECORDS))])
+def test_records_that_need_not_go_together_are_shared_out(limit: int, batches: int) -> None:
+    shares = list(share_out(RECORDS, batch_bytes_max=limit))
+    assert [record for share in shares for record in share] == RECORDS
+    assert len(shares) == batches
+    for share in shares:
+        batch = encode_batch(share, now_ms=9)
+        assert batch == encode_batch(tuple(share), now_ms=9), "encoded once, as it would be anew"
+        assert len(batch) <= limit or len(share) == 1
+
+
+def text(value: str) -> bytes:
+    return struct.pack("!h", len(value)) + value.encode()
+
+
+OFFSET_KEY = text("g") + text("topic") + struct.pack("!i", 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "leader_epoch", "expires"),
+    [
+        (0, struct.pack("!hq", 0, 5) + text("x") + struct.pack("!q", 7), -1, -1),
+        (1, struct.pack("!hq", 0, 5) + text("x") + struct.pack("!q", 7), -1, -1),
+        (1, struct.pack("!hq", 1, 5) + text("x") + struct.pack("!qq", 7, 9), -1, 9),
+        (1, struct.pack("!hq", 2, 5) + text("x") + struct.pack("!q", 7), -1, -1),
+        (1, struct.pack("!hqi", 3, 5, 2) + text("x") + struct.pack("!q", 7), 2, -1),
+    ],
+)
+def test_older_positions_can_be_read(
+    kind: int, value: bytes, leader_epoch: int, expires: int
+) -> None:
+    assert decode_record(struct.pack("!h", kind) + OFFSET_KEY, value) == OffsetCommitted(
+        group_id="g",
+        topic_partition=P,
+        position=5,
+        metadata="x",
+        leader_epoch=leader_epoch,
+        commit_timestamp_ms=7,
+        expire_timestamp_ms=expires,
+    )
+
+
+def member_bytes(version: int) -> bytes:
+    parts = [text("m")]
+    if version >= 3:
+        parts.append(text("i"))
+    parts += [text("c"), text("/h")]
+    if version >= 1:
+        parts.append(struct.pack("!i", 5))
+    parts += [struct.pack("!i", 6), struct.pack("!i", 1), b"s", struct.pack("!i", 1), b"a"]
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_older_groups_can_be_read(version: int) -> None:
+    value = struct.pack("!h", version) + text("consumer") + struct.pack("!i", 4)
+    value += text("range") + text("m")
+    if version >= 2:
+        value += struct.pack("!q", 8)
+    value += struct.pack("!i", 1) + member_bytes(version)
+    found = decode_record(struct.pack("!h", 2) + text("g"), value)
+    assert isinstance(found, ClassicGroupStored)
+    assert found.state_timestamp_ms == (8 if version >= 2 else -1)
+    (member,) = found.members
+    assert member.group_instance_id == ("i" if version >= 3 else None)
+    assert member.rebalance_timeout_ms == (5 if version >= 1 else -1)
+    assert (member.subscription, member.assignment) == (b"s", b"a")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (struct.pack("!h", 99), b"\0\0"),
+        (struct.pack("!h", 1) + OFFSET_KEY, struct.pack("!h", 99)),
+        (struct.pack("!h", 2) + text("g"), struct.pack("!h", 99)),
+    ],
+)
+def test_kinds_and_versions_of_later_releases_are_skipped(key: bytes, value: bytes) -> None:
+    assert decode_record(key, value) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"\0", b""),
+        (struct.pack("!h", 1) + OFFSET_KEY[:4], None),
+        (struct.pack("!h", 1) + OFFSET_KEY, b"\0\3\0"),
+        (struct.pack("!h", 2) + text("g"), b""),
+    ],
+)
+def test_damage_names_the_record(key: bytes, value: bytes | None) -> None:
+    with pytest.raises(CorruptLogRecordError, match=key.hex()):
+        decode_record(key, value)
+
+
+# ``record_kinds``: Records of the consumer protocol, as Kafka writes them (ConsumerGroup*.json).
+
+
+T = uuid.UUID(int=1)
+U = uuid.UUID(int=2)
+
+RECORD_KINDS_RECORDS: list[ConsumerRecord] = [
+    EpochStored(group_id="g", group_epoch=3, metadata_hash=-7),
+    EpochStored(group_id="g", group_epoch=3),
+    EpochDeleted(group_id="g"),
+    SubscriptionStored(
+        group_id="g",
+        member_id="m",
+        instance_id="i",
+        rack_id="r",
+        client_id="c",
+        client_host="/h",
+        topic_names=("a", "b"),
+        topic_regex="x.*",
+        rebalance_timeout_ms=5,
+        server_assignor="range",
+        classic=ClassicMetadata(session_timeout_ms=6, protocols=(("p", b"m"),)),
+    ),
+    SubscriptionStored(group_id="g", member_id="m", client_id="c", client_host="/h"),
+    SubscriptionDeleted(group_id="g", member_id="m"),
+    TargetEpochStored(group_id="g", assignment_epoch=4, timestamp_ms=9),
+    TargetEpochDeleted(group_id="g"),
+    TargetStored(group_id="g", member_id="m", partitions=((T, 0), (T, 2), (U, 1))),
+    TargetDeleted(group_id="g", member_id="m"),
+    CurrentStored(
+        group_id="g",
+        member_id="m",
+        member_epoch=5,
+        previous_member_epoch=4,
+        state=1,
+        assigned=((T, 0, 3), (T, 2, 5), (U, 1, 5)),
+        pending_revocation=((U, 0, 1),),
+    ),
+    CurrentDeleted(group_id="g", member_id="m"),
+    RegexStored(group_id="g", regex="x.*", topics=("a",), version=8, timestamp_ms=9),
+    RegexDeleted(group_id="g", regex="x.*"),
+]
+
+
+@pytest.mark.parametrize("record", RECORD_KINDS_RECORDS)
+def test_record_kinds_what_is_written_can_be_read(record: ConsumerRecord) -> None:
+    assert decode_record(*encode_record(record)) == record
+
+
+def test_bytes_of_an_epoch() -> None:
+    key, value = encode_record(RECORD_KINDS_RECORDS[0])
+    assert key == bytes.fromhex("0003 0001 67")
+    assert value == bytes.fromhex("0000 00000003 01 00 08 fffffffffffffff9")
+
+
+def test_partitions_of_records_before_4_3_have_the_member_s_epoch() -> None:
+    value = struct.pack("!hiib", 0, 5, 4, 0) + b"\x02" + T.bytes + b"\x02" + struct.pack("!i", 7)
+    value += b"\x00" + b"\x01" + b"\x00"
+    key, _ = encode_record(CurrentDeleted(group_id="g", member_id="m"))
+    found = decode_record(key, value)
+    assert isinstance(found, CurrentStored)
+    assert found.assigned == ((T, 7, 5),)
+
+
+def test_values_of_later_versions_and_topics_of_older_groups_are_skipped() -> None:
+    key, _ = encode_record(EpochDeleted(group_id="g"))
+    assert decode_record(key, b"\x00\x01") is None
+    assert decode_record(b"\x00\x04" + key[2:], b"\x00\x00\x01\x00") is None
+
+
+# The table of a classic group's moves (ClassicGroupState.validPreviousStates).
+
+
+ALLOWED = """
+                     Empty  PreparingRebalance  CompletingRebalance  Stable  Dead
+Empty                -      x                   -                    -       x
+PreparingRebalance   x      -                   x                    -       x
+CompletingRebalance  -      x                   -                    x       x
+Stable               -      x                   -                    -       x
+Dead                 -      -                   -                    -       x
+"""
+"""Row: from; column: to."""
+
+ROWS = [line.split() for line in ALLOWED.strip().splitlines()]
+CELLS = [
+    (row[0], ROWS[0][column], cell == "x")
+    for row in ROWS[1:]
+    for column, cell in enumerate(row[1:])
+]
+
+
+@pytest.mark.parametrize(("before", "after", "is_allowed"), CELLS)
+def test_every_move_is_allowed_or_refused(before: str, after: str, is_allowed: bool) -> None:
+    group = ClassicGroup("g", state=ClassicGroupState(before), now_ms=1)
+    if is_allowed:
+        group.move_to(ClassicGroupState(after), now_ms=2)
+        assert (group.state.value, group.previous_state.value) == (after, before)
+        assert group.state_timestamp_ms == 2
+    else:
+        with pytest.raises(InvariantViolation):
+            group.move_to(ClassicGroupState(after), now_ms=2)
+        assert (group.state.value, group.state_timestamp_ms) == (before, 1)
+
+
+def test_the_table_has_every_state() -> None:
+    assert set(VALID_PREVIOUS_STATES) == set(ClassicGroupState)
+
+
+# The number of a group's topics.
+
+
+def test_it_changes_with_topics_and_their_partitions_only() -> None:
+    both = topics_hash({"t", "u"}, image(t=1, u=2))
+    assert both == topics_hash(["u", "t", "gone"], image(offset=9, t=1, u=2, other=1))
+    assert both != topics_hash({"t", "u"}, image(t=2, u=2))
+    assert both != topics_hash({"t"}, image(t=1, u=2))
+    assert -(2**63) <= both < 2**63
+
+
+def test_no_topics_are_0() -> None:
+    assert topics_hash({"gone"}, image(t=1)) == 0

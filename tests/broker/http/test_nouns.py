@@ -1,0 +1,550 @@
+"""Small nouns of the control port, each answered in the words of Python's."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import tarfile
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from tests.support.clusters import VirtualCluster, real_cluster, values
+from tests.support.control_port import run_story
+from tests.support.within import within
+from txnsim.client.producer import Producer
+from txnsim.client.requests import produce
+from txnsim.client.versions import VersionRange
+from txnsim.faults.actions import Drop, Hold
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.http.app import ControlApi
+from txnsim.http.messages import Advance, fault
+from txnsim.injection.armed import ArmedRule
+from txnsim.runtime import _unpacker as unpacker
+from txnsim.runtime.trace import TraceLevel
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import Record, build_batch
+
+# ``assertions``: Assertions through the control port: each is one call, answered in the words of
+# Python's.
+
+
+ONCE = "/api/v1/assertions/exactly-once"
+HANGING = "/api/v1/assertions/no-hanging-transactions"
+
+
+async def transact(cluster: VirtualCluster, *values: bytes, commits: bool = True) -> None:
+    async with cluster.client() as app, Producer(app, transactional_id="app") as producer:
+        await producer.init_transactions()
+        producer.begin()
+        for value in values:
+            await producer.send("orders", 0, value)
+        await (producer.commit() if commits else producer.abort())
+
+
+@within(run_story)
+async def test_committed_values_are_read_as_text_or_as_bytes(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    await transact(cluster, b"a", b"b")
+    await transact(cluster, b"c", commits=False)
+    path = "/api/v1/topics/orders/committed"
+    assert (await client.get(path)).json() == ["a", "b"]
+    await transact(cluster, b"\xff")
+    refusal = await client.get(path)
+    assert refusal.status_code == 422
+    assert "orders-0 at offset 5 is no UTF-8: ask with ?encoding=base64" in refusal.text
+    found = (await client.get(f"{path}?encoding=base64")).json()
+    assert [base64.b64decode(one) for one in found] == [b"a", b"b", b"\xff"]
+
+
+@within(run_story)
+async def test_exactly_once_fails_in_the_words_of_python(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    await transact(cluster, b"a", b"a")
+    await transact(cluster, b"c", commits=False)
+    good = await client.post(ONCE, json={"input": ["a", "a"], "output": "orders"})
+    assert (good.status_code, good.json()) == (200, {"error": None})
+    bad = await client.post(ONCE, json={"input": ["a", "b"], "output": "orders"})
+    assert bad.status_code == 409
+    assert bad.json()["error"].splitlines() == [
+        "not exactly once, from what was given to orders:",
+        "missing: 1 record",
+        "  'b'",
+        "more than once: 1 record",
+        "  'a'",
+    ]
+    encoded = [base64.b64encode(b"a").decode()] * 2
+    same = await client.post(
+        ONCE, json={"input": encoded, "output": "orders", "encoding": "base64"}
+    )
+    assert same.status_code == 200
+
+
+@within(run_story)
+async def test_who_is_alive_does_not_hang_and_silence_is_no_answer(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    assert (await client.get(HANGING)).json() == {"error": None}
+    async with cluster.client() as app, Producer(app, transactional_id="app") as producer:
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        assert (await client.get(HANGING)).status_code == 200, "it is alive"
+        await producer.commit()
+    cluster.arm(Drop(), FaultPoint.CLIENT_REQUEST, api="DescribeProducers")
+    silent = await client.get(HANGING)
+    assert silent.status_code == 503
+    assert "the cluster did not answer" in silent.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "advice"),
+    [
+        ({"input": "nope", "output": "orders"}, 404, "GET /api/v1/topics lists them"),
+        ({"input": [], "output": "nope"}, 404, "GET /api/v1/topics lists them"),
+        ({"input": [], "output": "orders", "settle_ms": -1}, 422, "expected 0 to"),
+        ({"input": ["?"], "output": "orders", "encoding": "base64"}, 422, "no base64"),
+        ({"output": "orders"}, 422, "input"),
+    ],
+)
+@within(run_story)
+async def test_what_can_not_be_compared_is_refused(
+    cluster: VirtualCluster,
+    client: httpx.AsyncClient,
+    /,
+    body: dict[str, Any],
+    status: int,
+    advice: str,
+) -> None:
+    answer = await client.post(ONCE, json=body)
+    assert (answer.status_code, advice in answer.text) == (status, True), answer.text
+
+
+async def test_a_topic_is_read_up_to_a_bound_and_beside_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A whole topic was read and held, in steps of a Fetch each."""
+    threads: list[str] = []
+
+    def noted(work: Callable[[], object]) -> object:
+        threads.append(threading.current_thread().name)
+        return work()
+
+    monkeypatch.setattr(unpacker, "with_short_switch_interval", noted)
+    async with real_cluster(brokers=1, answer_max_bytes=2_000) as sim:
+        api = ControlApi(sim)
+        transport = httpx.ASGITransport(app=api.app())
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://localhost", timeout=60
+        ) as ask:
+            await transact(VirtualCluster(sim.environment, sim), b"a", b"b")
+            assert (await ask.get("/api/v1/topics/orders/committed")).json() == ["a", "b"]
+            wanted = {"input": ["a", "b"], "output": "orders"}
+            assert (await ask.post(ONCE, json=wanted)).json() == {"error": None}
+            assert threads
+            assert all(name.startswith("txnsim-unpack") for name in threads)
+            await transact(VirtualCluster(sim.environment, sim), b"v" * 1_500, b"v" * 1_500)
+            refused = await ask.get("/api/v1/topics/orders/committed")
+            assert refused.status_code == 422
+            assert "more than 2,000 bytes (answer_max_bytes)" in refused.json()["error"]
+            refused = await ask.post(ONCE, json=wanted)
+            assert refused.status_code == 422
+            assert refused.json()["error"].endswith("besides its key and value (answer_max_bytes)")
+        api.close()
+
+
+# ``reset``: Between tests: snapshots and resets through the control port.
+
+
+RESET = "/api/v1/reset"
+SNAPSHOTS = "/api/v1/snapshots"
+HOLD = {"id": "held", "point": "client.request", "api": "Produce", "action": {"do": "hold"}}
+
+
+async def names(client: httpx.AsyncClient) -> list[str]:
+    return [one["name"] for one in (await client.get("/api/v1/topics")).json()]
+
+
+@within(run_story)
+async def test_a_reset_takes_the_cluster_back_to_its_start(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    bootstrap = cluster.sim.bootstrap
+    await client.post("/api/v1/topics", json={"name": "more"})
+    async with cluster.client() as app, Producer(app, transactional_id="app") as producer:
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        await client.post("/api/v1/faults", json=HOLD)
+        await client.post("/api/v1/clock", json={"advance_ms": 5_000})
+        await client.post("/api/v1/brokers/3/kill")
+        await client.post("/api/v1/brokers/2/isolate", json={"from_clients": True})
+        answer = await client.post(RESET)
+        assert answer.status_code == 200
+        told = answer.json()
+        assert (told["to"], told["bootstrap"]) == ("start", bootstrap)
+        assert told["connections_closed"] > 0
+        assert [one["rule"]["id"] for one in told["faults"]] == ["held"]
+    assert await names(client) == ["orders"]
+    assert (await client.get("/api/v1/transactions")).json() == []
+    assert (await client.get("/api/v1/producers")).json() == []
+    assert (await client.get("/api/v1/faults")).json() == []
+    assert (await client.get("/api/v1/clock")).json()["advanced_ms"] == 0
+    brokers = (await client.get("/api/v1/brokers")).json()
+    assert {(one["state"], one["fenced"], one["isolated"]) for one in brokers} == {
+        ("running", False, False)
+    }
+    assert cluster.sim.bootstrap == bootstrap
+
+
+@within(run_story)
+async def test_a_reset_goes_to_the_snapshot_that_is_named(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    await client.post("/api/v1/topics", json={"name": "base", "partitions": 2})
+    taken = await client.post(SNAPSHOTS, json={"name": "with-base"})
+    assert taken.status_code == 201
+    assert taken.json()["topics"] == ["base", "orders"]
+    await client.delete("/api/v1/topics/orders")
+    assert (await client.post(RESET, json={"to": "with-base"})).status_code == 200
+    assert await names(client) == ["base", "orders"]
+    assert (await client.post(RESET, json={})).status_code == 200
+    assert await names(client) == ["orders"]
+    listed = (await client.get(SNAPSHOTS)).json()
+    assert [one["name"] for one in listed] == ["start", "with-base"]
+    assert listed[0]["features"]["transaction.version"] == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "advice"),
+    [
+        (SNAPSHOTS, {"name": ""}, 422, "give it one"),
+        (SNAPSHOTS, {"name": "start"}, 422, "other than 'start'"),
+        (RESET, {"to": "nowhere"}, 404, "only start"),
+        (RESET, {"two": "start"}, 422, "two"),
+    ],
+)
+@within(run_story)
+async def test_what_can_not_be_done_is_refused_with_the_reason(
+    cluster: VirtualCluster,
+    client: httpx.AsyncClient,
+    /,
+    path: str,
+    body: dict[str, str],
+    status: int,
+    advice: str,
+) -> None:
+    answer = await client.post(path, json=body)
+    assert answer.status_code == status
+    assert advice in answer.json()["error"]
+
+
+@within(run_story)
+async def test_there_are_only_so_many_snapshots(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    for number in range(1, 100):
+        assert (await client.post(SNAPSHOTS, json={"name": str(number)})).status_code == 201
+    full = await client.post(SNAPSHOTS, json={"name": "one more"})
+    assert (full.status_code, "to replace it" in full.json()["error"]) == (409, True)
+    assert (await client.post(SNAPSHOTS, json={"name": "7"})).status_code == 201
+
+
+@within(run_story)
+async def test_what_faults_have_done_to_the_cluster_is_mended(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    for name, action in {
+        "dead": {"do": "crash", "broker": 2},
+        "back-later": {"do": "crash", "broker": 3, "restart_after_ms": 60_000},
+        "apart": {"do": "partition", "groups": [[1], [2, 3]]},
+        "off": {"do": "clock", "by_ms": -90_000, "broker": 1},
+    }.items():
+        rule = {"id": name, "point": "now", "action": action}
+        assert (await client.post("/api/v1/faults", json=rule)).status_code == 201
+        await client.get(f"/api/v1/faults/{name}/wait")
+    told = (await client.post(RESET)).json()
+    assert [one["struck"] for one in told["faults"]] == [1, 1, 1, 1]
+    await asyncio.sleep(120)  # of virtual time: nothing of them comes back
+    brokers = (await client.get("/api/v1/brokers")).json()
+    assert {(one["state"], one["fenced"], one["isolated"]) for one in brokers} == {
+        ("running", False, False)
+    }
+    clock = (await client.get("/api/v1/clock")).json()
+    assert (clock["advanced_ms"], set(clock["brokers"].values())) == (0, {0})
+
+
+# ``topics``: Topics through the control port, over a cluster in virtual time.
+
+
+TOPICS = "/api/v1/topics"
+
+
+@within(run_story)
+async def test_a_topic_is_created_shown_and_deleted(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    wanted = {
+        "name": "payments",
+        "partitions": 2,
+        "replication_factor": 2,
+        "configs": {"cleanup.policy": "compact"},
+    }
+    created = await client.post(TOPICS, json=wanted)
+    assert created.status_code == 201
+    assert len(created.json()["partitions"]) == 2
+    shown = (await client.get(f"{TOPICS}/payments")).json()
+    assert shown["configs"] == {"cleanup.policy": "compact"}
+    assert shown["id"] == created.json()["id"]
+    assert [one["name"] for one in (await client.get(TOPICS)).json()] == ["orders", "payments"]
+    assert (await client.delete(f"{TOPICS}/payments")).json() == created.json()
+    assert "payments" not in cluster.sim.metadata.image.topics
+
+
+@within(run_story)
+async def test_the_offsets_of_every_replica_are_shown(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    async with (
+        cluster.client() as app,
+        Producer(app) as plain,
+        Producer(app, transactional_id="app") as producer,
+    ):
+        await plain.send("orders", 0, b"v")
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"w")
+        (first, *_) = (await client.get(f"{TOPICS}/orders")).json()["partitions"]
+        leader = next(one for one in first["replicas"] if one["broker"] == first["leader"])
+        assert leader["is_running"]
+        assert leader["in_sync"]
+        assert leader["size_bytes"] > 0
+        names = ("log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset")
+        assert [leader[name] for name in names] == [0, 1, 2, 2]
+        assert [one["log_end_offset"] for one in first["replicas"]] == [2, 2, 2]
+        await producer.abort()
+    await client.post("/api/v1/brokers/3/kill")
+    (first, *_) = (await client.get(f"{TOPICS}/orders")).json()["partitions"]
+    gone = next(one for one in first["replicas"] if one["broker"] == 3)
+    assert (gone["is_running"], gone["log_end_offset"]) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "advice"),
+    [
+        ("POST", TOPICS, {"name": "orders"}, 409, "TOPIC_ALREADY_EXISTS"),
+        ("POST", TOPICS, {"name": "a b"}, 422, "INVALID_TOPIC_EXCEPTION"),
+        ("POST", TOPICS, {"name": "a", "replication_factor": 9}, 422, "REPLICATION_FACTOR"),
+        ("POST", TOPICS, {"name": "a", "configs": {"x": "y"}}, 422, "INVALID_CONFIG"),
+        ("POST", TOPICS, {"name": "a", "partition": 9}, 422, "partition"),
+        ("GET", f"{TOPICS}/nope", None, 404, "GET /api/v1/topics lists them"),
+        ("DELETE", f"{TOPICS}/nope", None, 404, "GET /api/v1/topics lists them"),
+    ],
+)
+@within(run_story)
+async def test_topics_what_can_not_be_done_is_refused_with_the_reason(
+    cluster: VirtualCluster,
+    client: httpx.AsyncClient,
+    /,
+    method: str,
+    path: str,
+    body: Any,
+    status: int,
+    advice: str,
+) -> None:
+    answer = await client.request(method, path, json=body)
+    assert answer.status_code == status
+    assert advice in answer.json()["error"]
+
+
+# ``report``: What happened, told for the report of a failed test.
+
+
+@within(run_story)
+async def test_the_story_the_waits_and_the_rules_are_told(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    cluster.env.tracer.level = TraceLevel.OFF
+    fresh = (await client.get("/api/v1/report")).text
+    assert "nothing was recorded" in fresh
+    assert 'POST /api/v1/trace with {"level": "brief"}' in fresh
+    assert f"3 of 3 brokers up at {cluster.sim.bootstrap}; transactional ids: 0; topics: " in fresh
+    cluster.env.tracer.level = TraceLevel.BRIEF
+    cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
+    async with cluster.client() as app, Producer(app, transactional_id="shop") as producer:
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        await producer.commit()
+        await cluster.struck()
+        told = (await client.get("/api/v1/report")).text
+        assert "txnsim: what happened" in told
+        assert "shop: the fault rule 'f' holds WriteTxnMarkers" in told
+        assert "shop: orders-0 has no marker yet" in told
+        assert "f: 1 matched, 1 struck, 1 held" in told
+        assert max(map(len, told.splitlines())) <= 200
+        cluster.sim.injector.disarm_all()
+    refused = await client.get("/api/v1/report?from=x")
+    assert refused.status_code == 422
+
+
+@within(run_story)
+async def test_names_that_a_terminal_would_obey_are_written_out(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    cluster.env.tracer.level = TraceLevel.BRIEF
+    name = "id\x1b]0;taken\x07\r\nforged: all is well\u202e"
+    async with cluster.client() as app, Producer(app, transactional_id=name) as producer:
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        told = (await client.get("/api/v1/report")).text
+        await producer.abort()
+    assert r"id\x1b]0;taken\x07\r\nforged" in told
+    assert not {*told} & {"\x1b", "\x07", "\r", "\u202e"}
+    assert not any(line.startswith("forged") for line in told.splitlines())
+
+
+# ``overview``: The cluster as a whole through the control port.
+
+
+@within(run_story)
+async def test_health_says_where_the_cluster_is(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    answer = await client.get("/healthz")
+    assert answer.json() == {
+        "status": "ok",
+        "brokers": 3,
+        "bootstrap": cluster.sim.bootstrap,
+    }
+
+
+@within(run_story)
+async def test_metrics_and_the_document_are_there(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    metrics = await client.get("/metrics")
+    assert metrics.headers["content-type"].startswith("text/plain")
+    assert 'txnsim_producer_ids{broker="1"} 0.0' in metrics.text
+    described = await client.get("/openapi.json")
+    assert described.json()["openapi"].startswith("3.")
+
+
+@within(run_story, level=1)
+async def test_the_cluster_in_short(cluster: VirtualCluster, client: httpx.AsyncClient, /) -> None:
+    seen = (await client.get("/api/v1/cluster")).json()
+    assert seen["bootstrap"] == cluster.sim.bootstrap
+    assert (seen["brokers"], seen["brokers_running"]) == (3, 3)
+    assert set(seen["releases"]) == {"1", "2", "3"}
+    assert seen["features"]["transaction.version"] == 1
+    assert (seen["topics"], seen["partitions"], seen["partitions_without_leader"]) == (1, 3, 0)
+    assert seen["settings"]["transaction.state.log.num.partitions"] == "6"
+    await client.post("/api/v1/brokers/1/stop")
+    await client.post(
+        "/api/v1/faults", json={"id": "f", "point": "client.request", "action": {"do": "drop"}}
+    )
+    later = (await client.get("/api/v1/cluster")).json()
+    assert (later["brokers"], later["brokers_running"], later["faults"]) == (3, 2, 1)
+    assert later["metadata_offset"] > seen["metadata_offset"]
+
+
+# ``repairs``: The cure of what hangs: what is not known has to be said.
+
+
+@within(run_story, level=0, transaction_partition_verification_enable=False)
+async def test_where_the_decision_is_unknown_a_repair_wants_to_be_told(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    batch = build_batch(
+        [Record(value=b"of nobody")],
+        timestamp_ms=0,
+        producer_id=999,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=True,
+    )
+    where = {"topic": "orders", "partition": 0}
+    async with cluster.client() as app:
+        leader = await app.leader(TopicPartition("orders", 0))
+        sent = produce(
+            {TopicPartition("orders", 0): batch},
+            topic_ids={},
+            transactional_id="nobody",
+            within=VersionRange(11, 11),
+        )
+        await app.ask(leader.leader_id, sent)
+        asked = (await client.post("/api/v1/repairs", json=where)).json()
+        assert [(one["outcome"], one["marker"]) for one in asked] == [("needs a guess", "")]
+        assert await values(app, "orders") == []
+        wrong = await client.post("/api/v1/repairs", json={**where, "guess": "rollback"})
+        assert wrong.status_code == 422
+        done = (await client.post("/api/v1/repairs", json={**where, "guess": "commit"})).json()
+        assert [(one["outcome"], one["marker"]) for one in done] == [("repaired", "COMMIT")]
+        assert await values(app, "orders") == [b"of nobody"]
+
+
+# What goes over the control port: rules as they are, and what came of them.
+
+
+RULE = FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, action=Hold(), api="Produce")
+
+
+def test_an_armed_rule_is_shown_with_its_counters() -> None:
+    armed = ArmedRule(RULE)
+    armed.matched, armed.released = 4, 1
+    armed.count_strike()
+    shown = msgspec.to_builtins(fault(armed))
+    assert shown == {
+        "rule": {
+            "id": "late",
+            "point": "client.request",
+            "action": {"do": "hold"},
+            "api": "Produce",
+        },
+        "matched": 4,
+        "struck": 1,
+        "held": 0,
+        "released": 1,
+        "in_force": True,
+        "failure": None,
+        "doubt": None,
+    }
+
+
+@pytest.mark.parametrize("body", [b'{"advance_ms": [1]}', b'{"advance": 1}', b"[1]"])
+def test_an_advance_is_a_duration_and_nothing_else(body: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        msgspec.json.decode(body, type=Advance)
+
+
+# ``log_dirs``: Log directories through the control port.
+
+
+@within(run_story)
+async def test_a_log_directory_comes_as_an_archive(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    answer = await client.get("/api/v1/brokers/2/log-dir")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-tar")
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
+        names = archive.getnames()
+    assert "meta.properties" in names
+    assert ".kafka_cleanshutdown" in names
+    assert any(name.endswith("/00000000000000000000.log") for name in names)
+
+
+@within(run_story)
+async def test_there_is_none_of_a_broker_that_is_not_there(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    for broker in ("7", "x"):
+        assert (await client.get(f"/api/v1/brokers/{broker}/log-dir")).status_code == 404

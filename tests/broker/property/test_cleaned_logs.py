@@ -1,0 +1,409 @@
+"""Compaction against a simpler model, and logs that were cleaned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from tests.support.logs import ALL, COMMITTED, NOW, PARTITION, make_log, replayed_log
+from tests.support.markers import append_marker
+from txnsim.group.log_format import encode_batch
+from txnsim.group.records import (
+    ClassicGroupDeleted,
+    ClassicGroupStored,
+    GroupRecord,
+    OffsetCommitted,
+    OffsetDeleted,
+)
+from txnsim.group.shard import GroupShard
+from txnsim.log.answers import Appended, LogRead
+from txnsim.log.cleaner import clean, dirt_of
+from txnsim.log.config import LogConfig
+from txnsim.log.leader_append import append_client, append_coordinator, start_verification
+from txnsim.log.partition_log import PartitionLog
+from txnsim.releases.rules import LATEST
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from txnsim.wire.batch import GZIP, LZ4, NONE, Record, build_batch, read_batch_header, read_records
+
+# Cleaning against a ten-line model, and against the log that was never cleaned. The model walks
+# over what was written: of each key the last committed value, from the last round's end on
+# everything. A reader must see the same before and after a round, and a replica that replays the
+# cleaned log must know what the living one knows.
+
+
+HORIZON_MS = 50
+CONFIG = LogConfig(
+    rules=LATEST,
+    roll_bytes=600,
+    segment_bytes=2_000,
+    is_compacted=True,
+    is_deleted=False,
+    min_cleanable_dirty_ratio=0.0,
+    delete_retention_ms=HORIZON_MS,
+)
+PIDS = st.sampled_from([1, 2])
+KEYS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=4)
+
+
+class Written(NamedTuple):
+    """A record as the model remembers it."""
+
+    offset: int
+    key: str
+    value: bytes | None
+    pid: int
+
+
+class CompactionAgainstModel(RuleBasedStateMachine):
+    @initialize()
+    def start(self) -> None:
+        self.log = make_log(CONFIG)
+        self.now = NOW
+        self.written: list[Written] = []
+        self.ended: list[tuple[int, int, bool]] = []
+        """(producer, offset of the marker, committed)."""
+        self.sequences = {1: 0, 2: 0}
+        self.open: set[int] = set()
+        self.number = 0
+        self.rounds = 0
+
+    # Writing
+
+    def records(self, keys: list[str], *, tombstones: bool) -> list[Record]:
+        self.number += 1
+        value = None if tombstones else b"%d" % self.number
+        return [Record(key=key.encode(), value=value) for key in keys]
+
+    def remember(self, answer: object, records: list[Record], pid: int) -> None:
+        assert isinstance(answer, Appended), answer
+        for offset, record in enumerate(records, start=answer.base_offset):
+            assert record.key is not None
+            self.written.append(Written(offset, record.key.decode(), record.value, pid))
+        self.log.advance_high_watermark(self.log.log_end_offset)
+
+    @rule(keys=KEYS, tombstones=st.booleans(), codec=st.sampled_from([NONE, GZIP, LZ4]))
+    def put(self, keys: list[str], tombstones: bool, codec: int) -> None:
+        records = self.records(keys, tombstones=tombstones)
+        data = build_batch(records, timestamp_ms=NOW, compression=codec)
+        self.remember(append_client(self.log, data, guard=0, now_ms=self.now), records, -1)
+
+    @rule(keys=KEYS, pid=PIDS, tombstones=st.booleans())
+    def send(self, keys: list[str], pid: int, tombstones: bool) -> None:
+        records = self.records(keys, tombstones=tombstones)
+        guard = start_verification(
+            self.log,
+            producer_id=pid,
+            producer_epoch=0,
+            base_sequence=self.sequences[pid],
+            supports_epoch_bump=False,
+            now_ms=self.now,
+        )
+        assert isinstance(guard, int)
+        data = build_batch(
+            records,
+            timestamp_ms=NOW,
+            producer_id=pid,
+            producer_epoch=0,
+            base_sequence=self.sequences[pid],
+            transactional=True,
+        )
+        self.sequences[pid] += len(records)
+        self.open.add(pid)
+        self.remember(append_client(self.log, data, guard=guard, now_ms=self.now), records, pid)
+
+    @rule(pid=PIDS, committed=st.booleans())
+    def end(self, pid: int, committed: bool) -> None:
+        answer = append_marker(
+            self.log,
+            producer_id=pid,
+            producer_epoch=0,
+            committed=committed,
+            coordinator_epoch=0,
+            transaction_version=0,
+            now_ms=self.now,
+        )
+        self.remember(answer, [], pid)
+        assert isinstance(answer, Appended)
+        self.ended.append((pid, answer.base_offset, committed))
+        self.open.discard(pid)
+
+    @rule(ms=st.integers(1, 2 * HORIZON_MS))
+    def time_passes(self, ms: int) -> None:
+        self.now += ms
+
+    # Cleaning
+
+    @rule()
+    def clean(self) -> None:
+        dirt = dirt_of(self.log, self.now)
+        if dirt is None:
+            return
+        before = self.read(COMMITTED)
+        for _ in clean(self.log, dirt, self.now):
+            pass
+        self.rounds += 1
+        assert self.log.local.cleaned_until == dirt.end_offset
+        after = self.read(COMMITTED)
+        assert latest(after) == latest(before), "no reader misses a value"
+        assert set(after) <= set(before), "and none sees one that was not there"
+        below = [record for record in after if record.offset < dirt.end_offset]
+        assert [record for record in below if record.value is not None] == self.expected(
+            dirt.end_offset
+        )
+        assert dirt_of(self.log, self.now) is None, "a second round finds nothing"
+
+    def expected(self, end: int) -> list[Written]:
+        """Of each key below ``end`` the last committed record, where it has a value."""
+        decided = [record for record in self.written if self.is_committed(record)]
+        last = {record.key: record for record in decided if record.offset < end}
+        return sorted(record for record in last.values() if record.value is not None)
+
+    def is_committed(self, record: Written) -> bool:
+        if record.pid < 0:
+            return True
+        later = [
+            committed
+            for pid, offset, committed in self.ended
+            if pid == record.pid and offset > record.offset
+        ]
+        return bool(later) and later[0]
+
+    # Reading
+
+    def read(self, isolation: object) -> list[Written]:
+        """What a consumer gets from the beginning on."""
+        found: list[Written] = []
+        position = self.log.log_start_offset
+        skipped: set[int]
+        while True:
+            read = self.log.read(position, max_bytes=ALL, isolation=COMMITTED)
+            assert isinstance(read, LogRead)
+            assert isolation is COMMITTED
+            if not read.records:
+                return found
+            waiting = sorted((txn.first_offset, txn.producer_id) for txn in read.aborted or ())
+            skipped = set()
+            for data in read.records:
+                header = read_batch_header(data)
+                while waiting and waiting[0][0] <= header.last_offset:
+                    skipped.add(waiting.pop(0)[1])
+                if header.is_control:
+                    if header.records_count and read_records(data)[0].key == b"\0\0\0\0":
+                        skipped.discard(header.producer_id)
+                elif not (header.is_transactional and header.producer_id in skipped):
+                    found += [written(record, header.producer_id) for record in read_records(data)]
+            position = read_batch_header(read.records[-1]).last_offset + 1
+
+    @invariant()
+    def a_reader_sees_the_last_value_of_each_key(self) -> None:
+        self.log.check_invariants()
+        stable = self.log.last_stable_offset
+        decided = [
+            record
+            for record in self.written
+            if record.offset < stable and self.is_committed(record)
+        ]
+        assert latest(self.read(COMMITTED)) == latest(decided)
+
+    @invariant()
+    def a_replica_that_replays_it_knows_the_same(self) -> None:
+        replayed = replayed_log(
+            self.log.batches(),
+            topic_partition=PARTITION,
+            config=CONFIG,
+            leader_epoch=0,
+            now_ms=self.now,
+        )
+        replayed.advance_high_watermark(self.log.high_watermark)
+        again = {producer.producer_id: producer for producer in replayed.producers.all()}
+        for living in self.log.producers.all():
+            # Who is known by markers alone may be forgotten: the last one is kept, emptied, and an
+            # empty control batch tells a reload nothing (ProducerAppendInfo.append).
+            if living.last_sequence >= 0 or living.producer_id in again:
+                known = again[living.producer_id]
+                if known.coordinator_epoch < 0:
+                    # Its markers are emptied or gone: who reloads learns no coordinator epoch.
+                    living = replace(living, coordinator_epoch=known.coordinator_epoch)
+                assert known.last_sequence == living.last_sequence
+                assert replace(known, batches=()) == replace(living, batches=())
+        assert replayed.last_stable_offset == self.log.last_stable_offset
+        assert replayed.snapshot().ongoing == self.log.snapshot().ongoing
+
+    @invariant()
+    def sequences_go_on(self) -> None:
+        """A producer's next batch is accepted after any number of rounds."""
+        for pid, sequence in self.sequences.items():
+            known = {entry.producer_id: entry for entry in self.log.producers.all()}
+            if pid in known and sequence:
+                assert known[pid].last_sequence == sequence - 1
+
+
+def written(record: Record, pid: int) -> Written:
+    assert record.key is not None
+    return Written(record.offset, record.key.decode(), record.value, pid)
+
+
+def latest(records: list[Written]) -> dict[str, bytes]:
+    """Key to value, as a reader that applies them in order has it."""
+    table: dict[str, bytes | None] = {}
+    for record in records:
+        table[record.key] = record.value
+    return {key: value for key, value in table.items() if value is not None}
+
+
+TestCompactionAgainstModel = pytest.mark.slow(CompactionAgainstModel.TestCase)
+TestCompactionAgainstModel.settings = settings(max_examples=25, stateful_step_count=50)
+
+
+# A group coordinator that loads a cleaned log knows the groups and positions of the whole one, also
+# those that transactions have committed, aborted or left pending.
+
+
+NOW_MS = 1_700_000_000_000
+CLEANED_GROUPS_LOG_CONFIG = LogConfig(
+    rules=LATEST,
+    roll_bytes=1_500,
+    is_compacted=True,
+    is_deleted=False,
+    min_cleanable_dirty_ratio=0.3,
+    delete_retention_ms=1_000,
+)
+GROUPS = ("g", "h")
+PARTITIONS = tuple(TopicPartition("orders", number) for number in range(2))
+PRODUCERS = (7, 8)
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("commit"),
+            st.sampled_from(GROUPS),
+            st.sampled_from(PARTITIONS),
+            st.sampled_from((-1, *PRODUCERS)),
+        ),
+        st.tuples(st.just("end"), st.sampled_from(PRODUCERS), st.booleans()),
+        st.tuples(st.just("forget"), st.sampled_from(GROUPS), st.sampled_from(PARTITIONS)),
+        st.tuples(st.just("store"), st.sampled_from(GROUPS)),
+        st.tuples(st.just("drop"), st.sampled_from(GROUPS)),
+    ),
+    max_size=60,
+)
+
+
+class Twins:
+    """The same appends to two logs, of which only one is cleaned."""
+
+    def __init__(self) -> None:
+        self.cleaned, self.whole = (
+            PartitionLog(
+                topic_partition=TopicPartition(CONSUMER_OFFSETS_TOPIC, 0),
+                config=CLEANED_GROUPS_LOG_CONFIG,
+                leader_epoch=0,
+            )
+            for _ in range(2)
+        )
+        self.now_ms = NOW_MS
+        self.number = 0
+
+    def step(self, step: tuple[object, ...]) -> None:
+        """Append what a step says."""
+        self.now_ms += 100
+        self.number += 1
+        match step:
+            case ("commit", str() as group, TopicPartition() as partition, int() as producer):
+                record = OffsetCommitted(
+                    group_id=group,
+                    topic_partition=partition,
+                    position=self.number,
+                    commit_timestamp_ms=self.now_ms,
+                )
+                self._append(record, producer)
+            case ("end", int() as producer, bool() as committed):
+                for log in (self.cleaned, self.whole):
+                    append_marker(
+                        log,
+                        producer_id=producer,
+                        producer_epoch=0,
+                        committed=committed,
+                        coordinator_epoch=0,
+                        transaction_version=0,
+                        now_ms=self.now_ms,
+                    )
+                    log.advance_high_watermark(log.log_end_offset)
+            case ("forget", str() as group, TopicPartition() as partition):
+                self._append(OffsetDeleted(group_id=group, topic_partition=partition))
+            case ("store", str() as group):
+                self._append(ClassicGroupStored(group_id=group, generation=self.number))
+            case ("drop", str() as group):
+                # As an administrator does it: its positions go, too.
+                for partition in PARTITIONS:
+                    self._append(OffsetDeleted(group_id=group, topic_partition=partition))
+                self._append(ClassicGroupDeleted(group_id=group))
+
+    def _append(self, record: GroupRecord, producer: int = -1) -> None:
+        batch = encode_batch(
+            [record],
+            now_ms=self.now_ms,
+            producer_id=producer,
+            producer_epoch=0 if producer >= 0 else -1,
+        )
+        for log in (self.cleaned, self.whole):
+            done = append_coordinator(
+                log, batch, now_ms=self.now_ms, guard=self._guard(log, producer)
+            )
+            assert isinstance(done, Appended), done
+            log.advance_high_watermark(log.log_end_offset)
+
+    def _guard(self, log: PartitionLog, producer: int) -> int:
+        if producer < 0:
+            return 0
+        guard = start_verification(
+            log,
+            producer_id=producer,
+            producer_epoch=0,
+            base_sequence=-1,
+            supports_epoch_bump=False,
+            now_ms=self.now_ms,
+        )
+        assert isinstance(guard, int), guard
+        return guard
+
+    def clean(self) -> None:
+        """Clean one of them, as far as it is dirty."""
+        dirt = dirt_of(self.cleaned, self.now_ms)
+        if dirt is not None:
+            for _ in clean(self.cleaned, dirt, self.now_ms):
+                pass
+        self.cleaned.check_invariants()
+
+
+def known(log: PartitionLog) -> dict[str, object]:
+    """What a coordinator that loads the log knows, by group."""
+    shard = GroupShard(partition=0, coordinator_epoch=1)
+    list(shard.read(log.batches()))
+    assert shard.problem is None
+    return {
+        group_id: (
+            sorted(shard.offsets.all_committed(group_id), key=repr),
+            sorted(shard.offsets.pending_partitions(group_id)),
+            # A group without anything is forgotten with the aborted position that made it.
+            getattr(shard.groups.get(group_id), "generation", 0),
+        )
+        for group_id in GROUPS
+    }
+
+
+@pytest.mark.slow
+@given(rounds=st.lists(STEPS, min_size=1, max_size=5))
+@settings(max_examples=60)
+def test_a_cleaned_log_loads_as_the_whole_one(rounds: list[list[tuple[object, ...]]]) -> None:
+    twins = Twins()
+    for steps in rounds:
+        for step in steps:
+            twins.step(step)
+        twins.clean()
+        assert known(twins.cleaned) == known(twins.whole)

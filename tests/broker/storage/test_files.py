@@ -1,0 +1,310 @@
+"""Files of a log directory: segments, indexes, checkpoints, snapshots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from struct import Struct
+
+import crc32c
+import pytest
+
+from tests.support.log_dirs import sound_batches
+from tests.support.logs import LogDriver
+from txnsim.errors import CorruptLogRecordError
+from txnsim.log.config import LogConfig
+from txnsim.log.txn_index import AbortedTxn
+from txnsim.releases.rules import LATEST
+from txnsim.storage import checkpoints, txn_index
+from txnsim.storage.indexes import decode_offset_index, decode_time_index, encode_indexes
+from txnsim.storage.log_file import TornTail, read_log_file
+from txnsim.storage.producer_snapshot import decode, encode
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import Record, assign, build_batch
+
+# Reading segments, torn and whole.
+
+
+def batch(offset: int, size: int = 10) -> bytes:
+    data = build_batch([Record(key=b"k", value=b"v" * size)], timestamp_ms=5)
+    return assign(data, base_offset=offset, leader_epoch=0)
+
+
+def changed(data: bytes, at: int, value: bytes) -> bytes:
+    return data[:at] + value + data[at + len(value) :]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "00000000000000000000.log"
+
+
+def test_batches_come_in_order_with_their_places(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txnsim.storage.log_file.CHUNK_BYTES", 1_000)
+    stored = [batch(0), batch(1, 5_000), batch(2)]
+    path.write_bytes(b"".join(stored))
+    torn: list[TornTail] = []
+    found = list(read_log_file(path, on_torn=torn.append))
+    assert [one.data for one in found] == stored
+    assert [one.position for one in found] == [0, len(stored[0]), len(stored[0] + stored[1])]
+    assert [one.header.base_offset for one in found] == [0, 1, 2]
+    assert torn == []
+
+
+def test_a_part_of_a_segment_ends_where_it_is_told_to(path: Path) -> None:
+    stored = [batch(0), batch(1, 5_000), batch(2), batch(3)]
+    path.write_bytes(b"".join(stored))
+    torn: list[TornTail] = []
+    start, until = len(stored[0]), len(b"".join(stored[:3]))
+    found = list(read_log_file(path, on_torn=torn.append, start=start, until=until))
+    assert [one.data for one in found] == stored[1:3]
+    assert [one.position for one in found] == [start, start + len(stored[1])]
+    assert torn == []
+    list(read_log_file(path, on_torn=torn.append, start=start, until=until - 1))
+    assert [one.position for one in torn] == [until - len(stored[2])]
+
+
+def test_an_empty_segment_has_no_batches(path: Path) -> None:
+    path.touch()
+    assert sound_batches(path) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("tail", "reason"),
+    [
+        (b"\0" * 20, "20 bytes, less than a header"),
+        (batch(1)[:-1], "bytes of a batch of"),
+        (changed(batch(1), 16, b"\1"), "a batch of format 1, only 2 is read"),
+        (changed(batch(1), 8, b"\0\0\0\1"), "a batch that claims 13 bytes"),
+        (changed(batch(1), 8, b"\x7f\0\0\0"), "a batch that claims"),
+        (changed(batch(1), 70, b"\xff\xff"), "the batch of offset 1 has another CRC"),
+    ],
+    ids=["front", "cut", "format", "small", "huge", "crc"],
+)
+def test_what_an_unclean_stop_leaves_is_cut_off_and_reported(
+    path: Path, tail: bytes, reason: str
+) -> None:
+    path.write_bytes(batch(0) + tail)
+    batches, torn = sound_batches(path)
+    assert batches == [batch(0)]
+    assert torn is not None
+    assert (torn.position, torn.size) == (len(batch(0)), len(tail))
+    assert reason in torn.reason
+
+
+def test_who_does_not_ask_for_crcs_gets_damaged_records(path: Path) -> None:
+    damaged = changed(batch(0), 70, b"\xff\xff")
+    path.write_bytes(damaged)
+    torn: list[TornTail] = []
+    found = list(read_log_file(path, on_torn=torn.append, check_crc=False))
+    assert ([one.data for one in found], torn) == ([damaged], [])
+
+
+# Sparse indexes of a segment.
+
+
+def batches(*stamps: int, base: int = 100) -> list[bytes]:
+    """One record each, of 100 bytes and more."""
+    return [
+        assign(
+            build_batch([Record(key=b"k", value=b"v" * 30)], timestamp_ms=stamp),
+            base_offset=base + number,
+            leader_epoch=0,
+        )
+        for number, stamp in enumerate(stamps)
+    ]
+
+
+def offsets(data: bytes) -> list[tuple[int, ...]]:
+    return list(Struct(">ii").iter_unpack(data))
+
+
+def times(data: bytes) -> list[tuple[int, ...]]:
+    return list(Struct(">qi").iter_unpack(data))
+
+
+def test_a_batch_is_indexed_once_enough_was_written_since_the_last_one() -> None:
+    stored = batches(5, 6, 7, 8, 9)
+    size = len(stored[0])
+    index, time_index = encode_indexes(stored, base_offset=100, index_interval_bytes=size)
+    # The entry stands for a batch's last offset and for where it begins.
+    assert offsets(index) == [(2, 2 * size), (4, 4 * size)]
+    assert times(time_index) == [(7, 2), (9, 4)]
+
+
+def test_the_largest_timestamp_is_noted_with_the_batch_that_brought_it() -> None:
+    stored = batches(50, 6, 7, 8)
+    size = len(stored[0])
+    index, time_index = encode_indexes(stored, base_offset=100, index_interval_bytes=size)
+    assert len(offsets(index)) == 1
+    assert times(time_index) == [(50, 0)]
+
+
+def test_the_end_of_a_segment_is_noted_in_the_time_index_alone() -> None:
+    index, time_index = encode_indexes(batches(5, 6), base_offset=100, index_interval_bytes=4096)
+    assert (offsets(index), times(time_index)) == ([], [(6, 1)])
+
+
+def test_an_empty_segment_has_empty_indexes() -> None:
+    assert encode_indexes([], base_offset=0, index_interval_bytes=4096) == (b"", b"")
+
+
+def test_what_was_written_is_read_without_the_zeros_behind_it() -> None:
+    stored = batches(5, 6, 7, 8, 9)
+    size = len(stored[0])
+    index, time_index = encode_indexes(stored, base_offset=100, index_interval_bytes=size)
+    expected = ((102, 2 * size), (104, 4 * size))
+    for data in (index, index + bytes(80)):
+        assert decode_offset_index(data, base_offset=100, place="f") == expected
+    for data in (time_index, time_index + bytes(120)):
+        assert decode_time_index(data, base_offset=100, place="f") == ((7, 102), (9, 104))
+
+
+def test_a_file_of_zeros_has_no_entries() -> None:
+    assert decode_offset_index(bytes(80), base_offset=100, place="f") == ()
+    assert decode_time_index(bytes(120), base_offset=100, place="f") == ()
+    assert decode_offset_index(b"", base_offset=100, place="f") == ()
+
+
+def test_half_an_entry_is_reported() -> None:
+    with pytest.raises(CorruptLogRecordError, match="f, byte 8: 3 bytes, entries have 8"):
+        decode_offset_index(bytes(11), base_offset=0, place="f")
+    with pytest.raises(CorruptLogRecordError, match="f, byte 12: 1 bytes, entries have 12"):
+        decode_time_index(bytes(13), base_offset=0, place="f")
+
+
+# Files of producer state: those that Apache Kafka 4.3.1 wrote, and those that are broken.
+
+
+OPEN_TRANSACTION = bytes.fromhex(
+    "0001 586078bb 00000001"
+    "0000000000000002 0000 00000000 0000000000000000 00000000 0000018bcfe56800"
+    "ffffffff 0000000000000000"
+)
+ENDED_TRANSACTION = bytes.fromhex(
+    "0001f14cbb29000000010000000000000004000000000003000000000000000600000000000001a1f83947b4"
+    "00000000ffffffffffffffff"
+)
+
+
+def test_a_file_with_an_open_transaction() -> None:
+    (entry,) = decode(OPEN_TRANSACTION)
+    assert (entry.producer_id, entry.producer_epoch, entry.txn_first_offset) == (2, 0, 0)
+    assert (entry.last_sequence, entry.last_offset, entry.offset_delta) == (0, 0, 0)
+    assert (entry.timestamp, entry.coordinator_epoch) == (1_700_000_000_000, -1)
+
+
+def test_a_file_after_the_end_of_a_transaction() -> None:
+    (entry,) = decode(ENDED_TRANSACTION)
+    assert (entry.producer_id, entry.last_sequence, entry.last_offset) == (4, 3, 6)
+    assert (entry.coordinator_epoch, entry.txn_first_offset) == (0, -1)
+
+
+@pytest.mark.parametrize("data", [OPEN_TRANSACTION, ENDED_TRANSACTION], ids=["open", "ended"])
+def test_what_is_read_is_written_the_same(data: bytes) -> None:
+    assert encode(decode(data)) == data
+
+
+def test_snapshots_of_our_own_logs_go_through_a_file() -> None:
+    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
+    driver.txn(0, pid=1)
+    driver.data(0, pid=2, count=3)
+    driver.end(committed=True, pid=3, epoch=4)
+    driver.data(3, pid=2)
+    snapshots = driver.log.producers.snapshots.all()
+    assert snapshots
+    for _, entries in snapshots:
+        assert decode(encode(entries)) == entries
+    assert decode(encode(())) == ()
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "of 0 bytes"),
+        (OPEN_TRANSACTION[:9], "of 9 bytes"),
+        (b"\0\2" + OPEN_TRANSACTION[2:], "version 2"),
+        (OPEN_TRANSACTION[:-1] + b"\1", "computed"),
+        (OPEN_TRANSACTION + b"\0", "computed"),
+    ],
+)
+def test_a_broken_file_differs_from_a_whole_one(data: bytes, why: str) -> None:
+    with pytest.raises(CorruptLogRecordError, match=why):
+        decode(data)
+
+
+def test_a_file_with_bytes_left_over_is_broken_whatever_its_crc() -> None:
+    longer = encode(decode(OPEN_TRANSACTION) * 2)
+    covered = (1).to_bytes(4, "big") + longer[10:]
+    data = b"\0\1" + crc32c.crc32c(covered).to_bytes(4, "big") + covered
+    with pytest.raises(CorruptLogRecordError, match="1 producers"):
+        decode(data)
+
+
+# Checkpoint files.
+
+
+def test_leader_epochs_are_written_as_kafka_writes_them_and_read_back() -> None:
+    text = checkpoints.encode_leader_epochs([(0, 0), (4, 17)])
+    assert text == "0\n2\n0 0\n4 17\n"
+    assert checkpoints.decode_leader_epochs(text, place="here") == ((0, 0), (4, 17))
+
+
+def test_offsets_are_written_by_partition_and_read_back() -> None:
+    offsets = {TopicPartition("b", 1): 7, TopicPartition("a", 10): 3, TopicPartition("a", 2): 0}
+    text = checkpoints.encode_offsets(offsets)
+    assert text == "0\n3\na 2 0\na 10 3\nb 1 7\n"
+    assert checkpoints.decode_offsets(text, place="here") == offsets
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("0\n", "dir/f: 1 lines"),
+        ("1\n0\n", "dir/f: version '1', expected 0"),
+        ("0\n2\n0 0\n", "dir/f: 1 entries, but it announces '2'"),
+        ("0\n1\n0\n", "dir/f:3: '0' is no entry"),
+        ("0\n2\n0 0\n1 x\n", "dir/f:4: '1 x' is no entry"),
+    ],
+)
+def test_a_damaged_file_is_refused_with_its_place(text: str, complaint: str) -> None:
+    with pytest.raises(CorruptLogRecordError, match=complaint):
+        checkpoints.decode_leader_epochs(text, place="dir/f")
+
+
+def test_an_offset_of_no_partition_is_refused() -> None:
+    with pytest.raises(CorruptLogRecordError, match="f:3: 'a b 3' is no entry"):
+        checkpoints.decode_offsets("0\n1\na b 3\n", place="f")
+
+
+def test_a_file_that_was_made_and_not_filled_notes_nothing() -> None:
+    """LogCleaner makes its checkpoint before it has cleaned anything."""
+    assert checkpoints.decode_offsets("", place="f") == {}
+    assert checkpoints.decode_leader_epochs("", place="f") == ()
+
+
+# Files of aborted transactions.
+
+
+def aborted(last: int) -> AbortedTxn:
+    return AbortedTxn(producer_id=7, first_offset=3, last_offset=last, last_stable_offset=last + 1)
+
+
+def test_entries_are_34_bytes_each_and_read_back() -> None:
+    data = txn_index.encode([aborted(9), aborted(12)])
+    assert len(data) == 2 * 34
+    assert data[:34].hex() == (
+        "0000000000000000000700000000000000030000000000000009000000000000000a"
+    )
+    assert txn_index.decode(data, place="f") == (aborted(9), aborted(12))
+
+
+def test_damage_is_reported_with_its_place() -> None:
+    data = txn_index.encode([aborted(9), aborted(12)])
+    with pytest.raises(CorruptLogRecordError, match="f, byte 34: 33 bytes too many"):
+        txn_index.decode(data[:-1], place="f")
+    with pytest.raises(CorruptLogRecordError, match=r"f, byte 0: .* version 1"):
+        txn_index.decode(b"\0\1" + data[2:], place="f")
+    with pytest.raises(CorruptLogRecordError, match="f, byte 34: the marker at 9 comes behind"):
+        txn_index.decode(data[:34] * 2, place="f")

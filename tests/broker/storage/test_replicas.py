@@ -1,0 +1,333 @@
+"""Replicas from and to disks."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tests.support.log_dirs import write_partition
+from tests.support.logs import NOW, LogDriver, batch, driven_log, plain
+from txnsim.errors import ConfigError
+from txnsim.log.config import LogConfig
+from txnsim.releases.rules import LATEST
+from txnsim.storage import names, producer_snapshot
+from txnsim.storage.replica_loading import LoadedReplica, Noted, load_replica
+from txnsim.storage.replica_summary import ReplicaSummary, summarize
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import assign, iter_batches, read_batch_header
+from txnsim.wire.batch_header import pack_batch
+from txnsim.wire.batch_rewrite import empty_batch
+
+# A replica's log, made from its folder.
+
+
+CONFIG = LogConfig(rules=LATEST, roll_bytes=200)
+
+
+@pytest.fixture
+def driver() -> LogDriver:
+    return driven_log()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, driver: LogDriver) -> Path:
+    write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
+    return tmp_path / "t-0"
+
+
+def load(folder: Path, *, clean: bool = False, noted: Noted | None = None) -> LoadedReplica:
+    before = {path: path.read_bytes() for path in sorted(folder.iterdir())}
+    found = load_replica(
+        names.PartitionDirectory(topic_partition=TopicPartition("t", 0), path=folder),
+        config=CONFIG,
+        noted=noted or Noted(),
+        was_clean=clean,
+        now_ms=NOW,
+    )
+    found.log.check_invariants()
+    assert {path: path.read_bytes() for path in sorted(folder.iterdir())} == before
+    return found
+
+
+def logs(folder: Path) -> list[Path]:
+    return [path for _, path in names.numbered_files(folder, ".log")]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_sound_folder_becomes_the_log_that_it_was(
+    folder: Path, driver: LogDriver, clean: bool
+) -> None:
+    found = load(folder, clean=clean)
+    assert list(found.log.batches()) == list(driver.log.batches())
+    found.log.advance_high_watermark(driver.log.high_watermark)
+    driver.log.reopen(
+        driver.log.high_watermark, log_start_offset=driver.log.log_start_offset, now_ms=NOW
+    )
+    assert found.log.snapshot() == driver.log.snapshot()
+    assert found.losses == ()
+    (first, *_) = tuple(found.log.local.segments)
+    assert first.modified_ms == logs(folder)[0].stat().st_mtime_ns // 1_000_000
+
+
+def test_what_follows_the_last_sound_batch_is_cut_off_and_reported(
+    folder: Path, driver: LogDriver
+) -> None:
+    path = logs(folder)[-1]
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-3])
+    found = load(folder)
+    assert list(found.log.batches()) == list(driver.log.batches())[:-1]
+    (loss,) = found.losses
+    assert loss.path == str(path)
+    assert loss.position + loss.size == len(whole) - 3
+    assert str(loss) == (
+        f"{path}, byte {loss.position}: {loss.reason}; {loss.size} bytes are thrown away"
+    )
+
+
+def test_a_damaged_batch_in_the_midst_ends_the_log_with_all_segments_behind(
+    folder: Path, driver: LogDriver
+) -> None:
+    first, *others = logs(folder)
+    data = bytearray(first.read_bytes())
+    data[-1] ^= 0xFF
+    first.write_bytes(data)
+    found = load(folder)
+    assert len(found.log.local.segments) == 1
+    assert [one.path for one in found.losses] == [str(one) for one in (first, *others)]
+    assert "another CRC" in found.losses[0].reason
+    assert "behind the damage" in found.losses[1].reason
+
+
+def test_what_lies_below_the_recovery_point_is_not_looked_at(
+    folder: Path, driver: LogDriver
+) -> None:
+    """A broker doesn't, either: a reader would find it."""
+    first = logs(folder)[0]
+    data = bytearray(first.read_bytes())
+    data[-1] ^= 0xFF
+    first.write_bytes(data)
+    behind = names.numbered_files(folder, ".log")[1][0]
+    for noted, clean in ((Noted(recovery_point=behind), False), (Noted(), True)):
+        found = load(folder, noted=noted, clean=clean)
+        assert found.log.log_end_offset == driver.log.log_end_offset
+        assert found.losses == ()
+    assert load(folder, noted=Noted(recovery_point=behind - 1)).losses
+
+
+def test_a_segment_without_its_index_is_recovered_after_a_stop_in_order_too(
+    folder: Path, driver: LogDriver
+) -> None:
+    first = logs(folder)[0]
+    first.with_suffix(".index").unlink()
+    first.with_suffix(".txnindex").unlink(missing_ok=True)
+    data = first.read_bytes()
+    first.write_bytes(data + b"torn")
+    found = load(folder, clean=True)
+    assert [one.path for one in found.losses] == [str(first)]
+    assert found.log.log_end_offset == driver.log.log_end_offset
+    assert found.log.snapshot().aborted == driver.log.snapshot().aborted
+
+
+def test_a_structure_that_is_lost_ends_the_log_after_a_stop_in_order_too(folder: Path) -> None:
+    first, *others = logs(folder)
+    first.write_bytes(first.read_bytes()[:-1])
+    found = load(folder, clean=True)
+    assert [one.path for one in found.losses] == [str(one) for one in (first, *others)]
+
+
+def test_offsets_that_go_back_end_the_log(folder: Path) -> None:
+    path = logs(folder)[-1]
+    whole = path.read_bytes()
+    path.write_bytes(whole + assign(plain(), base_offset=0, leader_epoch=0))
+    (loss,) = load(folder).losses
+    assert (loss.position, loss.reason[:21]) == (len(whole), "offset 0 comes behind")
+
+
+@pytest.mark.parametrize("damage", [b"short", bytes(34)])
+def test_a_damaged_index_of_aborted_transactions_is_made_anew(
+    folder: Path, driver: LogDriver, damage: bytes
+) -> None:
+    at = driver.log.snapshot().aborted[0].last_offset
+    path = next(
+        path.with_suffix(".txnindex")
+        for offset, path in reversed(names.numbered_files(folder, ".log"))
+        if offset <= at
+    )
+    data = damage
+    if damage == bytes(34):
+        data = path.read_bytes()[:18] + (500).to_bytes(8, "big") + path.read_bytes()[26:]
+    path.write_bytes(data)
+    found = load(folder, clean=True)
+    assert found.log.snapshot().aborted == driver.log.snapshot().aborted
+    assert [one.path for one in found.losses] == [str(path)]
+
+
+def test_a_damaged_snapshot_is_thrown_away(folder: Path) -> None:
+    path = names.numbered_files(folder, ".snapshot")[-1][1]
+    path.write_bytes(b"damaged")
+    found = load(folder, clean=True)
+    assert [one.path for one in found.losses] == [str(path)]
+    assert found.log.producers.open_transaction_of(7) == 4
+
+
+def test_leader_epochs_that_cannot_be_read_are_taken_from_the_batches(folder: Path) -> None:
+    path = folder / "leader-epoch-checkpoint"
+    path.write_text("7\n")
+    found = load(folder, clean=True)
+    assert found.log.snapshot().leader_epochs == ((0, 0),)
+    assert [one.path for one in found.losses] == [str(path)]
+    path.unlink()
+    assert load(folder, clean=True).log.snapshot().leader_epochs == ((0, 0),)
+
+
+def test_a_log_that_ends_below_its_start_is_given_up(folder: Path) -> None:
+    found = load(folder, noted=Noted(log_start_offset=900))
+    assert found.log.log_end_offset == 900
+    assert found.losses[-1].reason == "the log ends at 8, below its start 900"
+    assert found.losses[-1].size == sum(path.stat().st_size for path in logs(folder))
+
+
+def test_an_empty_folder_is_an_empty_log(tmp_path: Path) -> None:
+    found = load(tmp_path, noted=Noted(log_start_offset=4, cleaned_until=2))
+    assert (found.log.log_start_offset, found.log.log_end_offset) == (4, 4)
+    assert found.log.local.cleaned_until == 2
+
+
+def test_batches_of_an_old_format_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / names.file_name(0, ".log")
+    # A message of format 1: offset, size, CRC, magic, attributes, time, null key, null value.
+    message = bytes(4) + b"\x01\x00" + bytes(8) + b"\xff" * 8
+    path.write_bytes(bytes(8) + len(message).to_bytes(4, "big") + message + bytes(60))
+    with pytest.raises(ConfigError, match=r"0\.log, byte 0: a batch of format 1, only 2 is loaded"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 4, b"\0" * 400])
+def test_zeros_are_damage_and_no_old_format(tmp_path: Path, tail: bytes) -> None:
+    (tmp_path / names.file_name(0, ".log")).write_bytes(tail)
+    assert [one.size for one in load(tmp_path).losses] == [len(tail)]
+
+
+def with_a_marker_that_is_none(folder: Path) -> Path:
+    """A segment whose first marker has a record of another kind, under a CRC that fits."""
+    path = logs(folder)[0]
+    data = path.read_bytes()
+    for position, header in iter_batches(data):
+        if header.is_control:
+            fake = pack_batch(
+                b"\x10\0\0\0\x02\x01\x02\x01\0",
+                base_offset=header.base_offset,
+                leader_epoch=header.leader_epoch,
+                attributes=header.attributes,
+                last_offset_delta=0,
+                base_timestamp_ms=NOW,
+                max_timestamp_ms=NOW,
+                producer_id=header.producer_id,
+                producer_epoch=header.producer_epoch,
+                base_sequence=-1,
+                records_count=1,
+            )
+            path.write_bytes(data[:position] + fake)
+            return path
+    raise AssertionError("no marker")
+
+
+def test_after_a_kill_a_marker_that_is_none_ends_the_log(folder: Path, driver: LogDriver) -> None:
+    path = with_a_marker_that_is_none(folder)
+    found = load(folder)
+    assert found.losses[0].path == str(path)
+    assert "control record" in found.losses[0].reason
+
+
+def test_where_files_are_believed_a_marker_that_is_none_is_named(
+    folder: Path, driver: LogDriver
+) -> None:
+    with_a_marker_that_is_none(folder)
+    for path in folder.glob("*.snapshot"):
+        if path.name != "00000000000000000000.snapshot":
+            path.unlink()
+    for path in logs(folder)[1:]:
+        path.unlink()
+    (folder / "00000000000000000000.snapshot").write_bytes(producer_snapshot.encode([]))
+    with pytest.raises(ConfigError, match="t-0: control record"):
+        load(folder, clean=True)
+
+
+# What lies in a replica's folder, in short.
+
+
+def summary(directory: Path) -> ReplicaSummary:
+    return summarize(
+        names.PartitionDirectory(topic_partition=TopicPartition("t", 0), path=directory)
+    )
+
+
+def test_offsets_batches_and_open_transactions_are_summed_up(
+    tmp_path: Path, driver: LogDriver
+) -> None:
+    write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
+    found = summary(tmp_path / "t-0")
+    assert (found.topic, found.partition) == ("t", 0)
+    assert found.segments == len(driver.log.local.segments) > 1
+    assert (found.batches, found.bytes) == (
+        len(list(driver.log.batches())),
+        driver.log.local.segments.size_bytes,
+    )
+    assert (found.first_offset, found.end_offset) == (0, driver.log.log_end_offset)
+    assert [(one.producer_id, one.first_offset) for one in found.open_transactions] == [(7, 4)]
+    assert (found.torn, found.torn_file) == (None, "")
+
+
+def test_a_transactional_batch_without_a_producer_opens_nothing(
+    tmp_path: Path, driver: LogDriver
+) -> None:
+    driver.append(batch(pid=-1, transactional=True))
+    write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
+    assert [one.producer_id for one in summary(tmp_path / "t-0").open_transactions] == [7]
+
+
+def test_what_lies_behind_damage_is_not_counted(tmp_path: Path, driver: LogDriver) -> None:
+    write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
+    (_, first), *_ = names.numbered_files(tmp_path / "t-0", ".log")
+    whole = first.read_bytes()
+    first.write_bytes(whole[:-1])
+    found = summary(tmp_path / "t-0")
+    assert found.torn is not None
+    assert found.torn_file == first.name
+    assert found.bytes == found.torn.position
+    assert found.bytes + found.torn.size == len(whole) - 1
+
+
+def test_what_began_in_deleted_segments_is_known_from_their_snapshot(
+    tmp_path: Path, driver: LogDriver
+) -> None:
+    driver.txn(5)
+    driver.append(plain(3))
+    write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
+    *older, (offset, _) = names.numbered_files(tmp_path / "t-0", ".log")
+    assert offset > 4
+    for _, path in older:
+        path.unlink()
+    assert [one.first_offset for one in summary(tmp_path / "t-0").open_transactions] == [4]
+    (tmp_path / "t-0" / names.file_name(offset, ".snapshot")).write_bytes(b"damaged")
+    assert summary(tmp_path / "t-0").open_transactions == ()
+
+
+def test_an_empty_folder_is_an_empty_replica(tmp_path: Path) -> None:
+    found = summary(tmp_path)
+    assert (found.segments, found.batches, found.end_offset) == (0, 0, 0)
+
+
+def test_a_marker_that_the_cleaner_emptied_ends_nothing(tmp_path: Path) -> None:
+    driver = LogDriver()
+    driver.txn(0)
+    driver.end(committed=True)
+    data, marker = driver.log.batches()
+    emptied = empty_batch(read_batch_header(marker))
+    (tmp_path / names.file_name(0, ".log")).write_bytes(data + emptied)
+    found = summary(tmp_path)
+    assert (found.torn, found.batches) == (None, 2)
+    assert [one.first_offset for one in found.open_transactions] == [0]

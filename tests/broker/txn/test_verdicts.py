@@ -1,0 +1,454 @@
+"""What is said of transactions: verdicts on open ones, lists, decisions of the past."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.support.txn_entries import FOO_0, FRESH, NOW_MS, TID, entry
+from txnsim.errors import ErrorCode, PatternError, Rejection
+from txnsim.txn import commands
+from txnsim.txn.kip_text import as_loaded, as_logged
+from txnsim.txn.list_filter import Listing, ListTransactions, list_transactions
+from txnsim.txn.open_txn_verdict import (
+    Cause,
+    Coordinated,
+    Holder,
+    OpenTxnStatus,
+    Standing,
+    judge_one,
+    program_at,
+    repair_command,
+    sentences,
+    withheld,
+)
+from txnsim.txn.past_decision import Decided, Decision, Newest, Noted, decided, decided_by_log
+from txnsim.txn.refusals import (
+    concurrent,
+    empty_id,
+    fenced,
+    no_id_block,
+    not_found,
+    other_producer,
+    unknown_id,
+)
+from txnsim.txn.state import TransactionState, TxnMetadata, TxnTransition
+from txnsim.txn.transitions import to_complete, to_first, to_ongoing, to_prepared_v2
+from txnsim.types import ProducerId, TopicPartition, TransactionalId, TransactionVersion
+
+PARTITION = TopicPartition("t", 0)
+
+
+def coordinated(
+    state: str = "Ongoing", *, pid: int = 7, epoch: int = 0, listed: bool = True
+) -> Coordinated:
+    return Coordinated(
+        transactional_id="app",
+        coordinator_id=2,
+        state=state,
+        producer_id=pid,
+        producer_epoch=epoch,
+        lists_partition=listed,
+        timeout_ms=60_000,
+    )
+
+
+def standing(cause: Cause, holder: Holder | None = None, *, others: int = 0) -> Standing:
+    return Standing(
+        partition=PARTITION,
+        cause=cause,
+        last_stable_offset=1,
+        high_watermark=4,
+        holder=holder,
+        others=others,
+    )
+
+
+def holder(verdict: OpenTxnStatus) -> Holder:
+    return Holder(
+        producer_id=7,
+        producer_epoch=0,
+        quiet_ms=2_500,
+        verdict=verdict,
+        reason="so it is",
+        transactional_id="app",
+        coordinator_id=2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "known", "verdict", "words"),
+    [
+        (None, None, OpenTxnStatus.HANGING, "no coordinator knows producer id 7"),
+        ("app", None, OpenTxnStatus.HANGING, "has forgotten transactional id app"),
+        ("app", coordinated(pid=8), OpenTxnStatus.HANGING, "goes on with producer id 8"),
+        ("app", coordinated(listed=False), OpenTxnStatus.HANGING, "without this partition"),
+        ("app", coordinated("PrepareAbort", epoch=1), OpenTxnStatus.DECIDED, "the outcome stands"),
+        ("app", coordinated(epoch=1), OpenTxnStatus.HANGING, "which no marker will end"),
+        ("app", coordinated(), OpenTxnStatus.ALIVE, "transaction.timeout.ms=60000"),
+    ],
+)
+def test_an_open_transaction_is_judged_by_what_its_coordinator_says(
+    transactional_id: str | None, known: Coordinated | None, verdict: OpenTxnStatus, words: str
+) -> None:
+    found, reason = judge_one(7, 0, transactional_id, known)
+    assert found is verdict
+    assert words in reason
+
+
+@pytest.mark.parametrize(
+    ("verdict", "advice"),
+    [
+        (OpenTxnStatus.HANGING, "txnsim txns repair --topic t --partition 0 --yes"),
+        (OpenTxnStatus.DECIDED, "Look at broker 2"),
+        (OpenTxnStatus.ALIVE, "--transactionalId app"),
+    ],
+)
+def test_the_words_say_what_holds_readers_and_what_to_do(
+    verdict: OpenTxnStatus, advice: str
+) -> None:
+    first, second, third, last = sentences(standing(Cause.HANGING, holder(verdict), others=2))
+    assert first == withheld(1, 4)
+    assert "producer id 7, epoch 0" in second
+    assert "2 s ago; so it is." in second
+    assert advice in third
+    assert last == "Transactions that are open behind it: 2."
+
+
+@pytest.mark.parametrize("verdict", OpenTxnStatus)
+def test_only_what_hangs_has_a_command(verdict: OpenTxnStatus) -> None:
+    command = repair_command(PARTITION, verdict, program=program_at("b:1", "--command-config", "f"))
+    assert command == (
+        "txnsim txns --bootstrap-server b:1 --command-config f repair --topic t --partition 0 --yes"
+        if verdict is OpenTxnStatus.HANGING
+        else None
+    )
+
+
+def test_a_command_is_that_of_the_cluster() -> None:
+    assert program_at(None) == "txnsim txns"
+    there = msgspec.structs.replace(
+        standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE)), program=program_at("b:1")
+    )
+    assert "txnsim txns --bootstrap-server b:1 forceTerminate" in sentences(there)[2]
+
+
+@pytest.mark.parametrize(
+    ("decision", "guess"),
+    [(Decision.UNKNOWN, "--guess abort, or --guess commit"), (Decision.ABORTED, "")],
+)
+def test_what_was_decided_is_said_and_a_guess_is_asked_for(decision: Decision, guess: str) -> None:
+    decided = Decided(decision=decision, because="a log says so")
+    hanging = msgspec.structs.replace(holder(OpenTxnStatus.HANGING), decided=decided)
+    advice = sentences(standing(Cause.HANGING, hanging))[2]
+    assert f"It hangs. {decided}. To end it: " in advice
+    assert advice.endswith(f"{guess}." if guess else "--yes.")
+
+
+def test_where_nothing_is_open_replication_may_hold_the_end() -> None:
+    nothing = standing(Cause.NOTHING)
+    assert "No transaction holds readers back" in sentences(nothing)[0]
+    assert len(sentences(nothing)) == 2
+    late = Standing(
+        partition=PARTITION,
+        cause=Cause.UNREPLICATED,
+        last_stable_offset=1,
+        high_watermark=4,
+        not_in_sync=[3],
+    )
+    assert "matter of replication" in sentences(late)[1]
+    assert "Replicas [3]" in sentences(late)[2]
+
+
+def test_a_transaction_that_is_alone_has_none_behind_it() -> None:
+    assert len(sentences(standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE)))) == 3
+
+
+def test_what_is_not_on_all_replicas_is_no_transaction() -> None:
+    written = sentences(standing(Cause.WRITTEN))
+    assert len(written) == 2
+    assert "No transaction is open there" in written[1]
+
+
+# The filters of ListTransactions.
+
+
+def named(
+    name: str, state: TransactionState, *, pid: int = 7, start_ms: int | None = None
+) -> TxnMetadata:
+    txn = entry(state, pid=pid, start_ms=start_ms)
+    fields = {field: getattr(txn, field) for field in txn.__struct_fields__}
+    return TxnMetadata(**{**fields, "transactional_id": TransactionalId(name)})
+
+
+TXNS = [
+    named("Orders", TransactionState.EMPTY, pid=1),
+    named("orders-2", TransactionState.ONGOING, pid=2, start_ms=NOW_MS - 100),
+    named("payments", TransactionState.COMPLETE_COMMIT, pid=3, start_ms=NOW_MS - 5_000),
+    named("buried", TransactionState.DEAD, pid=4),
+]
+
+
+def listed(query: ListTransactions) -> list[str]:
+    listing = list_transactions(TXNS, query, now_ms=NOW_MS)
+    assert isinstance(listing, Listing)
+    return [txn.transactional_id for txn in TXNS if listing.has(txn)]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (ListTransactions(), ["Orders", "orders-2", "payments"]),
+        (ListTransactions(states=("Ongoing", "Empty")), ["Orders", "orders-2"]),
+        (ListTransactions(states=("ongoing",)), []),
+        (ListTransactions(states=("Dead",)), []),
+        (ListTransactions(producer_ids=(3,)), ["payments"]),
+        (ListTransactions(duration_ms=0), ["Orders", "orders-2", "payments"]),
+        (ListTransactions(duration_ms=99), ["Orders", "orders-2", "payments"]),
+        (ListTransactions(duration_ms=100), ["Orders", "payments"]),
+        (ListTransactions(duration_ms=5_000), ["Orders"]),
+        (ListTransactions(running_only=True), ["orders-2"]),
+        (ListTransactions(running_only=True, duration_ms=100), []),
+        (ListTransactions(pattern=""), ["Orders", "orders-2", "payments"]),
+        (ListTransactions(pattern="orders"), []),
+        (ListTransactions(pattern="orders.*"), ["orders-2"]),
+        (ListTransactions(pattern="(?i)orders.*?"), ["Orders", "orders-2"]),
+        (ListTransactions(pattern=".*s", states=("Empty",)), ["Orders"]),
+    ],
+)
+def test_every_filter_must_pass(query: ListTransactions, expected: list[str]) -> None:
+    assert listed(query) == expected
+
+
+def test_unknown_states_are_returned_once_and_match_nothing() -> None:
+    query = ListTransactions(states=("Open", "PrepareEpochFence", "Open"))
+    listing = list_transactions(TXNS, query, now_ms=NOW_MS)
+    assert isinstance(listing, Listing)
+    assert listing.unknown_state_names == ("Open",)
+    assert not any(map(listing.has, TXNS))
+
+
+@pytest.mark.parametrize("pattern", ["(?=a)", r"(a)\1", "a++", "["])
+def test_what_re2_does_not_compile_is_refused(pattern: str) -> None:
+    query = ListTransactions(pattern=pattern, states=("Open",))
+    answer = list_transactions(TXNS, query, now_ms=NOW_MS)
+    assert isinstance(answer, Rejection)
+    assert answer.error is ErrorCode.invalid_regular_expression
+
+
+def test_a_listing_goes_by_the_committed_state() -> None:
+    txn = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_ABORT)
+    listing = list_transactions([txn], ListTransactions(states=("Ongoing",)), now_ms=NOW_MS)
+    assert isinstance(listing, Listing)
+    assert listing.has(txn)
+
+
+def test_a_pattern_is_matched_with_ids_that_may_be_seen_and_with_no_others() -> None:
+    """A match may take as long as a pattern of a stranger makes it."""
+    asked: list[str] = []
+
+    def may_describe(name: str) -> bool:
+        asked.append(name)
+        return False
+
+    query = ListTransactions(pattern="(a?){1000}x", may_describe=may_describe)
+    txn = named("a" * 100_000, TransactionState.ONGOING)
+    listing = list_transactions([txn], query, now_ms=NOW_MS)
+    assert isinstance(listing, Listing)
+    assert not listing.has(txn)
+    assert len(asked) == 1
+
+
+def test_a_pattern_that_would_take_long_for_an_id_is_refused() -> None:
+    query = ListTransactions(pattern="(a?){1000}x")
+    txn = named("a" * 100_000, TransactionState.ONGOING)
+    listing = list_transactions([txn], query, now_ms=NOW_MS)
+    assert isinstance(listing, Listing)
+    assert listing.weight(txn) > 100_000
+    with pytest.raises(PatternError):
+        listing.has(txn)
+
+
+# What was decided about a transaction that hangs: committed, aborted or not known.
+
+
+PID, EPOCH, WRITTEN_MS = 7, 3, 1_000
+BEFORE, AFTER = WRITTEN_MS - 100, WRITTEN_MS + 100
+COMMITTED, ABORTED, UNKNOWN = Decision.COMMITTED, Decision.ABORTED, Decision.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("state", "epoch", "start_ms", "expected"),
+    [
+        # Transactions v2: the entry is one epoch further.
+        ("CompleteCommit", EPOCH + 1, BEFORE, COMMITTED),
+        ("CompleteAbort", EPOCH + 1, BEFORE, ABORTED),
+        # Before: one epoch has many transactions, and the newest is meant if it began before.
+        ("CompleteCommit", EPOCH, BEFORE, COMMITTED),
+        ("CompleteAbort", EPOCH, BEFORE, ABORTED),
+        ("CompleteCommit", EPOCH, AFTER, UNKNOWN),
+        ("CompleteAbort", EPOCH, AFTER, UNKNOWN),
+        ("CompleteCommit", EPOCH + 1, AFTER, UNKNOWN),
+        ("CompleteCommit", EPOCH + 1, None, UNKNOWN),
+        # Decided, and this partition was dropped while others are still owed their marker.
+        ("PrepareCommit", EPOCH + 1, BEFORE, COMMITTED),
+        ("PrepareAbort", EPOCH, BEFORE, ABORTED),
+        # Never begun at this epoch, gone on, or another transaction.
+        ("Empty", EPOCH, None, ABORTED),
+        ("Empty", EPOCH + 1, None, UNKNOWN),
+        ("Ongoing", EPOCH + 1, BEFORE, UNKNOWN),
+        ("Ongoing", EPOCH, BEFORE, UNKNOWN),
+        ("CompleteCommit", EPOCH + 2, BEFORE, UNKNOWN),
+        ("CompleteCommit", EPOCH - 1, BEFORE, UNKNOWN),
+    ],
+)
+def test_by_state_epoch_and_clock(
+    state: str, epoch: int, start_ms: int | None, expected: Decision
+) -> None:
+    newest = Newest(state=state, producer_id=PID, producer_epoch=epoch, start_time_ms=start_ms)
+    assert decided(PID, EPOCH, WRITTEN_MS, newest).decision is expected
+
+
+def test_who_has_gone_on_tells_nothing() -> None:
+    assert decided(PID, EPOCH, WRITTEN_MS, None).decision is UNKNOWN
+    other = Newest(state="CompleteCommit", producer_id=8, producer_epoch=0, start_time_ms=BEFORE)
+    found = decided(PID, EPOCH, WRITTEN_MS, other)
+    assert found.decision is UNKNOWN
+    assert "goes on as producer 8" in str(found)
+
+
+def test_it_says_which_marker_ends_it() -> None:
+    def said(state: str) -> str:
+        newest = Newest(state=state, producer_id=PID, producer_epoch=EPOCH, start_time_ms=BEFORE)
+        return str(decided(PID, EPOCH, WRITTEN_MS, newest))
+
+    commit = "It was committed: end it with COMMIT, as its coordinator says CompleteCommit"
+    assert said("CompleteCommit") == commit
+    assert said("CompleteAbort").startswith("It was not committed: end it with ABORT")
+
+
+HERE, THERE = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def note(
+    state: str, epoch: int = EPOCH, place: TopicPartition = HERE, *, is_v2: bool = False
+) -> Noted:
+    return Noted(
+        state=state,
+        producer_id=PID,
+        producer_epoch=epoch,
+        partitions=frozenset({place}),
+        is_v2=is_v2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        ([note("PrepareCommit"), note("CompleteCommit")], COMMITTED),
+        ([note("PrepareCommit", EPOCH + 1, is_v2=True)], COMMITTED),
+        ([note("PrepareAbort", EPOCH + 1)], ABORTED),  # a fence
+        ([note("PrepareCommit"), note("PrepareAbort", place=THERE)], COMMITTED),
+        ([note("PrepareCommit"), note("PrepareAbort")], ABORTED),
+        ([note("PrepareCommit", EPOCH + 1)], None),  # a later transaction of an older protocol
+        ([note("PrepareCommit", is_v2=True)], None),  # the one before
+        ([note("PrepareCommit", EPOCH + 2, is_v2=True)], None),
+        ([note("Ongoing"), note("CompleteCommit")], None),
+        ([note("PrepareCommit", place=THERE)], None),
+        ([], None),
+    ],
+)
+def test_the_log_tells_of_transactions_that_are_long_over(
+    log: list[Noted], expected: Decision | None
+) -> None:
+    found = decided_by_log(HERE, PID, EPOCH, log)
+    assert (None if found is None else found.decision) == expected
+    assert decided_by_log(HERE, PID + 1, EPOCH, log) is None
+
+
+# The transaction log by the text of KIP-890.
+
+
+S = TransactionState
+TV_1, TV_2 = TransactionVersion.TV_1, TransactionVersion.TV_2
+
+
+@pytest.mark.parametrize(
+    ("state", "epoch", "prev_pid", "version", "last_epoch"),
+    [
+        (S.COMPLETE_COMMIT, 5, 7, TV_2, 4),
+        (S.COMPLETE_ABORT, 5, 7, TV_2, 4),
+        (S.PREPARE_COMMIT, 5, 7, TV_2, 4),
+        # The producer id was used up: its end was asked for under the last but one epoch.
+        (S.COMPLETE_COMMIT, 0, 6, TV_2, 32_766),
+        # Before version 2 an end does not change the identity.
+        (S.COMPLETE_COMMIT, 5, 7, TV_1, -1),
+        # Past the end nothing is known, nor where the record does not say.
+        (S.EMPTY, 5, 7, TV_2, -1),
+        (S.ONGOING, 5, 7, TV_2, -1),
+        (S.COMPLETE_COMMIT, 5, -1, TV_2, -1),
+    ],
+)
+def test_the_last_epoch_is_known_again(
+    state: TransactionState,
+    epoch: int,
+    prev_pid: int,
+    version: TransactionVersion,
+    last_epoch: int,
+) -> None:
+    read = entry(state, epoch=epoch, prev_pid=prev_pid, client_version=version)
+    again = entry(
+        state, epoch=epoch, prev_pid=prev_pid, client_version=version, last_epoch=last_epoch
+    )
+    assert as_loaded(read) == again
+
+
+def _prev(record: TxnTransition) -> int:
+    return as_logged(record).prev_producer_id
+
+
+def test_the_previous_id_is_logged_only_around_the_end() -> None:
+    first = to_first(TID, producer_id=ProducerId(7), timeout_ms=1_000, now_ms=NOW_MS)
+    opened = to_ongoing(entry(), partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS)
+    assert (_prev(first), _prev(opened)) == (-1, -1)
+    assert as_logged(as_logged(opened)) == as_logged(opened)
+    ended = to_prepared_v2(entry(S.ONGOING), committed=True, fresh=None, now_ms=NOW_MS)
+    assert _prev(ended) == 7
+    rotated = to_complete(entry(S.PREPARE_COMMIT, next_pid=FRESH), now_ms=NOW_MS)
+    assert (_prev(rotated), rotated.producer_id) == (7, FRESH)
+
+
+# Refusals say what was expected and what was found.
+
+
+RULE = "end.v5.pending"
+MOVING = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_ABORT)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "error", "reason"),
+    [
+        (empty_id(RULE), ErrorCode.invalid_request, "empty"),
+        (unknown_id(RULE), ErrorCode.invalid_producer_id_mapping, "expired"),
+        (no_id_block(RULE), ErrorCode.coordinator_load_in_progress, "KAFKA-14694"),
+        (concurrent(MOVING, RULE), ErrorCode.concurrent_transactions, "txn-1: PrepareAbort"),
+        (concurrent(entry(), RULE), ErrorCode.concurrent_transactions, "txn-1: Empty"),
+        (other_producer(entry(), 8, RULE), ErrorCode.invalid_producer_id_mapping, "id 7, not 8"),
+        (fenced(entry(), 4, RULE), ErrorCode.producer_fenced, "5 in Empty, the request has 4"),
+        (not_found(TID), ErrorCode.transactional_id_not_found, "txn-1"),
+    ],
+)
+def test_error_and_reason(refusal: Rejection, error: ErrorCode, reason: str) -> None:
+    assert refusal.error is error
+    assert reason in refusal.reason
+    assert refusal.rule in (RULE, "describe.unknown-id")
+
+
+# What a coordinator is asked and answers.
+
+
+def test_a_plain_init_producer_id_expects_no_identity() -> None:
+    command = commands.InitProducerId(transactional_id=None, timeout_ms=1)
+    assert command.expected is None
+    assert not command.enable_two_phase_commit
+    assert not command.keep_prepared
