@@ -65,6 +65,7 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim_lab/scenario/driven.py": "tests/lab/http/runs/test_driven_runs.py",
     "sim/txnsim/interbroker/lifecycle.py": "tests/broker/test_settings.py",
     "sim/txnsim/interbroker/replication.py": "tests/broker/test_settings.py",
+    "sim/txnsim/interbroker/share_state.py": "tests/broker/test_settings.py",
     "sim/txnsim/interbroker/transactions.py": "tests/broker/test_settings.py",
     "sim/txnsim_spark/streaming/stream.py": "tests/spark/pipeline/test_stream.py",
     "sim/txnsim_spark/streaming/events.py": "tests/spark/cli/test_stream.py",
@@ -74,6 +75,9 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/wire/messages/_*_v?.py": "tests/broker/codec/test_golden.py",
     "sim/txnsim/wire/messages/consumer_group_records.py": ("tests/broker/group/test_records.py"),
     "sim/txnsim/wire/messages/group_records.py": "tests/broker/group/test_records.py",
+    "sim/txnsim/wire/messages/share_state_records.py": (
+        "tests/broker/share_state/test_log_format.py"
+    ),
 }
 """Modules without a unit test of their own: the test that judges them, or why nothing can."""
 

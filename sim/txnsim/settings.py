@@ -185,6 +185,38 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         600_000, "regular expressions are looked up again after this"
     )
 
+    # Share coordinator
+    share_coordinator_state_topic_num_partitions: int = said(50, "spread of the coordinators")
+    share_coordinator_state_topic_replication_factor: int | None = said(
+        None,
+        "of __share_group_state; unset: as many as Kafka has, but no more than there are brokers; "
+        "what is set is waited for",
+        unit="replicas",
+        kafka_default=3,
+    )
+    share_coordinator_state_topic_min_isr: int | None = said(
+        None,
+        "min.insync.replicas of __share_group_state; unset: as in Kafka, but no more than there "
+        "are brokers",
+        unit="replicas",
+        kafka_default=2,
+    )
+    share_coordinator_state_topic_segment_bytes: int = said(
+        104_857_600, "segment size of __share_group_state"
+    )
+    share_coordinator_snapshot_update_records_per_snapshot: int = said(
+        500, "so many updates of a share partition, then its whole state", unit="updates"
+    )
+    share_coordinator_write_timeout_ms: int = said(
+        5_000, "how long the records of share partitions may take to replicate"
+    )
+    share_coordinator_state_topic_prune_interval_ms: int = said(
+        300_000, "how often redundant records are deleted"
+    )
+    share_coordinator_cold_partition_snapshot_interval_ms: int = said(
+        300_000, "states whose last snapshot is as old are written again"
+    )
+
     # Configs of share and streams groups
     group_share_session_timeout_ms: int = said(45_000, "of a share group that does not say")
     group_share_min_session_timeout_ms: int = said(45_000, "the least a group may configure")
@@ -510,6 +542,8 @@ CAPPED: Final = (
     "transaction_state_log_replication_factor",
     "transaction_state_log_min_isr",
     "offsets_topic_replication_factor",
+    "share_coordinator_state_topic_replication_factor",
+    "share_coordinator_state_topic_min_isr",
 )
 """Where they are not set, a cluster with fewer brokers than Kafka's default asks for gets less."""
 

@@ -11,6 +11,8 @@ This module imports nothing of ``txnsim``.
 from __future__ import annotations
 
 import struct
+import uuid
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from enum import IntEnum
 from functools import lru_cache
 from typing import Final, Generic, NewType, TypeVar
@@ -34,8 +36,9 @@ PRODUCER_EPOCH_MAX: Final = ProducerEpoch(32767)
 
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 CONSUMER_OFFSETS_TOPIC: Final = "__consumer_offsets"
+SHARE_STATE_TOPIC: Final = "__share_group_state"
 INTERNAL_TOPICS: Final = frozenset(
-    {TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC, "__share_group_state"}
+    {TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC, SHARE_STATE_TOPIC}
 )
 
 
@@ -92,6 +95,30 @@ class Decision(
     effects: tuple[EffectT, ...] = ()
     rule: str = ""
     """Row of docs/rules.md that explains it, for the trace."""
+
+
+# Ids, as Kafka writes them
+
+_UUID_CHARACTERS: Final = 22
+
+
+def uuid_text(value: uuid.UUID) -> str:
+    """An id as Kafka writes it (Uuid.toString)."""
+    return urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
+
+
+def uuid_from(text: str) -> uuid.UUID:
+    """The id that Kafka writes so.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if len(text) == _UUID_CHARACTERS:
+        try:
+            return uuid.UUID(bytes=urlsafe_b64decode(text + "=="))
+        except ValueError:
+            pass
+    raise ValueError(f"{text!r} is no id of {_UUID_CHARACTERS} characters")
 
 
 # Names to partitions, by Java's hash of a string

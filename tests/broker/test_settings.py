@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import uuid
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from txnsim.extensions import OnDemand
 from txnsim.faults import crossings, subjects
 from txnsim.group import commands as group_commands
 from txnsim.group import consumer_records, offset_commands, records
-from txnsim.interbroker import lifecycle, replication, transactions
+from txnsim.interbroker import lifecycle, replication, share_state, transactions
 from txnsim.settings import DEFAULTS, Setting, Settings, documentation, named
 from txnsim.txn import commands
 from txnsim.types import (
@@ -39,17 +40,26 @@ from txnsim.types import (
     hash_buckets,
     java_hash,
     partition_for,
+    uuid_from,
+    uuid_text,
 )
 
 # The vocabulary: values that compare, hash and refuse to change.
 
 
 MODULES = (
-    *(txnsim.types, crossings, subjects, lifecycle, replication, transactions, commands),
+    *(txnsim.types, crossings, subjects, lifecycle, replication, share_state, transactions),
+    commands,
     *(group_commands, offset_commands, records, consumer_records),
 )
 """What is asked, answered and stored: values without behaviour."""
 
+IN_ORDER = {
+    TopicPartition: ("topic", "partition"),
+    share_state.ShareKey: ("group_id", "topic_id", "partition"),
+    share_state.StateBatch: ("first_offset", "last_offset", "delivery_state", "delivery_count"),
+}
+"""Values that are too many to be named by keyword, and can't be mistaken."""
 STRUCTS = [
     value
     for module in MODULES
@@ -64,7 +74,7 @@ def test_every_value_is_frozen_and_named_by_keyword(struct: type[msgspec.Struct]
     positional = [
         f.name for f in msgspec.structs.fields(struct) if not _keyword_only(struct, f.name)
     ]
-    assert positional == (["topic", "partition"] if struct is TopicPartition else [])
+    assert positional == list(IN_ORDER.get(struct, ()))
 
 
 def _keyword_only(struct: type[msgspec.Struct], field: str) -> bool:
@@ -354,3 +364,19 @@ def test_a_module_is_imported_when_something_of_it_is_used(monkeypatch: pytest.M
     assert vars(module)["validator"] is found, "asked for again it is an attribute"
     with pytest.raises(AttributeError, match="nothing"):
         _ = module.nothing
+
+
+# Ids
+
+
+def test_an_id_is_written_as_kafka_writes_it_and_read_again() -> None:
+    found = uuid.UUID("a87066ee-a174-41e0-af1f-10a65ad099db")
+    assert uuid_text(found) == "qHBm7qF0QeCvHxCmWtCZ2w"
+    assert uuid_from("qHBm7qF0QeCvHxCmWtCZ2w") == found
+    assert uuid_text(uuid.UUID(int=0)) == "A" * 22
+
+
+@pytest.mark.parametrize("text", ["", "A" * 21, "A" * 23, "é" * 22])
+def test_what_is_no_id_is_told(text: str) -> None:
+    with pytest.raises(ValueError, match="is no id of 22 characters"):
+        uuid_from(text)

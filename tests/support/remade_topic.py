@@ -16,9 +16,8 @@ from typing import Final
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import LogDriver, plain
 from tests.support.metadata_logs import partition, removed, topic, write_metadata_log
-from txnsim.storage.metadata_files import uuid_text
 from txnsim.storage.metadata_log import FOLDER_NAME
-from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition, uuid_text
 
 OLD: Final = uuid.UUID(int=1)
 NEW: Final = uuid.UUID(int=2)

@@ -65,6 +65,25 @@ NEW_ACL = {
     "permission_type": Permission.ALLOW,
 }
 
+SHARE_STATES = {
+    f"{name}ShareGroupState{suffix}": {
+        "group_id": "g",
+        "topics": [{"topic_id": None, "partitions": [{"partition": 0, **part}]}],
+    }
+    for name, suffix, part in (
+        ("Initialize", "", {"state_epoch": 0, "start_offset": 0}),
+        ("Read", "", {"leader_epoch": 0}),
+        (
+            "Write",
+            "",
+            {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "state_batches": []},
+        ),
+        ("Delete", "", {}),
+        ("Read", "Summary", {"leader_epoch": 0}),
+    )
+}
+"""The requests to a share coordinator by their names."""
+
 WHOLE: list[tuple[str, int, dict[str, Any], list[tuple[ResourceType, Operation]]]] = [
     ("Produce", 9, WRITTEN, [(TXN, Operation.WRITE)]),
     ("OffsetCommit", 8, {**OF_GROUP, "topics": COMMITTED}, [(GROUP, Operation.READ)]),
@@ -134,6 +153,10 @@ WHOLE: list[tuple[str, int, dict[str, Any], list[tuple[ResourceType, Operation]]
     ("UnregisterBroker", 0, {}, [(CLUSTER, Operation.ALTER)]),
     ("ConsumerGroupHeartbeat", 0, OF_GROUP, [(GROUP, Operation.READ)]),
     ("ListConfigResources", 1, {}, [(CLUSTER, Operation.DESCRIBE_CONFIGS)]),
+    *(
+        (name, 0, values, [(CLUSTER, Operation.CLUSTER_ACTION)])
+        for name, values in SHARE_STATES.items()
+    ),
 ]
 """Requests that are refused as a whole: API, version, values, rights in the order in which they are
 asked for.

@@ -39,7 +39,7 @@ _NOT_LED: Final = Rejection(
 
 
 class Coordinator(Protocol):
-    """What the host needs of a coordinator, of transactions or of groups."""
+    """What the host needs of a coordinator."""
 
     @property
     def partitions(self) -> int:

@@ -8,7 +8,6 @@ coordinator.
 from __future__ import annotations
 
 import uuid
-from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -34,6 +33,7 @@ from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     BrokerId,
     TopicPartition,
+    uuid_text,
 )
 
 if TYPE_CHECKING:
@@ -152,15 +152,7 @@ class GroupHost(CoordinatorHost):
         """The same, and the positions of deleted topics are forgotten."""
         super().apply(changes, image)
         before, self._image = self._image, image
-        gone = frozenset(
-            name
-            for name in image.changed_topics(before)
-            if name in before.topics
-            and (
-                name not in image.topics
-                or image.topics[name].topic_id != before.topics[name].topic_id
-            )
-        )
+        gone = frozenset(topic.name for topic in image.deleted_topics(before))
         if gone and self._made is not None:
             self._made.topics_deleted(gone)
 
@@ -260,7 +252,7 @@ def short_id(new_id: Callable[[], uuid.UUID]) -> str:
     dash (Uuid.randomUuid), which a command would take for an option.
     """
     while True:
-        text = urlsafe_b64encode(new_id().bytes).rstrip(b"=").decode()
+        text = uuid_text(new_id())
         if not text.startswith("-"):
             return text
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -18,6 +18,8 @@ import msgspec
 
 from txnsim.broker._coordinator_host import CoordinatorHost
 from txnsim.broker._group_host import GroupHost
+from txnsim.broker._share_host import ShareHost
+from txnsim.broker._share_persister import SharePersister
 from txnsim.broker.fetch import Fetching
 from txnsim.broker.produce import Producing
 from txnsim.broker.verification import VerificationQueues
@@ -57,8 +59,11 @@ from txnsim.node.peers import (
     CONTROLLER_ID,
     FETCH,
     LIST_OFFSETS,
+    SHARE_STATE,
     WRITE_TXN_MARKERS,
     Peers,
+    ShareAnswer,
+    ShareCommand,
 )
 from txnsim.node.purgatory import Purgatory
 from txnsim.releases.rules import Rules
@@ -86,6 +91,7 @@ from txnsim.txn.commands import AddPartitions, VerifyPartitions
 from txnsim.txn.markers import LeaderLookup, NoLeader
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     BrokerId,
     ProducerId,
@@ -100,6 +106,8 @@ if TYPE_CHECKING:
 
 _PartitionErrors = tuple[tuple[TopicPartition, int], ...]
 _log: Final = Logger("txnsim.cluster")
+SHARES_AT_ONCE: Final = 32
+"""Share partitions up to which a request of a share coordinator has no breaks."""
 
 
 class Broker:
@@ -157,6 +165,7 @@ class Broker:
         self._timers = timer_gate(self.crossings)
         self._make_replication(environment)
         self._make_coordinators(environment)
+        self._make_share_coordinator(environment)
         self._make_request_paths(environment)
         self._unsubscribe: Callable[[], None] | None = None
 
@@ -178,7 +187,11 @@ class Broker:
             log_events=self.log_events,
         )
         self.commits = Commits(replicas=self.replicas, purgatory=self.purgatory)
-        self.deletions = Deletions(replicas=self.replicas, purgatory=self.purgatory)
+        self.deletions = Deletions(
+            replicas=self.replicas,
+            purgatory=self.purgatory,
+            watermarks=self.watermarks,
+        )
         self.isr_changes = IsrChanges(
             broker_id=self.broker_id,
             clock=environment.clock,
@@ -280,6 +293,29 @@ class Broker:
         )
         self.coordinator.level = _transaction_version(metadata.image)
 
+    def _make_share_coordinator(self, environment: Environment) -> None:
+        """What coordinates share partitions, and what asks share coordinators elsewhere."""
+        self.share_host = ShareHost(
+            broker_id=self.broker_id,
+            environment=environment,
+            settings=self.metadata.settings,
+            replicas=self.replicas,
+            appends=self.appends,
+            commits=self.commits,
+            deletions=self.deletions,
+            loading=self.loading,
+            crossings=self.crossings,
+            partitions=_partitions_of(self.metadata.image, SHARE_STATE_TOPIC),
+        )
+        self.share_persister = SharePersister(
+            peers=self.peers,
+            coordinator_of=self.share_host.coordinator_of,
+            make_topic=partial(self.make_coordinators_topic, SHARE_STATE_TOPIC),
+            clock=environment.clock,
+            tasks=environment.tasks,
+            draw=environment.rng.stream(f"share-persister.b{self.broker_id}").uniform,
+        )
+
     def _make_request_paths(self, environment: Environment) -> None:
         """What clients and coordinators ask of a partition leader."""
         self.marker_writes = MarkerWrites(
@@ -327,6 +363,7 @@ class Broker:
         self.apply(self.metadata.image)
         self.coordinator.start()
         self.group_host.start()
+        self.share_host.start()
         self.isr_changes.start()
         self.log_maintenance.start()
         self.housekeeping.start()
@@ -343,6 +380,8 @@ class Broker:
         self.housekeeping.stop()
         self.coordinator.stop()
         self.group_host.stop()
+        self.share_persister.stop()
+        self.share_host.stop()
         self.isr_changes.stop()
         self.replica_fetchers.stop()
         self.replica_sessions.stop()
@@ -376,6 +415,7 @@ class Broker:
             self.purgatory.release(topic_partition)
         self.transaction_host.apply(changes, image)
         self.group_host.apply(changes, image)
+        self.share_host.apply(changes, image)
         for partition in changes.regrouped:
             self.watermarks.advance(partition)
             yield 1
@@ -394,6 +434,7 @@ class Broker:
         self.replica_fetchers.apply((), self.replicas.directory_failed())
         self.transaction_host.directory_failed()
         self.group_host.directory_failed()
+        self.share_host.directory_failed()
         for topic_partition in led:
             self.purgatory.release(topic_partition)
         self.on_directory_failure()
@@ -425,6 +466,11 @@ class Broker:
         """The live broker that coordinates this id; None where there is none at the moment."""
         return self.transaction_host.coordinator_of(transactional_id)
 
+    def make_coordinators_topic(self, name: str) -> None:
+        """Have a topic of a coordinator made that somebody wants to ask."""
+        if name not in self.image.topics and self.reaches_controller:
+            self.metadata.auto_create(name)
+
     # What peers ask
 
     def handle_peer(
@@ -439,6 +485,8 @@ class Broker:
             return self.write_txn_markers(command)
         if api_key == LIST_OFFSETS and isinstance(command, ReplicaOffsetCommand):
             return at_once(self.replica_sessions.offset(command))
+        if api_key in SHARE_STATE and isinstance(command, tuple):
+            return self.share_state(api_key, command)
         raise InvariantViolation(
             f"broker {source} asked {self.node} for API {api_key} v{api_version} with "
             f"{type(command).__name__}"
@@ -489,6 +537,15 @@ class Broker:
                 errors = tuple(zip(transaction.partitions, repeat(error), strict=False))
             results.append((transaction.transactional_id, errors))
         return AddPartitionsToTxnReply(results=tuple(results))
+
+    def share_state(
+        self, api_key: int, commands: Sequence[ShareCommand]
+    ) -> Coroutine[Any, Any, Sequence[ShareAnswer]]:
+        """Answer the share coordinator's request of that key; a large one with breaks."""
+        pace = None
+        if len(commands) > SHARES_AT_ONCE:
+            pace = Pace(self.environment.tasks.turns, self.environment.clock.stopwatch_ns)
+        return self.share_host.coordinator.answer(api_key, commands, pace)
 
     def write_txn_markers(
         self, command: WriteTxnMarkersCommand

@@ -194,7 +194,7 @@ def _replicas_of_coordinators(settings: Settings, brokers: int) -> list[str]:
         wanted = replicas_wanted(settings, name, brokers=brokers)
         if given is None and wanted != default:
             capped.append((f"{known[name].kafka}={wanted}", str(default)))
-        elif name != "transaction_state_log_min_isr" and wanted > brokers:
+        elif not name.endswith("_min_isr") and wanted > brokers:
             lines.append(
                 f"{known[name].kafka}={wanted} is set, and there "
                 f"{'is 1 broker' if brokers == 1 else f'are {brokers} brokers'}: as of a real "

@@ -82,6 +82,7 @@ _LOWEST: Final = {
     "message_timestamp_after_max_ms": 0,
     "message_timestamp_before_max_ms": 0,
     "segment_bytes": 1024 * 1024,
+    "share_coordinator_snapshot_update_records_per_snapshot": 0,
     "transaction_version": 0,
 }
 """Where Kafka's lower bound is not 1."""
@@ -118,6 +119,9 @@ _HIGHEST: Final = {
     "message_timestamp_after_max_ms": INT64_MAX,
     "message_timestamp_before_max_ms": INT64_MAX,
     "offsets_topic_replication_factor": INT16_MAX,
+    "share_coordinator_snapshot_update_records_per_snapshot": 500,
+    "share_coordinator_state_topic_min_isr": INT16_MAX,
+    "share_coordinator_state_topic_replication_factor": INT16_MAX,
     "transaction_state_log_replication_factor": INT16_MAX,
     "transaction_version": 2,
     "unclean_leader_election_interval_ms": INT64_MAX,

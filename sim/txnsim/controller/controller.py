@@ -36,6 +36,7 @@ from txnsim.settings import Settings, replicas_wanted
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     INTERNAL_TOPICS,
+    SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     BrokerId,
     LeaderEpoch,
@@ -43,7 +44,8 @@ from txnsim.types import (
 )
 
 DEVIATIONS: Final = (
-    "Where transaction.state.log.replication.factor, transaction.state.log.min.isr or"
+    "Where transaction.state.log.replication.factor, transaction.state.log.min.isr, "
+    "share.coordinator.state.topic.replication.factor, share.coordinator.state.topic.min.isr or"
     " offsets.topic.replication.factor is not set, the logs of coordinators have at most as many"
     " replicas, and ask for at most as many in sync, as there are brokers; Apache Kafka does not"
     " make them before there are enough. What is set is obeyed as there.",
@@ -330,6 +332,19 @@ def internal_topic(
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
                 "segment.bytes": str(settings.offsets_topic_segment_bytes),
+            },
+        )
+    if name == SHARE_STATE_TOPIC:
+        return NewTopic(
+            name=name,
+            partitions=settings.share_coordinator_state_topic_num_partitions,
+            replication_factor=wanted("share_coordinator_state_topic_replication_factor"),
+            configs={
+                "cleanup.policy": "delete",
+                "compression.type": "producer",
+                "min.insync.replicas": str(wanted("share_coordinator_state_topic_min_isr")),
+                "retention.ms": "-1",
+                "segment.bytes": str(settings.share_coordinator_state_topic_segment_bytes),
             },
         )
     return NewTopic(name=name)

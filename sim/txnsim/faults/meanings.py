@@ -70,7 +70,8 @@ KINDS: Final[Mapping[FaultPoint, tuple[str, ...]]] = {
     FaultPoint.LOG_INDEX: ("aborted-range", "producer-snapshot"),
     FaultPoint.CLOCK_TIMER: (
         "transaction-timeouts", "transactional-id-expiration", "producer-id-expiration",
-        "offsets-expiration", "retention", "cleaner",
+        "offsets-expiration", "share-state-pruning", "share-state-snapshots",
+        "retention", "cleaner",
     ),
 }  # fmt: skip
 """What the criterion ``kind`` may say."""

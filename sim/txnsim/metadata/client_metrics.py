@@ -10,7 +10,6 @@ counterparts: ClientMetricsManager, ClientMetricsInstance.
 from __future__ import annotations
 
 import uuid
-from base64 import urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -25,7 +24,7 @@ from txnsim.metadata.client_metrics_configs import (
     subscription,
 )
 from txnsim.metadata.config_keys import Configs, invalid_request
-from txnsim.types import java_hash
+from txnsim.types import java_hash, uuid_text
 from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, decompress
 
 crc32c: Final[Any] = OnDemand("crc32c")
@@ -66,7 +65,7 @@ class TelemetryClient(msgspec.Struct, frozen=True, kw_only=True):
         """Attributes of a client by their names in ``match``."""
         return {
             "client_id": self.client_id,
-            "client_instance_id": urlsafe_b64encode(instance_id.bytes).rstrip(b"=").decode(),
+            "client_instance_id": uuid_text(instance_id),
             "client_software_name": self.software_name,
             "client_software_version": self.software_version,
             "client_source_address": self.address,

@@ -24,6 +24,7 @@ KRAFT_VERSION: Final = "kraft.version"
 """Stored in a control record of its own; absent at level 0."""
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 GROUP_VERSION: Final = "group.version"
+SHARE_VERSION: Final = "share.version"
 CLIENT_LISTENER: Final = "PLAINTEXT"
 """Name of the listener that every broker has; its address is ``host`` and ``port``."""
 
@@ -201,6 +202,15 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         if not isinstance(topics, Topics):
             topics = Topics(topics)
         return topics.changed_since(before.topics)
+
+    def deleted_topics(self, before: ClusterImage) -> tuple[TopicImage, ...]:
+        """The topics of an older image that are gone; one of that name may be there again."""
+        gone = []
+        for name in self.changed_topics(before):
+            was, now = before.topics.get(name), self.topics.get(name)
+            if was is not None and (now is None or now.topic_id != was.topic_id):
+                gone.append(was)
+        return tuple(gone)
 
     # Changes
 

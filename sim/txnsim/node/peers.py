@@ -7,6 +7,7 @@ counterparts: InterBrokerSendThread and NodeToControllerChannelManager.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +26,15 @@ from txnsim.interbroker.replication import (
     ReplicaFetchReply,
     ReplicaOffsetCommand,
     ReplicaOffsetReply,
+)
+from txnsim.interbroker.share_state import (
+    DeleteShareState,
+    InitializeShareState,
+    ReadShareState,
+    ShareState,
+    ShareStateError,
+    ShareStateSummary,
+    WriteShareState,
 )
 from txnsim.interbroker.transactions import (
     AddPartitionsToTxnCommand,
@@ -48,6 +58,16 @@ ALTER_PARTITION: Final = exchanges.ALTER_PARTITION.api_key
 BROKER_REGISTRATION: Final = exchanges.BROKER_REGISTRATION.api_key
 BROKER_HEARTBEAT: Final = exchanges.BROKER_HEARTBEAT.api_key
 ALLOCATE_PRODUCER_IDS: Final = exchanges.ALLOCATE_PRODUCER_IDS.api_key
+SHARE_STATE: Final = tuple(exchange.api_key for exchange in exchanges.SHARE_STATE)
+(
+    INITIALIZE_SHARE_GROUP_STATE,
+    READ_SHARE_GROUP_STATE,
+    WRITE_SHARE_GROUP_STATE,
+    DELETE_SHARE_GROUP_STATE,
+    READ_SHARE_GROUP_STATE_SUMMARY,
+) = SHARE_STATE
+ShareCommand = InitializeShareState | ReadShareState | WriteShareState | DeleteShareState
+ShareAnswer = ShareStateError | ShareState | ShareStateSummary
 
 BROKER_EPOCHS_FROM: Final = 15
 """Version of Fetch that first carries the follower's broker epoch (KIP-903). Version 18 carries the
@@ -60,6 +80,10 @@ CLEAN_SHUTDOWNS_FROM: Final = 3
 """
 VERIFICATION_FROM: Final = 4
 """Version of AddPartitionsToTxn that first knows verification (KIP-890)."""
+COMPLETE_COUNTS_FROM: Final = 1
+"""Version of WriteShareGroupState that first carries the delivery complete count, as that of
+ReadShareGroupStateSummary answers it (KIP-1226).
+"""
 TRANSACTION_VERSION_FROM: Final = 2
 """Version of WriteTxnMarkers that first carries the transaction version (KIP-1228); the newest."""
 
@@ -195,6 +219,30 @@ class Peers:
     ) -> Pending[BrokerHeartbeatReply]:
         """Tell the controller that this broker lives."""
         return self._ask_controller(BROKER_HEARTBEAT, command, timeout_ms)
+
+    def share_state(
+        self, target: BrokerId, api_key: int, commands: Sequence[ShareCommand]
+    ) -> Pending[Sequence[ShareAnswer]]:
+        """Ask the share coordinator on ``target`` about share partitions of one group.
+
+        Args:
+            target: The coordinator's broker.
+            api_key: One of ``SHARE_STATE``.
+            commands: One for each share partition; the answers are in their order.
+        """
+        version = self.version(target, api_key)
+        if api_key == WRITE_SHARE_GROUP_STATE and version < COMPLETE_COUNTS_FROM:
+            commands = tuple(
+                msgspec.structs.replace(command, delivery_complete_count=-1) for command in commands
+            )
+        return self._network.ask(
+            self._broker_id,
+            target,
+            api_key,
+            version,
+            tuple(commands),
+            timeout_ms=self._timeout_ms,
+        )
 
     # Parts
 

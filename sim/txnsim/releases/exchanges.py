@@ -72,10 +72,21 @@ ALTER_PARTITION: Final = Exchange(api_key=56, what="AlterPartition to the contro
 BROKER_REGISTRATION: Final = Exchange(api_key=62, what="BrokerRegistration to the controller")
 BROKER_HEARTBEAT: Final = Exchange(api_key=63, what="BrokerHeartbeat to the controller")
 ALLOCATE_PRODUCER_IDS: Final = Exchange(api_key=67, what="AllocateProducerIds to the controller")
+SHARE_STATE: Final = tuple(
+    Exchange(api_key=key, what=f"{name} to a share coordinator")
+    for key, name in (
+        (83, "InitializeShareGroupState"),
+        (84, "ReadShareGroupState"),
+        (85, "WriteShareGroupState"),
+        (86, "DeleteShareGroupState"),
+        (87, "ReadShareGroupStateSummary"),
+    )
+)
 
 EXCHANGES: Final = (
     *(FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS, ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS),
     *(ALTER_PARTITION, BROKER_REGISTRATION, BROKER_HEARTBEAT, ALLOCATE_PRODUCER_IDS),
+    *SHARE_STATE,
 )
 """All that brokers ask here. A broker forwards what the controller decides in the version of the
 client's request; so it lists these APIs only in versions that the controller knows, too

@@ -1,7 +1,7 @@
-"""DeleteRecords: waiting until every live replica has deleted the same records as its leader.
+"""DeleteRecords: the leader deletes, then every live replica has to have deleted the same records.
 
 The answer is the low watermark, the least log start of all live replicas. Kafka's counterparts:
-DelayedDeleteRecords, Partition.lowWatermarkIfLeader.
+Partition.deleteRecordsOnLeader, DelayedDeleteRecords, Partition.lowWatermarkIfLeader.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from txnsim.errors import ErrorCode
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.log.partition_log import PartitionLog
 from txnsim.node.purgatory import Purgatory
 from txnsim.replica.replicas import Replicas
+from txnsim.replication.leader_appends import Watermarks
 from txnsim.types import TopicPartition
 
 
@@ -28,10 +30,23 @@ Outcome = int | ErrorCode | Late
 
 
 class Deletions(msgspec.Struct, kw_only=True, eq=False):
-    """The deletions of one broker that wait for its followers."""
+    """The deletions of one broker, and those that wait for its followers."""
 
     replicas: Replicas
     purgatory: Purgatory[TopicPartition]
+    watermarks: Watermarks
+
+    def delete(self, log: PartitionLog, offset: int) -> int | Rejection:
+        """Delete the records below an offset from a log that this broker leads; its start then."""
+        before = log.log_start_offset
+        log_start = log.delete_records_before(offset)
+        if isinstance(log_start, Rejection):
+            return log_start
+        self.watermarks.log_start_raised(log)
+        events = self.watermarks.log_events
+        if events.tracer.on and log_start != before:
+            events.started(log, "DeleteRecords")
+        return log_start
 
     async def wait(
         self, deleted: Mapping[TopicPartition, int], *, timeout_ms: int

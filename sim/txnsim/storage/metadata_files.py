@@ -8,15 +8,14 @@ Kafka's Uuid, 22 characters of base64.
 from __future__ import annotations
 
 import uuid
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Final
 
 import msgspec
 
 from txnsim.errors import CorruptLogRecordError
 from txnsim.storage.checkpoints import DIGITS_MAX
+from txnsim.types import uuid_from, uuid_text
 
-UUID_CHARACTERS: Final = 22
 _PARTITION_METADATA_VERSION: Final = "0"
 _META_VERSION: Final = "1"
 
@@ -72,19 +71,11 @@ def decode_partition_metadata(text: str, *, place: str) -> uuid.UUID:
     return _uuid_of(found.get("topic_id", ""), place)
 
 
-def uuid_text(value: uuid.UUID) -> str:
-    """An id as Kafka writes it (Uuid.toString)."""
-    return urlsafe_b64encode(value.bytes).decode().rstrip("=")
-
-
 def _uuid_of(text: str, place: str) -> uuid.UUID:
-    problem = f"{place}: {text!r} is no id of {UUID_CHARACTERS} characters"
-    if len(text) != UUID_CHARACTERS:
-        raise CorruptLogRecordError(problem)
     try:
-        return uuid.UUID(bytes=urlsafe_b64decode(text + "=="))
+        return uuid_from(text)
     except ValueError as error:
-        raise CorruptLogRecordError(problem) from error
+        raise CorruptLogRecordError(f"{place}: {error}") from error
 
 
 def _properties(text: str) -> dict[str, str]:

@@ -13,9 +13,8 @@ from pathlib import Path
 import msgspec
 
 from txnsim.errors import CorruptLogRecordError
-from txnsim.storage.metadata_files import uuid_text
 from txnsim.storage.metadata_log import FOLDER_NAME, StoredMetadata, read_metadata_log
-from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition, uuid_text
 from txnsim_spark.forensics._coordinator_entries import Coordinators
 from txnsim_spark.forensics._evidence import Assignment
 from txnsim_spark.scan.log_dirs import OnProblem

@@ -19,10 +19,9 @@ from txnsim.storage.metadata_files import (
     MetaProperties,
     decode_meta_properties,
     decode_partition_metadata,
-    uuid_text,
 )
 from txnsim.storage.regular_file import SMALL_BYTES_MAX, read_regular
-from txnsim.types import TopicPartition
+from txnsim.types import TopicPartition, uuid_text
 
 T = TypeVar("T")
 OnProblem = Callable[[str], object]

@@ -18,7 +18,7 @@ from txnsim.errors import CorruptLogRecordError
 from txnsim.group.log_format import decode_record
 from txnsim.group.record_kinds import kinds
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
-from txnsim.storage.metadata_files import uuid_text
+from txnsim.types import uuid_text
 from txnsim.wire.batch import Record
 from txnsim.wire.batch_header import TRANSACTIONAL_FLAG
 from txnsim_spark.scan import kernel

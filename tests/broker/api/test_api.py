@@ -33,6 +33,7 @@ from txnsim.api import _groups as groups
 from txnsim.api import _identities as identities
 from txnsim.api import _partitions as partitions
 from txnsim.api import _records as records
+from txnsim.api import _share_states as share_states
 from txnsim.api import _transactions as transactions
 from txnsim.api import nodes
 from txnsim.api._access import Access
@@ -498,7 +499,8 @@ async def test_a_group_that_asks_for_all_names_no_partition(api: Api) -> None:
 
 def test_each_handler_module_has_its_row() -> None:
     found = {}
-    for folder in (configs, groups, identities, nodes, partitions, records, transactions):
+    of_groups = (groups, share_states)
+    for folder in (configs, *of_groups, identities, nodes, partitions, records, transactions):
         for one in iter_modules(folder.__path__, f"{folder.__name__}."):
             module = import_module(one.name)
             if hasattr(module, "KEY"):

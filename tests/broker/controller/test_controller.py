@@ -27,6 +27,7 @@ from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     BrokerId,
     TopicPartition,
@@ -228,12 +229,20 @@ def test_what_is_set_is_waited_for_also_where_it_is_kafkas_default() -> None:
     assert (log.replication_factor, log.configs["min.insync.replicas"]) == (1, "2")
 
 
-def test_the_offsets_of_groups_have_settings_of_their_own_and_other_internal_topics_none() -> None:
+def test_the_topics_of_other_coordinators_have_settings_of_their_own() -> None:
     offsets = internal_topic(CONSUMER_OFFSETS_TOPIC, image=cluster(), settings=DEFAULTS)
     assert (offsets.partitions, offsets.replication_factor) == (50, 3)
     assert offsets.configs["cleanup.policy"] == "compact"
-    wanted = internal_topic("__share_group_state", image=cluster(), settings=DEFAULTS)
-    assert wanted == NewTopic(name="__share_group_state")
+    states = internal_topic(SHARE_STATE_TOPIC, image=cluster(), settings=DEFAULTS)
+    assert (states.partitions, states.replication_factor) == (50, 3)
+    assert states.configs == {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "min.insync.replicas": "2",
+        "retention.ms": "-1",
+        "segment.bytes": "104857600",
+    }
+    assert internal_topic("orders", image=cluster(), settings=DEFAULTS) == NewTopic(name="orders")
 
 
 # Leaders

@@ -485,11 +485,13 @@ class DeletionsBench(ReplicaBench):
         self.settle()
         self.append(plain(4))
         self.settle(seconds=1)
-        self.deletions = Deletions(replicas=self.leader.replicas, purgatory=self.leader.purgatory)
+        leader = self.leader
+        self.deletions = Deletions(
+            replicas=leader.replicas, purgatory=leader.purgatory, watermarks=leader.watermarks
+        )
 
     async def delete(self, offset: int, timeout_ms: int = 1_000) -> asyncio.Task[Outcome]:
-        self.leader.log.delete_records_before(offset)
-        self.leader.watermarks.log_start_raised(self.leader.log)
+        assert self.deletions.delete(self.leader.log, offset) == offset
         task = asyncio.get_running_loop().create_task(
             self.deletions.wait({TP: offset}, timeout_ms=timeout_ms)
         )

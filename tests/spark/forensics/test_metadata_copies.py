@@ -7,9 +7,8 @@ from pathlib import Path
 
 from tests.support.broker_dirs import BrokerDir
 from tests.support.metadata_logs import partition, removed, topic, write_metadata_log
-from txnsim.storage.metadata_files import uuid_text
 from txnsim.storage.metadata_log import FOLDER_NAME
-from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition, uuid_text
 from txnsim_spark.forensics._coordinator_entries import coordinators_of
 from txnsim_spark.forensics._evidence import Assignment
 from txnsim_spark.forensics._metadata_copies import KnownTopics, completed, known_topics_in

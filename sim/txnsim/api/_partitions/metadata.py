@@ -24,9 +24,7 @@ from txnsim.controller.controller import name_complaint
 from txnsim.errors import ErrorCode
 from txnsim.metadata.image import NO_LEADER, PartitionImage, TopicImage
 from txnsim.types import (
-    CONSUMER_OFFSETS_TOPIC,
     INTERNAL_TOPICS,
-    TRANSACTION_STATE_TOPIC,
     hash_bucket,
     hash_buckets,
 )
@@ -38,9 +36,6 @@ NONE_MEANS_ALL_FROM: Final = 1
 TOPIC_IDS_FROM: Final = 10
 BY_TOPIC_ID_FROM: Final = 12
 ZERO_ID: Final = uuid.UUID(int=0)
-
-_NOT_MADE: Final = INTERNAL_TOPICS - {TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC}
-"""Internal topics of coordinators that are not here (share groups): never created."""
 
 
 async def handle(request: Request) -> Reply:
@@ -66,14 +61,13 @@ async def handle(request: Request) -> Reply:
     hashed = broker.release.rules.unknown_topics_are_hashed
     ordered = await _ordered(request, names) if hashed else names
     found = await request.each(partial(_by_name, request, missing), ordered)
-    if missing and may_create and broker.settings.auto_create_topics_enable:
-        creatable = [name for name in missing if name not in _NOT_MADE]
-        if creatable and broker.reaches_controller:
-            # This answer still says that there are no such topics; clients ask again. It is one
-            # request to the controller, which makes none where they are too many.
-            wanted = await request.each(broker.metadata.automatic, creatable)
-            pace = request.pace_of(len(wanted))
-            await broker.metadata.auto_create_all(wanted, pace)
+    may_create = may_create and broker.settings.auto_create_topics_enable
+    if missing and may_create and broker.reaches_controller:
+        # This answer still says that there are no such topics; clients ask again. It is one
+        # request to the controller, which makes none where they are too many.
+        wanted = await request.each(broker.metadata.automatic, missing)
+        pace = request.pace_of(len(wanted))
+        await broker.metadata.auto_create_all(wanted, pace)
     return await _answer(request, found)
 
 

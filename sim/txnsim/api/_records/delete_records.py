@@ -94,11 +94,5 @@ def _delete(request: Request, topic_partition: TopicPartition, offset: int) -> i
     )
     if "delete" not in lookup.text("cleanup.policy"):
         return ErrorCode.policy_violation
-    before = log.log_start_offset
-    log_start = log.delete_records_before(offset)
-    if isinstance(log_start, Rejection):
-        return log_start.error
-    broker.watermarks.log_start_raised(log)
-    if broker.log_events.tracer.on and log_start != before:
-        broker.log_events.started(log, "DeleteRecords")
-    return log_start
+    log_start = broker.deletions.delete(log, offset)
+    return log_start.error if isinstance(log_start, Rejection) else log_start

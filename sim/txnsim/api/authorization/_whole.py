@@ -122,5 +122,10 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = {
     64: _cluster(Operation.ALTER),  # UnregisterBroker
     68: (_READ_GROUP,),  # ConsumerGroupHeartbeat
     74: _cluster(Operation.DESCRIBE_CONFIGS),  # ListConfigResources
+    83: _cluster(Operation.CLUSTER_ACTION),  # InitializeShareGroupState
+    84: _cluster(Operation.CLUSTER_ACTION),  # ReadShareGroupState
+    85: _cluster(Operation.CLUSTER_ACTION),  # WriteShareGroupState
+    86: _cluster(Operation.CLUSTER_ACTION),  # DeleteShareGroupState
+    87: _cluster(Operation.CLUSTER_ACTION),  # ReadShareGroupStateSummary
 }
 """API key -> the check that comes before all others."""

@@ -7,6 +7,7 @@ KafkaApis.handleFindCoordinatorRequest.
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from typing import Any, Final
 
@@ -17,14 +18,23 @@ from txnsim.api._subjects import of_transactions
 from txnsim.api.request import INVALID_REQUEST_TEXT, Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import NO_SUBJECT, Subject
+from txnsim.interbroker.share_state import ShareKey
 from txnsim.metadata.image import BrokerImage
 from txnsim.security.acls import Operation
-from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TransactionalId
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    TransactionalId,
+    uuid_from,
+    uuid_text,
+)
 
 KEY: Final = 10
 
 BATCHED_FROM: Final = 4
 SHARE_FROM: Final = 6
+_INT: Final = re.compile(r"[+-]?[0-9]{1,10}")
 
 _TEXTS: Final = {
     ErrorCode.none: "NONE",
@@ -87,11 +97,9 @@ def subject(request: Request) -> Subject:
 def _find(request: Request, key_type: int, key: str) -> Found:
     broker = request.broker
     if request.access is not None:
-        forbidden = _forbidden(request.access, key_type, key)
+        forbidden = _forbidden(request, request.access, key_type, key)
         if forbidden is not None:
-            return Found(error=forbidden)
-        if key_type == KeyType.SHARE and request.api_version >= SHARE_FROM:
-            return _share(request.access)
+            return forbidden
     if key_type == KeyType.GROUP:
         topic = CONSUMER_OFFSETS_TOPIC
         node = broker.group_host.coordinator_of(key)
@@ -99,32 +107,48 @@ def _find(request: Request, key_type: int, key: str) -> Found:
         topic = TRANSACTION_STATE_TOPIC
         node = broker.transaction_coordinator_of(TransactionalId(key))
     else:
-        return Found(error=ErrorCode.invalid_request)
-    if topic not in broker.image.topics:
-        if broker.reaches_controller:
-            broker.metadata.auto_create(topic)
-        return Found(error=ErrorCode.coordinator_not_available)
+        share_key = _share_key(key) if request.api_version >= SHARE_FROM else None
+        if share_key is None:
+            return Found(error=ErrorCode.invalid_request)
+        topic = SHARE_STATE_TOPIC
+        node = broker.share_host.coordinator_of(share_key.coordinator_key)
+    broker.make_coordinators_topic(topic)
     if node is None:
         return Found(error=ErrorCode.coordinator_not_available)
     return Found(error=ErrorCode.none, broker=broker.image.brokers[node])
 
 
-def _share(access: Access) -> Found:
-    """Share coordinators are for brokers; there are none. The error is one of the whole request, so
-    it has a text in a batch as well.
-    """
-    if access.may_cluster(Operation.CLUSTER_ACTION):
-        return Found(error=ErrorCode.invalid_request)
-    error = ErrorCode.cluster_authorization_failed
-    return Found(error=error, message=TEXTS[error])
-
-
-def _forbidden(access: Access, key_type: int, key: str) -> ErrorCode | None:
+def _forbidden(request: Request, access: Access, key_type: int, key: str) -> Found | None:
     if key_type == KeyType.GROUP and not access.may_group(Operation.DESCRIBE, key):
-        return ErrorCode.group_authorization_failed
+        return Found(error=ErrorCode.group_authorization_failed)
     if key_type == KeyType.TRANSACTION and not access.may_transactional_id(Operation.DESCRIBE, key):
-        return ErrorCode.transactional_id_authorization_failed
+        return Found(error=ErrorCode.transactional_id_authorization_failed)
+    if (
+        key_type == KeyType.SHARE
+        and request.api_version >= SHARE_FROM
+        and not access.may_cluster(Operation.CLUSTER_ACTION)
+    ):
+        # Share coordinators are for brokers. The error is one of the whole request, so it has a
+        # text in a batch as well.
+        error = ErrorCode.cluster_authorization_failed
+        return Found(error=error, message=TEXTS[error])
     return None
+
+
+def _share_key(text: str) -> ShareKey | None:
+    """``group:topicId:partition``; the group may have colons (SharePartitionKey.getInstance)."""
+    group_id, _, place = text.rstrip(":").rpartition(":")
+    group_id, _, topic_id = group_id.rpartition(":")
+    if not group_id.strip() or not _INT.fullmatch(place) or not _is_int32(int(place)):
+        return None
+    try:
+        return ShareKey(group_id, uuid_text(uuid_from(topic_id)), int(place))
+    except ValueError:
+        return None
+
+
+def _is_int32(number: int) -> bool:
+    return -(2**31) <= number < 2**31
 
 
 def _answer(request: Request, found: list[tuple[str, Found]]) -> Reply:

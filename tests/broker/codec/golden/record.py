@@ -1,7 +1,7 @@
 """Records the golden bytes anew: `python -m tests.broker.codec.golden.record` (Java and Maven).
 
-Kafka's own classes write them, see ``Recorder.java``. The result is committed, so that the tests
-need neither; record again when the emulated release changes.
+Kafka's own classes write them, see ``Recorder.java`` and ``ShareStateRecorder.java``. The result is
+committed, so that the tests need neither; record again when the emulated release changes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,19 @@ API_KEYS = (
     *range(4),
     *range(8, 29),
     *(32, 36, 37, 42, 44, 47, 57, 60, 61, 65, 66, 67, 75),
+    *range(83, 88),
 )
 
 
 def main() -> int:
-    """Run the recorder with Kafka's jars; its output replaces what is committed."""
-    command = [*java_command(kafka_libs()), str(HERE / "Recorder.java"), str(HERE)]
-    return subprocess.run([*command, *map(str, API_KEYS)], check=False).returncode
+    """Run the recorders with Kafka's jars; their output replaces what is committed."""
+    java = java_command(kafka_libs())
+    for program, keys in (("Recorder.java", API_KEYS), ("ShareStateRecorder.java", ())):
+        command = [*java, str(HERE / program), str(HERE), *map(str, keys)]
+        code = subprocess.run(command, check=False).returncode
+        if code:
+            return code
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,18 @@
+"""DeleteShareGroupState (key 86): the state of a share partition is forgotten.
+
+Version 0 alone. The group coordinator asks for it when offsets or the group are deleted. Kafka's
+counterpart: ShareCoordinatorService.deleteState.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api._share_states.share_partitions import handled, refuse, subject
+from txnsim.interbroker.share_state import DeleteShareState
+
+__all__ = ["KEY", "handle", "refuse", "subject"]
+
+KEY: Final = 86
+
+handle = handled(DeleteShareState)

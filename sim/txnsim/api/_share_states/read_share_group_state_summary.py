@@ -1,0 +1,18 @@
+"""ReadShareGroupStateSummary (key 87): the start offset of a share partition and its epochs.
+
+Versions: 1 answers how many deliveries are complete (KIP-1226). The group coordinator asks for it
+when offsets are described. Kafka's counterpart: ShareCoordinatorService.readStateSummary.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api._share_states.share_partitions import handled, refuse, subject
+from txnsim.interbroker.share_state import ReadShareState
+
+__all__ = ["KEY", "handle", "refuse", "subject"]
+
+KEY: Final = 87
+
+handle = handled(ReadShareState)

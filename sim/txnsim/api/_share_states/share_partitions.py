@@ -1,0 +1,139 @@
+"""What the five requests to a share coordinator have in common: topics with partitions of a group.
+
+Each partition is a command, and has an answer of its own. Fields that a message and a command, or a
+message and an answer, have under the same name are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode
+from txnsim.faults.subjects import Subject
+from txnsim.interbroker.share_state import ShareKey, StateBatch
+from txnsim.node.peers import ShareAnswer, ShareCommand
+from txnsim.types import TopicPartition, uuid_text
+from txnsim.wire import codec
+
+NO_ID = "A" * 22
+"""The id of zeroes as text; the message has None."""
+
+
+def handled(
+    command: Callable[..., ShareCommand], *, needs_partitions: bool = True
+) -> Callable[[Request], Coroutine[Any, Any, Reply]]:
+    """A handler.
+
+    Args:
+        command: Class of its commands.
+        needs_partitions: One topic without partitions leaves nothing to be answered; else such a
+            topic is passed by.
+    """
+
+    async def handle(request: Request) -> Reply:
+        message = request.message
+        is_complete = all(topic.partitions for topic in message.topics) or not needs_partitions
+        if not message.group_id or not is_complete:
+            return _answer(request, {})
+        keys = [
+            (topic, part, ShareKey(message.group_id, _id_of(topic), part.partition))
+            for topic in message.topics
+            for part in topic.partitions
+        ]
+        commands = await request.each(
+            lambda one: command(key=one[2], **_values(command, one[1])), keys
+        )
+        answers = await request.broker.share_state(request.api_key, commands)
+        # Of what is named twice the last answer counts.
+        found: dict[Any, dict[int, Any]] = {}
+        for (topic, part, _), answer in zip(keys, answers, strict=True):
+            found.setdefault(topic.topic_id, {})[part.partition] = _result(request, answer)
+            await request.have_done(1)
+        return _answer(request, found)
+
+    return handle
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every partition."""
+    zero = {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "state_batches": ()}
+    result = request.schema.PartitionResult
+    given = {name: value for name, value in zero.items() if name in result.__dataclass_fields__}
+    return _answer(
+        request,
+        {
+            topic.topic_id: {
+                part.partition: result(
+                    partition=part.partition, error_code=error, error_message=error.name, **given
+                )
+                for part in topic.partitions
+            }
+            for topic in request.message.topics
+        },
+    )
+
+
+def subject(request: Request) -> Subject:
+    """The partitions of topics that are there."""
+    names = request.broker.image.topic_names
+    return Subject(
+        partitions=tuple(
+            TopicPartition(names[topic.topic_id], part.partition)
+            for topic in request.message.topics
+            if topic.topic_id in names
+            for part in topic.partitions
+        )
+    )
+
+
+def _id_of(topic: Any) -> str:
+    return NO_ID if topic.topic_id is None else uuid_text(topic.topic_id)
+
+
+def _values(command: Any, part: Any) -> dict[str, Any]:
+    values = {
+        name: getattr(part, name) for name in command.__struct_fields__ if hasattr(part, name)
+    }
+    if hasattr(part, "state_batches"):
+        values["batches"] = tuple(
+            StateBatch(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
+            for one in part.state_batches
+        )
+    return values
+
+
+def _result(request: Request, answer: ShareAnswer) -> Any:
+    schema = request.schema
+    values = msgspec.structs.asdict(answer)
+    key, batches = values.pop("key"), values.pop("batches", None)
+    if batches is not None:
+        values["state_batches"] = tuple(
+            schema.StateBatch(**msgspec.structs.asdict(batch)) for batch in batches
+        )
+    return codec.build(
+        schema.PartitionResult,
+        partition=key.partition,
+        error_code=ErrorCode(values.pop("error")),
+        error_message=values.pop("message"),
+        **values,
+    )
+
+
+def _answer(request: Request, found: dict[Any, dict[int, Any]]) -> Reply:
+    """The answer's message; its class of topics is the one that ends with Result besides."""
+    schema = request.schema
+    (topic_result,) = (
+        getattr(schema, name)
+        for name in vars(schema)
+        if name.endswith("Result") and name != "PartitionResult"
+    )
+    return codec.response_class(request.api_key, request.api_version)(
+        results=tuple(
+            topic_result(topic_id=topic_id, partitions=tuple(partitions.values()))
+            for topic_id, partitions in found.items()
+        )
+    )

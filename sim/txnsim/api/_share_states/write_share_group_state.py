@@ -1,0 +1,18 @@
+"""WriteShareGroupState (key 85): a leader writes what has become of records.
+
+Versions: 1 has how many deliveries are complete (KIP-1226). Kafka's counterpart:
+ShareCoordinatorService.writeState.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api._share_states.share_partitions import handled, refuse, subject
+from txnsim.interbroker.share_state import WriteShareState
+
+__all__ = ["KEY", "handle", "refuse", "subject"]
+
+KEY: Final = 85
+
+handle = handled(WriteShareState)

@@ -1,0 +1,169 @@
+"""The share coordinator on its broker: the log it writes, its periodic jobs, deleted topics.
+
+Kafka's counterparts: CoordinatorPartitionWriter, the timer tasks of ShareCoordinatorService, and
+what BrokerMetadataPublisher tells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from txnsim.broker._coordinator_host import CoordinatorHost
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.image import SHARE_VERSION, ClusterImage
+from txnsim.node.coordinator_loading import CoordinatorLoading
+from txnsim.node.crossings import Crossings, timer_gate
+from txnsim.replica.replicas import LeadershipChanges, Replicas
+from txnsim.replication.deletions import Deletions
+from txnsim.replication.leader_appends import Commits, LeaderAppends
+from txnsim.runtime.env import Environment, TimerHandle
+from txnsim.settings import Settings
+from txnsim.types import SHARE_STATE_TOPIC, BrokerId, TopicPartition, uuid_text
+
+if TYPE_CHECKING:
+    from txnsim.coordinators.share.service import ShareCoordinator
+
+PRUNING_TIMEOUT_MS: Final = 30_000
+"""How long followers may take to delete the same records (CoordinatorPartitionWriter)."""
+
+
+class ShareHost(CoordinatorHost):
+    """What connects a share coordinator with its broker."""
+
+    coordinator: ShareCoordinator
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        environment: Environment,
+        settings: Settings,
+        replicas: Replicas,
+        appends: LeaderAppends,
+        commits: Commits,
+        deletions: Deletions,
+        loading: CoordinatorLoading,
+        crossings: Crossings,
+        partitions: int | None = None,
+    ) -> None:
+        super().__init__(
+            topic=SHARE_STATE_TOPIC,
+            coordinator=self._make,
+            replicas=replicas,
+            appends=appends,
+            commits=commits,
+            loading=loading,
+        )
+        self._broker_id = broker_id
+        self._environment = environment
+        self._settings = settings
+        self._deletions = deletions
+        self._partitions = partitions
+        self._timers = timer_gate(crossings)
+        self._jobs: dict[str, TimerHandle] = {}
+        self._started_ms: int | None = None
+        """When the broker started; None while it does not run."""
+        self._made: ShareCoordinator | None = None
+        self._image = replicas.image
+        """The last one."""
+
+    def _make(self) -> ShareCoordinator:
+        """Made when share partitions or their log are first asked for: most clusters have none."""
+        from txnsim.coordinators.share.service import ShareCoordinator
+
+        environment = self._environment
+        self._made = ShareCoordinator(
+            broker_id=self._broker_id,
+            clock=environment.clock,
+            settings=self._settings,
+            tasks=environment.tasks,
+            log=self,
+            image=lambda: self._replicas.image,
+            delete_records=self._delete_records,
+            partitions=self._partitions,
+        )
+        self._run()
+        return self._made
+
+    # Life
+
+    def start(self) -> None:
+        """From now on share partitions can be asked for."""
+        self._started_ms = self._environment.clock.now_ms()
+        self._run()
+
+    def stop(self) -> None:
+        """Release all states, stop the jobs."""
+        self._started_ms = None
+        for job in self._jobs.values():
+            job.cancel()
+        if self._made is not None:
+            self._made.stop()
+
+    def _run(self) -> None:
+        if self._made is None or self._started_ms is None:
+            return
+        made, settings = self._made, self._settings
+        made.is_running = True
+        self._arm(
+            "share-state-pruning",
+            settings.share_coordinator_state_topic_prune_interval_ms,
+            made.prune,
+        )
+        self._arm(
+            "share-state-snapshots",
+            settings.share_coordinator_cold_partition_snapshot_interval_ms,
+            made.snapshot_cold,
+        )
+
+    def _arm(self, kind: str, interval_ms: int, job: Callable[[], None]) -> None:
+        """Run a job at the next multiple of its interval since the broker's start, and again."""
+        if self._started_ms is None:
+            return
+        clock = self._environment.clock
+        intervals = (clock.now_ms() - self._started_ms) // interval_ms + 1
+
+        def again() -> None:
+            self._arm(kind, interval_ms, job)
+
+        def run() -> None:
+            again()
+            if self._replicas.image.features.get(SHARE_VERSION, 0):
+                job()
+
+        self._jobs[kind] = clock.call_at(
+            self._started_ms + intervals * interval_ms, lambda: self._timers(kind, run, again)
+        )
+
+    # Leadership
+
+    def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
+        """The same, and the states of deleted topics are forgotten."""
+        super().apply(changes, image)
+        before, self._image = self._image, image
+        if self._made is not None:
+            gone = image.deleted_topics(before)
+            if gone:
+                self._made.topics_deleted({uuid_text(topic.topic_id) for topic in gone})
+
+    # Log
+
+    async def _delete_records(self, partition: int, offset: int) -> Rejection | None:
+        """Delete what is below an offset, on all replicas."""
+        log = self._led.get(partition)
+        if log is None:
+            return Rejection(
+                error=ErrorCode.not_leader_or_follower,
+                reason=f"broker {self._broker_id} does not lead it",
+            )
+        start = self._deletions.delete(log, offset)
+        if isinstance(start, Rejection):
+            return start
+        where = TopicPartition(SHARE_STATE_TOPIC, partition)
+        outcomes = await self._deletions.wait({where: start}, timeout_ms=PRUNING_TIMEOUT_MS)
+        if isinstance(outcomes[where], int):
+            return None
+        return Rejection(
+            error=ErrorCode.request_timed_out, reason="replicas did not follow in time"
+        )

@@ -1,0 +1,252 @@
+"""How a broker asks share coordinators: a leader for its share partitions, the group coordinator.
+
+A command goes to the broker that the image names as coordinator of its key. What comes while a
+request of the same kind is on its way to that broker waits, and goes with the next. What may still
+succeed is tried again after a pause, ``ATTEMPTS`` times in all; so is looking for the coordinator,
+and the first who looks has the topic made.
+
+Counterparts in Kafka: DefaultStatePersister, PersisterStateManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.errors import ErrorCode, PeerAnsweredError, PeerError, PeerTimeoutError
+from txnsim.interbroker.share_state import (
+    DeleteShareState,
+    InitializeShareState,
+    ReadShareState,
+    ShareState,
+    ShareStateError,
+    ShareStateSummary,
+    WriteShareState,
+)
+from txnsim.node.peers import (
+    DELETE_SHARE_GROUP_STATE,
+    INITIALIZE_SHARE_GROUP_STATE,
+    READ_SHARE_GROUP_STATE,
+    READ_SHARE_GROUP_STATE_SUMMARY,
+    WRITE_SHARE_GROUP_STATE,
+    Peers,
+    ShareAnswer,
+    ShareCommand,
+)
+from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.runtime.tasks import Pending
+from txnsim.types import BrokerId
+
+ATTEMPTS: Final = 5
+BACKOFF_MS: Final = 1_000
+BACKOFF_MAX_MS: Final = 30_000
+JITTER: Final = 0.2
+"""A pause is longer or shorter by up to this part of it (ExponentialBackoff)."""
+
+_RETRIED: Final = frozenset(
+    {
+        ErrorCode.coordinator_not_available,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.not_coordinator,
+        ErrorCode.unknown_topic_or_partition,
+    }
+)
+"""Errors of one share partition after which it is asked for again."""
+_WORDS: Final = {
+    INITIALIZE_SHARE_GROUP_STATE: ("initialize state", ShareStateError),
+    READ_SHARE_GROUP_STATE: ("read state", ShareState),
+    WRITE_SHARE_GROUP_STATE: ("write state", ShareStateError),
+    DELETE_SHARE_GROUP_STATE: ("delete state", ShareStateError),
+    READ_SHARE_GROUP_STATE_SUMMARY: ("read state summary", ShareStateSummary),
+}
+"""What a request does, in the texts of its errors, and the class of its answers."""
+
+
+class _Asked(msgspec.Struct, eq=False):
+    """A command on its way, and who waits for its answer."""
+
+    api_key: int
+    command: ShareCommand
+    answer: Pending[Any]
+    lookups: int = 0
+    """How often its coordinator was looked for in vain."""
+    sends: int = 0
+    """How often it was answered with an error that may pass."""
+
+
+class SharePersister:
+    """The requests of one broker to share coordinators."""
+
+    def __init__(
+        self,
+        *,
+        peers: Peers,
+        coordinator_of: Callable[[str], BrokerId | None],
+        make_topic: Callable[[], object],
+        clock: Clock,
+        tasks: Tasks,
+        draw: Callable[[float, float], float],
+    ) -> None:
+        """Nothing is on its way yet.
+
+        Args:
+            peers: Sends the requests.
+            coordinator_of: The live broker that coordinates a key; None where there is none.
+            make_topic: Has ``__share_group_state`` made if it is not there.
+            clock: Its monotonic clock times the pauses.
+            tasks: Owner of what is asked.
+            draw: Chance between two numbers.
+        """
+        self._peers = peers
+        self._coordinator_of = coordinator_of
+        self._make_topic = make_topic
+        self._clock = clock
+        self._tasks = tasks
+        self._draw = draw
+        self._waiting: dict[tuple[BrokerId, int], dict[str, list[_Asked]]] = {}
+        """(broker, API key) -> group -> what its next request has."""
+        self._in_flight: dict[tuple[BrokerId, int], int] = {}
+        """Requests on their way, of which the next ones wait for the last."""
+        self._pauses: dict[_Asked, TimerHandle] = {}
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """The broker is gone: what waits is answered with an error."""
+        self._is_stopped = True
+        waiting = [
+            asked
+            for groups in self._waiting.values()
+            for group in groups.values()
+            for asked in group
+        ]
+        self._waiting.clear()
+        for asked, timer in self._pauses.items():
+            timer.cancel()
+            waiting.append(asked)
+        self._pauses.clear()
+        for asked in waiting:
+            self._fail(asked, ErrorCode.coordinator_not_available, "The broker has stopped.")
+
+    # Requests: one answer for each command, in their order
+
+    def initialize(
+        self, commands: Iterable[InitializeShareState]
+    ) -> list[Pending[ShareStateError]]:
+        return self._ask(INITIALIZE_SHARE_GROUP_STATE, commands)
+
+    def read(self, commands: Iterable[ReadShareState]) -> list[Pending[ShareState]]:
+        return self._ask(READ_SHARE_GROUP_STATE, commands)
+
+    def write(self, commands: Iterable[WriteShareState]) -> list[Pending[ShareStateError]]:
+        return self._ask(WRITE_SHARE_GROUP_STATE, commands)
+
+    def delete(self, commands: Iterable[DeleteShareState]) -> list[Pending[ShareStateError]]:
+        return self._ask(DELETE_SHARE_GROUP_STATE, commands)
+
+    def summarize(self, commands: Iterable[ReadShareState]) -> list[Pending[ShareStateSummary]]:
+        return self._ask(READ_SHARE_GROUP_STATE_SUMMARY, commands)
+
+    # Parts
+
+    def _ask(self, api_key: int, commands: Iterable[ShareCommand]) -> list[Pending[Any]]:
+        asked = [_Asked(api_key, command, Pending(self._tasks)) for command in commands]
+        self._line_up(asked)
+        return [one.answer for one in asked]
+
+    def _line_up(self, asked: Iterable[_Asked]) -> None:
+        """Find the coordinator of each command; send what need not wait."""
+        for one in asked:
+            broker = self._coordinator_of(one.command.key.coordinator_key)
+            if broker is None:
+                self._make_topic()
+                one.lookups += 1
+                error = ErrorCode.coordinator_not_available
+                self._again(one, one.lookups, error, "find coordinator", "find coordinator")
+            else:
+                one.lookups = 0
+                groups = self._waiting.setdefault((broker, one.api_key), {})
+                groups.setdefault(one.command.key.group_id, []).append(one)
+        for where in tuple(self._waiting):
+            self._send(where)
+
+    def _send(self, where: tuple[BrokerId, int]) -> None:
+        """One request for each group that waits for a broker, unless some are on their way."""
+        if self._is_stopped or self._in_flight.get(where):
+            return
+        broker, api_key = where
+        for asked in self._waiting.pop(where, {}).values():
+            self._in_flight[where] = self._in_flight.get(where, 0) + 1
+            sent = self._peers.share_state(broker, api_key, [one.command for one in asked])
+            sent.on_done(partial(self._answered, where, asked))
+
+    def _answered(
+        self,
+        where: tuple[BrokerId, int],
+        asked: list[_Asked],
+        done: Pending[Sequence[ShareAnswer]],
+    ) -> None:
+        self._in_flight[where] -= 1
+        if not self._in_flight[where]:
+            del self._in_flight[where]
+        if done.error is None:
+            for one, answer in zip(asked, done.result(), strict=True):
+                self._take(one, answer)
+        else:
+            for one in asked:
+                self._take_failure(one, done.error)
+        self._send(where)
+
+    def _take(self, asked: _Asked, answer: ShareAnswer) -> None:
+        error = ErrorCode(answer.error)
+        if not error:
+            asked.answer.resolve(answer)
+        elif error in _RETRIED:
+            self._again_later(asked, error)
+        else:
+            self._fail(
+                asked, error, f"Error in {self._words(asked)} RPC. {answer.message or error.name}"
+            )
+
+    def _take_failure(self, asked: _Asked, failure: BaseException) -> None:
+        match failure:
+            case PeerAnsweredError():
+                self._fail(asked, ErrorCode(failure.error), f"Error in {self._words(asked)} RPC.")
+            case PeerTimeoutError():
+                self._again_later(asked, ErrorCode.request_timed_out)
+            case PeerError():
+                self._again_later(asked, ErrorCode.network_exception)
+            case _:
+                raise failure
+
+    def _again_later(self, asked: _Asked, error: ErrorCode) -> None:
+        asked.sends += 1
+        words = self._words(asked)
+        self._again(asked, asked.sends, error, f"{words} RPC", f"complete {words} RPC")
+
+    def _again(self, asked: _Asked, tried: int, error: ErrorCode, where: str, what: str) -> None:
+        """Look for the coordinator and ask once more after a pause, or give up."""
+        if tried >= ATTEMPTS:
+            text = f"Error in {where}. Exhausted max retries to {what} without success."
+            self._fail(asked, error, text)
+            return
+        if self._is_stopped:
+            self._fail(asked, error, "The broker has stopped.")
+            return
+        pause_ms = BACKOFF_MS * 2**tried * self._draw(1 - JITTER, 1 + JITTER)
+
+        def again() -> None:
+            del self._pauses[asked]
+            self._line_up((asked,))
+
+        self._pauses[asked] = self._clock.call_later(int(min(pause_ms, BACKOFF_MAX_MS)), again)
+
+    def _fail(self, asked: _Asked, error: ErrorCode, message: str) -> None:
+        _, answer = _WORDS[asked.api_key]
+        asked.answer.resolve(answer(key=asked.command.key, error=error, message=message))
+
+    @staticmethod
+    def _words(asked: _Asked) -> str:
+        return _WORDS[asked.api_key][0]

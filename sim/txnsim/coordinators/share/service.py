@@ -1,0 +1,411 @@
+"""The share coordinator of a broker: the state of share partitions (KIP-932), told and written.
+
+A request has many share partitions; each is placed on a partition of ``__share_group_state`` by
+itself, and answered by itself. Records take effect when the local log has them. The answer waits
+until they are replicated, and so does one that only reads what was written just before.
+
+Counterpart in Kafka: ShareCoordinatorService.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.coordinators._coordinator_log import CoordinatorLog, append_error
+from txnsim.coordinators._ownership import Ownership
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
+from txnsim.interbroker.share_state import ShareKey, ShareState, ShareStateError, ShareStateSummary
+from txnsim.loggers import Logger, Retries
+from txnsim.metadata.image import ClusterImage
+from txnsim.node.peers import (
+    DELETE_SHARE_GROUP_STATE,
+    INITIALIZE_SHARE_GROUP_STATE,
+    READ_SHARE_GROUP_STATE,
+    READ_SHARE_GROUP_STATE_SUMMARY,
+    WRITE_SHARE_GROUP_STATE,
+    ShareAnswer,
+    ShareCommand,
+)
+from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.turns import Pace
+from txnsim.settings import Settings
+from txnsim.share_state.decisions import Deciding, ShareDecision
+from txnsim.share_state.log_format import encode_batch
+from txnsim.share_state.records import ShareDeleted, ShareRecord
+from txnsim.share_state.shard import ShareStateShard
+from txnsim.types import SHARE_STATE_TOPIC, BrokerId, CoordinatorEpoch, uuid_from
+
+DeleteRecords = Callable[[int, int], Awaitable[Rejection | None]]
+"""(partition of ``__share_group_state``, offset): delete what is below it, on all replicas."""
+
+UPKEEP_RECORDS: Final = 16
+"""Records that the coordinator writes by itself in one step: they have all batches of a state."""
+
+DEVIATIONS: Final = (
+    "Snapshots of cold share partitions, and tombstones of deleted topics, go to "
+    "__share_group_state in batches of 16 records; in Apache Kafka all of a "
+    "partition are one batch, and none is written where that is too large.",
+)
+
+_log: Final = Logger("txnsim.share")
+_NONE: Final = ErrorCode.none
+_TEXTS: Final = {
+    ErrorCode.coordinator_load_in_progress: (
+        "The coordinator is loading and hence can't process requests."
+    ),
+    ErrorCode.kafka_storage_error: "Disk error when trying to access log file on the disk.",
+    ErrorCode.message_too_large: (
+        "The request included a message larger than the max message size the server will accept."
+    ),
+    ErrorCode.not_coordinator: "This is not the correct coordinator.",
+    ErrorCode.not_leader_or_follower: (
+        "For requests intended only for the leader, this error indicates that the broker is not "
+        "the current leader. For requests intended for any replica, this error indicates that the "
+        "broker is not a replica of the topic partition."
+    ),
+    ErrorCode.not_enough_replicas: (
+        "Messages are rejected since there are fewer in-sync replicas than required."
+    ),
+}
+"""Kafka's texts of errors that come from the log (Errors)."""
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the five requests."""
+
+    name: str
+    """Kafka's, in the text of a time-out."""
+    does: str
+    """The same in the text of an error."""
+    decide: Callable[[Deciding, Any], ShareDecision | Rejection]
+    answer: Callable[..., ShareAnswer]
+
+    def refuse(self, command: ShareCommand, error: ErrorCode, message: str) -> ShareAnswer:
+        """The answer with an error, beside which everything else is zero."""
+        return self.answer(key=command.key, error=error, message=message)
+
+    def fail(self, command: ShareCommand, error: ErrorCode, text: str) -> ShareAnswer:
+        """The answer where the log is not there, or does not take the records."""
+        text = _TEXTS.get(error, text)
+        return self.refuse(command, append_error(error), f"Unable to {self.does}: {text}")
+
+
+OPERATIONS: Final[Mapping[int, Operation]] = {
+    INITIALIZE_SHARE_GROUP_STATE: Operation(
+        name="initialize-share-group-state",
+        does="initialize share group state",
+        decide=Deciding.initialize,
+        answer=ShareStateError,
+    ),
+    READ_SHARE_GROUP_STATE: Operation(
+        name="read-update-leader-epoch-state",
+        does="read share group state",
+        decide=Deciding.read,
+        answer=partial(ShareState, start_offset=0),
+    ),
+    WRITE_SHARE_GROUP_STATE: Operation(
+        name="write-share-group-state",
+        does="write share group state",
+        decide=Deciding.write,
+        answer=ShareStateError,
+    ),
+    DELETE_SHARE_GROUP_STATE: Operation(
+        name="delete-share-group-state",
+        does="delete share group state",
+        decide=Deciding.delete,
+        answer=ShareStateError,
+    ),
+    READ_SHARE_GROUP_STATE_SUMMARY: Operation(
+        name="read-share-group-state-summary",
+        does="read share group state summary",
+        decide=Deciding.summarize,
+        answer=partial(ShareStateSummary, start_offset=0),
+    ),
+}
+"""API key -> what is done."""
+
+
+class ShareCoordinator:
+    """What one broker coordinates."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        clock: Clock,
+        settings: Settings,
+        tasks: Tasks,
+        log: CoordinatorLog,
+        image: Callable[[], ClusterImage],
+        delete_records: DeleteRecords,
+        partitions: int | None = None,
+    ) -> None:
+        """Make a coordinator that is not started yet.
+
+        Args:
+            broker_id: Id of its broker.
+            clock: The cluster's.
+            settings: The broker's static ones.
+            tasks: Owner of what waits.
+            log: The partitions of ``__share_group_state``.
+            image: The metadata as the broker knows it.
+            delete_records: Prunes that log.
+            partitions: Partitions of ``__share_group_state``, where the topic exists already.
+        """
+        self._clock = clock
+        self._settings = settings
+        self.partitions: Final = partitions or settings.share_coordinator_state_topic_num_partitions
+        """Partitions of ``__share_group_state``; keys are placed by it while this broker runs."""
+        self._tasks = tasks
+        self._log = log
+        self._image = image
+        self._delete_records = delete_records
+        self._ownership: Ownership[ShareStateShard] = Ownership(
+            topic=SHARE_STATE_TOPIC,
+            kind="share",
+            broker_id=broker_id,
+            partitions=self.partitions,
+        )
+        self.is_running = False
+        self.load_problems_total = 0
+        """Logs that could be read in part only."""
+        self._pruned: dict[int, int] = {}
+        """Partition -> offset up to which it was pruned last."""
+        self._upkeep_refused = Retries(_log, "share.upkeep-refused", "partition")
+
+    def stop(self) -> None:
+        """Release all states."""
+        self.is_running = False
+        for shard in self._ownership:
+            self.unload(shard.partition)
+
+    def shards(self) -> tuple[ShareStateShard, ...]:
+        """Every loaded partition, for invariants."""
+        return tuple(self._ownership)
+
+    # Requests
+
+    async def answer(
+        self, api_key: int, commands: Sequence[ShareCommand], pace: Pace | None = None
+    ) -> tuple[ShareAnswer, ...]:
+        """Answer the commands of one request, in their order.
+
+        Args:
+            api_key: Which of the five requests it is.
+            commands: One for each share partition.
+            pace: That of a large request.
+        """
+        operation = OPERATIONS[api_key]
+        begun = []
+        for command in commands:
+            begun.append(await self._begin(operation, command))
+            if pace is not None and pace.has_done(_WEIGHT):
+                await pace.rest()
+        answers = []
+        for command, (shard, answer, waiting) in zip(commands, begun, strict=True):
+            error = _NONE if waiting is None else await waiting
+            if shard is not None and not self._ownership.is_current(shard):
+                answer = operation.fail(command, ErrorCode.not_coordinator, "")
+            elif error:
+                text = self._timed_out(operation) if error is ErrorCode.request_timed_out else ""
+                answer = operation.fail(command, error, text)
+            answers.append(answer)
+        return tuple(answers)
+
+    async def _begin(self, operation: Operation, command: ShareCommand) -> _Begun:
+        """Decide and append; the answer, and what it has to wait for."""
+        if not self.is_running:
+            error = ErrorCode.coordinator_not_available
+            return (
+                None,
+                operation.refuse(command, error, "Share coordinator is not available."),
+                None,
+            )
+        shard = self._ownership.find(command.key.coordinator_key)
+        if isinstance(shard, Rejection):
+            return None, operation.fail(command, shard.error, shard.reason), None
+        decision = self._decide(operation, shard, command)
+        if not isinstance(decision, Rejection) and decision.records:
+            admitting = self._log.admit(shard.partition, lambda where: Subject(partitions=(where,)))
+            if admitting is not None:
+                refused = await admitting
+                if refused is not None:
+                    return shard, operation.fail(command, refused.error, refused.reason), None
+                if not self._ownership.is_current(shard):
+                    return shard, operation.fail(command, ErrorCode.not_coordinator, ""), None
+                decision = self._decide(operation, shard, command)
+        if isinstance(decision, Rejection):
+            answer = operation.refuse(command, decision.error, decision.reason)
+        else:
+            refused = self._append(shard, decision.records)
+            if refused is not None:
+                return shard, operation.fail(command, refused.error, refused.reason), None
+            answer = decision.reply
+        return shard, answer, self._committed(shard)
+
+    def _decide(
+        self, operation: Operation, shard: ShareStateShard, command: ShareCommand
+    ) -> ShareDecision | Rejection:
+        deciding = Deciding(shard=shard, count=self._count, now_ms=self._clock.now_ms())
+        return operation.decide(deciding, command)
+
+    def _count(self, topic_id: str) -> int:
+        """How many partitions that topic has."""
+        topic = self._image().topic_by_id(uuid_from(topic_id))
+        return 0 if topic is None else len(topic.partitions)
+
+    def _append(self, shard: ShareStateShard, records: Sequence[ShareRecord]) -> Rejection | None:
+        """Append records and let them take effect; why the log refused them."""
+        if not records:
+            return None
+        batch = encode_batch(records, now_ms=self._clock.now_ms())
+        appended = self._log.append(shard.partition, batch)
+        if isinstance(appended, Rejection):
+            return appended
+        for index, record in enumerate(records):
+            shard.apply(record, record_offset=appended.base_offset + index)
+        shard.appended = appended.last_offset
+        return None
+
+    def _committed(self, shard: ShareStateShard) -> Awaitable[ErrorCode] | None:
+        """The end of the wait until all that this coordinator has written is replicated."""
+        timeout_ms = self._settings.share_coordinator_write_timeout_ms
+        return self._log.committed(shard.partition, shard.appended, timeout_ms=timeout_ms)
+
+    def _timed_out(self, operation: Operation) -> str:
+        timeout_ms = self._settings.share_coordinator_write_timeout_ms
+        return f"CoordinatorWriteEvent(name={operation.name}) timed out after {timeout_ms}ms"
+
+    # Loading
+
+    def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
+        """This broker leads the partition now."""
+        self._ownership.begin_load(partition, coordinator_epoch)
+
+    def read(
+        self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
+    ) -> Generator[int, None, bool]:
+        """Read the log and own its states; False where this load was called off meanwhile. Each
+        step yields how many records it has read.
+        """
+        shard = ShareStateShard(
+            partition=partition,
+            coordinator_epoch=coordinator_epoch,
+            updates_per_snapshot=(
+                self._settings.share_coordinator_snapshot_update_records_per_snapshot
+            ),
+        )
+        yield from shard.read(batches)
+        if not self._ownership.finish_load(shard):
+            return False
+        if shard.problem is not None:
+            self.load_problems_total += 1
+            _log.error("share.load-stopped", partition=partition, problem=shard.problem)
+        return True
+
+    def unload(self, partition: int, epoch: CoordinatorEpoch | None = None) -> None:
+        """Let a partition go; arguments as for ``Ownership.unload``."""
+        self._pruned.pop(partition, None)
+        self._ownership.unload(partition, epoch)
+
+    # Upkeep
+
+    def prune(self) -> None:
+        """Delete the records that nobody needs."""
+        for shard in self._ownership:
+            if self._pruned.get(shard.partition, 0) < shard.snapshots.redundant_below:
+                self._tasks.drive(self._prune(shard), _ended, name="share.prune")
+
+    async def _prune(self, shard: ShareStateShard) -> None:
+        below = shard.snapshots.redundant_below
+        waiting = self._committed(shard)
+        error = _NONE if waiting is None else await waiting
+        if error or not self._ownership.is_current(shard):
+            return
+        refused = await self._delete_records(shard.partition, below)
+        self._note(shard, refused)
+        if refused is None and self._ownership.is_current(shard):
+            self._pruned[shard.partition] = below
+
+    def snapshot_cold(self) -> None:
+        """Write states again whose last snapshot is old, so that what is in front of it can go."""
+        self._keep_up(self._snapshot_cold)
+
+    def topics_deleted(self, topic_ids: Collection[str]) -> None:
+        """Delete the states of deleted topics."""
+
+        def tombstones(shard: ShareStateShard) -> Generator[Sequence[ShareRecord], None, None]:
+            for keys in _in_parts(shard.of_topics(topic_ids)):
+                yield [ShareDeleted(key=key) for key in keys if key in shard.states]
+
+        self._keep_up(tombstones)
+
+    def _snapshot_cold(
+        self, shard: ShareStateShard
+    ) -> Generator[Sequence[ShareRecord], None, None]:
+        if not shard.has_warm():
+            return
+        age_ms = self._settings.share_coordinator_cold_partition_snapshot_interval_ms
+        for keys in _in_parts(list(shard.states)):
+            yield shard.cold(keys, now_ms=self._clock.now_ms(), age_ms=age_ms)
+
+    def _keep_up(
+        self, records_of: Callable[[ShareStateShard], Iterable[Sequence[ShareRecord]]]
+    ) -> None:
+        """Append what ``records_of`` yields for each shard, step by step."""
+
+        def steps() -> Generator[int, None, None]:
+            for shard in self._ownership:
+                if not self._ownership.is_current(shard):
+                    continue
+                for records in records_of(shard):
+                    refused = self._append(shard, records)
+                    self._note(shard, refused)
+                    if refused is not None:
+                        break
+                    yield 1 + _WEIGHT * len(records)
+                    if not self._ownership.is_current(shard):
+                        break
+
+        pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
+        self._tasks.drive(pace.run(steps()), _ended, name="share.upkeep")
+
+    def _note(self, shard: ShareStateShard, refused: Rejection | None) -> None:
+        """What the log refuses, the next look finds again."""
+        if refused is None:
+            self._upkeep_refused.done(shard.partition)
+        else:
+            error = refused.error.name.upper()
+            self._upkeep_refused.failed(shard.partition, error, refused.reason)
+
+
+_WEIGHT: Final = 8
+"""Elements that a command counts for: it is decided, appended and applied."""
+
+_Begun = tuple[ShareStateShard | None, ShareAnswer, Awaitable[ErrorCode] | None]
+"""Who answers, with what, and what the answer waits for."""
+
+
+def _in_parts(keys: Sequence[ShareKey]) -> Iterator[Sequence[ShareKey]]:
+    for start in range(0, len(keys), UPKEEP_RECORDS):
+        yield keys[start : start + UPKEEP_RECORDS]
+
+
+def _ended(_result: object, error: BaseException | None) -> None:
+    if error is not None and not isinstance(error, asyncio.CancelledError):
+        raise error

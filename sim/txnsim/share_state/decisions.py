@@ -1,0 +1,226 @@
+"""What the share coordinator answers about one share partition, and what it writes for that.
+
+A request names an epoch. The state epoch is the group coordinator's: it grows when offsets are
+altered. The leader epoch is that of the partition's leader. An older one than was seen is fenced.
+The texts are Kafka's.
+
+Counterpart in Kafka: ShareCoordinatorShard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.interbroker.share_state import (
+    UNKNOWN_OFFSET,
+    DeleteShareState,
+    InitializeShareState,
+    ReadShareState,
+    ShareKey,
+    ShareState,
+    ShareStateError,
+    ShareStateSummary,
+    WriteShareState,
+)
+from txnsim.share_state._combining import combined
+from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
+from txnsim.share_state.shard import ShareStateShard
+from txnsim.types import Decision
+
+BATCHES_MAX: Final = 20_000
+"""Of one write, as it is worked on in one step: twice what a leader may have in flight."""
+
+DEVIATIONS: Final = (
+    "WriteShareGroupState with more than 20,000 batches of a partition is refused like a "
+    "record that is too large (UNKNOWN_SERVER_ERROR), whatever size its record would have.",
+)
+
+ShareDecision = Decision[ShareRecord, ShareStateError | ShareState | ShareStateSummary, None]
+CountPartitions = Callable[[str], int]
+"""Id of a topic -> number of its partitions; 0 where there is no such topic."""
+
+_TEXTS: Final = {
+    ErrorCode.fenced_leader_epoch: (
+        "The leader epoch in the request is older than the epoch on the broker."
+    ),
+    ErrorCode.fenced_state_epoch: (
+        "The coordinator rejected the request because the state epoch did not match."
+    ),
+    ErrorCode.unknown_topic_or_partition: "This server does not host this topic-partition.",
+    ErrorCode.unknown_server_error: (
+        "Unable to write share group state: The request included a message larger than the max "
+        "message size the server will accept."
+    ),
+}
+
+
+class Deciding(msgspec.Struct, frozen=True, kw_only=True):
+    """Decides for one shard at one time."""
+
+    shard: ShareStateShard
+    count: CountPartitions
+    now_ms: int
+
+    def initialize(self, command: InitializeShareState) -> ShareDecision | Rejection:
+        """A first state, or a new one: nothing of the old state stays but its snapshot epoch."""
+        key, state_epoch = command.key, command.state_epoch
+        refusal = (
+            _check_numbers(key, state_epoch=state_epoch)
+            or _fence(self.shard.state_epochs, key, state_epoch, ErrorCode.fenced_state_epoch)
+            or self._check_topic(key)
+        )
+        if refusal is not None:
+            return refusal
+        before = self.shard.states.get(key)
+        snapshot = ShareSnapshot(
+            key=key,
+            snapshot_epoch=0 if before is None else before.snapshot_epoch + 1,
+            state_epoch=state_epoch,
+            start_offset=command.start_offset,
+            delivery_complete_count=-1 if command.start_offset == UNKNOWN_OFFSET else 0,
+            create_timestamp_ms=self.now_ms,
+            write_timestamp_ms=self.now_ms,
+        )
+        return Decision(records=(snapshot,), reply=ShareStateError(key=key))
+
+    def read(self, command: ReadShareState) -> ShareDecision | Rejection:
+        """The state, for a leader; another leader epoch than the last one's is noted."""
+        key, leader_epoch = command.key, command.leader_epoch
+        refusal = (
+            _check_numbers(key, leader_epoch=leader_epoch)
+            or self._check_initialized(key, "Read")
+            or _fence(self.shard.leader_epochs, key, leader_epoch, ErrorCode.fenced_leader_epoch)
+            or self._check_topic(key)
+        )
+        if refusal is not None:
+            return refusal
+        state = self.shard.states[key]
+        reply = ShareState(
+            key=key,
+            state_epoch=state.state_epoch,
+            start_offset=state.start_offset,
+            batches=state.batches,
+        )
+        if self.shard.leader_epochs[key] == leader_epoch:
+            return Decision(reply=reply)
+        noted = WriteShareState(
+            key=key,
+            state_epoch=state.state_epoch,
+            leader_epoch=leader_epoch,
+            start_offset=state.start_offset,
+            delivery_complete_count=state.delivery_complete_count,
+        )
+        return Decision(records=(self._change(noted, leader_epoch=leader_epoch),), reply=reply)
+
+    def write(self, command: WriteShareState) -> ShareDecision | Rejection:
+        """A leader's changes on top of the state."""
+        key, leader_epoch, state_epoch = command.key, command.leader_epoch, command.state_epoch
+        refusal = (
+            _check_numbers(key, leader_epoch=leader_epoch, state_epoch=state_epoch)
+            or self._check_initialized(key, "Write")
+            or _fence(self.shard.leader_epochs, key, leader_epoch, ErrorCode.fenced_leader_epoch)
+            or _fence(self.shard.state_epochs, key, state_epoch, ErrorCode.fenced_state_epoch)
+            or self._check_topic(key)
+        )
+        if refusal is None and len(command.batches) > BATCHES_MAX:
+            refusal = _refused(ErrorCode.unknown_server_error)
+        if refusal is not None:
+            return refusal
+        leader_epoch = self.shard.states[key].leader_epoch
+        change = self._change(command, leader_epoch=leader_epoch)
+        return Decision(records=(change,), reply=ShareStateError(key=key))
+
+    def delete(self, command: DeleteShareState) -> ShareDecision | Rejection:
+        """No state any more; what was never there is deleted as well."""
+        key = command.key
+        refusal = _check_numbers(key) or self._check_topic(key)
+        if refusal is not None:
+            return refusal
+        records = (ShareDeleted(key=key),) if key in self.shard.states else ()
+        return Decision(records=records, reply=ShareStateError(key=key))
+
+    def summarize(self, command: ReadShareState) -> ShareDecision | Rejection:
+        """The state without its batches, for the group coordinator; no epoch is asked for."""
+        key = command.key
+        refusal = _check_numbers(key) or self._check_topic(key)
+        if refusal is not None:
+            return refusal
+        state = self.shard.states.get(key)
+        if state is None:
+            return Decision(reply=ShareStateSummary(key=key))
+        summary = ShareStateSummary(
+            key=key,
+            state_epoch=state.state_epoch,
+            leader_epoch=state.leader_epoch,
+            start_offset=state.start_offset,
+            delivery_complete_count=state.delivery_complete_count,
+        )
+        return Decision(reply=summary)
+
+    # Parts
+
+    def _check_initialized(self, key: ShareKey, operation: str) -> Rejection | None:
+        if key in self.shard.states:
+            return None
+        text = f"{operation} operation on uninitialized share partition not allowed."
+        return Rejection(error=ErrorCode.invalid_request, reason=text)
+
+    def _check_topic(self, key: ShareKey) -> Rejection | None:
+        if key.partition < self.count(key.topic_id):
+            return None
+        return _refused(ErrorCode.unknown_topic_or_partition)
+
+    def _change(
+        self, command: WriteShareState, *, leader_epoch: int
+    ) -> ShareSnapshot | ShareUpdate:
+        """An update; the whole state after so many of them. The start offset never goes back."""
+        state = self.shard.states[command.key]
+        complete = command.delivery_complete_count
+        if command.start_offset == state.start_offset:
+            complete = max(complete, state.delivery_complete_count)
+        elif command.start_offset < state.start_offset:
+            complete = state.delivery_complete_count
+        start_offset = max(command.start_offset, state.start_offset)
+        if self.shard.update_counts.get(command.key, 0) < self.shard.updates_per_snapshot:
+            return ShareUpdate(
+                key=command.key,
+                snapshot_epoch=state.snapshot_epoch,
+                leader_epoch=leader_epoch,
+                start_offset=start_offset,
+                delivery_complete_count=complete,
+                batches=combined((), command.batches, start_offset=start_offset),
+            )
+        return ShareSnapshot(
+            key=command.key,
+            snapshot_epoch=state.snapshot_epoch + 1,
+            state_epoch=state.state_epoch,
+            leader_epoch=leader_epoch,
+            start_offset=start_offset,
+            delivery_complete_count=complete,
+            create_timestamp_ms=self.now_ms,
+            write_timestamp_ms=self.now_ms,
+            batches=combined(state.batches, command.batches, start_offset=start_offset),
+        )
+
+
+def _refused(error: ErrorCode) -> Rejection:
+    return Rejection(error=error, reason=_TEXTS[error])
+
+
+def _check_numbers(key: ShareKey, **epochs: int) -> Rejection | None:
+    """INVALID_REQUEST for the first negative number."""
+    for name, number in {"partition_id": key.partition, **epochs}.items():
+        if number < 0:
+            text = f"The {name.replace('_', ' ')} cannot be a negative number."
+            return Rejection(error=ErrorCode.invalid_request, reason=text)
+    return None
+
+
+def _fence(
+    seen: dict[ShareKey, int], key: ShareKey, epoch: int, error: ErrorCode
+) -> Rejection | None:
+    return _refused(error) if seen.get(key, epoch) > epoch else None

@@ -1,0 +1,260 @@
+"""The five requests to a share coordinator, asked of a broker: answers, and what is in its log."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from tests.support.handlers import Api
+from txnsim.api._share_states import (
+    delete_share_group_state,
+    initialize_share_group_state,
+    read_share_group_state,
+    read_share_group_state_summary,
+    write_share_group_state,
+)
+from txnsim.errors import ErrorCode
+from txnsim.faults.subjects import Subject
+from txnsim.interbroker.share_state import ShareKey
+from txnsim.node.peers import SHARE_STATE
+from txnsim.share_state.log_format import decode_record
+from txnsim.share_state.records import ShareDeleted, ShareSnapshot, ShareUpdate
+from txnsim.types import (
+    SHARE_STATE_TOPIC,
+    BrokerId,
+    TopicPartition,
+    partition_for,
+    uuid_text,
+)
+from txnsim.wire.batch import read_records
+
+E = ErrorCode
+GROUP = "g"
+SUMMARY = "ReadShareGroupStateSummary"
+TEXT = "The partition id cannot be a negative number."
+
+
+def topic_id(api: Api) -> uuid.UUID:
+    return api.broker.image.topics["orders"].topic_id
+
+
+def key(api: Api, partition: int = 0) -> ShareKey:
+    return ShareKey(GROUP, uuid_text(topic_id(api)), partition)
+
+
+async def ready(api: Api) -> None:
+    """The coordinator of the group's share partitions is there."""
+    keys = [key(api, partition).coordinator_key for partition in range(3)]
+    await api.until(
+        lambda answer: all(one.error_code is E.none for one in answer.coordinators),
+        "FindCoordinator",
+        6,
+        key_type=2,
+        coordinator_keys=keys,
+    )
+
+
+async def ask(api: Api, what: str, *parts: dict[str, Any], version: int = 0, **given: Any) -> Any:
+    """A request about partitions of ``orders``."""
+    topics = [{"topic_id": topic_id(api), "partitions": parts}]
+    name = what if what == SUMMARY else f"{what}ShareGroupState"
+    return await api.ask(name, version, **{"group_id": GROUP, "topics": topics, **given})
+
+
+async def one(api: Api, what: str, *, version: int = 0, **part: Any) -> Any:
+    """The answer about one partition."""
+    answer = await ask(api, what, {"partition": 0, **part}, version=version)
+    ((result,),) = (topic.partitions for topic in answer.results)
+    return result
+
+
+async def initialized(api: Api, *, state_epoch: int = 0, start_offset: int = 5) -> None:
+    await ready(api)
+    done = await one(api, "Initialize", state_epoch=state_epoch, start_offset=start_offset)
+    assert (done.error_code, done.error_message) == (E.none, None)
+
+
+def batch(first: int, last: int, state: int = 2, count: int = 1) -> dict[str, int]:
+    return {
+        "first_offset": first,
+        "last_offset": last,
+        "delivery_state": state,
+        "delivery_count": count,
+    }
+
+
+def written(api: Api, partition: int = 0) -> list[Any]:
+    """The records of the share partition's coordinator."""
+    home = partition_for(key(api, partition).coordinator_key, 50)
+    log = api.broker.replicas.led[TopicPartition(SHARE_STATE_TOPIC, home)]
+    return [
+        decode_record(record.key or b"", record.value)
+        for chunk in log.batches()
+        for record in read_records(chunk)
+    ]
+
+
+def test_brokers_ask_each_other_by_the_same_keys() -> None:
+    handlers = (
+        initialize_share_group_state,
+        read_share_group_state,
+        write_share_group_state,
+        delete_share_group_state,
+        read_share_group_state_summary,
+    )
+    assert tuple(handler.KEY for handler in handlers) == SHARE_STATE
+
+
+async def test_a_state_is_initialised_written_read_summed_up_and_deleted(api: Api) -> None:
+    await initialized(api, state_epoch=3)
+    wrote = await one(
+        api,
+        "Write",
+        version=1,
+        state_epoch=3,
+        leader_epoch=2,
+        start_offset=6,
+        delivery_complete_count=1,
+        state_batches=[batch(4, 7), batch(9, 9, 0, 2)],
+    )
+    assert wrote.error_code is E.none
+    read = await one(api, "Read", leader_epoch=2)
+    assert (read.state_epoch, read.start_offset) == (3, 6)
+    assert [
+        (it.first_offset, it.last_offset, it.delivery_state, it.delivery_count)
+        for it in read.state_batches
+    ] == [(6, 7, 2, 1), (9, 9, 0, 2)]
+    summed = await one(api, SUMMARY, version=1, leader_epoch=-1)
+    assert (summed.state_epoch, summed.leader_epoch) == (3, 2)
+    assert (summed.start_offset, summed.delivery_complete_count) == (6, 1)
+    assert (await one(api, "Delete")).error_code is E.none
+    gone = await one(api, SUMMARY, version=1, leader_epoch=-1)
+    assert (gone.start_offset, gone.delivery_complete_count, gone.error_code) == (-1, -1, E.none)
+    kinds = [type(record) for record in written(api)]
+    assert kinds == [ShareSnapshot, ShareUpdate, ShareUpdate, ShareDeleted]
+
+
+async def test_version_0_says_nothing_of_complete_deliveries(api: Api) -> None:
+    await initialized(api)
+    await one(api, "Write", state_epoch=0, leader_epoch=0, start_offset=8, state_batches=[])
+    assert written(api)[-1].delivery_complete_count == -1
+    summed = await one(api, SUMMARY, leader_epoch=-1)
+    assert summed.start_offset == 8
+    assert not hasattr(summed, "delivery_complete_count")
+
+
+async def test_an_error_leaves_everything_else_at_zero(api: Api) -> None:
+    await ready(api)
+    for what, part in {
+        "Initialize": {"state_epoch": 0, "start_offset": 0},
+        "Read": {"leader_epoch": 0},
+        "Write": {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "state_batches": []},
+        "Delete": {},
+        SUMMARY: {"leader_epoch": 0},
+    }.items():
+        result = await one(api, what, **part, partition=-1)
+        assert (result.partition, result.error_code) == (-1, E.invalid_request)
+        assert result.error_message == TEXT
+        if what in ("Read", SUMMARY):
+            assert (result.state_epoch, result.start_offset) == (0, 0)
+
+
+async def test_each_partition_is_answered_by_itself(api: Api) -> None:
+    await ready(api)
+    there = {"partition": 1, "state_epoch": 0, "start_offset": 0}
+    twice = {**there, "state_epoch": -1}
+    answer = await ask(api, "Initialize", there, {**there, "partition": 7}, twice)
+    (topic,) = answer.results
+    assert topic.topic_id == topic_id(api)
+    assert {it.partition: it.error_code for it in topic.partitions} == {
+        1: E.invalid_request,  # what was named last
+        7: E.unknown_topic_or_partition,
+    }
+    assert [type(record) for record in written(api, 1)] == [ShareSnapshot]
+
+
+async def test_the_id_of_zeroes_is_no_topics(api: Api) -> None:
+    await ready(api)
+    zeroes = [{"topic_id": None, "partitions": [{"partition": 0}]}]
+    answer = await ask(api, "Delete", topics=zeroes)
+    (topic,) = answer.results
+    assert topic.topic_id is None
+    (result,) = topic.partitions
+    # Where nothing coordinates its key yet, that is said first.
+    assert result.error_code in (E.unknown_topic_or_partition, E.not_coordinator)
+
+
+@pytest.mark.parametrize("what", ["Initialize", "Read", "Write", "Delete", SUMMARY])
+async def test_a_request_about_nothing_is_answered_with_nothing(api: Api, what: str) -> None:
+    await ready(api)
+    part = {
+        "Initialize": {"state_epoch": 0, "start_offset": 0},
+        "Read": {"leader_epoch": 0},
+        "Write": {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "state_batches": []},
+        "Delete": {},
+        SUMMARY: {"leader_epoch": 0},
+    }[what]
+    full = {"topic_id": topic_id(api), "partitions": [{"partition": 0, **part}]}
+    assert (await ask(api, what, topics=[])).results == ()
+    assert (await ask(api, what, topics=[full], group_id="")).results == ()
+    empty = {"topic_id": topic_id(api), "partitions": []}
+    answered = (await ask(api, what, topics=[full, empty])).results
+    assert len(answered) == (1 if what == "Initialize" else 0)
+
+
+async def test_a_coordinator_elsewhere_sends_the_request_away(api_of_three: Api) -> None:
+    await ready(api_of_three)
+    home = partition_for(key(api_of_three).coordinator_key, 50)
+    leader = api_of_three.broker.image.topics[SHARE_STATE_TOPIC].partitions[home].leader
+    other = api_of_three.at(leader % 3 + 1)
+    read = await one(other, "Read", leader_epoch=0)
+    assert read.error_code is E.not_coordinator
+    text = "Unable to read share group state: This is not the correct coordinator."
+    assert read.error_message == text
+    summed = await one(other, SUMMARY, leader_epoch=0)
+    assert summed.error_message == (
+        "Unable to read share group state summary: This is not the correct coordinator."
+    )
+
+
+async def test_the_state_moves_with_the_leader(api_of_three: Api) -> None:
+    await ready(api_of_three)
+    cluster = api_of_three.cluster
+    home = partition_for(key(api_of_three).coordinator_key, 50)
+    place = TopicPartition(SHARE_STATE_TOPIC, home)
+    leader = api_of_three.broker.image.topics[SHARE_STATE_TOPIC].partitions[home].leader
+    done = await one(api_of_three.at(leader), "Initialize", state_epoch=4, start_offset=9)
+    assert done.error_code is E.none
+    other = BrokerId(leader % 3 + 1)
+    cluster.move_leader(place, other)
+    read = await one(api_of_three.at(other), "Read", leader_epoch=0)
+    assert (read.error_code, read.state_epoch, read.start_offset) == (E.none, 4, 9)
+    assert (await one(api_of_three.at(leader), "Read", leader_epoch=0)).error_code is (
+        E.not_coordinator
+    )
+
+
+async def test_a_whole_request_is_refused_on_every_partition(api: Api) -> None:
+    topics = [{"topic_id": topic_id(api), "partitions": [{"partition": 0}, {"partition": 1}]}]
+    refused = api.refuse(
+        "DeleteShareGroupState", 0, E.cluster_authorization_failed, group_id=GROUP, topics=topics
+    )
+    ((first, second),) = (topic.partitions for topic in refused.results)
+    assert (first.error_code, second.partition) == (E.cluster_authorization_failed, 1)
+    topics = [
+        {"topic_id": topic_id(api), "partitions": [{"partition": 0, "leader_epoch": 0}]},
+    ]
+    refused = api.refuse(
+        "ReadShareGroupState", 0, E.cluster_authorization_failed, group_id=GROUP, topics=topics
+    )
+    ((first,),) = (topic.partitions for topic in refused.results)
+    assert (first.start_offset, first.state_batches) == (0, ())
+
+
+def test_it_is_about_partitions_that_are_there(api: Api) -> None:
+    known = {"topic_id": topic_id(api), "partitions": [{"partition": 0}, {"partition": 2}]}
+    unknown = {"topic_id": uuid.UUID(int=7), "partitions": [{"partition": 0}]}
+    found = api.subject("DeleteShareGroupState", 0, group_id=GROUP, topics=[known, unknown])
+    assert found == Subject(partitions=(TopicPartition("orders", 0), TopicPartition("orders", 2)))

@@ -1,0 +1,108 @@
+"""The share coordinator on its broker: made late, its periodic jobs, deleted topics, faults."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.within import within
+from txnsim.errors import ErrorCode
+from txnsim.faults.actions import Drop
+from txnsim.faults.points import FaultPoint
+from txnsim.interbroker.share_state import InitializeShareState, ReadShareState, ShareKey
+from txnsim.types import SHARE_STATE_TOPIC, BrokerId, TopicPartition, partition_for, uuid_text
+
+B1 = BrokerId(1)
+INTERVAL_MS = 300_000
+
+
+def key(cluster: VirtualCluster) -> ShareKey:
+    topic = cluster.sim.brokers[B1].image.topics["orders"]
+    return ShareKey("g", uuid_text(topic.topic_id), 0)
+
+
+async def initialize(cluster: VirtualCluster, *, times: int = 1) -> None:
+    for _ in range(times):
+        command = InitializeShareState(key=key(cluster), state_epoch=0, start_offset=0)
+        (answer,) = cluster.sim.brokers[B1].share_persister.initialize([command])
+        assert (await answer).error == 0
+
+
+def log_starts(cluster: VirtualCluster) -> set[int]:
+    home = partition_for(key(cluster).coordinator_key, 50)
+    place = TopicPartition(SHARE_STATE_TOPIC, home)
+    return {
+        broker.replicas.hosted[place].log_start_offset for broker in cluster.sim.brokers.values()
+    }
+
+
+async def later(cluster: VirtualCluster, ms: int) -> None:
+    cluster.advance(ms)
+    await asyncio.sleep(0.5)
+
+
+@within(run_cluster, brokers=3)
+async def test_what_nobody_needs_is_pruned_on_all_replicas(cluster: VirtualCluster) -> None:
+    await initialize(cluster, times=3)
+    await later(cluster, INTERVAL_MS - 60_000)
+    assert log_starts(cluster) == {0}
+    await later(cluster, 60_000)
+    assert log_starts(cluster) == {2}
+    await later(cluster, INTERVAL_MS)  # a cold state was written again, at offset 3
+    assert log_starts(cluster) == {3}
+
+
+@within(run_cluster, brokers=1)
+async def test_the_jobs_are_faults_to_be_dropped_and_come_again(cluster: VirtualCluster) -> None:
+    await initialize(cluster, times=2)
+    for kind in ("share-state-pruning", "share-state-snapshots"):
+        cluster.arm(Drop(), FaultPoint.CLOCK_TIMER, kind, kind=kind, limit=1)
+    await later(cluster, INTERVAL_MS)
+    assert log_starts(cluster) == {0}
+    await later(cluster, INTERVAL_MS)
+    assert log_starts(cluster) == {1}
+
+
+@within(run_cluster, brokers=1, as_version=("4.1",))
+async def test_without_share_groups_nothing_is_pruned(cluster: VirtualCluster) -> None:
+    assert cluster.sim.brokers[B1].image.features.get("share.version", 0) == 0
+    await initialize(cluster, times=2)
+    await later(cluster, 2 * INTERVAL_MS)
+    assert log_starts(cluster) == {0}
+
+
+@within(run_cluster, brokers=3)
+async def test_the_states_of_a_deleted_topic_go(cluster: VirtualCluster) -> None:
+    await initialize(cluster)
+    states = [
+        shard.states
+        for broker in cluster.sim.brokers.values()
+        for shard in broker.share_host.coordinator.shards()
+    ]
+    assert sum(map(len, states)) == 1
+    metadata = cluster.sim.metadata
+    metadata.publish(metadata.image.without_topic("orders"))
+    await asyncio.sleep(0.5)
+    assert sum(map(len, states)) == 0
+
+
+@within(run_cluster, brokers=1)
+async def test_a_broker_that_has_lost_its_disk_prunes_and_writes_nothing(
+    cluster: VirtualCluster,
+) -> None:
+    await initialize(cluster, times=2)
+    broker = cluster.sim.brokers[B1]
+    broker.fail_directory()
+    (answer,) = broker.share_persister.read([ReadShareState(key=key(cluster), leader_epoch=5)])
+    await asyncio.sleep(60)
+    assert answer.result().error in (
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+    )
+
+
+@within(run_cluster, brokers=1)
+async def test_most_clusters_have_no_share_coordinator(cluster: VirtualCluster) -> None:
+    assert SHARE_STATE_TOPIC not in cluster.sim.brokers[B1].image.topics
+    await later(cluster, 2 * INTERVAL_MS)
+    assert "coordinator" not in vars(cluster.sim.brokers[B1].share_host)

@@ -1,0 +1,306 @@
+"""How a broker asks share coordinators: finding them, what goes together, trying again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pytest
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.within import in_virtual_time, within
+from txnsim.broker._share_persister import ATTEMPTS, SharePersister
+from txnsim.errors import ErrorCode, PeerAnsweredError, PeerDisconnectedError, PeerTimeoutError
+from txnsim.interbroker.share_state import (
+    DeleteShareState,
+    InitializeShareState,
+    ReadShareState,
+    ShareKey,
+    ShareState,
+    ShareStateError,
+    ShareStateSummary,
+    StateBatch,
+    WriteShareState,
+)
+from txnsim.node.peers import READ_SHARE_GROUP_STATE, ShareAnswer, ShareCommand
+from txnsim.runtime.tasks import Pending
+from txnsim.runtime.virtual.run import VirtualEnvironment
+from txnsim.types import SHARE_STATE_TOPIC, BrokerId, uuid_text
+
+E = ErrorCode
+TOPIC_ID: Final = "qHBm7qF0QeCvHxCmWtCZ2w"
+B1, B2 = BrokerId(1), BrokerId(2)
+
+
+def key(group: str = "g", partition: int = 0) -> ShareKey:
+    return ShareKey(group, TOPIC_ID, partition)
+
+
+def reading(group: str = "g", partition: int = 0) -> ReadShareState:
+    return ReadShareState(key=key(group, partition), leader_epoch=0)
+
+
+class World:
+    """A persister whose requests lie here until they are answered."""
+
+    def __init__(self, env: VirtualEnvironment) -> None:
+        self.env = env
+        self.sent: list[tuple[BrokerId, int, list[ShareCommand]]] = []
+        self.answers: list[Pending[Sequence[ShareAnswer]]] = []
+        self.leaders: dict[int, BrokerId | None] = {}
+        """By partition of the key; broker 1 unless it says otherwise."""
+        self.topics_made = 0
+        self.persister = SharePersister(
+            peers=self,  # type: ignore[arg-type] # all that it asks of peers
+            coordinator_of=lambda text: self.leaders.get(int(text[-1]), B1),
+            make_topic=self.make_topic,
+            clock=env.clock,
+            tasks=env.tasks,
+            draw=lambda low, high: (low + high) / 2,
+        )
+
+    def make_topic(self) -> None:
+        self.topics_made += 1
+
+    def share_state(
+        self, target: BrokerId, api_key: int, commands: Sequence[ShareCommand]
+    ) -> Pending[Sequence[ShareAnswer]]:
+        """``Peers.share_state``."""
+        self.sent.append((target, api_key, list(commands)))
+        self.answers.append(Pending(self.env.tasks))
+        return self.answers[-1]
+
+    def answer(self, number: int = -1, error: ErrorCode = E.none, message: str = "") -> None:
+        """Answer a request, every command alike."""
+        _, _, commands = self.sent[number]
+        self.answers[number].resolve(
+            [ShareState(key=one.key, error=error, message=message) for one in commands]
+        )
+
+
+run = in_virtual_time(World)
+
+
+@within(run)
+async def test_what_waits_for_one_broker_goes_in_one_request_of_each_group(world: World) -> None:
+    world.leaders[3] = B2
+    first = world.persister.read([reading(), reading("g", 3)])
+    assert world.sent == [
+        (B1, READ_SHARE_GROUP_STATE, [reading()]),
+        (B2, READ_SHARE_GROUP_STATE, [reading("g", 3)]),
+    ]
+    later = world.persister.read([reading("g", 1), reading("h"), reading("g", 2)])
+    assert len(world.sent) == 2  # one of this kind is on its way to broker 1
+    deleted = world.persister.delete([DeleteShareState(key=key())])
+    assert len(world.sent) == 3  # none of this kind
+    world.answer(0)
+    assert world.sent[3:] == [
+        (B1, READ_SHARE_GROUP_STATE, [reading("g", 1), reading("g", 2)]),
+        (B1, READ_SHARE_GROUP_STATE, [reading("h")]),
+    ]
+    world.answer(3)
+    last = world.persister.read([reading("k")])
+    assert len(world.sent) == 5  # the other group's is still on its way
+    world.answer(4)
+    assert world.sent[5] == (B1, READ_SHARE_GROUP_STATE, [reading("k")])
+    assert first[0].result().key == key()
+    assert [one.result().key.group_id for one in later] == ["g", "h", "g"]
+    assert not deleted[0].done()
+    assert not last[0].done()
+
+
+@within(run)
+@pytest.mark.parametrize(
+    "error", [E.coordinator_load_in_progress, E.not_coordinator, E.unknown_topic_or_partition]
+)
+async def test_what_may_pass_is_tried_five_times_with_longer_pauses(
+    world: World, error: ErrorCode
+) -> None:
+    (answer,) = world.persister.read([reading()])
+    begun_ms, asked_ms = world.env.clock.monotonic_ms(), []
+    for number in range(ATTEMPTS):
+        asked_ms.append(world.env.clock.monotonic_ms() - begun_ms)
+        assert len(world.sent) == number + 1
+        world.answer(error=error)
+        await asyncio.sleep(30)
+    assert asked_ms == [30_000 * number for number in range(ATTEMPTS)]
+    state = answer.result()
+    assert (state.error, state.message) == (
+        error,
+        "Error in read state RPC. "
+        "Exhausted max retries to complete read state RPC without success.",
+    )
+
+
+@within(run)
+async def test_the_pauses_double(world: World) -> None:
+    (answer,) = world.persister.read([reading()])
+    for pause_s in (2, 4, 8, 16):
+        world.answer(error=E.not_coordinator)
+        sent = len(world.sent)
+        await asyncio.sleep(pause_s - 0.01)
+        assert len(world.sent) == sent
+        await asyncio.sleep(0.02)
+        assert len(world.sent) == sent + 1
+    world.leaders[0] = B2
+    world.answer()
+    assert answer.result() == ShareState(key=key(), message="")
+
+
+@within(run)
+async def test_a_coordinator_that_moved_is_found_again(world: World) -> None:
+    world.persister.read([reading()])
+    world.answer(error=E.not_coordinator)
+    world.leaders[0] = B2
+    await asyncio.sleep(3)
+    assert world.sent[-1][0] == B2
+
+
+@within(run)
+async def test_without_a_coordinator_the_topic_is_made_and_looked_for_again(world: World) -> None:
+    world.leaders[0] = None
+    (lost,) = world.persister.read([reading()])
+    (other,) = world.persister.read([reading("h")])
+    assert world.topics_made == 2
+    await asyncio.sleep(1)
+    world.leaders[0] = B1
+    await asyncio.sleep(2)
+    world.answer(0)
+    world.answer(1)
+    assert (lost.result().key, other.result().key) == (key(), key("h"))
+
+
+@within(run)
+async def test_where_there_is_never_one_it_gives_up(world: World) -> None:
+    world.leaders[0] = None
+    (answer,) = world.persister.write([WriteShareState(key=key(), state_epoch=0, leader_epoch=0)])
+    await asyncio.sleep(60)
+    assert world.topics_made == ATTEMPTS
+    assert answer.result() == ShareStateError(
+        key=key(),
+        error=E.coordinator_not_available,
+        message="Error in find coordinator. "
+        "Exhausted max retries to find coordinator without success.",
+    )
+
+
+@within(run)
+async def test_what_will_not_pass_is_told_at_once(world: World) -> None:
+    (answer,) = world.persister.summarize([reading()])
+    world.answer(error=E.fenced_leader_epoch, message="older")
+    assert answer.result() == ShareStateSummary(
+        key=key(), error=E.fenced_leader_epoch, message="Error in read state summary RPC. older"
+    )
+    (answer,) = world.persister.summarize([reading()])
+    world.answers[-1].fail(PeerAnsweredError("refused", error=E.unsupported_version))
+    assert answer.result().error is E.unsupported_version
+
+
+@within(run)
+@pytest.mark.parametrize(
+    ("failure", "error"),
+    [
+        (PeerTimeoutError("late"), E.request_timed_out),
+        (PeerDisconnectedError("gone"), E.network_exception),
+    ],
+)
+async def test_a_request_without_an_answer_is_sent_again(
+    world: World, failure: Exception, error: ErrorCode
+) -> None:
+    first = InitializeShareState(key=key(), state_epoch=0)
+    (answer,) = world.persister.initialize([first])
+    for _ in range(ATTEMPTS):
+        world.answers[-1].fail(failure)
+        await asyncio.sleep(30)
+    assert len(world.sent) == ATTEMPTS
+    assert answer.result().error is error
+
+
+@within(run)
+async def test_a_bug_is_not_hidden(world: World) -> None:
+    world.persister.read([reading()])
+    with pytest.raises(ZeroDivisionError):
+        world.answers[-1].fail(ZeroDivisionError())
+
+
+@within(run)
+async def test_a_broker_that_stops_answers_all_that_waits(world: World) -> None:
+    (sent,) = world.persister.read([reading()])
+    (waits,) = world.persister.read([reading("h")])
+    world.leaders[3] = None
+    (pauses,) = world.persister.read([reading("g", 3)])
+    world.persister.stop()
+    stopped = (E.coordinator_not_available, "The broker has stopped.")
+    for one in (waits, pauses):
+        assert (one.result().error, one.result().message) == stopped
+    world.answer(0, E.not_coordinator)
+    assert sent.result().error is E.not_coordinator
+    assert len(world.sent) == 1
+
+
+async def all_of(answers: Sequence[Pending[Any]]) -> list[Any]:
+    return [await one for one in answers]
+
+
+@within(run_cluster, brokers=3)
+async def test_between_brokers_a_state_is_written_by_one_and_read_by_all(
+    cluster: VirtualCluster,
+) -> None:
+    brokers = cluster.sim.brokers
+    image = brokers[B1].image
+    topic_id = uuid_text(image.topics["orders"].topic_id)
+    keys = [ShareKey("g", topic_id, partition) for partition in range(3)]
+    asks = brokers[B1].share_persister
+    assert SHARE_STATE_TOPIC not in image.topics
+    made = await all_of(
+        asks.initialize(
+            InitializeShareState(key=one, state_epoch=2, start_offset=4) for one in keys
+        )
+    )
+    assert made == [ShareStateError(key=one) for one in keys]
+    wrote = await all_of(
+        asks.write(
+            WriteShareState(
+                key=one,
+                state_epoch=2,
+                leader_epoch=1,
+                start_offset=5,
+                delivery_complete_count=1,
+                batches=(StateBatch(6, 6, 2, 1),),
+            )
+            for one in keys
+        )
+    )
+    assert not any(one.error for one in wrote)
+    for broker in brokers.values():
+        read = await all_of(
+            broker.share_persister.read(ReadShareState(key=one, leader_epoch=1) for one in keys)
+        )
+        assert {one.batches for one in read} == {(StateBatch(6, 6, 2, 1),)}
+    summed = await all_of(asks.summarize(ReadShareState(key=one) for one in keys))
+    assert {one.delivery_complete_count for one in summed} == {1}
+    await all_of(asks.delete(DeleteShareState(key=one) for one in keys))
+    (gone,) = await all_of(asks.read([ReadShareState(key=keys[0], leader_epoch=1)]))
+    assert gone.error is E.invalid_request
+
+
+@within(run_cluster, brokers=3)
+async def test_it_goes_on_while_coordinators_die(cluster: VirtualCluster) -> None:
+    brokers = cluster.sim.brokers
+    topic_id = uuid_text(brokers[B1].image.topics["orders"].topic_id)
+    keys = [ShareKey(f"g{number}", topic_id, 0) for number in range(20)]
+    asks = brokers[B1].share_persister
+    first = await all_of(
+        asks.initialize(InitializeShareState(key=one, state_epoch=0) for one in keys)
+    )
+    assert not any(one.error for one in first)
+    await cluster.sim.kill_broker(BrokerId(3))
+    wrote = await all_of(
+        asks.write(
+            WriteShareState(key=one, state_epoch=0, leader_epoch=0, start_offset=7) for one in keys
+        )
+    )
+    assert not any(one.error for one in wrote)
+    read = await all_of(asks.read(ReadShareState(key=one, leader_epoch=0) for one in keys))
+    assert {one.start_offset for one in read} == {7}

@@ -1,0 +1,245 @@
+"""What the share coordinator answers and writes: every check in its order, with Kafka's text."""
+
+from __future__ import annotations
+
+import pytest
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.interbroker.share_state import (
+    DeleteShareState,
+    InitializeShareState,
+    ReadShareState,
+    ShareKey,
+    ShareState,
+    ShareStateError,
+    ShareStateSummary,
+    StateBatch,
+    WriteShareState,
+)
+from txnsim.share_state.decisions import BATCHES_MAX, Deciding, ShareDecision
+from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
+from txnsim.share_state.shard import ShareStateShard
+
+E = ErrorCode
+TOPIC = "qHBm7qF0QeCvHxCmWtCZ2w"
+KEY, GONE, NEGATIVE = (ShareKey("g", TOPIC, number) for number in (0, 2, -1))
+DELETED_TOPIC = ShareKey("g", "A" * 22, 0)
+NOW_MS = 1_700_000_000_000
+LEADER_OLDER = "The leader epoch in the request is older than the epoch on the broker."
+STATE_OTHER = "The coordinator rejected the request because the state epoch did not match."
+NO_TOPIC = "This server does not host this topic-partition."
+
+
+class World:
+    """A shard whose decisions are applied at once."""
+
+    def __init__(self, updates: int = 500) -> None:
+        self.shard = ShareStateShard(partition=0, coordinator_epoch=0, updates_per_snapshot=updates)
+        self.deciding = Deciding(
+            shard=self.shard, count=lambda topic_id: 2 if topic_id == TOPIC else 0, now_ms=NOW_MS
+        )
+
+    def done(self, decision: ShareDecision | Rejection) -> ShareDecision:
+        assert not isinstance(decision, Rejection), decision
+        for record in decision.records:
+            self.shard.apply(record, record_offset=self.shard.end_offset)
+        return decision
+
+    def initialize(self, state_epoch: int = 0, start: int = 5) -> ShareDecision:
+        command = InitializeShareState(key=KEY, state_epoch=state_epoch, start_offset=start)
+        return self.done(self.deciding.initialize(command))
+
+    def write(self, *batches: StateBatch, **values: int) -> ShareRecord:
+        (record,) = self.done(self.deciding.write(writing(*batches, **values))).records
+        return record
+
+    def read(self, leader_epoch: int) -> ShareDecision:
+        return self.done(self.deciding.read(reading(leader_epoch)))
+
+
+def writing(*batches: StateBatch, key: ShareKey = KEY, **values: int) -> WriteShareState:
+    return WriteShareState(
+        key=key,
+        state_epoch=values.get("state", 0),
+        leader_epoch=values.get("leader", 0),
+        start_offset=values.get("start", -1),
+        delivery_complete_count=values.get("complete", -1),
+        batches=batches,
+    )
+
+
+def reading(leader_epoch: int = 0, key: ShareKey = KEY) -> ReadShareState:
+    return ReadShareState(key=key, leader_epoch=leader_epoch)
+
+
+def refused(decision: ShareDecision | Rejection) -> tuple[ErrorCode, str]:
+    assert isinstance(decision, Rejection), decision
+    return decision.error, decision.reason
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("key", [GONE, DELETED_TOPIC])
+def test_a_partition_that_is_not_there_has_no_state(world: World, key: ShareKey) -> None:
+    answer = (E.unknown_topic_or_partition, NO_TOPIC)
+    deciding = world.deciding
+    assert refused(deciding.initialize(InitializeShareState(key=key, state_epoch=0))) == answer
+    assert refused(deciding.delete(DeleteShareState(key=key))) == answer
+    assert refused(deciding.summarize(reading(key=key))) == answer
+    world.shard.apply(
+        ShareSnapshot(key=key, start_offset=0, delivery_complete_count=0), record_offset=0
+    )
+    assert refused(deciding.read(reading(key=key))) == answer
+    assert refused(deciding.write(writing(key=key))) == answer
+
+
+def test_numbers_are_not_negative(world: World) -> None:
+    deciding = world.deciding
+    partition = (E.invalid_request, "The partition id cannot be a negative number.")
+    state = (E.invalid_request, "The state epoch cannot be a negative number.")
+    leader = (E.invalid_request, "The leader epoch cannot be a negative number.")
+    first = InitializeShareState(key=NEGATIVE, state_epoch=-1)
+    assert refused(deciding.initialize(first)) == partition
+    assert refused(deciding.initialize(InitializeShareState(key=KEY, state_epoch=-1))) == state
+    assert refused(deciding.read(reading(-1, NEGATIVE))) == partition
+    assert refused(deciding.read(reading(-1))) == leader
+    assert refused(deciding.write(writing(key=NEGATIVE, leader=-1))) == partition
+    assert refused(deciding.write(writing(leader=-1, state=-1))) == leader
+    assert refused(deciding.write(writing(state=-1))) == state
+    assert refused(deciding.delete(DeleteShareState(key=NEGATIVE))) == partition
+    assert refused(deciding.summarize(reading(-1, NEGATIVE))) == partition
+
+
+def test_what_was_never_initialised_is_neither_read_nor_written(world: World) -> None:
+    text = "{} operation on uninitialized share partition not allowed."
+    invalid = E.invalid_request
+    assert refused(world.deciding.read(reading())) == (invalid, text.format("Read"))
+    assert refused(world.deciding.write(writing())) == (invalid, text.format("Write"))
+    world.initialize()
+    world.done(world.deciding.delete(DeleteShareState(key=KEY)))
+    assert refused(world.deciding.read(reading())) == (invalid, text.format("Read"))
+
+
+def test_older_epochs_are_fenced(world: World) -> None:
+    world.initialize(state_epoch=3)
+    world.read(4)
+    deciding = world.deciding
+    older = InitializeShareState(key=KEY, state_epoch=2)
+    assert refused(deciding.initialize(older)) == (E.fenced_state_epoch, STATE_OTHER)
+    assert refused(deciding.read(reading(3))) == (E.fenced_leader_epoch, LEADER_OLDER)
+    old_both = writing(leader=3, state=2)
+    assert refused(deciding.write(old_both)) == (E.fenced_leader_epoch, LEADER_OLDER)
+    old_state = writing(leader=4, state=2)
+    assert refused(deciding.write(old_state)) == (E.fenced_state_epoch, STATE_OTHER)
+    assert isinstance(world.write(leader=9, state=9), ShareUpdate)  # a newer one passes
+
+
+def test_too_many_batches_are_refused_before_anything_is_combined(world: World) -> None:
+    world.initialize()
+    many = [StateBatch(2 * number, 2 * number, 2, 1) for number in range(BATCHES_MAX + 1)]
+    assert refused(world.deciding.write(writing(*many)))[0] is E.unknown_server_error
+    assert isinstance(world.write(*many[:-1]), ShareUpdate)
+
+
+# What is written
+
+
+def test_initialise_begins_anew_and_counts_the_snapshots(world: World) -> None:
+    first = world.initialize(start=-1)
+    assert first.reply == ShareStateError(key=KEY)
+    (snapshot,) = first.records
+    assert isinstance(snapshot, ShareSnapshot)
+    assert (snapshot.snapshot_epoch, snapshot.delivery_complete_count) == (0, -1)
+    assert snapshot.create_timestamp_ms == snapshot.write_timestamp_ms == NOW_MS
+    world.write(StateBatch(5, 9, 2, 1), start=5)
+    (snapshot,) = world.initialize(state_epoch=1, start=7).records
+    assert isinstance(snapshot, ShareSnapshot)
+    assert (snapshot.snapshot_epoch, snapshot.state_epoch, snapshot.start_offset) == (1, 1, 7)
+    assert (snapshot.delivery_complete_count, snapshot.batches) == (0, ())
+
+
+def test_a_read_notes_another_leader_epoch(world: World) -> None:
+    world.initialize(state_epoch=2)
+    world.write(StateBatch(6, 6, 2, 1), start=5, complete=1, state=2)
+    state = ShareState(key=KEY, state_epoch=2, start_offset=5, batches=(StateBatch(6, 6, 2, 1),))
+    same = world.read(0)
+    assert (same.reply, same.records) == (state, ())
+    moved = world.read(3)
+    assert moved.reply == state
+    assert moved.records == (
+        ShareUpdate(
+            key=KEY, snapshot_epoch=0, leader_epoch=3, start_offset=5, delivery_complete_count=1
+        ),
+    )
+    assert world.read(3).records == ()
+
+
+@pytest.mark.parametrize(
+    ("start", "complete", "written"),
+    [
+        (5, 2, (5, 4)),  # the higher count stays
+        (5, 6, (5, 6)),
+        (-1, 9, (5, 4)),  # no start offset is lower than any
+        (3, 9, (5, 4)),
+        (8, 1, (8, 1)),  # a new start has a count of its own
+    ],
+)
+def test_the_start_offset_never_goes_back(
+    world: World, start: int, complete: int, written: tuple[int, int]
+) -> None:
+    world.initialize()
+    world.write(start=5, complete=4)
+    record = world.write(StateBatch(2, 9, 2, 1), start=start, complete=complete)
+    assert isinstance(record, ShareUpdate)
+    assert (record.start_offset, record.delivery_complete_count) == written
+    assert record.batches == (StateBatch(written[0], 9, 2, 1),)
+
+
+def test_so_many_updates_make_a_snapshot() -> None:
+    world = World(updates=2)
+    world.initialize()
+    world.read(7)
+    world.write(StateBatch(5, 5, 2, 1), leader=8, complete=1)
+    record = world.write(StateBatch(6, 6, 2, 1), leader=8, start=5, complete=2)
+    assert record == ShareSnapshot(
+        key=KEY,
+        snapshot_epoch=1,
+        leader_epoch=7,  # that of the last read
+        start_offset=5,
+        delivery_complete_count=2,
+        create_timestamp_ms=NOW_MS,
+        write_timestamp_ms=NOW_MS,
+        batches=(StateBatch(5, 6, 2, 1),),
+    )
+    assert isinstance(world.write(leader=8), ShareUpdate)
+
+
+def test_without_updates_every_change_is_a_snapshot() -> None:
+    world = World(updates=0)
+    world.initialize()
+    assert isinstance(world.write(), ShareSnapshot)
+    assert isinstance(world.write(), ShareSnapshot)
+
+
+def test_delete_leaves_a_tombstone_where_there_was_something(world: World) -> None:
+    command = DeleteShareState(key=KEY)
+    assert world.done(world.deciding.delete(command)).records == ()
+    world.initialize()
+    deleted = world.done(world.deciding.delete(command))
+    assert (deleted.records, deleted.reply) == ((ShareDeleted(key=KEY),), ShareStateError(key=KEY))
+
+
+def test_a_summary_has_everything_but_batches(world: World) -> None:
+    assert world.done(world.deciding.summarize(reading())).reply == ShareStateSummary(key=KEY)
+    world.initialize(state_epoch=2)
+    world.read(3)
+    world.write(StateBatch(5, 6, 2, 1), leader=3, state=2, start=5, complete=2)
+    assert world.done(world.deciding.summarize(reading(-5))).reply == ShareStateSummary(
+        key=KEY, state_epoch=2, leader_epoch=3, start_offset=5, delivery_complete_count=2
+    )

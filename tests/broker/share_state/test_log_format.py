@@ -1,0 +1,108 @@
+"""Records of ``__share_group_state``, against the bytes of Kafka's own classes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from txnsim.errors import CorruptLogRecordError
+from txnsim.interbroker.share_state import ShareKey, StateBatch
+from txnsim.share_state.log_format import decode_record, encode_batch, encode_record
+from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
+from txnsim.wire.batch import read_batch_header, read_records
+
+GOLDEN: Final = Path(__file__).parents[1] / "codec" / "golden" / "share_state.jsonl"
+LINES: Final = [
+    line for line in map(json.loads, GOLDEN.read_text("utf-8").splitlines()) if "record" in line
+]
+KEY: Final = ShareKey("g", "qHBm7qF0QeCvHxCmWtCZ2w", 3)
+BATCHES: Final = (
+    StateBatch(5, 9, 2, 1),
+    StateBatch(12, 12, 0, 300),
+    StateBatch(1 << 40, (1 << 40) + 1, 4, 5),
+)
+RECORDS: Final[tuple[ShareRecord, ...]] = (
+    ShareSnapshot(
+        key=KEY,
+        start_offset=-1,
+        delivery_complete_count=-1,
+        create_timestamp_ms=1,
+        write_timestamp_ms=1,
+    ),
+    ShareUpdate(
+        key=KEY, snapshot_epoch=0, leader_epoch=0, start_offset=-1, delivery_complete_count=-1
+    ),
+    ShareSnapshot(
+        key=KEY,
+        snapshot_epoch=3,
+        state_epoch=2,
+        leader_epoch=7,
+        start_offset=5,
+        delivery_complete_count=6,
+        create_timestamp_ms=1_700_000_000_000,
+        write_timestamp_ms=1_700_000_300_000,
+        batches=BATCHES,
+    ),
+    ShareUpdate(
+        key=KEY,
+        snapshot_epoch=3,
+        leader_epoch=7,
+        start_offset=5,
+        delivery_complete_count=6,
+        batches=BATCHES,
+    ),
+    ShareDeleted(key=KEY),
+)
+SNAPSHOT: Final = bytes.fromhex(LINES[0]["key"])
+VALUE: Final = bytes.fromhex(LINES[0]["value"])
+
+
+@pytest.mark.parametrize(
+    ("record", "line"),
+    list(zip(RECORDS, LINES, strict=True)),
+    ids=[f"{number} {line['record']}" for number, line in enumerate(LINES)],
+)
+def test_a_record_has_kafkas_bytes(record: ShareRecord, line: dict[str, str]) -> None:
+    key = bytes.fromhex(line["key"])
+    value = None if line["value"] is None else bytes.fromhex(line["value"])
+    assert encode_record(record) == (key, value)
+    assert decode_record(key, value) == record
+
+
+def test_a_batch_has_its_records_in_order() -> None:
+    batch = encode_batch(RECORDS, now_ms=1_700_000_000_000)
+    header = read_batch_header(batch)
+    assert (header.records_count, header.producer_id, header.base_sequence) == (5, -1, 0)
+    read = [decode_record(one.key or b"", one.value) for one in read_records(batch, 0)]
+    assert tuple(read) == RECORDS
+
+
+def test_the_id_of_zeroes_is_an_id() -> None:
+    record = ShareDeleted(key=ShareKey("g", "A" * 22, 0))
+    key, value = encode_record(record)
+    assert bytes(16) in key
+    assert decode_record(key, value) == record
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"\0\2" + SNAPSHOT[2:], VALUE),  # a kind that comes later
+        (SNAPSHOT, b"\0\1" + VALUE[2:]),  # a version that comes later
+        (b"\0\1" + SNAPSHOT[2:], None),  # nobody deletes an update
+    ],
+)
+def test_what_is_not_known_is_skipped(key: bytes, value: bytes | None) -> None:
+    assert decode_record(key, value) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(b"", VALUE), (SNAPSHOT[:-1], VALUE), (SNAPSHOT, VALUE[:-3]), (SNAPSHOT, b"")],
+)
+def test_damaged_bytes_are_told(key: bytes, value: bytes) -> None:
+    with pytest.raises(CorruptLogRecordError, match="__share_group_state"):
+        decode_record(key, value)

@@ -1,0 +1,137 @@
+"""One partition's share partitions: replay, upkeep, what may be pruned."""
+
+from __future__ import annotations
+
+from txnsim.interbroker.share_state import ShareKey, StateBatch
+from txnsim.share_state.log_format import encode_batch
+from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
+from txnsim.share_state.shard import ShareStateShard
+from txnsim.wire.batch_header import assign
+from txnsim.wire.records import Record, build_batch
+
+TOPIC, OTHER = "qHBm7qF0QeCvHxCmWtCZ2w", "A" * 22
+A, B, C = ShareKey("g", TOPIC, 0), ShareKey("g", TOPIC, 1), ShareKey("h", OTHER, 0)
+NOW_MS = 1_700_000_000_000
+
+
+def shard(updates: int = 500) -> ShareStateShard:
+    return ShareStateShard(partition=0, coordinator_epoch=0, updates_per_snapshot=updates)
+
+
+def snapshot(key: ShareKey = A, *, written_ms: int = NOW_MS, **values: int) -> ShareSnapshot:
+    return ShareSnapshot(
+        key=key,
+        snapshot_epoch=values.get("epoch", 0),
+        state_epoch=values.get("state", 0),
+        leader_epoch=values.get("leader", 0),
+        start_offset=values.get("start", 5),
+        delivery_complete_count=0,
+        create_timestamp_ms=NOW_MS,
+        write_timestamp_ms=written_ms,
+    )
+
+
+def update(
+    key: ShareKey = A, *batches: StateBatch, start: int = -1, leader: int = -1
+) -> ShareUpdate:
+    return ShareUpdate(
+        key=key,
+        snapshot_epoch=0,
+        leader_epoch=leader,
+        start_offset=start,
+        delivery_complete_count=7,
+        batches=batches,
+    )
+
+
+def applied(*records: ShareRecord, updates: int = 500) -> ShareStateShard:
+    found = shard(updates)
+    for offset, record in enumerate(records):
+        found.apply(record, record_offset=offset)
+    return found
+
+
+def test_an_update_changes_what_it_names_and_keeps_the_rest() -> None:
+    kept = StateBatch(5, 9, 0, 1)
+    state = applied(
+        snapshot(state=3, leader=2), update(A, kept), update(A, StateBatch(8, 9, 2, 1))
+    ).states[A]
+    assert (state.state_epoch, state.leader_epoch, state.start_offset) == (3, 2, 5)
+    assert state.delivery_complete_count == 7
+    assert state.batches == (StateBatch(5, 7, 0, 1), StateBatch(8, 9, 2, 1))
+    state = applied(snapshot(), update(A, kept), update(start=7, leader=4)).states[A]
+    assert (state.leader_epoch, state.start_offset) == (4, 7)
+    assert state.batches == (StateBatch(7, 9, 0, 1),)
+
+
+def test_an_update_whose_snapshot_was_pruned_is_all_there_is() -> None:
+    found = applied(update(A, StateBatch(5, 9, 2, 1), start=5, leader=1))
+    assert found.states[A].start_offset == 5
+    assert found.states[A].state_epoch == 0
+    assert found.state_epochs == {}
+
+
+def test_epochs_that_fence_only_grow_and_go_with_the_tombstone() -> None:
+    found = applied(snapshot(state=3, leader=4), snapshot(state=2, leader=1))
+    assert (found.state_epochs, found.leader_epochs) == ({A: 3}, {A: 4})
+    found.apply(snapshot(state=5, leader=6), record_offset=2)
+    assert (found.state_epochs, found.leader_epochs) == ({A: 5}, {A: 6})
+    found.apply(update(), record_offset=3)
+    found.apply(ShareDeleted(key=A), record_offset=4)
+    assert found.states == found.state_epochs == found.leader_epochs == found.update_counts == {}
+    assert found.end_offset == 5
+
+
+def test_updates_are_counted_up_to_the_snapshot_that_they_led_to() -> None:
+    found = applied(snapshot(), update(), snapshot(epoch=1), updates=2)
+    assert found.update_counts == {A: 1}  # one in between leaves the count as it is
+    found.apply(update(), record_offset=3)
+    found.apply(snapshot(epoch=2), record_offset=4)
+    assert found.update_counts == {A: 0}
+
+
+def test_below_the_oldest_last_snapshot_everything_is_redundant() -> None:
+    found = shard()
+    seen = []
+    for offset, record in enumerate(
+        (
+            snapshot(A),
+            snapshot(B),
+            update(A),
+            snapshot(A),  # B's is the oldest now
+            snapshot(B),  # A's at 3
+            ShareDeleted(key=A),  # B's at 4
+            ShareDeleted(key=B),  # its tombstone
+            snapshot(C),
+        )
+    ):
+        found.apply(record, record_offset=offset)
+        seen.append(found.snapshots.redundant_below)
+    assert seen == [0, 0, 0, 1, 3, 4, 6, 7]
+
+
+def test_cold_share_partitions_are_those_whose_snapshot_is_old() -> None:
+    found = applied(snapshot(A), snapshot(B, written_ms=NOW_MS + 50))
+    assert found.has_warm()
+    (cold,) = found.cold((A, B, C), now_ms=NOW_MS + 100, age_ms=100)
+    assert (cold.key, cold.snapshot_epoch) == (A, 1)
+    assert (cold.create_timestamp_ms, cold.write_timestamp_ms) == (NOW_MS, NOW_MS + 100)
+    found.apply(cold, record_offset=2)
+    assert not found.has_warm()
+
+
+def test_share_partitions_are_found_by_their_topic() -> None:
+    found = applied(snapshot(A), snapshot(B), snapshot(C))
+    assert found.of_topics({TOPIC}) == [A, B]
+
+
+def test_a_log_is_read_up_to_the_first_record_that_can_not_be_read() -> None:
+    first = encode_batch([snapshot(A), update(A)], now_ms=NOW_MS)
+    second = assign(encode_batch([snapshot(B)], now_ms=NOW_MS), base_offset=2, leader_epoch=0)
+    found = shard()
+    assert list(found.read([first + second])) == [2, 1]
+    assert (set(found.states), found.end_offset, found.problem) == ({A, B}, 3, None)
+    broken = shard()
+    assert list(broken.read([first, build_batch([Record()], timestamp_ms=NOW_MS)])) == [2]
+    assert set(broken.states) == {A}
+    assert broken.problem is not None
